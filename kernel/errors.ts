@@ -1,0 +1,34 @@
+/** What went wrong, in the terms of the contract; `subsystems/http/http-status.ts` turns a kind into a status. */
+export type ErrorKind =
+  | 'invalid'
+  | 'rejected'
+  | 'trapped'
+  | 'unauthenticated'
+  | 'outOfCycles'
+  | 'forbidden'
+  | 'missing'
+  | 'tooLarge'
+  | 'noReply'
+  | 'badWebsite'
+  | 'unavailable';
+
+/**
+ * An operating error: something outside the program's control went wrong, and a caller may want to know.
+ * `code` is stable and documented in `docs/errors.md`; the message names the thing, the number and the fix.
+ */
+export class ServerError extends Error {
+  override readonly name: string = 'ServerError';
+  readonly code: string;
+  readonly kind: ErrorKind;
+
+  constructor(kind: ErrorKind, code: string, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this.kind = kind;
+    this.code = code;
+  }
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,19 @@
+import { defineCapability } from './capability.ts';
+
+export type LogFields = Readonly<Record<string, string | number>>;
+
+/**
+ * The server's voice. `event` lines are the contract's events: with `--log-json` one JSON line each with exactly
+ * `ts`, `event` and the fields; in prose otherwise. Everything goes to stderr, except `announce`.
+ */
+export interface Logger {
+  /** One of the contract's log events; `prose` is what a person reads instead. */
+  event(event: string, fields: LogFields, prose: string): void;
+  debug(message: string): void;
+  info(message: string): void;
+  warn(message: string): void;
+  error(message: string, error?: unknown): void;
+  /** A line of the start-up and shutdown protocol, on stdout in every mode (`listening on …`, `REJECTED …`). */
+  announce(line: string): void;
+}
+export const Logger = defineCapability<Logger>('logger');

@@ -1,0 +1,56 @@
+import type { Capability } from './capability.ts';
+import type { Logger } from './logger.ts';
+
+/** Named requirements of a plugin: what it will be handed, by capability. */
+export type Requirements = Readonly<Record<string, Capability<unknown>>>;
+export type Granted<R extends Requirements> = { readonly [K in keyof R]: R[K] extends Capability<infer T> ? T : never };
+
+/** Where a plugin says what it is waiting for while it starts. */
+export interface ReadinessReporter {
+  /** What this plugin is doing now; `/health/ready` shows the newest note. */
+  waiting(note: string): void;
+}
+
+export interface CreateContext<C> {
+  /** This plugin's own section of the configuration, frozen. */
+  readonly config: C;
+  readonly log: Logger;
+}
+export interface StartContext {
+  readonly readiness: ReadinessReporter;
+  readonly log: Logger;
+  /** Aborted when the server is told to stop while this plugin still starts. */
+  readonly signal: AbortSignal;
+}
+export interface StopContext {
+  readonly log: Logger;
+  /** Aborted when the plugin's stop deadline has passed. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The wiring of one subsystem. The kernel calls, for all plugins in boot order: every `create`, then every `open`,
+ * then each `start`; and at the end each `stop` in reverse order.
+ */
+export interface Plugin<T = unknown, R extends Requirements = Requirements, C = unknown> {
+  readonly name: string;
+  readonly provides: Capability<T>;
+  readonly requires: R;
+  /** Why the server cannot run without it (`every message goes through it`), or undefined when `--no-<name>` may turn it off. */
+  readonly neededBecause?: string;
+  /** Cheap and synchronous: builds the object. */
+  create(granted: Granted<R>, context: CreateContext<C>): T;
+  /** What `--no-<name>` provides instead: a real object whose methods refuse. Without it the capability is simply gone. */
+  disabled?(granted: Granted<R>, context: CreateContext<C>): T;
+  /** Before anything starts: bind the listener. */
+  open?(value: T, context: StartContext): Promise<void>;
+  start?(value: T, context: StartContext): Promise<void>;
+  stop?(value: T, context: StopContext): Promise<void>;
+  /** Milliseconds `stop` may take before it is named in the log and fails the exit code; undefined: no limit. */
+  readonly stopDeadlineMs?: number;
+}
+
+/** Types a plugin literal; the identity at run time. */
+export function definePlugin<T, R extends Requirements, C>(plugin: Plugin<T, R, C>): Plugin<T, R, C> {
+  return Object.freeze(plugin);
+}

@@ -1,0 +1,44 @@
+import { defineCapability } from '../../kernel/index.ts';
+
+export type MethodKind = 'update' | 'query' | 'composite_query' | 'oneway';
+
+export interface EncodingOptions {
+  /** The encoding that keeps every Candid distinction (`?lossless=1`). */
+  readonly lossless: boolean;
+}
+
+/** Candid ↔ JSON for one tuple of types, compiled once. All errors are ServerErrors of kind `invalid` that name the place (`args[0].owner: expected a principal`). */
+export interface TupleCodec {
+  /** UTF-8 JSON text of an array, one element a value → a Candid message. */
+  encode(json: Uint8Array, options: EncodingOptions): Uint8Array;
+  /** A Candid message (hostile input: checked against quotas) → UTF-8 JSON text of an array. */
+  decode(candid: Uint8Array, options: EncodingOptions): Uint8Array;
+}
+
+export interface MethodInterface {
+  readonly name: string;
+  readonly kind: MethodKind;
+  readonly args: TupleCodec;
+  readonly results: TupleCodec;
+}
+
+/** A parsed .did: the service a canister offers. */
+export interface CandidInterface {
+  readonly text: string;
+  readonly methods: ReadonlyMap<string, MethodInterface>;
+  /** Types of the init arguments, when the .did is a service constructor. */
+  readonly initArgs: TupleCodec | undefined;
+}
+
+/** Candid as text, as JSON and as bytes. Decoding anything from outside is bounded in time, depth and memory. */
+export interface Codec {
+  /** Parses .did text; `candidArgs` is the text of the init argument tuple if known apart (`icp:… candid:args`). Throws a ServerError `invalid` with line and column. */
+  parseInterface(did: string, candidArgs?: string): CandidInterface;
+  /** Candid value text, `(42 : nat8, record { a = 1 })` → a Candid message; typed by `codec` when given. */
+  encodeText(text: string, codec?: TupleCodec): Uint8Array;
+  /** A Candid message → value text for logs and histories, at most `charactersMax` long; undefined when it is not Candid. */
+  previewText(candid: Uint8Array, charactersMax: number): string | undefined;
+  /** The self-describing lossless encoding, for canisters without an interface. */
+  readonly untyped: TupleCodec;
+}
+export const Codec = defineCapability<Codec>('codec');

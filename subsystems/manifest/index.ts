@@ -1,0 +1,26 @@
+import { defineCapability } from '../../kernel/index.ts';
+
+/** One actor of the manifest, checked, with absolute paths. */
+export interface ManifestActor {
+  readonly name: string;
+  /** Exactly one of the two: a module (raw or gzip), or Motoko source. */
+  readonly source: { readonly kind: 'wasm'; readonly file: string } | { readonly kind: 'main'; readonly file: string };
+  /** A .did file, for modules that carry no interface. */
+  readonly candidFile: string | undefined;
+  /** Init arguments: JSON text of an array, Candid text, raw Candid bytes, or none. */
+  readonly args:
+    | { readonly kind: 'json'; readonly text: string }
+    | { readonly kind: 'candid'; readonly text: string }
+    | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
+    | undefined;
+  /** Starting balance, if the manifest names one. */
+  readonly cycles: bigint | undefined;
+  readonly env: ReadonlyMap<string, string>;
+}
+
+/** The declaration of what this host serves (`actors.json`). */
+export interface Manifest {
+  /** Reads and checks the file. Rejects with a ServerError naming the file, the JSON path and the fix. */
+  read(): Promise<readonly ManifestActor[]>;
+}
+export const Manifest = defineCapability<Manifest>('manifest');
