@@ -1,0 +1,142 @@
+/**
+ * The contract between an instrumented module and its host.
+ *
+ * An instrumented module imports everything that outlives a message and exports only entry points of ours:
+ *
+ *   import svc.memory    memory 0: the canister's heap (0 pages if the module declares none)
+ *   import svc.control   memory 1: the control memory, one for all instances of a thread (layout below)
+ *   import ic0.*         the system API; how values cross is said in `wasm/ic0-signatures.ts`
+ *
+ *   export invoke         (entry i32)               runs entry point `layout.entries[entry]`
+ *   export callback       (fun f64, env i32 | i64)  runs the function at index `fun` of table 0; env i64 in 64-bit modules
+ *   export undo           ()                        takes back what the message wrote to heap and globals
+ *   export touch_range    (address f64, length f64) the host is about to write these bytes of the heap
+ *   export save_globals   ()                        mutable globals to the control memory
+ *   export load_globals   ()                        mutable globals from the control memory
+ *   export get_candid_pointer () -> i32             if the module has it; same preparations as `invoke`
+ *
+ * Nothing is exported as a global or as a memory: each would be a JavaScript object per instance, and each access to an
+ * i64 global a BigInt.
+ *
+ * The control memory is 32-bit and belongs to the message that runs; between messages its byte map is all zeros.
+ *
+ *   0             map: a byte for each 4 KiB page of the heap, 1 when the running message has touched it
+ *   HEADER        numbers that both sides read and write (FUEL … GLOBALS_SAVED)
+ *   GLOBALS       the mutable globals as they were when the message began, at `layout.globals[i].at`
+ *   LIST          page numbers in the order they were touched
+ *   PRE_IMAGES    a slot for each touched page below FRESH: its bytes and the first SPILL_BYTES of the next page
+ *
+ * The map comes first so that the test in front of a store needs no offset: it is the most frequent injected code.
+ */
+
+/** Bumped whenever the output for the same input changes; part of every cache key. */
+export const INSTRUMENTER_VERSION = 1;
+
+/** Granularity of rollback and of dirty tracking. */
+export const PAGE_BYTES = 4096;
+/** Bytes saved beyond the end of a touched page, so that one test covers stores up to so far behind the tested address. */
+export const SPILL_BYTES = 256;
+export const SLOT_BYTES = PAGE_BYTES + SPILL_BYTES;
+export const WASM_PAGE_BYTES = 65536;
+
+/**
+ * 65,535 and not 65,536: an address computed as base + constant must not wrap from the last page of a full 4 GiB to the first.
+ * 64-bit heaps are bounded by the IC's 6 GiB.
+ */
+export const HEAP_PAGES_MAX = { 32: 65535, 64: 98304 } as const;
+
+export const MUTABLE_GLOBALS_MAX = 1000;
+
+const HEAP_BYTES_MAX = HEAP_PAGES_MAX[64] * WASM_PAGE_BYTES;
+/** Length of the byte map. */
+export const MAP_BYTES = HEAP_BYTES_MAX / PAGE_BYTES;
+
+/** Byte offsets in the control memory. */
+export const CONTROL = {
+  /** f64: what is left of the slice of fuel in use, as of the last time wasm stored it; may be negative. */
+  FUEL: MAP_BYTES,
+  /** f64: fuel not handed out yet, a multiple of FUEL_SLICE. The instructions left are FUEL + RESERVE. */
+  RESERVE: MAP_BYTES + 8,
+  /** i32: bytes of stack a message may use. */
+  STACK_BYTES: MAP_BYTES + 16,
+  /** i32: why wasm stopped itself, one of STOP; 0 when it did not. */
+  STOP: MAP_BYTES + 20,
+  /** i32: touched pages, the length of the list. */
+  TOUCHED: MAP_BYTES + 24,
+  /** i32: how many of them have a pre-image. */
+  SAVED: MAP_BYTES + 28,
+  /** i32: from this 4 KiB page on, the heap was all zeros when the message began. */
+  FRESH: MAP_BYTES + 32,
+  /** i32: 1 when something happened that only a fresh instance takes back (data.drop). */
+  HARD: MAP_BYTES + 36,
+  /** i32: 1 when the globals have been saved since the message began. */
+  GLOBALS_SAVED: MAP_BYTES + 40,
+  GLOBALS: MAP_BYTES + 256,
+  LIST: MAP_BYTES + 65536,
+  PRE_IMAGES: MAP_BYTES + 65536 + MAP_BYTES * 4,
+} as const;
+
+/** Fuel is handed out in slices, so that the register that holds it is compared with 0 and nothing else; a power of two. */
+export const FUEL_SLICE = 2 ** 20;
+
+/** Most instructions a message can be given: sums with a slice must be exact as doubles. */
+export const FUEL_MAX = 2 ** 52;
+
+/** Values of CONTROL.STOP. */
+export const STOP = { NONE: 0, OUT_OF_INSTRUCTIONS: 1, STACK_OVERFLOW: 2, JOURNAL_FULL: 3 } as const;
+
+export const IMPORT_MODULE = 'svc';
+export const IMPORT = { MEMORY: 'memory', CONTROL: 'control' } as const;
+export const EXPORT = {
+  INVOKE: 'invoke',
+  CALLBACK: 'callback',
+  UNDO: 'undo',
+  TOUCH_RANGE: 'touch_range',
+  SAVE_GLOBALS: 'save_globals',
+  LOAD_GLOBALS: 'load_globals',
+  CANDID_POINTER: 'get_candid_pointer',
+} as const;
+
+/** The exports of an instrumented module as JavaScript sees them. */
+export interface InstrumentedExports {
+  readonly invoke: (entry: number) => void;
+  /** Absent when the module has no table of functions. */
+  readonly callback?: (fun: number, env: number | bigint) => void;
+  readonly undo: () => void;
+  readonly touch_range: (address: number, length: number) => void;
+  readonly save_globals: () => void;
+  readonly load_globals: () => void;
+  readonly get_candid_pointer?: () => number;
+}
+
+/** Active data, taken out of the module: the host places it when a heap is created from scratch. */
+export interface DataSegment {
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** A mutable global's place in the control memory. */
+export interface SavedGlobal {
+  readonly type: 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
+  /** Byte offset in the control memory. */
+  readonly at: number;
+}
+
+/** What the host must know of an instrumented module. Plain data: crosses threads with the compiled module. */
+export interface ModuleLayout {
+  readonly pointerWidth: 32 | 64;
+  /** Export names that `invoke` dispatches on, such as `canister_update inc`; `start` is the former start function. */
+  readonly entries: readonly string[];
+  readonly heapPagesInitial: number;
+  /** The module's own maximum or the host's, whichever is smaller. */
+  readonly heapPagesMax: number;
+  readonly hasCallbacks: boolean;
+  readonly hasCandidPointer: boolean;
+  readonly data: readonly DataSegment[];
+  readonly globals: readonly SavedGlobal[];
+  /** End of the saved globals in the control memory (exclusive). */
+  readonly globalsEnd: number;
+}
+
+/** The name of the former start function among `layout.entries`. */
+export const START_ENTRY = 'start';
