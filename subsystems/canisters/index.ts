@@ -1,4 +1,4 @@
-import { defineCapability } from '../../kernel/index.ts';
+import { defineCapability, type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { CallKind, ModuleInfo, Outcome } from '../execution/index.ts';
 
@@ -30,20 +30,45 @@ export interface DebugLine {
   readonly text: string;
 }
 
+/** Init arguments as people write them; encoded by the types of the interface. */
+export type InitArgument =
+  | { readonly kind: 'json'; readonly text: string }
+  | { readonly kind: 'candid'; readonly text: string }
+  | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
+
 export interface InstallOptions {
-  /** Candid bytes for `canister_init`; undefined: the empty argument list. */
-  readonly argument: Uint8Array | undefined;
+  /** For `canister_init`: Candid bytes, or text to encode; undefined: the empty argument list. */
+  readonly argument: Uint8Array | InitArgument | undefined;
+  /** Becomes the only controller. */
   readonly caller: Uint8Array;
-  readonly cycles?: bigint;
-  readonly candidText?: string;
+  /** Starting balance, when it is not the host's default. */
+  readonly cycles?: bigint | undefined;
+  /** .did text, for a module that carries no interface. */
+  readonly candidText?: string | undefined;
   readonly env?: ReadonlyMap<string, string>;
 }
 
-/** Thrown by `install` when the init hook failed: what the canister printed comes along. */
-export interface InstallFailure {
-  readonly outcome: Exclude<Outcome, { kind: 'reply' }>;
+/** The start or init hook failed: nothing was created. `logs` is what the canister printed before. */
+export class InstallError extends ServerError {
+  readonly outcome: FailedOutcome;
   readonly logs: readonly string[];
+
+  constructor(outcome: FailedOutcome, logs: readonly string[]) {
+    super(KIND_OF_FAILURE[outcome.kind], 'install-failed', outcome.message);
+    this.outcome = outcome;
+    this.logs = logs;
+  }
 }
+type FailedOutcome = Exclude<Outcome, { readonly kind: 'reply' }>;
+
+const KIND_OF_FAILURE = {
+  reject: 'rejected',
+  trap: 'trapped',
+  limit: 'trapped',
+  noReply: 'noReply',
+  outOfCycles: 'outOfCycles',
+  unavailable: 'unavailable',
+} as const satisfies Record<FailedOutcome['kind'], ErrorKind>;
 
 /** The canisters this host has. */
 export interface Canisters {
@@ -62,5 +87,7 @@ export interface Canisters {
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
+  /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
+  installManifest(progress: (note: string) => void): Promise<void>;
 }
 export const Canisters = defineCapability<Canisters>('canisters');

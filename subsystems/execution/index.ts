@@ -35,9 +35,12 @@ export type Outcome = {
 
 /** A canister's numbers as of its last ended message. */
 export interface CanisterGauges {
-  readonly balance: bigint;
   readonly heapBytes: number;
   readonly stableBytes: number;
+  /** Cycles taken for the message. */
+  readonly charge: number;
+  /** The balance afterwards, when something besides `charge` changed it; undefined otherwise. */
+  readonly balance: bigint | undefined;
 }
 
 export interface InstallRequest {
@@ -55,10 +58,11 @@ export interface CanisterSpec {
 }
 
 /** What an executor tells the host about a canister besides outcomes. */
-export interface ExecutionObserver {
-  /** One debug print, or the text of a trap; in order. */
-  debug(handle: number, text: string): void;
-  gauges(handle: number, gauges: CanisterGauges): void;
+export interface CanisterObserver {
+  /** One debug print, or the text of a trap; in order, before the outcome of its message. */
+  debug(text: string): void;
+  /** Called after each message, before its `done`. The same object is used again: copy what is to be kept. */
+  ended(gauges: CanisterGauges): void;
 }
 
 /** A message for a canister. */
@@ -75,14 +79,26 @@ export interface CanisterMessage {
  * Canisters are named by the handle that `create` returned.
  */
 export interface Execution {
-  /** Checks, instruments and compiles a module (raw or gzip). Rejects with ServerError `invalid` and the reason. Cached by hash. */
+  /** How many executor threads there are; each runs one message at a time. */
+  readonly lanes: number;
+  /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
+  laneOf(handle: number): number;
+  /**
+   * Checks, instruments and compiles a module (raw or gzip), off the main thread. The same bytes give the same object.
+   * Rejects with ServerError `invalid` and the reason.
+   */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
-  create(spec: CanisterSpec, observer: ExecutionObserver): number;
+  /** A canister without code. */
+  create(spec: CanisterSpec, observer: CanisterObserver): number;
   /** Start and `canister_init` on fresh state. Any outcome but `reply` (of no bytes) leaves the canister as it was. */
   install(handle: number, request: InstallRequest): Promise<Outcome>;
-  execute(message: CanisterMessage): Promise<Outcome>;
+  /** Runs one message; `done` is called exactly once, later, from the event loop. Messages of one canister run in the order given. */
+  execute(message: CanisterMessage, done: (outcome: Outcome) => void): void;
   /** Adds cycles; resolves with the new balance. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
+  /** Forgets a canister whose messages have all ended. */
   remove(handle: number): void;
+  /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing messages go on. */
+  refuseNew(): void;
 }
 export const Execution = defineCapability<Execution>('execution');

@@ -1,0 +1,23 @@
+import type { Metering, MeteringPolicy } from './index.ts';
+
+/** decisions.md, "Metering and limits": what a message costs. */
+const CYCLES_PER_MESSAGE = 590_000;
+const CYCLES_PER_10_INSTRUCTIONS = 4;
+
+export interface MeteringOptions {
+  readonly instructionLimit: number;
+  /** Cycles of a new canister; 0 switches metering off. */
+  readonly startingCycles: bigint;
+}
+
+/** The contract's price list. With `startingCycles` 0 nothing is charged and only the instruction limit holds. */
+export function createMetering(options: MeteringOptions): Metering {
+  const policy: MeteringPolicy = {
+    isEnabled: options.startingCycles > 0n,
+    startingCycles: options.startingCycles,
+    cyclesPerMessage: CYCLES_PER_MESSAGE,
+    cyclesPer10Instructions: CYCLES_PER_10_INSTRUCTIONS,
+    instructionLimit: options.instructionLimit,
+  };
+  return { policy: Object.freeze(policy) };
+}

@@ -1,0 +1,24 @@
+/** First in, first out, in constant time: taking moves nothing, and the taken part is cut off now and then. */
+export class Queue<T> {
+  #items: (T | undefined)[] = [];
+  #first = 0;
+
+  get length(): number {
+    return this.#items.length - this.#first;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  shift(): T | undefined {
+    if (this.#first === this.#items.length) return undefined;
+    const item = this.#items[this.#first];
+    this.#items[this.#first++] = undefined;
+    if (this.#first > 64 && this.#first * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#first);
+      this.#first = 0;
+    }
+    return item;
+  }
+}
