@@ -4,7 +4,7 @@
  * Everything sent in one turn of the event loop is published together, with one wake-up. A full ring spills into a
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
-import { MessageChannel, type MessagePort, receiveMessageOnPort, type TransferListItem, Worker } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
 import type { Outcome } from './index.ts';
 import { createRing, RingConsumer, RingProducer } from './message-ring.ts';
@@ -234,7 +234,7 @@ function stopped(): Outcome {
 }
 
 /** Buffers that are handed over instead of copied: only such as nobody here uses any more. */
-function transferables(command: Command): TransferListItem[] {
+function transferables(command: Command): ArrayBuffer[] {
   if (command.kind !== 'execute') return [];
   const { buffer, byteLength } = command.record.argument;
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];

@@ -1,0 +1,97 @@
+import { gunzipSync } from 'node:zlib';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { instrument } from '../metering/instrument/index.ts';
+import { decodeModule, validateCanister, type WasmModule } from '../wasm/index.ts';
+import { ControlMemory } from './control-memory.ts';
+import type { MethodKind, ModuleInfo } from './index.ts';
+import { Instance, type InstrumentedCode } from './instance.ts';
+import type { LoadedModule } from './module-loader.ts';
+
+/** reference/modules.md §1: larger modules are no programs. */
+const MODULE_BYTES_MAX = 100 * 1024 * 1024;
+/** `get_candid_pointer` only returns an address. */
+const CANDID_POINTER_INSTRUCTIONS = 10_000_000;
+
+const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
+  ['canister_update ', 'update'],
+  ['canister_query ', 'query'],
+  ['canister_composite_query ', 'composite_query'],
+];
+
+/** Bytes of a module as uploaded → code that can run. Throws a ServerError that says what is wrong. */
+export function loadModule(uploaded: Uint8Array, hash: string, options: { readonly wasmStackBytes: number }): LoadedModule {
+  const bytes = unpacked(uploaded);
+  const module = decodeModule(bytes);
+  validateCanister(module);
+  const instrumented = instrument(module);
+  const code: InstrumentedCode = {
+    module: new WebAssembly.Module(instrumented.bytes),
+    layout: instrumented.layout,
+  };
+  const methods = new Map<string, MethodKind>();
+  const entries = new Map<string, number>();
+  for (const [entry, exported] of code.layout.entries.entries()) {
+    for (const [prefix, kind] of METHOD_PREFIXES) {
+      if (!exported.startsWith(prefix)) continue;
+      methods.set(exported.slice(prefix.length), kind);
+      entries.set(exported.slice(prefix.length), entry);
+    }
+  }
+  const metadata = metadataOf(module);
+  const info: ModuleInfo = {
+    hash,
+    pointerWidth: code.layout.pointerWidth,
+    methods,
+    metadata,
+    candid: textOf(metadata, 'candid:service') ?? candidFromPointer(code, options.wasmStackBytes),
+    candidArgs: textOf(metadata, 'candid:args'),
+  };
+  return { info, code, entries };
+}
+
+function unpacked(uploaded: Uint8Array): Uint8Array {
+  if (uploaded[0] !== 0x1f || uploaded[1] !== 0x8b) return uploaded;
+  try {
+    return gunzipSync(uploaded, { maxOutputLength: MODULE_BYTES_MAX });
+  } catch (error) {
+    const tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+    const reason = tooLarge ? `it unpacks to more than ${MODULE_BYTES_MAX} bytes` : messageOf(error);
+    throw new ServerError('invalid', 'module-gzip-bad', `the gzip file cannot be unpacked: ${reason}`, { cause: error });
+  }
+}
+
+type Metadata = ModuleInfo['metadata'];
+
+/** Sections `icp:public <name>` and `icp:private <name>`. */
+function metadataOf(module: WasmModule): Metadata {
+  const metadata = new Map<string, { readonly isPublic: boolean; readonly content: Uint8Array }>();
+  for (const { name, content } of module.customSections) {
+    const match = /^icp:(public|private) (.*)$/s.exec(name);
+    if (match?.[2] === undefined) continue;
+    metadata.set(match[2], { isPublic: match[1] === 'public', content: content.slice() });
+  }
+  return metadata;
+}
+
+function textOf(metadata: Metadata, name: string): string | undefined {
+  const section = metadata.get(name);
+  return section === undefined ? undefined : Buffer.from(section.content).toString('utf8');
+}
+
+/** Rust modules without metadata: the text that `get_candid_pointer` points to, from an instance that is thrown away. */
+function candidFromPointer(code: InstrumentedCode, stackBytes: number): string | undefined {
+  if (!code.layout.hasCandidPointer) return undefined;
+  const control = new ControlMemory({ stackBytes, journalBytesMax: 1 << 20 });
+  return Instance.create(code, trappingImports(code.module), control).candidText(CANDID_POINTER_INSTRUCTIONS);
+}
+
+function trappingImports(module: WebAssembly.Module): Record<string, () => never> {
+  const imports: Record<string, () => never> = {};
+  for (const { module: from, name, kind } of WebAssembly.Module.imports(module)) {
+    if (from !== 'ic0' || kind !== 'function') continue;
+    imports[name] = () => {
+      throw new Error(`get_candid_pointer may not call ic0.${name}`);
+    };
+  }
+  return imports;
+}

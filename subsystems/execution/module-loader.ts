@@ -1,0 +1,133 @@
+/**
+ * The main thread's end of the module worker: bytes from outside in, checked and compiled modules out.
+ *
+ * Hashing, unpacking, checking and instrumenting a module takes up to a second, and its author may be hostile: all of
+ * it happens in a thread of its own, one module at a time, with a time limit that ends the thread. A module that was
+ * seen before is found by its hash and not worked on again.
+ */
+import { Worker } from 'node:worker_threads';
+import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import type { ModuleInfo } from './index.ts';
+import type { InstrumentedCode } from './instance.ts';
+
+/** A module ready to run: what the host knows of it, and what executors get. */
+export interface LoadedModule {
+  readonly info: ModuleInfo;
+  readonly code: InstrumentedCode;
+  /** Number of the entry point a call reaches, by method name. */
+  readonly entries: ReadonlyMap<string, number>;
+}
+
+/** Answer of the worker to the bytes of one module. */
+export type ModuleAnswer =
+  | { readonly kind: 'loaded'; readonly module: LoadedModule }
+  /** The worker has sent this one before. */
+  | { readonly kind: 'known'; readonly hash: string }
+  | { readonly kind: 'refused'; readonly error: { readonly kind: ErrorKind; readonly code: string; readonly message: string } };
+
+export type ModuleRequest =
+  | { readonly kind: 'load'; readonly bytes: Uint8Array; readonly wasmStackBytes: number }
+  | { readonly kind: 'forget'; readonly hash: string };
+
+/** A module that takes longer to check is no program but an attack; the largest real ones take a second. */
+const LOAD_DEADLINE_MS = 60_000;
+/** Idle, the worker would hold some 50 MB for nothing. */
+const IDLE_MS = 5_000;
+const OLD_GENERATION_MB = 2048;
+
+export class ModuleLoader {
+  readonly #wasmStackBytes: number;
+  readonly #loaded = new Map<string, LoadedModule>();
+  #worker: Worker | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  /** One module at a time: the next load starts when this settles. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: { readonly wasmStackBytes: number }) {
+    this.#wasmStackBytes = options.wasmStackBytes;
+  }
+
+  /** Rejects with a ServerError `invalid` that says what is wrong with the module. */
+  load(bytes: Uint8Array): Promise<LoadedModule> {
+    const loading = this.#last.then(() => this.#load(bytes));
+    this.#last = loading.catch(() => undefined);
+    return loading;
+  }
+
+  /** Lets a module go that nobody uses. */
+  forget(hash: string): void {
+    this.#loaded.delete(hash);
+    this.#worker?.postMessage({ kind: 'forget', hash } satisfies ModuleRequest);
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#idle);
+    const worker = this.#worker;
+    this.#worker = undefined;
+    await worker?.terminate();
+  }
+
+  async #load(bytes: Uint8Array): Promise<LoadedModule> {
+    clearTimeout(this.#idle);
+    const answer = await this.#ask(bytes);
+    this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
+    switch (answer.kind) {
+      case 'refused':
+        throw new ServerError(answer.error.kind, answer.error.code, answer.error.message);
+      case 'known': {
+        const known = this.#loaded.get(answer.hash);
+        if (known === undefined) throw new Error(`module ${answer.hash} was forgotten by one side only`);
+        return known;
+      }
+      case 'loaded': {
+        // A worker started anew does not know what the one before it sent: the first object stays the one.
+        const first = this.#loaded.get(answer.module.info.hash) ?? answer.module;
+        this.#loaded.set(first.info.hash, first);
+        return first;
+      }
+    }
+  }
+
+  #ask(bytes: Uint8Array): Promise<ModuleAnswer> {
+    const worker = (this.#worker ??= this.#start());
+    return new Promise((resolve) => {
+      const settle = (answer: ModuleAnswer): void => {
+        clearTimeout(deadline);
+        worker.removeAllListeners('message').removeAllListeners('error').removeAllListeners('exit');
+        // A thread that dies later, while idle, is replaced at the next load.
+        worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
+        resolve(answer);
+      };
+      const giveUp = (reason: string): void => {
+        this.#dropWorker(worker);
+        void worker.terminate();
+        settle({ kind: 'refused', error: { kind: 'invalid', code: 'module-too-costly', message: reason } });
+      };
+      const deadline = setTimeout(
+        () => giveUp(`checking the module took longer than ${LOAD_DEADLINE_MS / 1000} s`),
+        LOAD_DEADLINE_MS,
+      );
+      worker.removeAllListeners('error').removeAllListeners('exit');
+      worker.once('message', (answer: ModuleAnswer) => settle(answer));
+      worker.once('error', (error: unknown) =>
+        giveUp(`checking the module failed: ${error instanceof Error ? error.message : String(error)}`),
+      );
+      worker.once('exit', () => giveUp('checking the module ended its thread'));
+      // A copy: the caller may need its bytes again, and a transfer would take them away.
+      worker.postMessage({ kind: 'load', bytes, wasmStackBytes: this.#wasmStackBytes } satisfies ModuleRequest);
+    });
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./module-worker.ts', import.meta.url), {
+      name: 'modules',
+      resourceLimits: { maxOldGenerationSizeMb: OLD_GENERATION_MB, stackSizeMb: 16 },
+    });
+    worker.unref();
+    return worker;
+  }
+
+  #dropWorker(worker: Worker): void {
+    if (this.#worker === worker) this.#worker = undefined;
+  }
+}

@@ -1,0 +1,37 @@
+/** The thread that checks, instruments and compiles modules (see module-loader.ts). */
+import { createHash } from 'node:crypto';
+import { parentPort } from 'node:worker_threads';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { loadModule } from './load-module.ts';
+import type { ModuleAnswer, ModuleRequest } from './module-loader.ts';
+
+const port = parentPort;
+if (port === null) throw new Error('module-worker.ts runs as a worker thread');
+/** Hashes of what the main thread has got from here. */
+const sent = new Set<string>();
+
+port.on('message', (request: ModuleRequest) => {
+  if (request.kind === 'forget') sent.delete(request.hash);
+  else port.postMessage(answerTo(request.bytes, request.wasmStackBytes));
+});
+
+function answerTo(bytes: Uint8Array, wasmStackBytes: number): ModuleAnswer {
+  try {
+    const hash = createHash('sha256').update(bytes).digest('hex');
+    if (sent.has(hash)) return { kind: 'known', hash };
+    const module = loadModule(bytes, hash, { wasmStackBytes });
+    sent.add(hash);
+    return { kind: 'loaded', module };
+  } catch (error) {
+    // Anything else than a refusal would be a bug of the checker; the module is refused all the same.
+    const refusal = error instanceof ServerError ? error : undefined;
+    return {
+      kind: 'refused',
+      error: {
+        kind: refusal?.kind ?? 'invalid',
+        code: refusal?.code ?? 'module-check-failed',
+        message: refusal?.message ?? `the module could not be checked: ${messageOf(error)}`,
+      },
+    };
+  }
+}
