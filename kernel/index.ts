@@ -1,7 +1,10 @@
 export * from './capability.ts';
 export * from './clock.ts';
 export * from './errors.ts';
+export { createKernel, startKernel, PluginError, type Ambient, type Kernel, type KernelOptions } from './kernel.ts';
+export type { LifecycleState } from './lifecycle.ts';
 export * from './logger.ts';
 export * from './plugin.ts';
 export * from './random.ts';
-export * from './readiness.ts';
+export { Readiness, type ReadinessNote } from './readiness.ts';
+export * from './signals.ts';

@@ -15,12 +15,20 @@ export interface CreateContext<C> {
   /** This plugin's own section of the configuration, frozen. */
   readonly config: C;
   readonly log: Logger;
+  /**
+   * Keeps a private part of the plugin until the plugin has stopped, then hands it to `dispose`. For parts that
+   * `stop` does not reach; everything owned is disposed of at once, so the parts must not depend on each other.
+   */
+  owns<P>(part: P, dispose: (part: P) => void | Promise<void>): P;
 }
 export interface StartContext {
   readonly readiness: ReadinessReporter;
   readonly log: Logger;
   /** Aborted when the server is told to stop while this plugin still starts. */
   readonly signal: AbortSignal;
+}
+export interface ReadyContext {
+  readonly log: Logger;
 }
 export interface StopContext {
   readonly log: Logger;
@@ -30,7 +38,10 @@ export interface StopContext {
 
 /**
  * The wiring of one subsystem. The kernel calls, for all plugins in boot order: every `create`, then every `open`,
- * then each `start`; and at the end each `stop` in reverse order.
+ * then each `start`, then, once the server takes work, every `ready`; and at the end each `stop` in reverse order.
+ *
+ * What was created is stopped, once, even if its `open` or `start` failed or was never reached because another
+ * plugin's did: `stop` must cope with an object that has only been created.
  */
 export interface Plugin<T = unknown, R extends Requirements = Requirements, C = unknown> {
   readonly name: string;
@@ -40,11 +51,16 @@ export interface Plugin<T = unknown, R extends Requirements = Requirements, C = 
   readonly neededBecause?: string;
   /** Cheap and synchronous: builds the object. */
   create(granted: Granted<R>, context: CreateContext<C>): T;
-  /** What `--no-<name>` provides instead: a real object whose methods refuse. Without it the capability is simply gone. */
+  /**
+   * What `--no-<name>` provides instead: a real object whose methods refuse. Without it the capability is simply
+   * gone. The kernel never opens, starts or stops it.
+   */
   disabled?(granted: Granted<R>, context: CreateContext<C>): T;
   /** Before anything starts: bind the listener. */
   open?(value: T, context: StartContext): Promise<void>;
   start?(value: T, context: StartContext): Promise<void>;
+  /** The server takes work from this moment on: say so. */
+  ready?(value: T, context: ReadyContext): void;
   stop?(value: T, context: StopContext): Promise<void>;
   /** Milliseconds `stop` may take before it is named in the log and fails the exit code; undefined: no limit. */
   readonly stopDeadlineMs?: number;

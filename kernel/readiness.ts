@@ -1,4 +1,5 @@
 import { defineCapability } from './capability.ts';
+import type { Clock } from './clock.ts';
 
 /** Whether the server takes work, and if not, what it waits for. */
 export interface Readiness {
@@ -7,3 +8,55 @@ export interface Readiness {
   readonly note: string;
 }
 export const Readiness = defineCapability<Readiness>('readiness');
+
+/** Who waits, for what, since when. */
+export interface ReadinessNote {
+  readonly plugin: string;
+  readonly note: string;
+  readonly sinceMs: number;
+}
+
+/** The kernel's own readiness: a list of notes, of which `/health/ready` shows the newest. */
+export class ReadinessBoard implements Readiness {
+  readonly #clock: Clock;
+  /** In order of their last change: the last one is the newest. */
+  readonly #notes = new Map<string, ReadinessNote>();
+  #state: 'starting' | 'ready' | 'shutting down' = 'starting';
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready';
+  }
+
+  get note(): string {
+    if (this.#state !== 'starting') return this.#state;
+    return this.notes.findLast((note) => note.note !== 'starting')?.note ?? 'starting';
+  }
+
+  /** Everything that is still waited for, oldest first. */
+  get notes(): readonly ReadinessNote[] {
+    return [...this.#notes.values()];
+  }
+
+  waiting(plugin: string, note: string): void {
+    this.#notes.delete(plugin);
+    this.#notes.set(plugin, { plugin, note, sinceMs: this.#clock.nowMs() });
+  }
+
+  done(plugin: string): void {
+    this.#notes.delete(plugin);
+  }
+
+  becomeReady(): void {
+    this.#notes.clear();
+    this.#state = 'ready';
+  }
+
+  shutDown(): void {
+    this.#notes.clear();
+    this.#state = 'shutting down';
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The boot plan: in which order plugins are created, opened and started, worked out from what they require and
+ * provide. It is a stable topological sort: at every step the first plugin of the list whose requirements are all
+ * placed comes next, so one configuration always boots the same way. Everything that makes a plan impossible is
+ * found here, before anything runs, and all of it is named in one error.
+ */
+import type { Capability } from './capability.ts';
+import { ServerError } from './errors.ts';
+import type { Plugin } from './plugin.ts';
+
+export interface PlannedPlugin {
+  readonly plugin: Plugin;
+  /** False: only its `disabled` object is provided. */
+  readonly isEnabled: boolean;
+}
+
+export interface BootPlanOptions {
+  readonly plugins: readonly Plugin[];
+  /** Names of plugins that were turned off. */
+  readonly disabled: ReadonlySet<string>;
+  /** What the kernel itself provides. */
+  readonly ambient: readonly Capability<unknown>[];
+}
+
+/**
+ * Orders the plugins. Throws a ServerError: `plugin-needed` when something was turned off that the rest cannot do
+ * without, `boot-plan` for duplicates, gaps and cycles.
+ */
+export function planBoot(options: BootPlanOptions): readonly PlannedPlugin[] {
+  refuseNeeded(options);
+  const planned: PlannedPlugin[] = options.plugins
+    .map((plugin) => ({ plugin, isEnabled: !options.disabled.has(plugin.name) }))
+    .filter(({ plugin, isEnabled }) => isEnabled || plugin.disabled !== undefined);
+  const gaps = findGaps(planned, options);
+  if (gaps.turnedOff.length > 0) throw new ServerError('invalid', 'plugin-needed', gaps.turnedOff.join('\n'));
+
+  const problems = [...findDuplicates(planned, options), ...gaps.missing, ...findCycles(planned)];
+  if (problems.length > 0) throw new ServerError('invalid', 'boot-plan', problems.join('\n'));
+  return sort(planned);
+}
+
+function refuseNeeded({ plugins, disabled }: BootPlanOptions): void {
+  const refused = plugins
+    .filter(({ name, neededBecause }) => disabled.has(name) && neededBecause !== undefined)
+    .map(({ name, neededBecause }) => `cannot run without ${name}: ${neededBecause}`);
+  for (const name of disabled) {
+    if (plugins.some((plugin) => plugin.name === name)) continue;
+    refused.push(`cannot turn off '${name}': there is no such plugin (${plugins.map((p) => p.name).join(', ')})`);
+  }
+  if (refused.length > 0) throw new ServerError('invalid', 'plugin-needed', refused.join('\n'));
+}
+
+function findDuplicates(planned: readonly PlannedPlugin[], { ambient }: BootPlanOptions): string[] {
+  const problems: string[] = [];
+  for (const [index, { plugin }] of planned.entries()) {
+    const earlier = planned.slice(0, index).map((other) => other.plugin);
+    const capability = plugin.provides.name;
+    if (earlier.some(({ name }) => name === plugin.name)) {
+      problems.push(`two plugins are called '${plugin.name}': give one of them another name`);
+    }
+    for (const { name } of earlier.filter(({ provides }) => provides.name === capability)) {
+      problems.push(`plugins '${name}' and '${plugin.name}' both provide '${capability}': keep one of them`);
+    }
+    if (ambient.some(({ name }) => name === capability)) {
+      problems.push(`plugin '${plugin.name}' provides '${capability}', which the kernel provides itself`);
+    }
+  }
+  return problems;
+}
+
+function findGaps(planned: readonly PlannedPlugin[], options: BootPlanOptions) {
+  const provided = new Set(
+    [...options.ambient, ...planned.map(({ plugin }) => plugin.provides)].map(({ name }) => name),
+  );
+  const missing: string[] = [];
+  const turnedOff: string[] = [];
+  for (const { plugin } of planned) {
+    for (const { name } of Object.values(plugin.requires)) {
+      if (provided.has(name)) continue;
+      const provider = options.plugins.find(({ provides }) => provides.name === name);
+      if (provider === undefined) {
+        missing.push(`plugin '${plugin.name}' requires '${name}', which no plugin provides`);
+      } else {
+        turnedOff.push(
+          `cannot run without ${provider.name}: plugin '${plugin.name}' requires '${name}', ` +
+            `which only plugin '${provider.name}' provides`,
+        );
+      }
+    }
+  }
+  return { missing, turnedOff };
+}
+
+/** Names every plugin that is part of a circle in one, as `a → b → a`. */
+function findCycles(planned: readonly PlannedPlugin[]): string[] {
+  const edges = new Map(planned.map(({ plugin }) => [plugin, providersOf(plugin, planned)]));
+  const named = new Set<Plugin>();
+  const problems: string[] = [];
+  for (const { plugin } of planned) {
+    if (named.has(plugin)) continue;
+    const circle = shortestCircle(plugin, edges);
+    if (circle === undefined) continue;
+    for (const member of circle) named.add(member);
+    problems.push(
+      `plugins require each other in a circle: ${[...circle, plugin].map(({ name }) => name).join(' → ')}; ` +
+        'one of them has to do without',
+    );
+  }
+  return problems;
+}
+
+function providersOf(plugin: Plugin, planned: readonly PlannedPlugin[]): readonly Plugin[] {
+  const required = new Set(Object.values(plugin.requires).map(({ name }) => name));
+  return planned.filter((other) => required.has(other.plugin.provides.name)).map((other) => other.plugin);
+}
+
+/** Breadth first from `start` along requirements until it is met again. */
+function shortestCircle(start: Plugin, edges: ReadonlyMap<Plugin, readonly Plugin[]>): readonly Plugin[] | undefined {
+  const paths: (readonly Plugin[])[] = [[start]];
+  const seen = new Set<Plugin>();
+  for (const path of paths) {
+    for (const next of edges.get(path.at(-1) ?? start) ?? []) {
+      if (next === start) return path;
+      if (seen.has(next)) continue;
+      seen.add(next);
+      paths.push([...path, next]);
+    }
+  }
+  return undefined;
+}
+
+/** Only called once there are no cycles, so every round places a plugin. */
+function sort(planned: readonly PlannedPlugin[]): readonly PlannedPlugin[] {
+  const order: PlannedPlugin[] = [];
+  const rest = [...planned];
+  while (rest.length > 0) {
+    const waiting = new Set(rest.map(({ plugin }) => plugin.provides.name));
+    const index = rest.findIndex(({ plugin }) =>
+      Object.values(plugin.requires).every(({ name }) => !waiting.has(name)),
+    );
+    order.push(...rest.splice(index, 1));
+  }
+  return order;
+}

@@ -1,0 +1,87 @@
+/**
+ * Object graphs inside one plugin. tsyringe and reflect-metadata live here and nowhere else.
+ *
+ * A class says once what its constructor takes (`injects`), in terms of capabilities and of other such classes; the
+ * compiler checks the list against the constructor. `assemble` builds the graph from exactly what it is granted, in a
+ * container of its own that is dropped afterwards: every class of the graph is built once, and a grant that is missing
+ * is named before anything is built. The global container stays empty, and no decorator syntax is needed, which Node
+ * could not strip.
+ *
+ *     class RoundScheduler { constructor(storage: Storage, clock: Clock) { … } }
+ *     injects(RoundScheduler, Storage, Clock);
+ *     assemble(RoundScheduler, grant(Storage, storage), grant(Clock, clock));
+ *
+ * Not part of the kernel's face, so that only those who use it load tsyringe: import this file by name.
+ */
+import 'reflect-metadata';
+import { container, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
+import type { Capability } from './capability.ts';
+
+/** A class that can be built from values of the types `A`. */
+export type Class<T, A extends readonly unknown[] = readonly never[]> = new (...parameters: [...A]) => T;
+
+/** What a constructor parameter of type `T` may be filled from: a capability, or another class of the graph. */
+export type Key<T> = Capability<T> | Class<T>;
+
+/** One value handed to `assemble`. */
+export interface Grant {
+  readonly capability: Capability<unknown>;
+  readonly value: unknown;
+}
+
+const keysOf = new WeakMap<Class<unknown>, readonly Key<unknown>[]>();
+
+/** Declares what the constructor's parameters are filled from, in order. */
+export function injects<T, A extends readonly unknown[]>(
+  target: Class<T, A>,
+  ...keys: { [I in keyof A]: Key<A[I]> }
+): void {
+  const list: readonly Key<unknown>[] = keys;
+  for (const [index, key] of list.entries()) inject(tokenOf(key))(target, undefined, index);
+  injectable()(target);
+  keysOf.set(target, list);
+}
+
+/** Pairs a capability with the value that stands for it. */
+export function grant<T>(capability: Capability<T>, value: NoInfer<T>): Grant {
+  return { capability, value };
+}
+
+/** Builds `target` and every class it needs from exactly these grants. Throws if one is missing, named with its class. */
+export function assemble<T, A extends readonly unknown[]>(target: Class<T, A>, ...grants: readonly Grant[]): T {
+  const classes = collectClasses(target, new Set(grants.map(({ capability }) => capability.name)));
+  const graph = container.createChildContainer();
+  for (const { capability, value } of grants) graph.registerInstance(tokenOf(capability), value);
+  for (const member of classes) graph.register(member, { useClass: member }, { lifecycle: Lifecycle.ContainerScoped });
+  return graph.resolve<T>(target);
+}
+
+/** The key third-party plugin classes give to `@inject(…)`: the same for every token of that name. */
+export function injectionToken(capability: Capability<unknown>): symbol {
+  return Symbol.for(`svc.capability.${capability.name}`);
+}
+
+function tokenOf(key: Key<unknown>): InjectionToken {
+  return typeof key === 'function' ? key : injectionToken(key);
+}
+
+/** Every class of the graph, each once; finds missing grants, undeclared classes and circles before anything is built. */
+function collectClasses(root: Class<unknown>, granted: ReadonlySet<string>): readonly (new () => unknown)[] {
+  const found = new Set<Class<unknown>>();
+  const visit = (member: Class<unknown>, path: readonly Class<unknown>[]): void => {
+    const here = [...path, member];
+    if (path.includes(member))
+      throw new Error(`classes need each other in a circle: ${here.map(({ name }) => name).join(' → ')}`);
+    if (found.has(member)) return;
+    const keys = keysOf.get(member);
+    if (keys === undefined)
+      throw new Error(`${member.name} does not say what it needs: call injects(${member.name}, …)`);
+    for (const key of keys) {
+      if (typeof key === 'function') visit(key, here);
+      else if (!granted.has(key.name)) throw new Error(`${member.name} needs '${key.name}', which was not granted`);
+    }
+    found.add(member);
+  };
+  visit(root, []);
+  return [...found];
+}

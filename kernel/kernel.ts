@@ -1,0 +1,268 @@
+/**
+ * The kernel: takes a list of plugins from registered to stopped and knows none of them by name.
+ *
+ *     registered ── start ──► starting ──► ready ── stop ──► draining ──► stopped
+ *                                │                              │
+ *                                └─ a plugin failed ─► failed ◄─┘ a plugin failed to stop
+ *
+ * Starting: every `create` in boot order, then every `open` (the listener is bound before recovery begins), then
+ * every `start`, one after the other. If one fails, everything created is stopped in reverse order, and the error
+ * names the plugin. Stopping: readiness goes off first, then plugins stop in reverse boot order, so what others stand
+ * on stops after them. Each has its deadline; a failure is recorded and the rest still stop.
+ *
+ * A stop that comes while a plugin starts aborts the signal that the plugin was given, and waits for it to end: an
+ * object must not be stopped under the feet of its own start.
+ */
+import { planBoot, type PlannedPlugin } from './boot-plan.ts';
+import type { Capability } from './capability.ts';
+import { Clock } from './clock.ts';
+import { messageOf, ServerError } from './errors.ts';
+import { Lifecycle, type LifecycleState, OverrunError, reportAtGrowingGaps, runWithDeadline } from './lifecycle.ts';
+import { Logger } from './logger.ts';
+import type { Plugin, StartContext } from './plugin.ts';
+import { Random } from './random.ts';
+import { Readiness, ReadinessBoard } from './readiness.ts';
+import { type PluginScope, Registry } from './registry.ts';
+
+/** What is not the server's own: time, chance and the voice. Plugins require them like any other capability. */
+export interface Ambient {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+}
+
+export interface KernelOptions {
+  /** In list order where the boot plan leaves a choice. */
+  readonly plugins: readonly Plugin[];
+  /** Names of plugins that were turned off with `--no-<name>`. */
+  readonly disabled?: ReadonlySet<string>;
+  /** One section a plugin, by the plugin's name; a plugin without one gets an empty section. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly ambient: Ambient;
+  /** When a slow start is first reported; then at doubling gaps. */
+  readonly slowStartMs?: number;
+  /** How long a plugin that overran its stop deadline may take to react to the abort. */
+  readonly stopGraceMs?: number;
+}
+
+export interface Kernel {
+  readonly state: LifecycleState;
+  readonly readiness: Readiness;
+  /** Names of the plugins in boot order. */
+  readonly bootOrder: readonly string[];
+  /**
+   * Resolves when the server takes work, or when a stop came first (`state` tells which). Rejects with a
+   * `PluginError` when a plugin failed; what was created has been stopped by then.
+   */
+  start(): Promise<void>;
+  /**
+   * Stops at any time, also while starting; stopping twice is fine and gives the same promise. Rejects with an
+   * AggregateError of every plugin that failed to stop.
+   */
+  stop(): Promise<void>;
+  /** What a plugin provides, for the composition root and tests. Throws before it has been created. */
+  get<T>(capability: Capability<T>): T;
+}
+
+/** A plugin failed to create, open, start, get ready or stop; `cause` is its own error. */
+export class PluginError extends ServerError {
+  override readonly name = 'PluginError';
+  readonly plugin: string;
+
+  constructor(plugin: string, did: string, cause: unknown) {
+    super('unavailable', 'plugin-failed', `plugin '${plugin}' ${did}: ${messageOf(cause)}`, { cause });
+    this.plugin = plugin;
+  }
+}
+
+const SLOW_START_MS = 5_000;
+const STOP_GRACE_MS = 1_000;
+
+interface LivePlugin {
+  readonly plugin: Plugin;
+  readonly value: unknown;
+  readonly scope: PluginScope;
+  readonly isEnabled: boolean;
+}
+
+class PluginKernel implements Kernel {
+  readonly readiness: ReadinessBoard;
+  readonly #options: KernelOptions;
+  readonly #plan: readonly PlannedPlugin[];
+  readonly #log: Logger;
+  readonly #lifecycle = new Lifecycle();
+  readonly #registry = new Registry();
+  readonly #abortStart = new AbortController();
+  /** In boot order. */
+  readonly #live: LivePlugin[] = [];
+  #starting: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+
+  constructor(options: KernelOptions) {
+    const { clock, random, logger } = options.ambient;
+    this.#options = options;
+    this.#log = logger;
+    this.readiness = new ReadinessBoard(clock);
+    this.#plan = planBoot({
+      plugins: options.plugins,
+      disabled: options.disabled ?? new Set(),
+      ambient: [Clock, Random, Logger, Readiness],
+    });
+    this.#registry.publish(Clock, clock);
+    this.#registry.publish(Random, random);
+    this.#registry.publish(Logger, logger);
+    this.#registry.publish<Readiness>(Readiness, this.readiness);
+  }
+
+  get state(): LifecycleState {
+    return this.#lifecycle.state;
+  }
+
+  get bootOrder(): readonly string[] {
+    return this.#plan.map(({ plugin }) => plugin.name);
+  }
+
+  get<T>(capability: Capability<T>): T {
+    return this.#registry.get(capability);
+  }
+
+  start(): Promise<void> {
+    this.#starting ??= this.#start();
+    return this.#starting;
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #start(): Promise<void> {
+    if (this.#stopping !== undefined) return;
+    this.#lifecycle.enter('starting');
+    const startedMs = this.#options.ambient.clock.nowMs();
+    using _slow = reportAtGrowingGaps(this.#options.slowStartMs ?? SLOW_START_MS, () => this.#reportSlow(startedMs));
+    try {
+      await this.#bringUp();
+    } catch (error) {
+      if (this.#stopping !== undefined) {
+        // A start that was told to stop may well fail because of it: that is no failure of the server.
+        this.#log.info(`the start was cut short: ${messageOf(error)}`);
+        return;
+      }
+      await this.#giveUp();
+      throw error;
+    }
+  }
+
+  async #bringUp(): Promise<void> {
+    for (const planned of this.#plan) this.#create(planned);
+    const enabled = this.#live.filter(({ isEnabled }) => isEnabled);
+    for (const live of enabled) await this.#run(live, 'open');
+    for (const live of enabled) await this.#run(live, 'start');
+    if (this.#abortStart.signal.aborted) return;
+    this.#lifecycle.enter('ready');
+    this.readiness.becomeReady();
+    for (const { plugin, value } of enabled) {
+      attempt(plugin, 'failed when the server became ready', () => plugin.ready?.(value, { log: this.#log }));
+    }
+  }
+
+  #create({ plugin, isEnabled }: PlannedPlugin): void {
+    const scope = this.#registry.createScope();
+    const config = this.#options.config?.[plugin.name] ?? Object.freeze({});
+    const context = { config, log: this.#log, owns: scope.owns };
+    const value = attempt(plugin, 'could not be created', () => {
+      const granted = this.#registry.grant(plugin.requires);
+      return isEnabled ? plugin.create(granted, context) : plugin.disabled?.(granted, context);
+    });
+    this.#registry.publish(plugin.provides, value);
+    this.#live.push({ plugin, value, scope, isEnabled });
+  }
+
+  async #run({ plugin, value }: LivePlugin, phase: 'open' | 'start'): Promise<void> {
+    const { signal } = this.#abortStart;
+    if (signal.aborted || plugin[phase] === undefined) return;
+    const waiting = (note: string): void => {
+      if (!signal.aborted) this.readiness.waiting(plugin.name, note);
+    };
+    const context: StartContext = { log: this.#log, signal, readiness: { waiting } };
+    waiting('starting');
+    try {
+      await plugin[phase](value, context);
+    } catch (error) {
+      throw new PluginError(plugin.name, phase === 'open' ? 'could not open' : 'could not start', error);
+    }
+    this.readiness.done(plugin.name);
+  }
+
+  #reportSlow(startedMs: number): void {
+    const nowMs = this.#options.ambient.clock.nowMs();
+    const seconds = (sinceMs: number): string => ((nowMs - sinceMs) / 1000).toFixed(1);
+    const waiting = this.readiness.notes.map(
+      ({ plugin, note, sinceMs }) => `${plugin} (${note}, ${seconds(sinceMs)} s)`,
+    );
+    this.#log.info(`still starting after ${seconds(startedMs)} s: ${waiting.join(', ')}`);
+  }
+
+  /** After a failed start: the error to report is the one that started it, so trouble here is only logged. */
+  async #giveUp(): Promise<void> {
+    this.#abortStart.abort();
+    // From here on a stop has nothing left to do but to wait for this one.
+    this.#stopping = this.#stopAll().then(() => undefined);
+    await this.#stopping;
+    this.#lifecycle.enter('failed');
+  }
+
+  async #stop(): Promise<void> {
+    this.#lifecycle.enter('draining');
+    this.readiness.shutDown();
+    this.#abortStart.abort();
+    await this.#starting?.catch(() => undefined);
+    const failures = await this.#stopAll();
+    this.#lifecycle.enter(failures.length === 0 ? 'stopped' : 'failed');
+    if (failures.length > 0) {
+      throw new AggregateError(failures, failures.map(messageOf).join('\n'));
+    }
+  }
+
+  async #stopAll(): Promise<readonly PluginError[]> {
+    this.readiness.shutDown();
+    const failures: PluginError[] = [];
+    for (const { plugin, value, scope, isEnabled } of this.#live.toReversed()) {
+      const stop = (signal: AbortSignal): Promise<void> | undefined =>
+        isEnabled ? plugin.stop?.(value, { log: this.#log, signal }) : undefined;
+      for (const step of [stop, () => scope.dispose()]) {
+        try {
+          const graceMs = this.#options.stopGraceMs ?? STOP_GRACE_MS;
+          await runWithDeadline(step, { deadlineMs: plugin.stopDeadlineMs, graceMs });
+        } catch (error) {
+          const did = error instanceof OverrunError ? 'did not stop in time' : 'failed to stop';
+          const failure = new PluginError(plugin.name, did, error);
+          failures.push(failure);
+          this.#log.error(failure.message, error);
+        }
+      }
+    }
+    return failures;
+  }
+}
+
+function attempt<T>(plugin: Plugin, did: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new PluginError(plugin.name, did, error);
+  }
+}
+
+/** Plans the boot; nothing runs yet. Throws a ServerError (`plugin-needed`, `boot-plan`) that names every problem. */
+export function createKernel(options: KernelOptions): Kernel {
+  return new PluginKernel(options);
+}
+
+/** Plans the boot and starts everything. */
+export async function startKernel(options: KernelOptions): Promise<Kernel> {
+  const kernel = createKernel(options);
+  await kernel.start();
+  return kernel;
+}

@@ -1,0 +1,92 @@
+/**
+ * The states of the server, and how long things may take.
+ *
+ * States only go forward: registered → starting → ready → draining → stopped, or failed from any of them but the
+ * last. A stop may come at any time, so `draining` can be entered before `ready`.
+ */
+export type LifecycleState = 'registered' | 'starting' | 'ready' | 'draining' | 'stopped' | 'failed';
+
+const NEXT: Readonly<Record<LifecycleState, readonly LifecycleState[]>> = {
+  registered: ['starting', 'draining'],
+  starting: ['ready', 'draining', 'failed'],
+  ready: ['draining', 'failed'],
+  draining: ['stopped', 'failed'],
+  stopped: [],
+  failed: [],
+};
+
+/** Holds the state and refuses to go back. */
+export class Lifecycle {
+  #state: LifecycleState = 'registered';
+
+  get state(): LifecycleState {
+    return this.#state;
+  }
+
+  enter(next: LifecycleState): void {
+    if (!NEXT[this.#state].includes(next)) throw new Error(`the server cannot go from ${this.#state} to ${next}`);
+    this.#state = next;
+  }
+}
+
+/**
+ * Calls `report` after `firstMs`, then after twice that, and so on at growing gaps, until disposed of.
+ * The timer does not keep the process alive.
+ */
+export function reportAtGrowingGaps(firstMs: number, report: () => void): Disposable {
+  let gapMs = firstMs;
+  const tick = (): void => {
+    report();
+    timer = setTimeout(tick, gapMs).unref();
+    gapMs *= 2;
+  };
+  let timer = setTimeout(tick, gapMs).unref();
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+/** The work did not end within its deadline and the grace after it. */
+export class OverrunError extends Error {
+  override readonly name = 'OverrunError';
+}
+
+export interface DeadlineOptions {
+  /** Undefined: the work takes as long as it takes. */
+  readonly deadlineMs: number | undefined;
+  /** How long the work may still take to react to the abort before it is left behind. */
+  readonly graceMs: number;
+}
+
+/**
+ * Runs `work` with a signal that is aborted at the deadline. Rejects with an `OverrunError` if the work was not done
+ * by then, even if it ended within the grace; work that never ends is left behind after it.
+ */
+export async function runWithDeadline(
+  work: (signal: AbortSignal) => Promise<void> | void,
+  { deadlineMs, graceMs }: DeadlineOptions,
+): Promise<void> {
+  const abort = new AbortController();
+  const done = (async () => work(abort.signal))();
+  if (deadlineMs === undefined) return done;
+
+  const overrun = new OverrunError(`it took longer than ${deadlineMs} ms`);
+  const timer = setTimeout(() => abort.abort(overrun), deadlineMs);
+  const ended = done.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  await Promise.race([ended, aborted(abort.signal)]);
+  clearTimeout(timer);
+  if (!abort.signal.aborted) return done;
+
+  const grace = Promise.withResolvers<undefined>();
+  const graceTimer = setTimeout(() => grace.resolve(undefined), graceMs);
+  const failure = await Promise.race([ended, grace.promise]);
+  clearTimeout(graceTimer);
+  // How the work ended after the abort is the cause, unless it merely repeats the abort's own reason.
+  if (failure === undefined || failure.error === overrun) throw overrun;
+  throw new OverrunError(overrun.message, { cause: failure.error });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}

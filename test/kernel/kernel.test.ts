@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  defineCapability,
+  definePlugin,
+  Logger,
+  type Plugin,
+  PluginError,
+  Readiness,
+  ServerError,
+} from '../../kernel/index.ts';
+import { createTestKernel, fakeAmbient, startKernel } from '../support/kernel.ts';
+
+interface Greeter {
+  greet(): string;
+}
+const Greeter = defineCapability<Greeter>('greeter');
+interface Door {
+  open(): string;
+}
+const Door = defineCapability<Door>('door');
+
+/** A plugin that writes down what happens to it. */
+function recorded(name: string, requires: readonly string[], diary: string[], more: Partial<Plugin> = {}): Plugin {
+  const note = (what: string): void => void diary.push(`${what} ${name}`);
+  return {
+    name,
+    provides: defineCapability<unknown>(name),
+    requires: Object.fromEntries(requires.map((required) => [required, defineCapability<unknown>(required)])),
+    create: () => (note('create'), { name }),
+    open: async () => note('open'),
+    start: async () => note('start'),
+    ready: () => note('ready'),
+    stop: async () => note('stop'),
+    ...more,
+  };
+}
+
+test('every create, then every open, then every start in boot order, and stops in reverse', async (t) => {
+  const diary: string[] = [];
+  const kernel = await startKernel(t, [recorded('http', ['store'], diary), recorded('store', [], diary)]);
+  assert.equal(kernel.state, 'ready');
+  assert.deepEqual(kernel.bootOrder, ['store', 'http']);
+  await kernel.stop();
+  assert.equal(kernel.state, 'stopped');
+  const phases = ['create', 'open', 'start', 'ready'].flatMap((phase) => [`${phase} store`, `${phase} http`]);
+  assert.deepEqual(diary, [...phases, 'stop http', 'stop store']);
+});
+
+test('a plugin is handed what it requires by name, its own configuration, and nothing else', async (t) => {
+  const greeter = definePlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { log: Logger, readiness: Readiness },
+    create: ({ log, readiness, ...rest }, { config }: { config: { word: string } }) => {
+      log.info(`ready: ${readiness.isReady}`);
+      return { greet: () => `${config.word}, ${Object.keys(rest).length} more` };
+    },
+  });
+  const door = definePlugin({
+    name: 'door',
+    provides: Door,
+    requires: { greeter: Greeter },
+    create: (granted) => ({ open: () => `${granted.greeter.greet()}; ${Object.keys(granted).join()}` }),
+  });
+  const ambient = fakeAmbient();
+  const kernel = await startKernel(t, [door, greeter], {
+    ambient,
+    config: { greeter: { word: 'hello' }, door: { word: 'no' } },
+  });
+  assert.equal(kernel.get(Door).open(), 'hello, 0 more; greeter');
+  assert.deepEqual(ambient.logger.lines, ['info: ready: false']);
+});
+
+test('readiness shows the newest note while starting, is off before anything stops, and says so', async (t) => {
+  const notes: string[] = [];
+  const kernel = createTestKernel(t, [
+    recorded('first', [], [], {
+      async start(_value, { readiness }) {
+        notes.push(kernel.readiness.note);
+        readiness.waiting('reading the manifest');
+        notes.push(kernel.readiness.note);
+      },
+    }),
+    recorded('second', ['first'], [], {
+      start: async () => void notes.push(kernel.readiness.note),
+      stop: async () => void notes.push(`${kernel.readiness.isReady} ${kernel.readiness.note}`),
+    }),
+  ]);
+  await kernel.start();
+  assert.ok(kernel.readiness.isReady);
+  await kernel.stop();
+  assert.deepEqual(notes, ['starting', 'reading the manifest', 'starting', 'false shutting down']);
+});
+
+test('readiness is on when the ready hooks run', async (t) => {
+  const seen: boolean[] = [];
+  const kernel = createTestKernel(t, [
+    recorded('a', [], [], { ready: () => void seen.push(kernel.readiness.isReady) }),
+  ]);
+  await kernel.start();
+  assert.deepEqual(seen, [true]);
+});
+
+for (const phase of ['create', 'open', 'start', 'ready'] as const) {
+  test(`a plugin that fails to ${phase} is named with its cause, and everything created is stopped in reverse`, async (t) => {
+    const diary: string[] = [];
+    const cause = new ServerError('invalid', 'bad-manifest', 'actors.json: line 3');
+    const fail = (): never => {
+      throw cause;
+    };
+    const kernel = createTestKernel(t, [
+      recorded('a', [], diary),
+      recorded('b', ['a'], diary, { [phase]: phase === 'create' || phase === 'ready' ? fail : async () => fail() }),
+      recorded('c', ['b'], diary),
+    ]);
+    await assert.rejects(kernel.start(), (error) => {
+      assert.ok(error instanceof PluginError);
+      assert.equal(error.plugin, 'b');
+      assert.equal(error.cause, cause);
+      assert.match(error.message, /^plugin 'b' .*: actors\.json: line 3$/);
+      return true;
+    });
+    assert.equal(kernel.state, 'failed');
+    const stops = phase === 'create' ? ['stop a'] : ['stop c', 'stop b', 'stop a'];
+    assert.deepEqual(
+      diary.filter((entry) => entry.startsWith('stop')),
+      stops,
+    );
+    assert.ok(phase === 'ready' || !diary.includes('start c'));
+    assert.equal(kernel.readiness.isReady, false);
+  });
+}
+
+test('failing stops are collected into one error and the rest still stop', async (t) => {
+  const diary: string[] = [];
+  const ambient = fakeAmbient();
+  const failing = (message: string): Partial<Plugin> => ({ stop: async () => Promise.reject(new Error(message)) });
+  const kernel = createTestKernel(
+    t,
+    [
+      recorded('a', [], diary),
+      recorded('b', [], diary, failing('disk full')),
+      recorded('c', [], diary, failing('no route')),
+    ],
+    { ambient, stopMayFail: true },
+  );
+  await kernel.start();
+  const stopped = kernel.stop();
+  assert.equal(kernel.stop(), stopped);
+  await assert.rejects(stopped, (error) => {
+    assert.ok(error instanceof AggregateError);
+    assert.deepEqual(error.errors.map(String), [
+      "PluginError: plugin 'c' failed to stop: no route",
+      "PluginError: plugin 'b' failed to stop: disk full",
+    ]);
+    return true;
+  });
+  assert.ok(diary.includes('stop a'));
+  assert.equal(kernel.state, 'failed');
+  assert.equal(ambient.logger.lines.length, 2);
+});
