@@ -1,0 +1,69 @@
+import { timingSafeEqual } from 'node:crypto';
+import { ServerError } from '../../kernel/index.ts';
+import type { Auth } from './index.ts';
+
+export interface BearerAuthOptions {
+  /** The shared token; undefined: everybody is let in (a loopback bind, or `--insecure`). */
+  readonly token: string | undefined;
+}
+
+/** The one shared token of the contract, or no token at all. */
+export function createBearerAuth({ token }: BearerAuthOptions): Auth {
+  if (token === undefined) return new OpenAuth();
+  if (token === '') {
+    throw new ServerError('invalid', 'empty-token', 'the bearer token is empty: give it a value, or leave it out');
+  }
+  if (!isTransmittable(token)) {
+    throw new ServerError(
+      'invalid',
+      'unusable-token',
+      'the bearer token starts or ends with a space or holds a control character (a line break?), which no HTTP header can carry: remove it',
+    );
+  }
+  return new BearerAuth(token);
+}
+
+class OpenAuth implements Auth {
+  allows(): boolean {
+    return true;
+  }
+}
+
+const SCHEME = 'bearer ';
+const SPACE = 0x20;
+const DELETE = 0x7f;
+
+/**
+ * Compares bytes of equal length in constant time; only the length can be learned, which the contract does not hide.
+ * Hashing both sides first would hide it too, at twelve times the cost (1.2 instead of 0.1 µs) for every request.
+ */
+class BearerAuth implements Auth {
+  readonly #expected: Buffer;
+  /** Holds what a client sent, during one call. */
+  readonly #received: Buffer;
+
+  constructor(token: string) {
+    this.#expected = Buffer.from(token, 'utf8');
+    this.#received = Buffer.alloc(this.#expected.length);
+  }
+
+  allows(authorization: string | undefined): boolean {
+    if (authorization === undefined) return false;
+    let start = SCHEME.length;
+    if (authorization.slice(0, start).toLowerCase() !== SCHEME) return false;
+    while (authorization.charCodeAt(start) === SPACE) start++;
+    if (authorization.length - start !== this.#expected.length) return false;
+    // node:http hands headers over as Latin-1, one character a byte, whatever encoding the client had in mind.
+    this.#received.latin1Write(authorization.slice(start));
+    return timingSafeEqual(this.#received, this.#expected);
+  }
+}
+
+function isTransmittable(token: string): boolean {
+  if (token.trim() !== token) return false;
+  for (let at = 0; at < token.length; at++) {
+    const code = token.charCodeAt(at);
+    if (code < SPACE || code === DELETE) return false;
+  }
+  return true;
+}
