@@ -2,7 +2,7 @@
  * What crosses between the main thread and an executor, and how it is laid out in the ring.
  *
  *   main → executor
- *     EXECUTE   f64 now (ms) · u32 call · u32 canister · u32 method · u32 kind · u32 caller length · u32 argument length ·
+ *     EXECUTE   f64 now (ms) · u32 call · u32 canister · u32 entry point · u32 kind · u32 caller length · u32 argument length ·
  *               caller (32 bytes reserved) · argument
  *     COMMAND   nothing: the next message on the port is due here, so that order holds
  *   executor → main
@@ -43,8 +43,8 @@ export interface ExecuteRecord {
   nowMs: number;
   call: number;
   handle: number;
-  /** Number of the method in the module's list of methods. */
-  method: number;
+  /** Number of the entry point in the module's layout. */
+  entry: number;
   kind: CallKind;
   caller: Uint8Array;
   argument: Uint8Array;
@@ -90,7 +90,7 @@ export function writeExecute(ring: RingProducer, record: ExecuteRecord): boolean
   const word = at >> 2;
   ring.words[word + 2] = record.call;
   ring.words[word + 3] = record.handle;
-  ring.words[word + 4] = record.method;
+  ring.words[word + 4] = record.entry;
   ring.words[word + 5] = record.kind === 'query' ? 1 : 0;
   ring.words[word + 6] = caller.length;
   ring.words[word + 7] = argument.length;
@@ -105,7 +105,7 @@ export function readExecute(ring: RingConsumer, at: number, into: ExecuteRecord)
   into.nowMs = ring.floats[at >> 3] ?? 0;
   into.call = ring.words[word + 2] ?? 0;
   into.handle = ring.words[word + 3] ?? 0;
-  into.method = ring.words[word + 4] ?? 0;
+  into.entry = ring.words[word + 4] ?? 0;
   into.kind = CALL_KINDS[ring.words[word + 5] ?? 0] ?? 'update';
   const callerLength = ring.words[word + 6] ?? 0;
   const argumentLength = ring.words[word + 7] ?? 0;

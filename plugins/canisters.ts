@@ -1,0 +1,27 @@
+import { Clock, definePlugin, Logger } from '../kernel/index.ts';
+import { CanisterRegistry, type CanisterRegistryOptions } from '../subsystems/canisters/canister-registry.ts';
+import { Canisters } from '../subsystems/canisters/index.ts';
+import { Codec } from '../subsystems/codec/index.ts';
+import { Compiler } from '../subsystems/compiler/index.ts';
+import { Execution } from '../subsystems/execution/index.ts';
+import { Manifest } from '../subsystems/manifest/index.ts';
+import { Metering } from '../subsystems/metering/index.ts';
+import { Scheduler } from '../subsystems/scheduler/index.ts';
+
+export const canistersPlugin = definePlugin({
+  name: 'canisters',
+  provides: Canisters,
+  requires: {
+    execution: Execution,
+    scheduler: Scheduler,
+    metering: Metering,
+    codec: Codec,
+    manifest: Manifest,
+    compiler: Compiler,
+    clock: Clock,
+    log: Logger,
+  },
+  neededBecause: 'it knows the actors by name',
+  create: (granted, { config }: { readonly config: CanisterRegistryOptions }) => new CanisterRegistry(granted, config),
+  start: (canisters, { readiness }) => canisters.installManifest((note) => readiness.waiting(note)),
+});

@@ -1,0 +1,15 @@
+import { Clock, definePlugin, Logger } from '../kernel/index.ts';
+import { type ExecutionOptions, ExecutorPool } from '../subsystems/execution/executor-pool.ts';
+import { Execution } from '../subsystems/execution/index.ts';
+import { Metering } from '../subsystems/metering/index.ts';
+
+export const executionPlugin = definePlugin({
+  name: 'execution',
+  provides: Execution,
+  requires: { metering: Metering, clock: Clock, log: Logger },
+  neededBecause: 'it runs the actors',
+  create: ({ metering, clock, log }, { config }: { readonly config: ExecutionOptions }) =>
+    new ExecutorPool({ policy: metering.policy, clock, log }, config),
+  stop: (execution) => (execution instanceof ExecutorPool ? execution.close() : Promise.resolve()),
+  stopDeadlineMs: 10_000,
+});

@@ -1,0 +1,13 @@
+import { definePlugin } from '../kernel/index.ts';
+import { createMetering, type MeteringOptions } from '../subsystems/metering/create-metering.ts';
+import { Metering } from '../subsystems/metering/index.ts';
+
+export const meteringPlugin = definePlugin({
+  name: 'metering',
+  provides: Metering,
+  requires: {},
+  create: (_granted, { config }: { readonly config: MeteringOptions }) => createMetering(config),
+  // Without the ledger nothing is charged; the instruction limit is the engine's and holds all the same.
+  disabled: (_granted, { config }: { readonly config: MeteringOptions }) =>
+    createMetering({ ...config, startingCycles: 0n }),
+});
