@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { createRing, RingConsumer, RingProducer } from '../../../subsystems/execution/message-ring.ts';
+
+/** A small generator, so that a failing run can be repeated. */
+function seeded(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+test('records come out in order and whole, whatever their sizes, over many turns of the ring', () => {
+  const shared = createRing(4096);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  const random = seeded(7);
+  const expected: { readonly type: number; readonly bytes: Uint8Array }[] = [];
+  let received = 0;
+  const take = (type: number, at: number, length: number): void => {
+    const want = expected[received++];
+    assert.ok(want);
+    assert.equal(at % 8, 0, 'payloads are 8-aligned');
+    assert.equal(type, want.type);
+    assert.deepEqual(consumer.bytes.slice(at, at + length), want.bytes);
+  };
+  for (let round = 0; round < 20_000; round++) {
+    const bytes = Uint8Array.from({ length: random(300) }, () => random(256));
+    const at = producer.reserve(round, bytes.length);
+    if (at < 0) {
+      producer.publish();
+      assert.ok(consumer.drain(take) > 0, 'a full ring has something to take');
+      round--;
+      continue;
+    }
+    producer.bytes.set(bytes, at);
+    expected.push({ type: round, bytes });
+  }
+  producer.publish();
+  consumer.drain(take);
+  assert.equal(received, 20_000);
+});
+
+test('what is not published is not seen', () => {
+  const shared = createRing(1024);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  producer.reserve(1, 8);
+  assert.equal(
+    consumer.drain(() => assert.fail('nothing is published')),
+    0,
+  );
+  producer.publish();
+  assert.equal(
+    consumer.drain(() => undefined),
+    1,
+  );
+});
+
+test('a full ring refuses, and takes records again once there is room', () => {
+  const shared = createRing(1024);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  let fitted = 0;
+  while (producer.reserve(1, 56) >= 0) fitted++;
+  assert.equal(fitted, 16, '1024 bytes hold 16 records of 56 + 8 bytes');
+  producer.publish();
+  consumer.drain(() => undefined);
+  assert.ok(producer.reserve(1, 56) >= 0);
+});
+
+test('two threads exchange 100,000 records without losing one or a wake-up', { timeout: 60_000 }, async () => {
+  const there = createRing(1 << 14);
+  const back = createRing(1 << 14);
+  const worker = new Worker(new URL('../../support/ring-echo-worker.ts', import.meta.url), {
+    workerData: { inbox: there, outbox: back, count: 100_000 },
+  });
+  const producer = new RingProducer(there);
+  const consumer = new RingConsumer(back);
+  const random = seeded(11);
+  let sent = 0;
+  let received = 0;
+  const finished = new Promise<void>((resolve) => {
+    consumer.listen(() => {
+      consumer.drain((_type, at) => {
+        assert.equal(consumer.words[at >> 2], received++);
+      });
+      if (received === 100_000) resolve();
+    });
+  });
+  // The main thread keeps the process alive: waitAsync does not.
+  while (sent < 100_000) {
+    for (let burst = random(200); burst >= 0 && sent < 100_000; burst--) {
+      const at = producer.reserve(1, 8 + random(64));
+      if (at < 0) break;
+      producer.words[at >> 2] = sent++;
+    }
+    producer.publish();
+    if (random(4) === 0) await sleep(0);
+    else await new Promise(setImmediate);
+  }
+  await Promise.all([finished, once(worker, 'exit')]);
+  consumer.close();
+  assert.equal(received, 100_000);
+});
