@@ -12,12 +12,27 @@ export interface CompiledActor {
   readonly isCached: boolean;
 }
 
-/** Motoko source to a module. */
+export interface CompileOptions {
+  /** What progress lines call the actor; the file's name without `.mo` if left out. */
+  readonly name?: string;
+}
+
+/** Motoko source to a module. The same source gives the same bytes on every machine and in any order of compilation. */
 export interface Compiler {
   /**
    * Compiles the actor in `mainFile` (absolute path) with its relative imports and `mo:core`.
    * Rejects with a ServerError of kind `invalid`; its message holds the diagnostics with file, line and caret.
    */
-  compile(mainFile: string): Promise<CompiledActor>;
+  compile(mainFile: string, options?: CompileOptions): Promise<CompiledActor>;
 }
 export const Compiler = defineCapability<Compiler>('compiler');
+
+/** One line of progress; compilation takes seconds, so a person should see that something happens. */
+export interface CompileProgress {
+  readonly phase: 'compiling' | 'compiled' | 'failed';
+  readonly name: string;
+  /** Absolute path of the main file. */
+  readonly file: string;
+  /** Ready to print: `compiling counter (src/Counter.mo) …`, `compiled counter in 1.2 s`. */
+  readonly text: string;
+}

@@ -1,0 +1,125 @@
+/**
+ * One run of the Motoko compiler.
+ *
+ * The npm package holds moc translated to JavaScript, with all its state in module variables: the virtual files, the
+ * flags, and counters for generated names that never go back. Two compilations in one instance therefore disturb each
+ * other: the second module differs in some bytes from what it would be alone, and an enhanced actor after a classical
+ * one ends in `Fatal error (exit 1)`. So every compilation gets an instance of its own. That costs about 0.1 s (the
+ * program is parsed only once in a thread) and makes the bytes a function of the source, which upgrades rely on to tell
+ * whether a module changed.
+ *
+ * The instance lives in a bare V8 context: it has JavaScript's own objects and a text codec, but no `process`, no
+ * `require`, no network. What it can read is exactly the files it is given.
+ */
+import { readFileSync } from 'node:fs';
+import vm from 'node:vm';
+import { CORE_ROOT } from './core-package.ts';
+import type { Diagnostic, Position } from './diagnostics.ts';
+import type { MocRequest, MocResponse } from './moc-protocol.ts';
+
+/** The part of the compiler's face that is used here. */
+interface Moc {
+  saveFile(path: string, content: string): unknown;
+  addPackage(name: string, folder: string): unknown;
+  gcFlags(flag: string): unknown;
+  compileWasm(mode: 'ic', main: string): unknown;
+}
+
+const ERROR_SEVERITY = 1;
+const STACK_OVERFLOW = 'Stack_overflow';
+
+let program: { readonly file: string; readonly script: vm.Script } | undefined;
+
+export function runMoc(request: MocRequest): MocResponse {
+  const moc = instantiate(request.program);
+  let usesCore = false;
+  for (const [path, text] of request.files) {
+    moc.saveFile(path, text);
+    usesCore ||= path.startsWith(`${CORE_ROOT}/`);
+  }
+  // A mapped package without files is an error for the compiler, even if nothing imports it.
+  if (usesCore) moc.addPackage('core', CORE_ROOT);
+  if (request.persistence === 'classical') moc.gcFlags('classicOP');
+  try {
+    return readResult(moc.compileWasm('ic', request.main));
+  } catch (thrown) {
+    return { kind: 'crashed', reason: reasonOf(thrown) };
+  }
+}
+
+function instantiate(file: string): Moc {
+  if (program?.file !== file) {
+    // The wrapper's parameter is the CommonJS `module` that the program exports itself into.
+    const source = `(function (module) {${readFileSync(file, 'utf8')}\n})`;
+    program = { file, script: new vm.Script(source, { filename: 'moc.js' }) };
+  }
+  const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
+  Object.assign(context, { TextDecoder, TextEncoder });
+  const module: { exports: { Motoko?: Moc } } = { exports: {} };
+  const run: (module: object) => void = program.script.runInContext(context);
+  run(module);
+  if (module.exports.Motoko === undefined) throw new TypeError('the npm package motoko exports no compiler');
+  return module.exports.Motoko;
+}
+
+/** What the compiler returns is checked field by field: its face is not typed and may change between releases. */
+function readResult(result: unknown): MocResponse {
+  const diagnostics = arrayOf(field(result, 'diagnostics')).map(readDiagnostic);
+  const code = field(result, 'code');
+  if (code === null || code === undefined) return { kind: 'refused', diagnostics };
+  const wasm = field(code, 'wasm');
+  const stable = field(code, 'stable');
+  if (!ArrayBuffer.isView(wasm)) return { kind: 'crashed', reason: 'it returned neither a module nor a diagnostic' };
+  return {
+    kind: 'compiled',
+    // A copy, made in this context and exactly as long as the module, so that it can be handed over.
+    wasm: new Uint8Array(wasm.buffer, wasm.byteOffset, wasm.byteLength).slice(),
+    candid: text(field(code, 'candid')),
+    stableTypes: typeof stable === 'string' ? stable : null,
+    diagnostics,
+  };
+}
+
+function readDiagnostic(raw: unknown): Diagnostic {
+  const range = field(raw, 'range');
+  return {
+    file: text(field(raw, 'source')),
+    start: readPosition(field(range, 'start')),
+    end: readPosition(field(range, 'end')),
+    severity: field(raw, 'severity') === ERROR_SEVERITY ? 'error' : 'warning',
+    category: text(field(raw, 'category')),
+    code: text(field(raw, 'code')),
+    message: text(field(raw, 'message')),
+  };
+}
+
+function readPosition(raw: unknown): Position {
+  return { line: natural(field(raw, 'line')), byte: natural(field(raw, 'character')) };
+}
+
+/** OCaml exceptions arrive as arrays, `[248, "Stack_overflow", -9]` or `[0, [248, "Module.Exit", 3], "message"]`. */
+function reasonOf(thrown: unknown): string {
+  const words = (Array.isArray(thrown) ? thrown.flat() : [thrown]).filter((part) => typeof part === 'string');
+  if (words.includes(STACK_OVERFLOW) || thrown instanceof RangeError) return STACK_OVERFLOW;
+  return words.length > 0 ? words.join(': ') : String(thrown);
+}
+
+export function isStackOverflow(reason: string): boolean {
+  return reason === STACK_OVERFLOW || reason.includes('Maximum call stack');
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function natural(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? Math.floor(value) : 0;
+}

@@ -1,0 +1,252 @@
+import { createHash } from 'node:crypto';
+import { basename, posix, relative } from 'node:path';
+import { cwd } from 'node:process';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { CompileCache } from './compile-cache.ts';
+import type { CacheEntry } from './compile-cache.ts';
+import { motokoRelease, mocProgramFile, readCorePackage } from './core-package.ts';
+import type { CorePackage } from './core-package.ts';
+import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
+import type { Diagnostic, SourceView } from './diagnostics.ts';
+import type { CompiledActor, CompileOptions, CompileProgress, Compiler } from './index.ts';
+import { isStackOverflow } from './moc-instance.ts';
+import type { MocResponse, Persistence } from './moc-protocol.ts';
+import { MOC_STACK_MB, MOC_THREADS_DEFAULTS, MocThreads } from './moc-threads.ts';
+import type { MocThreadsOptions } from './moc-threads.ts';
+import { collectClosure, importProblem } from './source-closure.ts';
+import type { SourceClosure } from './source-closure.ts';
+import { diskSources, memorySources } from './source-reader.ts';
+import type { SourceReader } from './source-reader.ts';
+
+export type { Persistence } from './moc-protocol.ts';
+
+export interface MotokoCompilerOptions extends Partial<MocThreadsOptions> {
+  /** Where compiled modules are kept; nothing is kept without it. It is created when needed. */
+  readonly cacheDirectory: string | undefined;
+  readonly onProgress?: (progress: CompileProgress) => void;
+  /** Told once if the cache cannot be written; compilation goes on without it. */
+  readonly onCacheFailure?: (message: string) => void;
+}
+
+export interface MotokoCompileOptions extends CompileOptions {
+  /** Motoko's default is `enhanced`. */
+  readonly persistence?: Persistence;
+}
+
+/** The compiler of the npm package `motoko`, in threads of its own, with a cache on disk. */
+export interface MotokoCompiler extends Compiler {
+  compile(mainFile: string, options?: MotokoCompileOptions): Promise<CompiledActor>;
+  /** Compiles files that are in memory, by path (`Main.mo`, `lib/Text.mo`); the first one is the main file. */
+  compileText(files: ReadonlyMap<string, string>, options?: MotokoCompileOptions): Promise<CompiledActor>;
+  /** Ends the threads; what is being compiled is given up. Closing twice is fine. */
+  close(): Promise<void>;
+}
+
+export function createCompiler(options: MotokoCompilerOptions): MotokoCompiler {
+  return new CachingCompiler(options);
+}
+
+/**
+ * Compiles Motoko source text, or files by path with the main file first. For tests and benchmarks: without a compiler
+ * handed in, it starts one and ends it.
+ */
+export async function compileMotoko(
+  source: string | Readonly<Record<string, string>>,
+  options: MotokoCompileOptions & { readonly cacheDirectory?: string } = {},
+): Promise<CompiledActor> {
+  const { cacheDirectory, ...rest } = options;
+  const compiler = createCompiler({ cacheDirectory, idleMs: 0 });
+  try {
+    return await compiler.compileText(
+      new Map(typeof source === 'string' ? [['Main.mo', source]] : Object.entries(source)),
+      rest,
+    );
+  } finally {
+    await compiler.close();
+  }
+}
+
+interface Source {
+  readonly name: string;
+  readonly mainFile: string;
+  readonly reader: SourceReader;
+  /** How a person names a file of the closure. */
+  readonly displayName: (absolutePath: string) => string;
+}
+
+class CachingCompiler implements MotokoCompiler {
+  readonly #threads: MocThreads;
+  readonly #cache: CompileCache | undefined;
+  readonly #options: MotokoCompilerOptions;
+  /** Two actors from one source are compiled once. */
+  readonly #running = new Map<string, Promise<CacheEntry>>();
+  #hasReportedCache = false;
+
+  constructor(options: MotokoCompilerOptions) {
+    this.#options = options;
+    this.#threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, ...options });
+    this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
+  }
+
+  async compile(mainFile: string, options: MotokoCompileOptions = {}): Promise<CompiledActor> {
+    const file = posix.resolve(mainFile);
+    const directory = cwd();
+    return this.#compile(
+      {
+        name: options.name ?? basename(file, '.mo'),
+        mainFile: file,
+        reader: diskSources,
+        displayName: (path) => displayPath(directory, path),
+      },
+      options.persistence ?? 'enhanced',
+    );
+  }
+
+  async compileText(files: ReadonlyMap<string, string>, options: MotokoCompileOptions = {}): Promise<CompiledActor> {
+    const [main = 'Main.mo'] = files.keys();
+    return this.#compile(
+      {
+        name: options.name ?? basename(main, '.mo'),
+        mainFile: posix.resolve('/', main),
+        reader: memorySources(new Map([...files].map(([path, text]) => [posix.resolve('/', path), text]))),
+        displayName: (path) => posix.relative('/', path),
+      },
+      options.persistence ?? 'enhanced',
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#threads.close();
+  }
+
+  async #compile(source: Source, persistence: Persistence): Promise<CompiledActor> {
+    const startMs = performance.now();
+    const report = (phase: CompileProgress['phase'], text: string): void =>
+      this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
+    try {
+      const closure = await collectClosure(source.mainFile, source.reader);
+      const view: SourceView = {
+        textOf: (file) => closure.files.get(file),
+        displayName: (file) => (closure.files.has(file) ? source.displayName(posix.join(closure.root, file)) : file),
+      };
+      refuseIf(closure.problems, source, view);
+      const key = keyOf(closure, persistence);
+      const cached = await this.#cache?.read(key);
+      if (cached === undefined)
+        report('compiling', `compiling ${source.name} (${source.displayName(source.mainFile)}) …`);
+      const entry = cached ?? (await this.#compileOnce(key, closure, persistence, source, view));
+      const isCached = cached !== undefined;
+      report(
+        'compiled',
+        `compiled ${source.name} in ${duration(performance.now() - startMs)}${isCached ? ' (cached)' : ''}`,
+      );
+      const { wasm, candid, stableTypes } = entry;
+      return {
+        wasm,
+        candid,
+        stableTypes,
+        isCached,
+        warnings: entry.warnings.map((warning) => renderDiagnostic(warning, view)),
+      };
+    } catch (error) {
+      report('failed', `${source.name} does not compile`);
+      throw error;
+    }
+  }
+
+  #compileOnce(
+    key: string,
+    closure: SourceClosure,
+    persistence: Persistence,
+    source: Source,
+    view: SourceView,
+  ): Promise<CacheEntry> {
+    const running = this.#running.get(key);
+    if (running !== undefined) return running;
+    const started = this.#compileAndStore(key, closure, persistence, source, view).finally(() =>
+      this.#running.delete(key),
+    );
+    this.#running.set(key, started);
+    return started;
+  }
+
+  async #compileAndStore(
+    key: string,
+    closure: SourceClosure,
+    persistence: Persistence,
+    source: Source,
+    view: SourceView,
+  ): Promise<CacheEntry> {
+    const core = await readCorePackage();
+    refuseIf(missingCoreModules(closure, core), source, view);
+    const response = await this.#threads.run({
+      program: mocProgramFile(),
+      main: closure.main,
+      files: new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]),
+      persistence,
+    });
+    const entry = entryOf(response, source, view);
+    const failure = await this.#cache?.write(key, entry);
+    if (failure !== undefined && !this.#hasReportedCache) {
+      this.#hasReportedCache = true;
+      this.#options.onCacheFailure?.(`compiled modules are not kept: ${messageOf(failure)}`);
+    }
+    return entry;
+  }
+}
+
+/** Everything the module depends on, in an unambiguous form. */
+function keyOf(closure: SourceClosure, persistence: Persistence): string {
+  const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const content = JSON.stringify(['svc-motoko-1', motokoRelease, persistence, closure.main, files]);
+  return createHash('sha256').update(content).digest('hex');
+}
+
+function entryOf(response: MocResponse, source: Source, view: SourceView): CacheEntry {
+  const main = source.displayName(source.mainFile);
+  if (response.kind === 'crashed') {
+    const reason = isStackOverflow(response.reason)
+      ? `an expression is nested too deeply for the compiler's stack of ${MOC_STACK_MB} MB; break it up`
+      : `the compiler gave up: ${response.reason}`;
+    throw new ServerError('invalid', 'compiler-crashed', `${main} does not compile: ${reason}`);
+  }
+  if (response.kind === 'refused') throw compileError(response.diagnostics, source, view);
+  if (response.stableTypes === null) {
+    const message = `${main} holds no actor; the main file ends in \`persistent actor { … }\`, libraries (\`module { … }\`) are imported`;
+    throw new ServerError('invalid', 'compile-failed', message);
+  }
+  const { wasm, candid, stableTypes, diagnostics } = response;
+  return { wasm, candid, stableTypes, warnings: diagnostics };
+}
+
+function missingCoreModules(closure: SourceClosure, core: CorePackage): readonly Diagnostic[] {
+  return [...closure.coreModules]
+    .filter(([module]) => !core.modules.includes(module))
+    .map(([module, place]) => {
+      const near = core.modules.find((known) => known.toLowerCase() === module.toLowerCase());
+      const hint = near === undefined ? '' : `; did you mean "mo:core/${near}"?`;
+      return importProblem(place, closure.files.get(place.file) ?? '', `mo:core has no module ${module}${hint}`);
+    });
+}
+
+function refuseIf(problems: readonly Diagnostic[], source: Source, view: SourceView): void {
+  if (problems.length > 0) throw compileError(problems, source, view);
+}
+
+function compileError(diagnostics: readonly Diagnostic[], source: Source, view: SourceView): ServerError {
+  const errors = diagnostics.filter(({ severity }) => severity === 'error');
+  const shown = errors.length > 0 ? errors : diagnostics;
+  const count = shown.length === 1 ? '1 error' : `${shown.length} errors`;
+  const headline = `${source.displayName(source.mainFile)} does not compile (${count})`;
+  return new ServerError('invalid', 'compile-failed', `${headline}\n${renderDiagnostics(shown, view)}`);
+}
+
+/** Relative below the current directory, as a terminal compiler would say it; absolute elsewhere. */
+function displayPath(directory: string, path: string): string {
+  const short = relative(directory, path);
+  return short.startsWith('..') ? path : short;
+}
+
+function duration(elapsedMs: number): string {
+  return elapsedMs < 100 ? `${Math.max(1, Math.round(elapsedMs))} ms` : `${(elapsedMs / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,93 @@
+import { constants, open } from 'node:fs/promises';
+import { ServerError } from '../../kernel/index.ts';
+
+/** Where source files come from: a disk, or a map in memory. Paths are absolute, with `/`. */
+export interface SourceReader {
+  /** The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used. */
+  read(path: string): Promise<string | undefined>;
+}
+
+/** The largest hand-written Motoko files have some 200 KB; generated ones a few MB. */
+export const SOURCE_BYTES_MAX = 8 * 1024 * 1024;
+
+export const diskSources: SourceReader = {
+  async read(path) {
+    const bytes = await readBounded(path);
+    return bytes === undefined ? undefined : decodeSource(path, bytes);
+  },
+};
+
+/** Files by absolute path, for tests and benchmarks. */
+export function memorySources(files: ReadonlyMap<string, string>): SourceReader {
+  return { read: async (path) => files.get(path) };
+}
+
+async function readBounded(path: string): Promise<Uint8Array | undefined> {
+  try {
+    // Without O_NONBLOCK, opening a named pipe waits for a writer that may never come.
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const status = await file.stat();
+    if (status.isDirectory()) return undefined;
+    if (!status.isFile()) throw unusable(path, 'it is not a regular file; name a Motoko source file');
+    const bytes = new Uint8Array(Math.min(status.size, SOURCE_BYTES_MAX) + 1);
+    let length = 0;
+    while (length < bytes.length) {
+      const { bytesRead } = await file.read(bytes, length, bytes.length - length, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    if (length > SOURCE_BYTES_MAX || status.size > SOURCE_BYTES_MAX) {
+      throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; split it into several files`);
+    }
+    return bytes.subarray(0, length);
+  } catch (error) {
+    if (error instanceof ServerError) throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR') return undefined;
+    throw unusable(path, REASONS[code] ?? `the system says ${code || String(error)}`, error);
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this process may not read it; change its permissions',
+  EPERM: 'this process may not read it; change its permissions',
+  ELOOP: 'its symbolic links form a loop; point them at a file',
+  ENAMETOOLONG: 'its path is too long',
+};
+
+function decodeSource(path: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw unusable(
+      path,
+      `it is not UTF-8 text (first bad byte at offset ${firstBadByte(bytes)}); save it as UTF-8`,
+      cause,
+    );
+  }
+}
+
+/** The length of the longest prefix that decodes, found by halving. */
+function firstBadByte(bytes: Uint8Array): number {
+  const decodes = (length: number): boolean => {
+    try {
+      // `stream` accepts a character that is cut off at the end.
+      new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length), { stream: true });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  let good = 0;
+  let bad = bytes.length;
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (decodes(middle)) good = middle;
+    else bad = middle;
+  }
+  return good;
+}
+
+function unusable(path: string, reason: string, cause?: unknown): ServerError {
+  return new ServerError('invalid', 'source-unreadable', `cannot read ${path}: ${reason}`, { cause });
+}
