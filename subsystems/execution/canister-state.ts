@@ -1,0 +1,136 @@
+/** What an executor knows of one canister besides its live instance's memory. */
+import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
+import type { CanisterSpec, MethodKind } from './index.ts';
+import type { Instance } from './instance.ts';
+import { StableMemory, type StablePagePool } from './stable-memory.ts';
+
+export interface EnvironmentVariable {
+  /** UTF-8. */
+  readonly name: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+/** Code in place and running: the instance, and what kind of method each entry point of its module is. */
+export interface InstalledCode {
+  readonly instance: Instance;
+  readonly methodKinds: readonly (MethodKind | undefined)[];
+}
+
+/** `ic0.canister_status`. */
+export const STATUS_CODE = { running: 1, stopping: 2, stopped: 3 } as const;
+export type CanisterStatus = keyof typeof STATUS_CODE;
+
+const NO_BYTES = new Uint8Array(0);
+
+export class CanisterState {
+  readonly id: Uint8Array;
+  readonly controllers: readonly Uint8Array[];
+  readonly account: CyclesAccount;
+  /** Replaced as a whole when code is installed on fresh state. */
+  stable: StableMemory;
+  /** By name, and the same in the order of the names' bytes. */
+  readonly environment: ReadonlyMap<string, EnvironmentVariable>;
+  readonly environmentInOrder: readonly EnvironmentVariable[];
+  status: CanisterStatus = 'running';
+  /** Counts what changed the canister; see `reference/execution.md` §11. */
+  version = 0;
+  certifiedData: Uint8Array = NO_BYTES;
+  /** Undefined until code is installed. */
+  installed: InstalledCode | undefined = undefined;
+  #lastNowMs = 0;
+
+  constructor(spec: CanisterSpec, policy: MeteringPolicy, pool: StablePagePool) {
+    this.id = spec.id;
+    this.controllers = spec.controllers;
+    this.account = new CyclesAccount(spec.balance, policy);
+    this.stable = new StableMemory(pool);
+    const encoder = new TextEncoder();
+    const variables = [...spec.env].map(([key, value]) => ({ key, variable: { name: encoder.encode(key), value: encoder.encode(value) } }));
+    variables.sort((a, b) => Buffer.compare(a.variable.name, b.variable.name));
+    this.environment = new Map(variables.map(({ key, variable }) => [key, variable]));
+    this.environmentInOrder = variables.map(({ variable }) => variable);
+  }
+
+  get statusCode(): number {
+    return STATUS_CODE[this.status];
+  }
+
+  isController(principal: Uint8Array): boolean {
+    return this.controllers.some((controller) => Buffer.compare(controller, principal) === 0);
+  }
+
+  /** The instant of a message that starts now: time never goes back for a canister. */
+  instant(nowMs: number): number {
+    if (nowMs > this.#lastNowMs) this.#lastNowMs = nowMs;
+    return this.#lastNowMs;
+  }
+}
+
+/** A double counts exactly up to here; charges are folded into the balance long before. */
+const OWED_MAX = 2 ** 52;
+
+/**
+ * A canister's cycles. The balance has up to 128 bits and so is a BigInt, which costs more to touch than all else
+ * that a short message needs of it. So charges add up in a Number, and as long as the balance is known to be ample
+ * for them and for one message more, nothing is computed with BigInts.
+ */
+export class CyclesAccount {
+  readonly #policy: MeteringPolicy;
+  /** Balance that makes the instruction limit affordable. */
+  readonly #ample: bigint;
+  #balance: bigint;
+  #owed = 0;
+  /** The most that may be owed while the rest is still ample. */
+  #slack = -1;
+
+  constructor(balance: bigint, policy: MeteringPolicy) {
+    this.#policy = policy;
+    this.#ample = BigInt(chargeOf(policy, policy.instructionLimit)) + 10n;
+    this.#balance = balance;
+    this.#measure();
+  }
+
+  get balance(): bigint {
+    if (this.#owed !== 0) {
+      this.#balance -= BigInt(this.#owed);
+      if (this.#balance < 0n) this.#balance = 0n;
+      this.#measure();
+    }
+    return this.#balance;
+  }
+
+  /** Adds cycles, or takes them if `amount` is negative; never below 0. */
+  add(amount: bigint): void {
+    const balance = this.balance + amount;
+    this.#balance = balance < 0n ? 0n : balance;
+    this.#measure();
+  }
+
+  get isDry(): boolean {
+    return this.#owed > this.#slack && isDry(this.#policy, this.balance);
+  }
+
+  /** Instructions the next charged message may use. */
+  get instructionsAllowed(): number {
+    return this.#owed <= this.#slack ? this.#policy.instructionLimit : instructionsAllowed(this.#policy, this.balance);
+  }
+
+  /** Takes the price of a message, or all there is; what was taken. */
+  charge(instructions: number): number {
+    const cost = chargeOf(this.#policy, instructions);
+    if (this.#owed <= this.#slack) {
+      this.#owed += cost;
+      return cost;
+    }
+    const balance = this.balance;
+    const taken = balance < BigInt(cost) ? Number(balance) : cost;
+    this.add(BigInt(-taken));
+    return taken;
+  }
+
+  #measure(): void {
+    this.#owed = 0;
+    const slack = this.#balance - this.#ample;
+    this.#slack = slack > BigInt(OWED_MAX) ? OWED_MAX : Number(slack);
+  }
+}

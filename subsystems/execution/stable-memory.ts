@@ -1,0 +1,253 @@
+/**
+ * A canister's stable memory: up to 500 GiB by address, as much as was written by size.
+ *
+ * It grows in 64 KiB pages (the unit the canister sees) and lives in 4 KiB granules. A granule that was never
+ * written has no storage and reads as zeros, so growing costs nothing, however far. A written granule is a slot
+ * of the thread's `StablePagePool`; which one, says a two-level table:
+ *
+ *     granule number ──┬── upper bits ──► #tables (Map)  ──► Int32Array of 1,024 entries, 4 MiB of addresses
+ *                      └── lower 10 bits ─────────────────►  entry:  0        never written, zeros
+ *                                                                    slot+1   as committed
+ *                                                                   -slot-1   written by the message in progress
+ *
+ * Every write is journalled. The first write of a message to a granule takes a fresh slot, copies the old content
+ * there and goes on in the copy; the old slot stays untouched as the pre-image. `rollback` puts the old slots
+ * back, `commit` gives them back to the pool. So either costs a few operations a dirty granule and never copies a
+ * page, and the sign of the entry answers "already dirty?" without a second structure.
+ *
+ * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
+ */
+import { copyBytes } from './bytes.ts';
+import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
+
+export { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
+
+/** The page of `stable_grow` and `stable_size`. */
+export const STABLE_PAGE_BYTES = 65_536;
+/** 500 GiB, the limit of the interface specification. */
+export const STABLE_PAGES_MAX = 8_192_000;
+
+const TABLE_ENTRIES = 1024;
+const TABLE_BYTES = TABLE_ENTRIES * STABLE_GRANULE_BYTES;
+
+export class StableMemory {
+  readonly #pool: StablePagePool;
+  readonly #tables = new Map<number, Int32Array>();
+  #pages = 0;
+
+  // The journal of the message in progress.
+  /** Granules in the order of their first write, and in step with them the entries they had before. */
+  #dirty: number[] = [];
+  #before: number[] = [];
+  /** Tables that this message created: a rollback must not leave them behind, or trapping messages would pile them up. */
+  #newTables: number[] = [];
+  #pagesBefore = 0;
+
+  // The table used last: most reads and writes stay within 4 MiB of the one before.
+  #lastKey = -1;
+  #lastTable: Int32Array | undefined;
+
+  constructor(pool: StablePagePool) {
+    this.#pool = pool;
+  }
+
+  /** Size in pages of 64 KiB. */
+  get pages(): number {
+    return this.#pages;
+  }
+
+  get bytes(): number {
+    return this.#pages * STABLE_PAGE_BYTES;
+  }
+
+  /** The granules the message in progress has written, in the order of their first write; valid until commit or rollback. */
+  get dirtyGranules(): readonly number[] {
+    return this.#dirty;
+  }
+
+  /** The pages this memory has storage for, in bytes: what it really costs. */
+  get storedBytes(): number {
+    let stored = 0;
+    for (const table of this.#tables.values()) for (const entry of table) if (entry !== 0) stored++;
+    return stored * STABLE_GRANULE_BYTES;
+  }
+
+  /** Grows by `pages`; the old size, or −1 when that would pass `pagesMax`. Allocates nothing. */
+  grow(pages: number, pagesMax: number = STABLE_PAGES_MAX): number {
+    const before = this.#pages;
+    if (pages > pagesMax - before) return -1;
+    this.#pages = before + pages;
+    return before;
+  }
+
+  /** Whether `[offset, offset + length)` lies within the memory. Numbers beyond 2^53 are simply out of bounds. */
+  contains(offset: number, length: number): boolean {
+    return offset + length <= this.bytes;
+  }
+
+  /** Copies `length` bytes from `offset` to `target[at…]`. The caller has checked the bounds. */
+  read(offset: number, target: Uint8Array, at: number, length: number): void {
+    let granule = Math.floor(offset / STABLE_GRANULE_BYTES);
+    let within = offset - granule * STABLE_GRANULE_BYTES;
+    let to = at;
+    const end = at + length;
+    while (to < end) {
+      const table = this.#table(granule);
+      if (table === undefined) {
+        const inTable = (granule % TABLE_ENTRIES) * STABLE_GRANULE_BYTES + within;
+        const part = Math.min(TABLE_BYTES - inTable, end - to);
+        target.fill(0, to, to + part);
+        to += part;
+        granule += TABLE_ENTRIES - (granule % TABLE_ENTRIES);
+        within = 0;
+        continue;
+      }
+      const part = Math.min(STABLE_GRANULE_BYTES - within, end - to);
+      const entry = table[granule % TABLE_ENTRIES] ?? 0;
+      if (entry === 0) {
+        target.fill(0, to, to + part);
+      } else {
+        const slot = slotOf(entry);
+        copyBytes(this.#pool.slabOf(slot), StablePagePool.offsetOf(slot) + within, target, to, part);
+      }
+      to += part;
+      granule++;
+      within = 0;
+    }
+  }
+
+  /** How many granules a write of `[offset, offset + length)` would dirty that are still clean in this message. */
+  cleanGranules(offset: number, length: number): number {
+    if (length === 0) return 0;
+    const first = Math.floor(offset / STABLE_GRANULE_BYTES);
+    const last = Math.floor((offset + length - 1) / STABLE_GRANULE_BYTES);
+    let clean = 0;
+    for (let granule = first; granule <= last; ) {
+      const table = this.#table(granule);
+      const index = granule % TABLE_ENTRIES;
+      if (table === undefined) {
+        const next = Math.min(last + 1, granule - index + TABLE_ENTRIES);
+        clean += next - granule;
+        granule = next;
+      } else {
+        if ((table[index] ?? 0) >= 0) clean++;
+        granule++;
+      }
+    }
+    return clean;
+  }
+
+  /**
+   * Copies `source[at…]` to `[offset, offset + length)`. The caller has checked the bounds.
+   * Throws ServerError `stable-memory-exhausted` when the thread's pool is; what was written before is journalled like the rest.
+   */
+  write(offset: number, source: Uint8Array, at: number, length: number): void {
+    let granule = Math.floor(offset / STABLE_GRANULE_BYTES);
+    let within = offset - granule * STABLE_GRANULE_BYTES;
+    let from = at;
+    const end = at + length;
+    while (from < end) {
+      const part = Math.min(STABLE_GRANULE_BYTES - within, end - from);
+      const slot = this.#writable(granule, part === STABLE_GRANULE_BYTES);
+      copyBytes(source, from, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot) + within, part);
+      from += part;
+      granule++;
+      within = 0;
+    }
+  }
+
+  /** Keeps what the message wrote. */
+  commit(): void {
+    for (let i = 0; i < this.#dirty.length; i++) {
+      this.#setEntry(this.#dirty[i] ?? 0, -(this.#entry(this.#dirty[i] ?? 0)));
+      const before = this.#before[i] ?? 0;
+      if (before !== 0) this.#pool.give(slotOf(before));
+    }
+    this.#forgetJournal();
+  }
+
+  /** Undoes what the message wrote, and its growth. */
+  rollback(): void {
+    for (let i = 0; i < this.#dirty.length; i++) {
+      const granule = this.#dirty[i] ?? 0;
+      this.#pool.give(slotOf(this.#entry(granule)));
+      this.#setEntry(granule, this.#before[i] ?? 0);
+    }
+    for (const key of this.#newTables) this.#tables.delete(key);
+    if (this.#newTables.length > 0) this.#lastKey = -1;
+    this.#pages = this.#pagesBefore;
+    this.#forgetJournal();
+  }
+
+  /** Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. */
+  clear(): void {
+    this.rollback();
+    for (const table of this.#tables.values()) for (const entry of table) if (entry !== 0) this.#pool.give(slotOf(entry));
+    this.#tables.clear();
+    this.#lastKey = -1;
+    this.#pages = 0;
+    this.#pagesBefore = 0;
+  }
+
+  #forgetJournal(): void {
+    // A message that dirtied a lot must not leave its list's capacity behind for ever.
+    if (this.#dirty.length > 4096) {
+      this.#dirty = [];
+      this.#before = [];
+    } else if (this.#dirty.length > 0) {
+      this.#dirty.length = 0;
+      this.#before.length = 0;
+    }
+    if (this.#newTables.length > 0) this.#newTables.length = 0;
+    this.#pagesBefore = this.#pages;
+  }
+
+  /** The slot to write granule's bytes to, journalled. `isOverwritten`: all of it will be written, so its old content need not be copied. */
+  #writable(granule: number, isOverwritten: boolean): number {
+    const before = this.#entry(granule);
+    if (before < 0) return slotOf(before);
+    const table = this.#table(granule) ?? this.#addTable(granule);
+    const slot = this.#pool.take(before === 0 && !isOverwritten);
+    if (before !== 0 && !isOverwritten) {
+      const old = slotOf(before);
+      const start = StablePagePool.offsetOf(old);
+      this.#pool.slabOf(slot).set(this.#pool.slabOf(old).subarray(start, start + STABLE_GRANULE_BYTES), StablePagePool.offsetOf(slot));
+    }
+    table[granule % TABLE_ENTRIES] = -(slot + 1);
+    this.#dirty.push(granule);
+    this.#before.push(before);
+    return slot;
+  }
+
+  #addTable(granule: number): Int32Array {
+    const key = Math.floor(granule / TABLE_ENTRIES);
+    const table = new Int32Array(TABLE_ENTRIES);
+    this.#tables.set(key, table);
+    this.#newTables.push(key);
+    this.#lastKey = key;
+    this.#lastTable = table;
+    return table;
+  }
+
+  #table(granule: number): Int32Array | undefined {
+    const key = Math.floor(granule / TABLE_ENTRIES);
+    if (key !== this.#lastKey) {
+      this.#lastTable = this.#tables.get(key);
+      this.#lastKey = key;
+    }
+    return this.#lastTable;
+  }
+
+  #entry(granule: number): number {
+    return this.#table(granule)?.[granule % TABLE_ENTRIES] ?? 0;
+  }
+
+  #setEntry(granule: number, entry: number): void {
+    const table = this.#table(granule);
+    if (table !== undefined) table[granule % TABLE_ENTRIES] = entry;
+  }
+}
+
+function slotOf(entry: number): number {
+  return Math.abs(entry) - 1;
+}

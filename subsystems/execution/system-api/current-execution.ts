@@ -1,0 +1,217 @@
+/**
+ * The message that is being executed, as the system API sees it.
+ *
+ * There is one object of this class per executor thread, used again for every message: the imports are closures
+ * over it, shared by all instances of the thread, since closures of their own would cost every live canister
+ * about eighty objects. Executions never nest in one thread, so one is enough.
+ *
+ * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
+ * kept here, and the engine applies it only if the execution returns.
+ */
+import { copyBytes, sliceBytes } from '../bytes.ts';
+import { chargeOf, type MeteringPolicy } from '../../metering/index.ts';
+import type { CallContext } from '../call-context.ts';
+import type { CanisterState } from '../canister-state.ts';
+import { MODES, type Mode } from './contexts.ts';
+import { DebugOutput } from './debug-output.ts';
+import { HostTrap } from '../fault.ts';
+import type { Instance } from '../instance.ts';
+
+/** What the system API needs of a live instance. */
+export type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed'>;
+
+/** How an execution answered its call. */
+export type Answer = 'none' | 'reply' | 'reject';
+
+export const NO_BYTES = new Uint8Array(0);
+const FIRST_REPLY_CAPACITY = 1 << 16;
+
+/** What canisters see as their balance while metering is off: what the replica starts canisters with. */
+const UNMETERED_BALANCE = 100_000_000_000_000n;
+
+/** Most stable memory one execution may write, in granules: 2 GiB, 8 GiB and 1 GiB, as the replica has it. */
+const STABLE_GRANULES_MAX = { message: 2 ** 19, install: 2 ** 21, query: 2 ** 18 } as const;
+
+export class CurrentExecution {
+  mode: Mode = 's';
+  isReplicated = true;
+  /** The bit of `mode`; 0 while nothing executes, so that every import refuses. */
+  modeBit = 0;
+
+  /** Set by `begin`; reading them while nothing executes is a bug. */
+  #memory: GuestMemory | undefined;
+  #canister: CanisterState | undefined;
+  #callContext: CallContext | undefined;
+
+  /** The argument, or in a reply callback the reply. */
+  argument: Uint8Array = NO_BYTES;
+  #nowMs = 0;
+  #timeNs: bigint | undefined;
+  #isCharged = false;
+  #instructionLimit = 0;
+  #spendable: bigint | undefined;
+
+  // The response that a callback is about, and what inspect is about: nothing in this host's first messages.
+  rejectCode = 0;
+  rejectMessage: Uint8Array = NO_BYTES;
+  cyclesRefunded = 0n;
+  methodName: Uint8Array = NO_BYTES;
+  certificate: Uint8Array | undefined = undefined;
+
+  // Effects, applied on success.
+  answer: Answer = 'none';
+  reply: Uint8Array = new Uint8Array(FIRST_REPLY_CAPACITY);
+  replyLength = 0;
+  rejectText = '';
+  isAccepted = false;
+  /** Accepted from the call less burned. */
+  cyclesGained = 0n;
+  cyclesAccepted = 0n;
+  certifiedData: Uint8Array | undefined = undefined;
+
+  readonly debug = new DebugOutput();
+
+  readonly #policy: MeteringPolicy;
+
+  constructor(policy: MeteringPolicy) {
+    this.#policy = policy;
+  }
+
+  /**
+   * Sets everything up for one execution. `isCharged`: the canister pays, so the price of `instructionLimit` is kept
+   * back from what it may spend. (A list of parameters, not an object: this is called for every message.)
+   */
+  begin(
+    mode: Mode,
+    memory: GuestMemory,
+    canister: CanisterState,
+    callContext: CallContext,
+    argument: Uint8Array,
+    nowMs: number,
+    isCharged: boolean,
+    instructionLimit: number,
+  ): void {
+    this.enterMode(mode);
+    this.#memory = memory;
+    this.#canister = canister;
+    this.#callContext = callContext;
+    this.argument = argument;
+    this.#nowMs = nowMs;
+    this.#isCharged = isCharged;
+    this.#instructionLimit = instructionLimit;
+    this.#timeNs = undefined;
+    this.#spendable = undefined;
+    this.answer = 'none';
+    this.replyLength = 0;
+    this.isAccepted = false;
+    if (this.cyclesGained !== 0n) this.cyclesGained = 0n;
+    if (this.cyclesAccepted !== 0n) this.cyclesAccepted = 0n;
+    this.certifiedData = undefined;
+  }
+
+  /** Goes on in another mode: from the start function to the init hook. */
+  enterMode(mode: Mode): void {
+    this.mode = mode;
+    this.isReplicated = MODES[mode].isReplicated;
+    this.modeBit = MODES[mode].bit;
+  }
+
+  /** Lets go of what the message referred to; a big reply buffer too. */
+  end(): void {
+    this.modeBit = 0;
+    this.argument = NO_BYTES;
+    if (this.rejectText !== '') this.rejectText = '';
+    if (this.reply.length > 1 << 20) this.reply = new Uint8Array(FIRST_REPLY_CAPACITY);
+  }
+
+  get memory(): GuestMemory {
+    return this.#memory ?? nothingExecutes();
+  }
+  get canister(): CanisterState {
+    return this.#canister ?? nothingExecutes();
+  }
+  get callContext(): CallContext {
+    return this.#callContext ?? nothingExecutes();
+  }
+
+  /** The message's instant, ns since 1970, in steps of a microsecond. */
+  get timeNs(): bigint {
+    this.#timeNs ??= BigInt(Math.trunc(this.#nowMs * 1000)) * 1000n;
+    return this.#timeNs;
+  }
+
+  /** The balance as the canister sees it and may spend it: less what this execution may cost at most. */
+  get spendableCycles(): bigint {
+    this.#spendable ??= this.#spendableAtStart();
+    return this.#spendable + this.cyclesGained;
+  }
+
+  #spendableAtStart(): bigint {
+    if (!this.#policy.isEnabled) return UNMETERED_BALANCE;
+    const { balance } = this.canister.account;
+    if (!this.#isCharged) return balance;
+    const reserved = BigInt(chargeOf(this.#policy, this.#instructionLimit));
+    return balance > reserved ? balance - reserved : 0n;
+  }
+
+  /** Most granules of stable memory this execution may write. */
+  get stableGranulesMax(): number {
+    if (this.mode === 's' || this.mode === 'I' || this.mode === 'G') return STABLE_GRANULES_MAX.install;
+    return this.isReplicated ? STABLE_GRANULES_MAX.message : STABLE_GRANULES_MAX.query;
+  }
+
+  /** Traps unless `[address, address + size)` lies within the heap. Sums are exact: no number here passes 2^53 and still fits. */
+  checkHeapRange(name: string, heap: Uint8Array, address: number, size: number): void {
+    if (address + size > heap.length)
+      throw new HostTrap(`ic0.${name}: ${size} bytes at address ${address} lie beyond the heap of ${heap.length} bytes`);
+  }
+
+  /** The `…_copy` imports: `source[offset, offset + size)` to the heap at `destination`. */
+  copyOut(name: string, source: Uint8Array, destination: number, offset: number, size: number): void {
+    if (offset + size > source.length)
+      throw new HostTrap(`ic0.${name}: ${size} bytes at offset ${offset} lie beyond the ${source.length} bytes there are`);
+    const memory = this.memory;
+    const heap = memory.heap();
+    this.checkHeapRange(name, heap, destination, size);
+    if (size === 0) return;
+    memory.charge(size);
+    memory.touch(destination, size);
+    copyBytes(source, offset, heap, destination, size);
+  }
+
+  /** A copy of `[address, address + size)` of the heap, paid for, at most `sizeMax` bytes. */
+  copyIn(name: string, address: number, size: number, sizeMax: number): Uint8Array {
+    if (size > sizeMax) throw new HostTrap(`ic0.${name}: ${size} bytes are more than the ${sizeMax} allowed`);
+    const memory = this.memory;
+    const heap = memory.heap();
+    this.checkHeapRange(name, heap, address, size);
+    memory.charge(size);
+    return sliceBytes(heap, address, size);
+  }
+
+  /** Writes a 128-bit amount, little endian, at `destination`. */
+  writeAmount(name: string, destination: number, amount: bigint): void {
+    const memory = this.memory;
+    const heap = memory.heap();
+    this.checkHeapRange(name, heap, destination, 16);
+    memory.touch(destination, 16);
+    let rest = amount;
+    for (let i = 0; i < 16; i++) {
+      heap[destination + i] = Number(rest & 0xffn);
+      rest >>= 8n;
+      if (rest === 0n) {
+        heap.fill(0, destination + i + 1, destination + 16);
+        break;
+      }
+    }
+  }
+}
+
+/** A call that the canister must not make, in the replica's words. */
+export function contractViolation(what: string): HostTrap {
+  return new HostTrap(`Canister violated contract: ${what}`);
+}
+
+function nothingExecutes(): never {
+  throw new Error('an import was called while no message executes');
+}

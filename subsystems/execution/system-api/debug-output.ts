@@ -1,0 +1,54 @@
+const TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** What one message may print: lines beyond these bounds are counted, not kept. */
+export const DEBUG_BYTES_MAX = 256 * 1024;
+export const DEBUG_LINES_MAX = 4096;
+export const DEBUG_LINE_BYTES_MAX = 32 * 1024;
+
+const NO_LINES: readonly string[] = Object.freeze([]);
+
+/** The debug prints of the message in progress. They survive a rollback: they tell why it came to that. */
+export class DebugOutput {
+  #lines: string[] = [];
+  #bytes = 0;
+  #dropped = 0;
+
+  /** Bytes this message may still print. */
+  get bytesLeft(): number {
+    return DEBUG_BYTES_MAX - this.#bytes;
+  }
+
+  /** Adds `source[at, at + size)` as one line, cut to what is left. */
+  print(source: Uint8Array, at: number, size: number): void {
+    const kept = Math.min(size, DEBUG_LINE_BYTES_MAX, this.bytesLeft);
+    if (this.#lines.length >= DEBUG_LINES_MAX || (kept === 0 && size > 0)) {
+      this.#dropped++;
+      return;
+    }
+    this.#bytes += kept;
+    const text = TEXT.decode(source.subarray(at, at + kept));
+    this.#lines.push(kept < size ? `${text}… (${size - kept} more bytes)` : text);
+  }
+
+  /** Adds a line of the host's own, in place of what could not be printed. */
+  note(text: string): void {
+    if (this.#lines.length >= DEBUG_LINES_MAX) this.#dropped++;
+    else this.#lines.push(text);
+  }
+
+  /** Adds the message's last word: kept even if the bounds are reached. */
+  conclude(text: string): void {
+    this.#lines.push(text);
+  }
+
+  /** Takes the lines; the next message starts with none. */
+  take(): readonly string[] {
+    if (this.#lines.length === 0 && this.#dropped === 0) return NO_LINES;
+    const lines = this.#lines;
+    if (this.#dropped > 0) lines.push(`… (${this.#dropped} more debug prints of this message were dropped)`);
+    this.#lines = [];
+    this.#bytes = 0;
+    this.#dropped = 0;
+    return lines;
+  }
+}

@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import { HostTrap } from '../fault.ts';
+import type { CurrentExecution } from './current-execution.ts';
+
+/** Longest principal there is. */
+export const PRINCIPAL_BYTES_MAX = 29;
+
+/**
+ * The root key's form is what programs parse: DER, algorithm and curve of the network's BLS keys, 96 bytes of key.
+ * The key itself is zeros, which no signature verifies against: nothing is certified off-chain.
+ */
+const ROOT_KEY_PREFIX = '308182301d060d2b0601040182dc7c0503010201060c2b0601040182dc7c05030201036100';
+export const ROOT_KEY: Uint8Array = new Uint8Array(Buffer.from(ROOT_KEY_PREFIX + '00'.repeat(96), 'hex'));
+
+/** The subnet's principal, derived from its key as a network does it: SHA-224 of the DER key and the byte 2. */
+export const SUBNET_ID: Uint8Array = new Uint8Array([...createHash('sha224').update(ROOT_KEY).digest(), 2]);
+
+/** Who the canister is, where it runs, and who controls it. */
+export function identityImports(x: CurrentExecution) {
+  return {
+    canister_self_size: () => x.canister.id.length,
+    canister_self_copy: (destination: number, offset: number, size: number) =>
+      x.copyOut('canister_self_copy', x.canister.id, destination, offset, size),
+    subnet_self_size: () => SUBNET_ID.length,
+    subnet_self_copy: (destination: number, offset: number, size: number) =>
+      x.copyOut('subnet_self_copy', SUBNET_ID, destination, offset, size),
+    canister_status: () => x.canister.statusCode,
+    canister_version: () => x.canister.version,
+    is_controller: (source: number, size: number) => {
+      if (size > PRINCIPAL_BYTES_MAX)
+        throw new HostTrap(`ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`);
+      return x.canister.isController(x.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX)) ? 1 : 0;
+    },
+    in_replicated_execution: () => (x.isReplicated ? 1 : 0),
+    root_key_size: () => ROOT_KEY.length,
+    root_key_copy: (destination: number, offset: number, size: number) =>
+      x.copyOut('root_key_copy', ROOT_KEY, destination, offset, size),
+  };
+}

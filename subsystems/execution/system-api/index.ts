@@ -1,0 +1,72 @@
+/**
+ * The system API: every import of module `ic0` as one object of host functions.
+ *
+ * A family of imports is a file. Each gets the `CurrentExecution` and returns its functions by name; values have
+ * crossed from wasm as `wasm/ic0-signatures.ts` says, so an address is a Number whatever the module's pointer
+ * width, and one object serves every instance of a thread. Overheads of the calls are charged by instrumented
+ * code; what depends on sizes is charged here.
+ */
+import type { Ic0Name } from '../../wasm/index.ts';
+import { callImports } from './calls.ts';
+import { certifiedDataImports } from './certified-data.ts';
+import { contextMask } from './contexts.ts';
+import { costImports } from './costs.ts';
+import { contractViolation, type CurrentExecution } from './current-execution.ts';
+import { cyclesImports } from './cycles.ts';
+import { debuggingImports } from './debugging.ts';
+import { environmentImports } from './environment.ts';
+import { identityImports } from './identity.ts';
+import { messageImports } from './messages.ts';
+import { MODES } from './contexts.ts';
+import { respondingImports } from './responding.ts';
+import { stableMemoryImports } from './stable-memory-imports.ts';
+import { timeImports } from './time-and-timer.ts';
+
+export { CurrentExecution } from './current-execution.ts';
+
+type HostFunction = (...args: never[]) => unknown;
+export type SystemApi = Readonly<Record<Ic0Name, HostFunction>>;
+
+/** The imports of every instance of one thread, working on `execution`; each refuses to run outside its contexts. */
+export function createSystemApi(execution: CurrentExecution): SystemApi {
+  const functions: Record<Ic0Name, HostFunction> = {
+    ...messageImports(execution),
+    ...respondingImports(execution),
+    ...cyclesImports(execution),
+    ...callImports(),
+    ...stableMemoryImports(execution),
+    ...timeImports(execution),
+    ...identityImports(execution),
+    ...certifiedDataImports(execution),
+    ...environmentImports(execution),
+    ...costImports(execution),
+    ...debuggingImports(execution),
+  };
+  const guarded = { ...functions };
+  for (const name of Object.keys(functions) as Ic0Name[]) guarded[name] = guard(execution, name, functions[name]);
+  return guarded;
+}
+
+/** Imports that answer `trap` in any context too, since they end the execution anyway, are not exempt: a wrong context is named first. */
+function guard(x: CurrentExecution, name: Ic0Name, run: HostFunction): HostFunction {
+  const mask = contextMask(name);
+  const call = run as (...args: unknown[]) => unknown;
+  // One closure for each count of parameters: a rest array on every call would cost more than the call.
+  switch (run.length) {
+    case 0:
+      return () => ((x.modeBit & mask) === 0 ? refuse(x, name) : call());
+    case 1:
+      return (a: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a));
+    case 2:
+      return (a: unknown, b: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b));
+    case 3:
+      return (a: unknown, b: unknown, c: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b, c));
+    default:
+      return (...args: unknown[]) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(...args));
+  }
+}
+
+function refuse(x: CurrentExecution, name: Ic0Name): never {
+  if (x.modeBit === 0) throw new Error(`ic0.${name} was called while no message executes`);
+  throw contractViolation(`"ic0_${name}" cannot be executed in ${MODES[x.mode].text} mode`);
+}

@@ -1,0 +1,71 @@
+import { ServerError } from '../../../kernel/index.ts';
+import { HostTrap } from '../fault.ts';
+import { STABLE_GRANULE_BYTES, type StableMemory } from '../stable-memory.ts';
+import type { CurrentExecution } from './current-execution.ts';
+
+/** Instructions for each 4 KiB of stable memory that a message is the first to write. */
+export const DIRTY_GRANULE_INSTRUCTIONS = 1000;
+/** 4 GiB: what the 32-bit imports can address. */
+const NARROW_PAGES_MAX = 65_536;
+
+/** Stable memory, by its 64-bit imports and by the older ones that stop at 4 GiB. */
+export function stableMemoryImports(x: CurrentExecution) {
+  const read = (name: string, stable: StableMemory, destination: number, offset: number, size: number): void => {
+    if (size === 0) return;
+    checkStableRange(name, stable, offset, size);
+    const memory = x.memory;
+    const heap = memory.heap();
+    x.checkHeapRange(name, heap, destination, size);
+    memory.charge(size);
+    memory.touch(destination, size);
+    stable.read(offset, heap, destination, size);
+  };
+  const write = (name: string, stable: StableMemory, offset: number, source: number, size: number): void => {
+    if (size === 0) return;
+    checkStableRange(name, stable, offset, size);
+    const memory = x.memory;
+    const heap = memory.heap();
+    x.checkHeapRange(name, heap, source, size);
+    const clean = stable.cleanGranules(offset, size);
+    const dirty = stable.dirtyGranules.length + clean;
+    if (dirty > x.stableGranulesMax) throw tooManyDirty(name, x.stableGranulesMax);
+    memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
+    try {
+      stable.write(offset, heap, source, size);
+    } catch (error) {
+      if (error instanceof ServerError) throw new HostTrap(`ic0.${name}: ${error.message}`);
+      throw error;
+    }
+  };
+  return {
+    stable64_size: () => x.canister.stable.pages,
+    stable64_grow: (pages: number) => x.canister.stable.grow(pages),
+    stable64_write: (offset: number, source: number, size: number) =>
+      write('stable64_write', x.canister.stable, offset, source, size),
+    stable64_read: (destination: number, offset: number, size: number) =>
+      read('stable64_read', x.canister.stable, destination, offset, size),
+
+    stable_size: () => narrow('stable_size', x.canister.stable).pages,
+    stable_grow: (pages: number) => narrow('stable_grow', x.canister.stable).grow(pages, NARROW_PAGES_MAX),
+    stable_write: (offset: number, source: number, size: number) =>
+      write('stable_write', narrow('stable_write', x.canister.stable), offset, source, size),
+    stable_read: (destination: number, offset: number, size: number) =>
+      read('stable_read', narrow('stable_read', x.canister.stable), destination, offset, size),
+  };
+}
+
+function checkStableRange(name: string, stable: StableMemory, offset: number, size: number): void {
+  if (!stable.contains(offset, size))
+    throw new HostTrap(`ic0.${name}: stable memory out of bounds: ${size} bytes at offset ${offset} of ${stable.bytes} bytes`);
+}
+
+function narrow(name: string, stable: StableMemory): StableMemory {
+  if (stable.pages > NARROW_PAGES_MAX)
+    throw new HostTrap(`ic0.${name}: stable memory is larger than 4 GiB (${stable.pages} pages); use the 64-bit stable memory imports`);
+  return stable;
+}
+
+function tooManyDirty(name: string, granulesMax: number): HostTrap {
+  const mebibytes = (granulesMax * STABLE_GRANULE_BYTES) / (1 << 20);
+  return new HostTrap(`ic0.${name}: memory access limit exceeded: one message may write at most ${mebibytes} MiB of stable memory pages`);
+}
