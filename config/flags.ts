@@ -1,0 +1,309 @@
+/**
+ * Every flag and every environment variable there is, declared once: parsing, checks, `--help` and `docs/flags.md` all
+ * come from here. A flag whose feature is not part of this version is declared with `notBuilt` and refused with those
+ * words; it is never accepted and ignored. To build it, drop `notBuilt` and use its value in `load.ts`.
+ */
+import * as defaults from './defaults.ts';
+import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
+
+const IN_MEMORY = 'this version keeps everything in memory';
+const NO_TIMERS = 'this version runs no heartbeats and no timers';
+const NO_OUTCALLS = 'this version makes no outcalls, every http_request of an actor is refused';
+const NO_PLUGIN_LOADING = 'this version has only its own plugins';
+const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
+
+/** By their long name; the order is that of `--help` within a group. */
+export const FLAGS = {
+  help: toggle({ group: 'general', summary: 'Print this text and exit.' }),
+  version: toggle({ group: 'general', summary: 'Print the version and exit.' }),
+  'log-json': toggle({
+    group: 'general',
+    summary: 'Log one JSON line per event to stderr instead of prose.',
+  }),
+  config: text({
+    group: 'general',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    summary: 'Read flags from a file (svc.config.json).',
+    notBuilt: FLAGS_ONLY,
+  }),
+  'print-config': toggle({
+    group: 'general',
+    summary: 'Print the configuration that results from all flags and exit.',
+    notBuilt: FLAGS_ONLY,
+  }),
+  check: toggle({
+    group: 'general',
+    summary: 'Check flags and manifest and exit.',
+    notBuilt: 'this version checks flags and manifest only when it starts',
+  }),
+  capacity: toggle({
+    group: 'general',
+    summary: 'Print what this machine can host and exit.',
+    notBuilt: 'this version does not measure its capacity',
+  }),
+  plugin: text({
+    group: 'general',
+    placeholder: 'NAME=MODULE',
+    defaultValue: undefined,
+    summary: "Replace a plugin by a module's.",
+    notBuilt: NO_PLUGIN_LOADING,
+  }),
+  'plugin-option': text({
+    group: 'general',
+    placeholder: 'NAME.KEY=VALUE',
+    defaultValue: undefined,
+    summary: 'Hand an option to a plugin that was loaded with --plugin.',
+    notBuilt: NO_PLUGIN_LOADING,
+  }),
+  manifest: text({
+    group: 'manifest',
+    short: 'm',
+    placeholder: 'FILE',
+    defaultValue: defaults.MANIFEST_FILE,
+    summary: 'The manifest that declares the actors to host.',
+  }),
+  watch: toggle({
+    group: 'manifest',
+    summary: 'Upgrade actors when their files change.',
+    notBuilt: 'restart the server to take up changed files',
+  }),
+  listen: text({
+    group: 'http',
+    short: 'l',
+    placeholder: 'ADDR',
+    defaultValue: defaults.LISTEN_ADDRESS,
+    summary: 'Address to listen on, as host:port or [ipv6]:port. Port 0 takes a free one.',
+  }),
+  history: integer({
+    group: 'http',
+    placeholder: 'N',
+    defaultValue: defaults.HISTORY_ENTRIES,
+    unit: 'messages',
+    min: 0,
+    max: 1_000_000,
+    summary: 'Recent messages kept for each actor; 0 disables recording.',
+    notBuilt: 'this version records no history',
+  }),
+  'auth-token': text({
+    group: 'auth',
+    placeholder: 'TOKEN',
+    defaultValue: undefined,
+    variable: 'SVC_TOKEN',
+    summary:
+      'Bearer token that clients have to send. Others on this machine can read a command line: prefer the variable.',
+  }),
+  insecure: toggle({
+    group: 'auth',
+    summary:
+      'Allow an address that other machines reach without a token. Whoever reaches it controls this host process.',
+  }),
+  executors: integer({
+    group: 'execution',
+    placeholder: 'N',
+    defaultValue: defaults.defaultExecutors(),
+    unit: 'threads',
+    min: 1,
+    max: 256,
+    defaultText: 'the number of cores, at least 2 threads',
+    summary: 'Threads that execute messages.',
+  }),
+  'instruction-limit': integer({
+    group: 'execution',
+    placeholder: 'N',
+    defaultValue: defaults.INSTRUCTION_LIMIT,
+    unit: 'instructions',
+    min: 1,
+    summary: 'WebAssembly instructions a message may use before it is stopped and rolled back.',
+  }),
+  cycles: bigInteger({
+    group: 'metering',
+    placeholder: 'N',
+    defaultValue: defaults.STARTING_CYCLES,
+    unit: 'cycles',
+    min: 0n,
+    // The IC keeps balances in 128 bits, and so does an actor that reads its own.
+    max: 2n ** 128n - 1n,
+    summary: 'Starting cycles per actor; 0 disables metering.',
+  }),
+  verbose: toggle({
+    group: 'canisters',
+    short: 'v',
+    summary: "Forward actors' debug output to stderr.",
+  }),
+  'upgrade-policy': choice({
+    group: 'canisters',
+    choices: ['refuse', 'warn'],
+    defaultValue: 'refuse',
+    summary: 'What to do with an upgrade whose stable types nobody can check.',
+    notBuilt: 'this version does not upgrade actors',
+  }),
+  'heartbeat-ms': integer({
+    group: 'scheduler',
+    placeholder: 'MS',
+    defaultValue: defaults.HEARTBEAT_MS,
+    unit: 'ms',
+    min: 0,
+    summary: 'Time between heartbeats; 0 disables them.',
+    notBuilt: NO_TIMERS,
+  }),
+  'timer-ms': integer({
+    group: 'scheduler',
+    placeholder: 'MS',
+    defaultValue: defaults.TIMER_MS,
+    unit: 'ms',
+    min: 0,
+    summary: 'Time between looks at the global timers; 0 disables them.',
+    notBuilt: NO_TIMERS,
+  }),
+  'live-cap': integer({
+    group: 'scheduler',
+    placeholder: 'N',
+    defaultValue: 0,
+    unit: 'instances',
+    defaultText: '0 (no limit)',
+    min: 0,
+    summary: 'Actors that are live at most; needs --state.',
+    notBuilt: IN_MEMORY,
+  }),
+  'live-bytes': integer({
+    group: 'scheduler',
+    placeholder: 'BYTES',
+    defaultValue: 0,
+    unit: 'bytes',
+    defaultText: '0 (no limit)',
+    min: 0,
+    summary: 'Memory that live actors may hold; needs --state.',
+    notBuilt: IN_MEMORY,
+  }),
+  state: text({
+    group: 'storage',
+    short: 's',
+    placeholder: 'DIR',
+    defaultValue: undefined,
+    defaultText: 'none, in memory',
+    summary: 'Directory in which actors are kept durably.',
+    notBuilt: IN_MEMORY,
+  }),
+  'snapshot-below': integer({
+    group: 'storage',
+    placeholder: 'BYTES',
+    defaultValue: defaults.SNAPSHOT_BELOW_BYTES,
+    unit: 'bytes',
+    min: 0,
+    summary: 'Heap size up to which every message ends with a snapshot; 0 relies on the log alone.',
+    notBuilt: IN_MEMORY,
+  }),
+  fsync: choice({
+    group: 'storage',
+    choices: ['always', 'off'],
+    defaultValue: 'always',
+    summary: 'Whether an answer waits until the disk has confirmed the write.',
+    notBuilt: IN_MEMORY,
+  }),
+  'replay-budget-secs': integer({
+    group: 'storage',
+    placeholder: 'SECS',
+    defaultValue: 0,
+    unit: 's',
+    defaultText: 'none',
+    min: 0,
+    summary: 'Time that replaying the log after a crash may take, for the whole host.',
+    notBuilt: IN_MEMORY,
+  }),
+  restore: text({
+    group: 'storage',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    summary: 'Start from a backup.',
+    notBuilt: IN_MEMORY,
+  }),
+  'outcall-timeout-secs': integer({
+    group: 'outcalls',
+    placeholder: 'SECS',
+    defaultValue: defaults.OUTCALL_TIMEOUT_SECS,
+    unit: 's',
+    min: 1,
+    summary: 'Time after which an outcall is abandoned.',
+    notBuilt: NO_OUTCALLS,
+  }),
+  'outcalls-record': text({
+    group: 'outcalls',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    summary: 'Write outcalls and their answers to a file.',
+    notBuilt: NO_OUTCALLS,
+  }),
+  'outcalls-replay': text({
+    group: 'outcalls',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    summary: 'Answer outcalls from a recorded file.',
+    notBuilt: NO_OUTCALLS,
+  }),
+  'outcalls-deny-private': toggle({
+    group: 'outcalls',
+    summary: 'Refuse outcalls to private addresses.',
+    notBuilt: NO_OUTCALLS,
+  }),
+  web: text({
+    group: 'gateway',
+    placeholder: 'ACTOR',
+    defaultValue: undefined,
+    summary: "Serve this actor's http_request at the root.",
+    notBuilt: 'this version serves no websites',
+  }),
+  project: text({
+    group: 'mops-closure',
+    placeholder: 'DIR',
+    defaultValue: undefined,
+    summary: 'Directory whose source files GET /mops/closure may read.',
+    notBuilt: 'this version has no /mops/closure',
+  }),
+};
+
+/** Settings that only the environment carries. */
+export const VARIABLES = {
+  SVC_WASM_STACK: integer({
+    group: 'execution',
+    placeholder: 'BYTES',
+    defaultValue: defaults.WASM_STACK_BYTES,
+    unit: 'bytes',
+    min: 64 * 1024,
+    // An executor thread reserves a multiple of it.
+    max: 64 * 1024 * 1024,
+    defaultText: '4,194,304 bytes (4 MiB)',
+    summary: 'Stack an actor may use; deeper recursion is a trap.',
+  }),
+  SVC_BIN: text({
+    group: 'compiler',
+    placeholder: 'FILE',
+    defaultValue: undefined,
+    summary: 'Compiler binary that checks stable types on an upgrade.',
+    notBuilt: 'this version does not upgrade actors',
+  }),
+};
+
+/** Plugins of later versions, for `--no-<plugin>`. */
+export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
+  outcalls: NO_OUTCALLS,
+  storage: IN_MEMORY,
+  gateway: 'this version serves no websites',
+  'mops-closure': 'this version has no /mops/closure',
+  metrics: 'this version has no /metrics',
+  inspector: 'this version has no /inspector',
+};
+
+type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {
+  readonly [N in keyof F]: F[N] extends Flag<infer T> ? T : never;
+};
+
+export type FlagName = keyof typeof FLAGS;
+export type VariableName = keyof typeof VARIABLES;
+/** The value of every flag: given, from the environment, or its default. */
+export type FlagValues = Values<typeof FLAGS>;
+export type VariableValues = Values<typeof VARIABLES>;
+
+/** The declarations without their value types, for everything that treats them all alike. */
+export const flagsByName: ReadonlyMap<string, Flag<unknown>> = new Map(Object.entries(FLAGS));
+export const variablesByName: ReadonlyMap<string, Flag<unknown>> = new Map(Object.entries(VARIABLES));

@@ -1,0 +1,140 @@
+/** `--help`, and the same facts as a document: both are drawn from the declarations in `flags.ts`. */
+import type { Described, Flag, FlagGroup } from './flag.ts';
+import { flagsByName, PLUGINS_NOT_BUILT, variablesByName } from './flags.ts';
+
+export interface HelpOptions {
+  readonly version: string;
+  /** Columns of the terminal. */
+  readonly width: number;
+  readonly hasColor: boolean;
+  readonly plugins: readonly { readonly name: string; readonly neededBecause?: string }[];
+}
+
+const GROUPS: Readonly<Record<FlagGroup, string>> = {
+  general: 'General',
+  manifest: 'manifest: which actors',
+  http: 'http: where the server listens',
+  auth: 'auth: who may use it',
+  execution: 'execution: running messages',
+  metering: 'metering: what messages cost',
+  canisters: 'canisters: the actors',
+  scheduler: 'scheduler: which message is next',
+  storage: 'storage: keeping actors',
+  outcalls: 'outcalls: requests of actors to the outside',
+  gateway: 'gateway: websites of actors',
+  'mops-closure': 'mops-closure: sources of a project',
+  compiler: 'compiler: checking upgrades',
+};
+
+interface Entry {
+  /** `-m, --manifest FILE`. */
+  readonly usage: string;
+  readonly summary: string;
+  /** Default, variable, and whether it is there yet. */
+  readonly notes: readonly string[];
+  readonly isBuilt: boolean;
+}
+
+interface Section {
+  readonly title: string;
+  readonly entries: readonly Entry[];
+}
+
+function sectionsOf(plugins: HelpOptions['plugins']): readonly Section[] {
+  const sections = Object.entries(GROUPS).map(([group, title]) => ({
+    title,
+    entries: [
+      ...[...flagsByName].filter(([, flag]) => flag.group === group).map(([name, flag]) => flagEntry(name, flag)),
+      ...[...variablesByName].filter(([, flag]) => flag.group === group).map(([name, flag]) => entry(name, flag)),
+    ],
+  }));
+  return [...sections, { title: 'Turning parts off', entries: turningOff(plugins) }];
+}
+
+function flagEntry(name: string, flag: Flag<unknown>): Entry {
+  const value = flag.placeholder === undefined ? '' : ` ${flag.placeholder}`;
+  return entry(`${flag.short === undefined ? '    ' : `-${flag.short}, `}--${name}${value}`, flag);
+}
+
+function entry(usage: string, flag: Described & { readonly defaultText: string | undefined }): Entry {
+  const notes: string[] = [];
+  if (flag.defaultText !== undefined) notes.push(`Default: ${flag.defaultText}.`);
+  if (flag.variable !== undefined) notes.push(`Also read from ${flag.variable}.`);
+  if (flag.notBuilt !== undefined) notes.push(`Not built yet: ${flag.notBuilt}.`);
+  return { usage, summary: flag.summary, notes, isBuilt: flag.notBuilt === undefined };
+}
+
+function turningOff(plugins: HelpOptions['plugins']): readonly Entry[] {
+  const optional = plugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
+  const built = optional.map((name) => ({
+    usage: `    --no-${name}`,
+    summary: `Run without ${name}.`,
+    notes: [],
+    isBuilt: true,
+  }));
+  const later = Object.entries(PLUGINS_NOT_BUILT).map(([name, reason]) => ({
+    usage: `    --no-${name}`,
+    summary: `Run without ${name}.`,
+    notes: [`Not built yet: ${reason}.`],
+    isBuilt: false,
+  }));
+  return [...built, ...later];
+}
+
+const USAGE_COLUMN = 32;
+const WIDTH_MIN = 60;
+const WIDTH_MAX = 110;
+
+/** The text of `--help`. */
+export function helpText(options: HelpOptions): string {
+  const width = Math.min(Math.max(options.width, WIDTH_MIN), WIDTH_MAX);
+  const paint = (code: number, text: string): string => (options.hasColor ? `\u001b[${code}m${text}\u001b[0m` : text);
+  const lines = [
+    `svc ${options.version}: hosts WebAssembly actors with Internet Computer canister semantics`,
+    '',
+    `${paint(1, 'Usage:')} svc [flags]`,
+    '       npm run svc -- [flags]   from a checkout',
+  ];
+  for (const { title, entries } of sectionsOf(options.plugins)) {
+    if (entries.length === 0) continue;
+    lines.push('', paint(1, title));
+    for (const { usage, summary, notes, isBuilt } of entries) {
+      const [first = '', ...rest] = wrap([summary, ...notes].join(' '), width - USAGE_COLUMN);
+      const left = `  ${usage}`;
+      const fits = left.length < USAGE_COLUMN;
+      const painted = paint(isBuilt ? 36 : 2, left) + ' '.repeat(Math.max(0, USAGE_COLUMN - left.length));
+      lines.push(...(fits ? [painted + first] : [painted, ' '.repeat(USAGE_COLUMN) + first]));
+      lines.push(...rest.map((line) => ' '.repeat(USAGE_COLUMN) + line));
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
+
+/** The text of `docs/flags.md`. */
+export function flagsDocument(plugins: HelpOptions['plugins']): string {
+  const lines = [
+    '# Flags and environment variables',
+    '',
+    'Drawn from `config/flags.ts`; `svc --help` prints the same. To write it anew:',
+    '`node --test --test-update-snapshots test/config/help.test.ts`.',
+  ];
+  for (const { title, entries } of sectionsOf(plugins)) {
+    if (entries.length === 0) continue;
+    lines.push('', `## ${title}`, '', '| flag or variable | meaning | notes |', '|---|---|---|');
+    for (const { usage, summary, notes } of entries) {
+      const cells = [`\`${usage.trim()}\``, summary, notes.join(' ')].map((cell) => cell.replaceAll('|', '\\|'));
+      lines.push(`| ${cells.join(' | ')} |`);
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,119 @@
+/** From a command line and an environment to a checked, frozen configuration. */
+import { resolve } from 'node:path';
+import { FlagProblem } from './flag.ts';
+import { type ListenAddress, type Lookup, resolveAddress } from './listen.ts';
+import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
+import { freezeConfig, type ServerConfig } from './schema.ts';
+
+export interface LoadOptions {
+  /** Without the interpreter and the script. */
+  readonly argv: readonly string[];
+  readonly environment: Environment;
+  /** What `--no-<plugin>` may name. */
+  readonly pluginNames: readonly string[];
+  readonly version: string;
+  readonly build: string;
+  /** What relative paths are relative to. */
+  readonly directory: string;
+  readonly lookup?: Lookup;
+}
+
+export interface LogConfig {
+  readonly isJson: boolean;
+  readonly isVerbose: boolean;
+}
+
+/** What the command line asks for. */
+export type Request =
+  | { readonly kind: 'help' | 'version' }
+  | { readonly kind: 'refused'; readonly problems: readonly string[] }
+  | {
+      readonly kind: 'serve';
+      readonly config: ServerConfig;
+      /** Names of plugins that are turned off. */
+      readonly disabled: ReadonlySet<string>;
+      readonly log: LogConfig;
+    };
+
+/** Never rejects for what an operator may have written: that is `refused`, with every problem named. */
+export async function loadConfig(options: LoadOptions): Promise<Request> {
+  const parsed = parseFlags(options.argv, options.environment, options.pluginNames);
+  const { flags, disabled } = parsed;
+  // Whoever asks for help gets it, whatever else stands on the line.
+  if (flags.help) return { kind: 'help' };
+  if (flags.version) return { kind: 'version' };
+
+  const problems = [...parsed.problems, ...checkToken(parsed)];
+  const address = await resolveListen(flags.listen, options.lookup, problems);
+  if (address !== undefined) problems.push(...checkExposure(parsed, address));
+  if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
+
+  return {
+    kind: 'serve',
+    disabled,
+    log: { isJson: flags['log-json'], isVerbose: flags.verbose },
+    config: buildConfig(parsed, address, options),
+  };
+}
+
+function buildConfig(
+  { flags, variables, disabled }: ParsedFlags,
+  address: ListenAddress,
+  options: LoadOptions,
+): ServerConfig {
+  const { version, build } = options;
+  return freezeConfig({
+    http: { host: address.host, port: address.port, version, build },
+    auth: { token: flags['auth-token'] },
+    metering: {
+      isEnabled: flags.cycles > 0n && !disabled.has('metering'),
+      startingCycles: flags.cycles,
+      instructionLimit: flags['instruction-limit'],
+    },
+    execution: { executors: flags.executors, wasmStackBytes: variables.SVC_WASM_STACK },
+    scheduler: {},
+    canisters: { forwardDebugOutput: flags.verbose },
+    manifest: { file: resolve(options.directory, flags.manifest) },
+    compiler: {},
+    codec: {},
+  });
+}
+
+async function resolveListen(
+  listen: string,
+  lookup: Lookup | undefined,
+  problems: string[],
+): Promise<ListenAddress | undefined> {
+  try {
+    return await resolveAddress(listen, lookup);
+  } catch (error) {
+    if (!(error instanceof FlagProblem)) throw error;
+    problems.push(`--listen: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** Never shows the token itself: what is printed may end up in a log. */
+function checkToken({ flags, given, disabled }: ParsedFlags): string[] {
+  const token = flags['auth-token'];
+  if (token === undefined) return [];
+  const name = given.has('auth-token') ? '--auth-token' : 'SVC_TOKEN';
+  if (disabled.has('auth')) return [`${name} and --no-auth contradict each other: drop one of them`];
+  // Node hands header values over as Latin-1 with outer blanks removed: such a token would never match.
+  if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
+    return [
+      `${name}: a token that no HTTP header can carry: use visible ASCII characters, no line break, no outer blanks`,
+    ];
+  }
+  return [];
+}
+
+function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress): string[] {
+  const hasToken = flags['auth-token'] !== undefined && !disabled.has('auth');
+  if (address.isLoopback || hasToken || flags.insecure) return [];
+  return [
+    `--listen ${flags.listen} can be reached from other machines, and without a token whoever reaches it controls this ` +
+      'host process: give a token (SVC_TOKEN or --auth-token), listen on 127.0.0.1, or pass --insecure ' +
+      'if the network is already under your control',
+  ];
+}

@@ -1,0 +1,220 @@
+/**
+ * The server's voice: prose for people, or with `--log-json` one JSON line an event, on stderr; the lines of the
+ * start-up protocol on stdout. Of pino only its destination is used (SonicBoom: a buffer that is written in the
+ * background): its own line format has fields that the contract does not allow.
+ *
+ * A `job` event is logged for every call, so this sits on the hot path. What the caller pays is building one line and
+ * appending it to a string (about half a microsecond); the write itself happens in a thread of libuv, at the latest
+ * `FLUSH_MS` later. If whoever reads stderr stalls, lines are kept up to `BUFFER_BYTES_MAX` and then dropped: a server
+ * must not stand still, or die of memory, because of its log. How many were dropped is said once there is room again.
+ */
+import pino from 'pino';
+import { type Clock, type LogFields, type Logger, messageOf } from '../kernel/index.ts';
+
+export interface LogOptions {
+  readonly isJson: boolean;
+  /** Whether `debug` lines are printed. */
+  readonly isVerbose: boolean;
+  /** Colours, in prose. */
+  readonly hasColor: boolean;
+  readonly clock: Clock;
+  /** Where the log goes; stderr unless a test says otherwise. A file descriptor or a path. */
+  readonly destination?: number | string;
+  /** Prints one line of the start-up protocol. */
+  announce(line: string): void;
+}
+
+/** A logger with an end. */
+export interface ServerLog extends Logger {
+  /** Resolves when everything logged so far has been written, or could not be. */
+  close(): Promise<void>;
+  /** Writes what is left, now: for the last moment of a process that is about to end. */
+  flushNow(): void;
+}
+
+const STDERR = 2;
+/** A person watching sees a line at once; a busy server writes a few hundred lines with one call. */
+const FLUSH_MS = 20;
+/** Written without waiting for the timer once so much has gathered. */
+const WRITE_BYTES = 32 * 1024;
+const BUFFER_BYTES_MAX = 16 * 1024 * 1024;
+/** How long the end of the process waits for a reader that has stalled. */
+const CLOSE_MS = 2_000;
+
+const COLORS = { debug: 90, info: 0, warning: 33, error: 31 } as const;
+type Level = keyof typeof COLORS;
+
+export function createLog(options: LogOptions): ServerLog {
+  const sink = new Sink(options.destination ?? STDERR);
+  return options.isJson ? new JsonLog(options, sink) : new ProseLog(options, sink);
+}
+
+/** Lines on their way out. */
+class Sink {
+  readonly #destination: ReturnType<typeof pino.destination>;
+  #isFlushScheduled = false;
+  #dropped = 0;
+
+  constructor(destination: number | string) {
+    this.#destination = pino.destination({
+      dest: destination,
+      sync: false,
+      minLength: WRITE_BYTES,
+      maxLength: BUFFER_BYTES_MAX,
+    });
+    this.#destination.on('drop', () => void this.#dropped++);
+    // The reader is gone (EPIPE) or the disk is full: there is nobody left to tell.
+    this.#destination.on('error', () => undefined);
+  }
+
+  write(line: string): void {
+    this.#destination.write(line);
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    setTimeout(() => {
+      this.#isFlushScheduled = false;
+      this.#destination.flush();
+    }, FLUSH_MS).unref();
+  }
+
+  /** How many lines were dropped since the last time this was asked. */
+  takeDropped(): number {
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    return dropped;
+  }
+
+  close(): Promise<void> {
+    const closed = Promise.withResolvers<void>();
+    setTimeout(closed.resolve, CLOSE_MS).unref();
+    this.#destination.flush(() => closed.resolve());
+    return closed.promise;
+  }
+
+  flushNow(): void {
+    try {
+      this.#destination.flushSync();
+    } catch {
+      // The same as above: nobody is left to tell.
+    }
+  }
+}
+
+abstract class BaseLog implements ServerLog {
+  protected readonly sink: Sink;
+  protected readonly clock: Clock;
+  readonly #isVerbose: boolean;
+  readonly #announce: (line: string) => void;
+
+  constructor(options: LogOptions, sink: Sink) {
+    this.sink = sink;
+    this.clock = options.clock;
+    this.#isVerbose = options.isVerbose;
+    this.#announce = options.announce;
+  }
+
+  abstract event(event: string, fields: LogFields, prose: string): void;
+  protected abstract message(level: Level, message: string, error?: unknown): void;
+
+  debug(message: string): void {
+    if (this.#isVerbose) this.message('debug', message);
+  }
+
+  info(message: string): void {
+    this.message('info', message);
+  }
+
+  warn(message: string): void {
+    this.message('warning', message);
+  }
+
+  error(message: string, error?: unknown): void {
+    this.message('error', message, error);
+  }
+
+  announce(line: string): void {
+    this.#announce(line);
+  }
+
+  async close(): Promise<void> {
+    const dropped = this.sink.takeDropped();
+    if (dropped > 0) this.warn(`${dropped} log lines were dropped: nobody read them in time`);
+    await this.sink.close();
+  }
+
+  flushNow(): void {
+    this.sink.flushNow();
+  }
+}
+
+class JsonLog extends BaseLog {
+  event(event: string, fields: LogFields): void {
+    // Fields are flat objects of strings and numbers: one call of the engine's own serializer beats any loop of ours.
+    const rest = JSON.stringify(fields);
+    const separator = rest === '{}' ? '' : ',';
+    const start = `{"ts":${Math.floor(this.clock.nowMs())},"event":${JSON.stringify(event)}`;
+    this.sink.write(`${start}${separator}${rest.slice(1)}\n`);
+  }
+
+  protected message(level: Level, message: string, error?: unknown): void {
+    const detail = error === undefined ? undefined : detailOf(error);
+    this.event(level, detail === undefined ? { message } : { message, detail });
+  }
+}
+
+class ProseLog extends BaseLog {
+  readonly #hasColor: boolean;
+  #second = Number.NaN;
+  #secondText = '';
+
+  constructor(options: LogOptions, sink: Sink) {
+    super(options, sink);
+    this.#hasColor = options.hasColor;
+  }
+
+  event(_event: string, _fields: LogFields, prose: string): void {
+    this.sink.write(`${this.#timestamp()} ${singleLine(prose)}\n`);
+  }
+
+  protected message(level: Level, message: string, error?: unknown): void {
+    const label = level === 'info' ? '' : `${level}: `;
+    const detail = error === undefined ? '' : `\n${detailOf(error)}`;
+    const [first = '', ...rest] = `${label}${message}${detail}`.split('\n').map(printable);
+    const body = [first, ...rest.map((line) => `  ${line}`)].join('\n');
+    const color = COLORS[level];
+    const painted = this.#hasColor && color !== 0 ? `\u001b[${color}m${body}\u001b[0m` : body;
+    this.sink.write(`${this.#timestamp()} ${painted}\n`);
+  }
+
+  /** `2026-01-31 13:45:12.345`, UTC; the part up to the second is made once a second. */
+  #timestamp(): string {
+    const nowMs = Math.floor(this.clock.nowMs());
+    const second = Math.floor(nowMs / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#secondText = new Date(second * 1000).toISOString().slice(0, 19).replace('T', ' ');
+    }
+    const ms = nowMs - second * 1000;
+    return `${this.#secondText}.${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}`;
+  }
+}
+
+// Names of methods and texts of actors come from outside: no line may be forged, no terminal driven.
+// oxlint-disable-next-line no-control-regex
+const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/;
+const UNPRINTABLES = new RegExp(UNPRINTABLE.source, 'g');
+
+function singleLine(text: string): string {
+  return UNPRINTABLE.test(text) ? printable(text) : text;
+}
+
+function printable(text: string): string {
+  return text.replace(UNPRINTABLES, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Stack and causes of an error, or whatever else was thrown. */
+function detailOf(error: unknown): string {
+  if (!(error instanceof Error)) return messageOf(error);
+  const own = error.stack ?? error.message;
+  return error.cause === undefined ? own : `${own}\ncaused by: ${detailOf(error.cause)}`;
+}

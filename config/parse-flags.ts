@@ -1,0 +1,163 @@
+/**
+ * From a command line and an environment to values. `util.parseArgs` only splits the arguments here (its tokens say
+ * exactly what was written); what is unknown, repeated, missing or out of range is told in our own words, all of it at
+ * once, so that an operator does not mend one flag at a time.
+ */
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import type { Flag } from './flag.ts';
+import {
+  type FlagName,
+  FLAGS,
+  flagsByName,
+  type FlagValues,
+  PLUGINS_NOT_BUILT,
+  VARIABLES,
+  variablesByName,
+  type VariableValues,
+} from './flags.ts';
+import { closestTo } from './did-you-mean.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ParsedFlags {
+  readonly flags: FlagValues;
+  readonly variables: VariableValues;
+  /** Flags that stood on the command line. */
+  readonly given: ReadonlySet<FlagName>;
+  /** Plugins turned off with `--no-<plugin>`. */
+  readonly disabled: ReadonlySet<string>;
+  /** Everything that is wrong, one sentence each; empty: all is well. */
+  readonly problems: readonly string[];
+}
+
+type Token = ReturnType<typeof tokenize>[number];
+type OptionToken = Extract<Token, { kind: 'option' }>;
+
+/** `pluginNames`: what `--no-<plugin>` may name. */
+export function parseFlags(
+  argv: readonly string[],
+  environment: Environment,
+  pluginNames: readonly string[],
+): ParsedFlags {
+  const parser = new FlagParser(pluginNames);
+  for (const token of tokenize(argv)) parser.take(token);
+  parser.readEnvironment(environment);
+  return parser.result();
+}
+
+function tokenize(argv: readonly string[]) {
+  const options: NonNullable<ParseArgsConfig['options']> = {};
+  for (const [name, { placeholder, short }] of flagsByName) {
+    options[name] = { type: placeholder === undefined ? 'boolean' : 'string', ...(short !== undefined && { short }) };
+  }
+  return parseArgs({ args: argv, options, strict: false, allowNegative: true, tokens: true }).tokens;
+}
+
+class FlagParser {
+  readonly #pluginNames: readonly string[];
+  readonly #problems: string[] = [];
+  readonly #seen = new Set<string>();
+  readonly #disabled = new Set<string>();
+  readonly #values = new Map<string, unknown>();
+
+  constructor(pluginNames: readonly string[]) {
+    this.#pluginNames = pluginNames;
+  }
+
+  take(token: Token): void {
+    if (token.kind === 'positional') {
+      this.#problems.push(`'${token.value}' is not a flag: svc takes flags only, no commands or file names`);
+    } else if (token.kind === 'option') {
+      const isNegated = token.rawName.startsWith('--no-');
+      if (isNegated) this.#negated(token);
+      else this.#positive(token);
+    }
+  }
+
+  #negated({ name, rawName, value }: OptionToken): void {
+    const flag = flagsByName.get(name);
+    const reason = Object.hasOwn(PLUGINS_NOT_BUILT, name) ? PLUGINS_NOT_BUILT[name] : undefined;
+    const isPlugin = this.#pluginNames.includes(name);
+    const isSwitch = flag?.placeholder === undefined && flag !== undefined && !['help', 'version'].includes(name);
+    if (!isPlugin && reason === undefined && !isSwitch) return this.#unknown(rawName);
+    if (this.#isRepeated(isPlugin ? rawName : name, rawName)) return undefined;
+    if (value !== undefined) this.#problems.push(`${rawName} takes no value: drop '=${value}'`);
+    else if (isPlugin) this.#disabled.add(name);
+    else if (reason !== undefined) this.#problems.push(`${rawName} is not built yet: ${reason}`);
+    else if (flag?.notBuilt !== undefined) this.#problems.push(`--${name} is not built yet: ${flag.notBuilt}`);
+    else this.#values.set(name, false);
+    return undefined;
+  }
+
+  #positive({ name, rawName, value, inlineValue }: OptionToken): void {
+    const flag = flagsByName.get(name);
+    // parseArgs takes `--h` for the letter h and `-manifest` for letters too: only what was written counts.
+    const isWritten = rawName === `--${name}` || rawName === `-${flag?.short}`;
+    if (flag === undefined || !isWritten) return this.#unknown(rawName);
+    if (this.#isRepeated(name, rawName)) return undefined;
+    if (flag.notBuilt !== undefined) this.#problems.push(`${rawName} is not built yet: ${flag.notBuilt}`);
+    else if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
+    else if (value === undefined) this.#problems.push(`${rawName} needs a value: ${rawName} ${flag.placeholder}`);
+    else if (inlineValue === false && /^-(?!\d)/.test(value)) {
+      this.#problems.push(
+        `${rawName} needs a value, but '${value}' looks like a flag: write --${name}=${value} if it is the value`,
+      );
+    } else this.#parse(name, rawName, flag, value);
+    return undefined;
+  }
+
+  #takeSwitch(name: string, rawName: string, value: string | undefined): void {
+    if (value === undefined) this.#values.set(name, true);
+    else this.#problems.push(`${rawName} is a switch and takes no value: drop '=${value}'`);
+  }
+
+  #isRepeated(key: string, rawName: string): boolean {
+    if (this.#seen.has(key)) this.#problems.push(`${rawName} is given more than once: keep one`);
+    const isRepeated = this.#seen.has(key);
+    this.#seen.add(key);
+    return isRepeated;
+  }
+
+  #unknown(rawName: string): void {
+    const known = [...flagsByName.keys()].map((name) => `--${name}`);
+    const off = [...this.#pluginNames, ...Object.keys(PLUGINS_NOT_BUILT)].map((name) => `--no-${name}`);
+    const guess = closestTo(rawName, [...known, ...off]);
+    this.#problems.push(`unknown flag ${rawName}${guess === undefined ? '' : `: did you mean ${guess}?`}`);
+  }
+
+  readEnvironment(environment: Environment): void {
+    for (const [name, flag] of flagsByName) {
+      const value = flag.variable === undefined ? undefined : environment[flag.variable];
+      if (value !== undefined && !this.#seen.has(name)) this.#parse(name, flag.variable ?? name, flag, value);
+    }
+    for (const [name, variable] of variablesByName) {
+      const value = environment[name];
+      if (value === undefined) continue;
+      if (variable.notBuilt !== undefined) this.#problems.push(`${name} is not built yet: ${variable.notBuilt}`);
+      else this.#parse(name, name, variable, value);
+    }
+  }
+
+  #parse(key: string, shown: string, flag: Flag<unknown>, value: string): void {
+    try {
+      this.#values.set(key, flag.parse(value));
+    } catch (error) {
+      this.#problems.push(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  result(): ParsedFlags {
+    const valueOf = ([name, flag]: [string, Flag<unknown>]): [string, unknown] => [
+      name,
+      this.#values.has(name) ? this.#values.get(name) : flag.defaultValue,
+    ];
+    return {
+      // Each value came from its own flag's `parse` or default, which is what the types of these two say.
+      flags: Object.fromEntries(Object.entries(FLAGS).map(valueOf)) as unknown as FlagValues,
+      variables: Object.fromEntries(Object.entries(VARIABLES).map(valueOf)) as unknown as VariableValues,
+      given: this.#seen as ReadonlySet<string> as ReadonlySet<FlagName>,
+      disabled: this.#disabled,
+      problems: this.#problems,
+    };
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * The configuration of a server: one section a plugin, by the plugin's name. Parsed and checked once (`load.ts`),
+ * frozen, and handed out by the kernel section by section: a plugin sees its own and nothing else.
+ */
+export interface HttpSection {
+  /** The address to bind, resolved: an IPv4 or IPv6 literal. */
+  readonly host: string;
+  /** 0 lets the system choose a free one. */
+  readonly port: number;
+  /** For `GET /version` and the header `svc-version`. */
+  readonly version: string;
+  /** The commit, or `dev` where there is none. */
+  readonly build: string;
+}
+
+export interface AuthSection {
+  /** Undefined: nobody is asked for one. */
+  readonly token: string | undefined;
+}
+
+export interface MeteringSection {
+  /** False with `--cycles 0` and `--no-metering`: only the instruction limit holds. */
+  readonly isEnabled: boolean;
+  /** Cycles of a new actor. */
+  readonly startingCycles: bigint;
+  /** Weighted instructions a message may use. */
+  readonly instructionLimit: number;
+}
+
+export interface ExecutionSection {
+  /** Threads that execute messages. */
+  readonly executors: number;
+  /** Stack a guest may use. */
+  readonly wasmStackBytes: number;
+}
+
+export interface CanistersSection {
+  /** Whether debug output of actors also goes to stderr. */
+  readonly forwardDebugOutput: boolean;
+}
+
+export interface ManifestSection {
+  /** Absolute path. */
+  readonly file: string;
+}
+
+/** Has nothing to configure yet. */
+export type EmptySection = Readonly<Record<never, never>>;
+
+export interface ServerConfig {
+  readonly http: HttpSection;
+  readonly auth: AuthSection;
+  readonly metering: MeteringSection;
+  readonly execution: ExecutionSection;
+  readonly scheduler: EmptySection;
+  readonly canisters: CanistersSection;
+  readonly manifest: ManifestSection;
+  readonly compiler: EmptySection;
+  readonly codec: EmptySection;
+}
+
+/** Freezes the sections too, so that no plugin can change what another one reads. */
+export function freezeConfig(config: ServerConfig): ServerConfig {
+  for (const section of Object.values(config)) Object.freeze(section);
+  return Object.freeze(config);
+}
