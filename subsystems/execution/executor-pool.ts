@@ -160,6 +160,7 @@ export class ExecutorPool implements Execution {
     return new Executor(settings, {
       debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),
       ended: (record) => this.#canisters[record.handle]?.observer.ended(gaugesOf(record)),
+      bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason) => this.#replace(lane, reason),
     });
   }

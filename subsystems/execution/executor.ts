@@ -36,6 +36,8 @@ export interface ExecutorEvents {
   debug(handle: number, text: string): void;
   /** Before the outcome's own callback. */
   ended(record: OutcomeRecord): void;
+  /** A fault of the host's own happened inside a message. */
+  bug(message: string): void;
   /** The thread has ended without being asked to. */
   died(reason: string): void;
 }
@@ -196,6 +198,9 @@ export class Executor {
         break;
       case 'debug':
         this.#events.debug(message.handle, message.text);
+        break;
+      case 'bug':
+        this.#events.bug(message.message);
         break;
       case 'balance': {
         const resolve = this.#balances.get(message.call);

@@ -62,7 +62,9 @@ export type Command =
 export type PortMessage =
   | { readonly kind: 'outcome'; readonly record: OutcomeRecord }
   | { readonly kind: 'debug'; readonly handle: number; readonly text: string }
-  | { readonly kind: 'balance'; readonly call: number; readonly balance: bigint };
+  | { readonly kind: 'balance'; readonly call: number; readonly balance: bigint }
+  /** A fault of the host's own, for the log. */
+  | { readonly kind: 'bug'; readonly message: string };
 
 export interface OutcomeRecord {
   call: number;

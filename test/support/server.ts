@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const EXAMPLES = join(ROOT, 'config/examples/actors.json');
+
+/** Cold, the examples are compiled first. */
+const READY_DEADLINE_MS = 120_000;
+
+export interface RunningServer {
+  readonly origin: string;
+  readonly process: ChildProcess;
+  /** Everything printed so far. */
+  readonly output: { stdout: string; stderr: string };
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** POST of text; the status and the body. */
+  post(path: string, body?: string | Uint8Array, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
+  get(path: string, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
+  /** SIGTERM; the exit code. */
+  stop(): Promise<number | null>;
+}
+
+export interface ServerOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Manifest text, written to a fresh folder; default: the examples. */
+  readonly manifest?: string;
+  /** Resolve when the listener is bound instead of when all is ready. */
+  readonly until?: 'listening' | 'ready';
+}
+
+/** Starts a real `svc` on a free port; it is stopped when the test ends. */
+export async function startServer(t: TestContext, options: ServerOptions = {}): Promise<RunningServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
+  let manifest = EXAMPLES;
+  if (options.manifest !== undefined) {
+    manifest = join(folder, 'actors.json');
+    await writeFile(manifest, options.manifest);
+  }
+  const args = ['config/main.ts', '--manifest', manifest, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
+  const child = spawn(process.execPath, args, {
+    cwd: ROOT,
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  const exited = once(child, 'exit').then(([code]) => code as number | null);
+  t.after(async () => {
+    if (child.exitCode === null) child.kill('SIGKILL');
+    await exited;
+    await rm(folder, { recursive: true, force: true });
+  });
+  const shows = async (pattern: RegExp): Promise<RegExpExecArray> => {
+    const deadline = Date.now() + READY_DEADLINE_MS;
+    for (;;) {
+      const match = pattern.exec(output.stdout);
+      if (match !== null) return match;
+      if (child.exitCode !== null || Date.now() > deadline) {
+        throw new Error(`svc did not print ${pattern}:\n${output.stdout}\n${output.stderr}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+  const origin = (await shows(/listening on (http:\S+)/))[1] ?? '';
+  if (options.until !== 'listening') await shows(/^ready: /m);
+  const request = async (path: string, init: RequestInit): Promise<{ status: number; body: string }> => {
+    const response = await fetch(origin + path, init);
+    return { status: response.status, body: await response.text() };
+  };
+  return {
+    origin,
+    process: child,
+    output,
+    fetch: (path, init) => fetch(origin + path, init),
+    post: (path, body = '[]', headers = {}) => request(path, { method: 'POST', body: body as BodyInit, headers }),
+    get: (path, headers = {}) => request(path, { headers }),
+    stop: () => {
+      child.kill('SIGTERM');
+      return exited;
+    },
+  };
+}
