@@ -1,0 +1,35 @@
+import type { ErrorKind } from '../../kernel/index.ts';
+import type { Outcome } from '../execution/index.ts';
+
+/** The one place where a kind of error becomes a status; the statuses are the contract's. */
+export const HTTP_STATUS = {
+  invalid: 400,
+  rejected: 400,
+  trapped: 400,
+  unauthenticated: 401,
+  outOfCycles: 402,
+  forbidden: 403,
+  missing: 404,
+  tooLarge: 413,
+  noReply: 500,
+  badWebsite: 502,
+  unavailable: 503,
+} as const satisfies Record<ErrorKind, number>;
+
+/** Which kind of error the outcome of a message is. */
+export const KIND_OF_OUTCOME = {
+  reject: 'rejected',
+  trap: 'trapped',
+  limit: 'trapped',
+  noReply: 'noReply',
+  outOfCycles: 'outOfCycles',
+  unavailable: 'unavailable',
+} as const satisfies Record<Exclude<Outcome['kind'], 'reply'>, ErrorKind>;
+
+/** Kinds whose `code` in an error body is a reject code (1–6); for all others it is the HTTP status. */
+const REJECTING_KINDS: ReadonlySet<ErrorKind> = new Set(['rejected', 'trapped', 'noReply']);
+
+/** The `code` of an error body: the reject code where the actor or the system rejected, else the status. */
+export function errorCodeOf(kind: ErrorKind, rejectCode: number): number {
+  return REJECTING_KINDS.has(kind) ? rejectCode : HTTP_STATUS[kind];
+}

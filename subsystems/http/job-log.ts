@@ -1,0 +1,39 @@
+import type { Clock, Logger } from '../../kernel/index.ts';
+
+export type JobKind =
+  | 'call'
+  | 'query'
+  | 'install'
+  | 'upgrade'
+  | 'topup'
+  | 'cycles'
+  | 'logs'
+  | 'list'
+  | 'inspect'
+  | 'history';
+
+/** Tells the log of each piece of work that a client asked for: the contract's `job` events. */
+export class JobLog {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+
+  constructor(clock: Clock, log: Logger) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  nowMs(): number {
+    return this.#clock.nowMs();
+  }
+
+  /** `actor` is an id in hex; `actor` and `method` are empty where there is none. */
+  ended(kind: JobKind, actor: string, method: string, isOk: boolean, startedMs: number): void {
+    const ms = ((this.#clock.nowMs() - startedMs) as number).toFixed(3);
+    const ok = isOk ? 'true' : 'false';
+    this.#log.event(
+      'job',
+      { kind, actor, method, ok, ms },
+      `${kind} ${actor} ${method} ${isOk ? 'ok' : 'failed'} ${ms} ms`,
+    );
+  }
+}

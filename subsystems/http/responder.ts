@@ -1,0 +1,151 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
+import type { Outcome } from '../execution/index.ts';
+
+export const TEXT = 'text/plain; charset=utf-8';
+export const JSON_TYPE = 'application/json; charset=utf-8';
+export const BYTES = 'application/octet-stream';
+
+/** Bodies up to here leave in one write with the header, as one Latin-1 string (a byte a character); larger ones are handed over as they are. */
+const JOINED_BYTES_MAX = 16 * 1024;
+/** Up to here, building the string in a loop beats the call into native code. */
+const LOOPED_BYTES_MAX = 64;
+/** How long a client that is refused in the middle of its body may take to read the answer. */
+const LINGER_MS = 1000;
+const RETRY_AFTER_SECONDS = 1;
+/** The reject code of a canister's own fault: it trapped, or its answer is not one. */
+export const CANISTER_ERROR = 5;
+
+const NO_HEADERS: readonly string[] = [];
+const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];
+const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
+
+/**
+ * Writes every answer: one `writeHead` with a flat list of headers and one `end`. That is the cheapest form that
+ * node:http has (3 to 4 µs less a request than setting headers one by one and sending a buffer), and the one place
+ * that puts the version and the CORS header on each answer.
+ */
+export class Responder {
+  readonly #version: string;
+  readonly #log: Logger;
+  /** Set when the server stops: every further answer ends its connection. */
+  isClosing = false;
+
+  constructor(version: string, log: Logger) {
+    this.#version = version;
+    this.#log = log;
+  }
+
+  bytes(
+    response: ServerResponse,
+    status: number,
+    contentType: string,
+    body: Uint8Array,
+    more: readonly string[] = NO_HEADERS,
+  ): void {
+    const headers: (string | number)[] = [
+      'svc-version',
+      this.#version,
+      'access-control-allow-origin',
+      '*',
+      'content-type',
+      contentType,
+      'content-length',
+      body.length,
+    ];
+    if (more.length > 0) headers.push(...more);
+    if (this.isClosing) headers.push(...CLOSE_HEADERS);
+    response.writeHead(status, headers);
+    if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
+    else response.end(body);
+  }
+
+  text(response: ServerResponse, status: number, text: string, more?: readonly string[]): void {
+    this.bytes(response, status, TEXT, Buffer.from(text, 'utf8'), more);
+  }
+
+  json(response: ServerResponse, status: number, value: unknown, more?: readonly string[]): void {
+    this.bytes(response, status, JSON_TYPE, Buffer.from(JSON.stringify(value), 'utf8'), more);
+  }
+
+  /** An answer without a body (204). */
+  empty(response: ServerResponse, status: number, more: readonly string[]): void {
+    const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
+    if (this.isClosing) headers.push(...CLOSE_HEADERS);
+    response.writeHead(status, headers);
+    response.end();
+  }
+
+  /** An error of a built-in route: `{code,message}`, and `logs` where a failed install printed something. */
+  error(response: ServerResponse, error: unknown): void {
+    if (response.headersSent) {
+      // Nothing can be said any more; the client must not take a half answer for a whole one.
+      this.#log.error('an answer failed after its header was sent', error);
+      response.destroy();
+      return;
+    }
+    if (!(error instanceof ServerError)) {
+      this.#log.error(`a request failed unexpectedly: ${messageOf(error)}`, error);
+      this.json(response, 500, { code: 500, message: 'internal error; the cause is in the server log' });
+      return;
+    }
+    if (error.kind === 'tooLarge') {
+      this.refuseUnread(response, HTTP_STATUS.tooLarge, error.message);
+      return;
+    }
+    const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };
+    const rejectCode = typeof outcome?.code === 'number' ? outcome.code : CANISTER_ERROR;
+    const code = errorCodeOf(error.kind, rejectCode);
+    const body = Array.isArray(logs) ? { code, message: error.message, logs } : { code, message: error.message };
+    this.json(response, HTTP_STATUS[error.kind], body, error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
+  }
+
+  /** An outcome that is not a reply. */
+  fault(response: ServerResponse, outcome: Exclude<Outcome, { kind: 'reply' }>): void {
+    const kind = KIND_OF_OUTCOME[outcome.kind];
+    const body = { code: errorCodeOf(kind, outcome.code), message: outcome.message };
+    this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
+  }
+
+  /**
+   * Answers in plain text, leaves the rest of the body unread and ends the connection. Closing a socket that still
+   * holds unread bytes resets the connection, and the client would lose the answer with it: so the sending half is
+   * closed first, and the rest follows when the client had time to read.
+   */
+  refuseUnread(response: ServerResponse, status: number, text: string, more: readonly string[] = NO_HEADERS): void {
+    const { socket } = response;
+    if (socket !== null) lingerBeforeDestroy(socket);
+    this.text(response, status, text, this.isClosing ? more : [...more, ...CLOSE_HEADERS]);
+  }
+
+  /** An answer outside node:http, where it has no request to answer: the parser's own errors. */
+  raw(socket: Socket, status: number, reason: string, text: string): void {
+    const body = Buffer.from(text, 'utf8');
+    const head =
+      `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\naccess-control-allow-origin: *\r\n` +
+      `content-type: ${TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+    lingerBeforeDestroy(socket);
+    socket.write(head, 'latin1');
+    socket.write(body);
+    socket.destroySoon();
+  }
+}
+
+/** Makes the end of this socket a gentle one: first the sending half, a little later the rest. */
+function lingerBeforeDestroy(socket: Socket): void {
+  socket.destroySoon = () => {
+    socket.end();
+    setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  };
+}
+
+/** Bytes as a string of the same length, for writing with the encoding `latin1`. */
+function latin1Of(bytes: Uint8Array): string {
+  if (bytes.length > LOOPED_BYTES_MAX)
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  let text = '';
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+}

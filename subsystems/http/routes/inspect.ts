@@ -1,0 +1,46 @@
+import type { Canister } from '../../canisters/index.ts';
+import { queryParametersOf } from '../request-target.ts';
+import type { Route, RouteHost } from '../route.ts';
+
+/** `GET /inspect`: a snapshot of every actor. */
+export function inspectRoutes({ canisters, clock, jobs, responder }: RouteHost): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/inspect',
+      job: 'inspect',
+      handle(request, response) {
+        const startedMs = jobs.nowMs();
+        queryParametersOf(request.url ?? '', []);
+        const nowMs = clock.nowMs();
+        responder.json(
+          response,
+          200,
+          canisters.list().map((canister) => snapshotOf(canister, nowMs)),
+        );
+        jobs.ended('inspect', '', '', true, startedMs);
+      },
+    },
+  ];
+}
+
+function snapshotOf(canister: Canister, nowMs: number): object {
+  return {
+    id: canister.idHex,
+    principal: canister.principal,
+    name: canister.name,
+    status: canister.status,
+    // Without `--live-cap` every actor keeps its instance.
+    live: true,
+    // A balance may pass 2^53: decimal text, as everywhere else.
+    cycles: String(canister.balance),
+    heapBytes: canister.heapBytes,
+    stableBytes: canister.stableBytes,
+    messages: canister.messages,
+    traps: canister.traps,
+    moduleHash: canister.module.hash,
+    methods: Array.from(canister.module.methods, ([name, kind]) => ({ name, kind })),
+    candid: canister.candid?.text ?? null,
+    idleMs: Math.max(0, Math.round(nowMs - canister.lastMessageMs)),
+  };
+}

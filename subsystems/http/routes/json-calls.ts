@@ -1,0 +1,59 @@
+import { ServerError } from '../../../kernel/index.ts';
+import type { Canister } from '../../canisters/index.ts';
+import type { Codec } from '../../codec/index.ts';
+import type { CallKind } from '../../execution/index.ts';
+import { CanisterCall, type JsonForm } from '../canister-call.ts';
+import { readBody } from '../request-body.ts';
+import { GUARDED_BYTES_MAX, isFlagSet, queryParametersOf } from '../request-target.ts';
+import type { Route, RouteHost } from '../route.ts';
+
+const PARAMETERS: readonly string[] = ['lossless'];
+const PLAIN = { lossless: false };
+const LOSSLESS = { lossless: true };
+
+/** `POST /call-json/<ACTOR>/<METHOD>` and `/query-json/…`: a JSON array of arguments in, one of results out. No body is `[]`. */
+export function jsonCallRoutes(host: RouteHost): readonly Route[] {
+  return [
+    jsonCallRoute(host, '/call-json/:actor/:method', 'update'),
+    jsonCallRoute(host, '/query-json/:actor/:method', 'query'),
+  ];
+}
+
+function jsonCallRoute(host: RouteHost, path: string, kind: CallKind): Route {
+  const { canisters, callers, codec, jobs } = host;
+  return {
+    method: 'POST',
+    path,
+    job: kind === 'update' ? 'call' : 'query',
+    handle(request, response, { actor, method }) {
+      const startedMs = jobs.nowMs();
+      const target = request.url ?? '';
+      const isLossless = target.indexOf('?') >= 0 && isFlagSet(queryParametersOf(target, PARAMETERS), 'lossless');
+      const canister = canisters.resolve(actor);
+      const caller = callers.callerOf(request.headers['x-caller']);
+      const form = jsonFormOf(codec, canister, method, isLossless);
+      const call = new CanisterCall(host, response, kind, canister, method, caller, form, startedMs);
+      readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
+    },
+  };
+}
+
+/** By the method's types; the lossless form describes itself and so works without any. */
+function jsonFormOf(codec: Pick<Codec, 'untyped'>, canister: Canister, method: string, isLossless: boolean): JsonForm {
+  const encoding = isLossless ? LOSSLESS : PLAIN;
+  const described = canister.candid?.methods.get(method);
+  if (described !== undefined) return { args: described.args, results: described.results, encoding };
+  if (!canister.module.methods.has(method)) {
+    throw new ServerError(
+      'missing',
+      'no-such-method',
+      `actor ${canister.name} has no method ${JSON.stringify(method)}`,
+    );
+  }
+  if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
+  const reason =
+    canister.candid === undefined
+      ? `actor ${canister.name} has no Candid interface`
+      : `the Candid interface of ${canister.name} does not describe method ${JSON.stringify(method)}`;
+  throw new ServerError('invalid', 'no-interface', `${reason}: use ?lossless=1, or /call and /query with Candid bytes`);
+}

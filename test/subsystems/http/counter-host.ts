@@ -1,0 +1,223 @@
+import type { TestContext } from 'node:test';
+import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
+import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
+import {
+  type Canister,
+  type Canisters,
+  type DebugLine,
+  InstallError,
+  type InstallOptions,
+} from '../../../subsystems/canisters/index.ts';
+import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
+import type { CallKind, MethodKind, Outcome } from '../../../subsystems/execution/index.ts';
+import {
+  createHttpServer,
+  type HttpServerOptions,
+  type OpenableHttpServer,
+} from '../../../subsystems/http/http-server.ts';
+
+/** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
+
+/** A value of this codec is JSON text; it still refuses what is not an array, and names the place. */
+export const jsonTextCodec: TupleCodec = {
+  encode: (json) => checkedArray(json),
+  decode: (candid) => checkedArray(candid),
+};
+
+function checkedArray(bytes: Uint8Array): Uint8Array {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    throw new ServerError('invalid', 'bad-json', 'args: expected JSON');
+  }
+  if (!Array.isArray(value)) throw new ServerError('invalid', 'bad-json', 'args: expected an array');
+  return bytes;
+}
+
+export const counterCodec: Pick<Codec, 'untyped'> = { untyped: jsonTextCodec };
+
+type Behaviour = (call: {
+  caller: Uint8Array;
+  argument: Uint8Array;
+  canister: CounterCanister;
+}) => Outcome | Promise<Outcome>;
+
+const COST = { instructions: 10, charge: 590_004 };
+const reply = (data: string | Uint8Array): Outcome => ({
+  ...COST,
+  kind: 'reply',
+  data: typeof data === 'string' ? Buffer.from(data) : data,
+});
+const fault = (kind: Exclude<Outcome['kind'], 'reply'>, code: 1 | 2 | 3 | 4 | 5 | 6, message: string): Outcome => ({
+  ...COST,
+  kind,
+  code,
+  message,
+});
+
+const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
+  inc: ['update', ({ canister }) => reply(`[${++canister.count}]`)],
+  get: ['query', ({ canister }) => reply(`[${canister.count}]`)],
+  echo: ['update', ({ argument }) => reply(argument)],
+  'with space/slash%': ['update', () => reply('["odd"]')],
+  whoami: ['query', ({ caller }) => reply(JSON.stringify([Buffer.from(caller).toString('hex')]))],
+  boom: ['update', () => fault('trap', 5, 'canister trapped: boom')],
+  limit: ['update', () => fault('limit', 5, 'instruction limit of 10 passed')],
+  reject: ['update', () => fault('reject', 4, 'no, thanks ✗')],
+  silent: ['update', () => fault('noReply', 5, 'did not reply')],
+  dry: ['update', () => fault('outOfCycles', 2, 'out of cycles')],
+  gone: ['update', () => fault('unavailable', 2, "the actor's thread has stopped")],
+  garbage: ['query', () => reply('not JSON at all')],
+  crash: ['update', () => Promise.reject(new Error('secret cause'))],
+  slow: ['update', ({ canister }) => canister.held.then(() => reply('["done"]'))],
+  hidden: ['query', () => reply('["hidden"]')],
+};
+
+export class CounterCanister implements Canister {
+  readonly name: string;
+  readonly id: Uint8Array;
+  readonly idHex: string;
+  readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
+  readonly status = 'running';
+  readonly heapBytes = 65_536;
+  readonly stableBytes = 0;
+  readonly messages = 3;
+  readonly traps = 1;
+  readonly lastMessageMs = systemClock.nowMs();
+  readonly candid: CandidInterface | undefined;
+  readonly module = {
+    hash: 'ab'.repeat(32),
+    pointerWidth: 32 as const,
+    methods: new Map(Object.entries(METHODS).map(([name, [kind]]) => [name, kind])),
+    metadata: new Map(),
+    candid: undefined,
+    candidArgs: undefined,
+  };
+  balance = 10n ** 20n;
+  count = 0;
+  logs: DebugLine[] = [];
+  /** `slow` answers when this resolves. */
+  held: Promise<void> = Promise.resolve();
+
+  constructor(name: string, number: number, hasInterface = true) {
+    this.name = name;
+    this.id = Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, number, 1, 1);
+    this.idHex = Buffer.from(this.id).toString('hex');
+    if (hasInterface) {
+      const methods = [...this.module.methods.keys()].filter((method) => method !== 'hidden');
+      this.candid = {
+        text: 'service : { inc : () -> (nat) }',
+        methods: new Map(
+          methods.map((method) => [
+            method,
+            { name: method, kind: 'update', args: jsonTextCodec, results: jsonTextCodec },
+          ]),
+        ),
+        initArgs: undefined,
+      };
+    }
+  }
+}
+
+export class CounterCanisters implements Pick<
+  Canisters,
+  'resolve' | 'list' | 'call' | 'install' | 'addCycles' | 'takeLogs'
+> {
+  readonly canisters = [new CounterCanister('counter', 1), new CounterCanister('bare', 2, false)];
+  readonly installed: { name: string; bytes: number; options: InstallOptions }[] = [];
+
+  resolve(reference: string): CounterCanister {
+    const found = this.canisters.find(({ name, idHex }) => name === reference || idHex === reference);
+    if (found === undefined) throw new ServerError('missing', 'no-such-actor', `no such actor: ${reference}`);
+    return found;
+  }
+
+  list(): readonly CounterCanister[] {
+    return this.canisters;
+  }
+
+  async call(
+    canister: Canister,
+    kind: CallKind,
+    method: string,
+    caller: Uint8Array,
+    argument: Uint8Array,
+  ): Promise<Outcome> {
+    const [methodKind, behaviour] = METHODS[method] ?? [];
+    if (behaviour === undefined)
+      throw new ServerError('missing', 'no-such-method', `actor ${canister.name} has no method ${method}`);
+    if (kind === 'query' && methodKind === 'update')
+      throw new ServerError('invalid', 'not-a-query', `${method} is an update method`);
+    return behaviour({ caller, argument, canister: this.resolve(canister.name) });
+  }
+
+  async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CounterCanister> {
+    if (this.canisters.some((canister) => canister.name === name)) {
+      throw new ServerError('invalid', 'already-installed', `${name} is already installed: use upgrade`);
+    }
+    if (name === 'trapping')
+      throw new InstallError({ ...COST, kind: 'trap', code: 5, message: 'init trapped' }, ['line 1', 'line 2']);
+    this.installed.push({ name, bytes: moduleBytes.length, options });
+    const canister = new CounterCanister(name, 3);
+    this.canisters.push(canister);
+    return canister;
+  }
+
+  async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
+    const found = this.resolve(canister.name);
+    found.balance += amount;
+    return found.balance;
+  }
+
+  takeLogs(canister: Canister): readonly DebugLine[] {
+    const found = this.resolve(canister.name);
+    const { logs } = found;
+    found.logs = [];
+    return logs;
+  }
+}
+
+export class RecordingLog implements Logger {
+  readonly events: { event: string; fields: LogFields; prose: string }[] = [];
+  readonly errors: string[] = [];
+  event(event: string, fields: LogFields, prose: string): void {
+    this.events.push({ event, fields, prose });
+  }
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(message: string): void {
+    this.errors.push(message);
+  }
+  announce(): void {}
+}
+
+export interface HttpHost {
+  readonly origin: string;
+  readonly server: OpenableHttpServer;
+  readonly canisters: CounterCanisters;
+  readonly log: RecordingLog;
+  /** What readiness says; a test may change it. */
+  readonly readiness: { isReady: boolean; note: string };
+}
+
+export interface HttpHostOptions extends Partial<HttpServerOptions> {
+  readonly token?: string;
+  readonly clock?: Clock;
+}
+
+/** A listening server over counters, closed when the test ends. */
+export async function startHttpHost(t: TestContext, options: HttpHostOptions = {}): Promise<HttpHost> {
+  const canisters = new CounterCanisters();
+  const log = new RecordingLog();
+  const readiness = { isReady: true, note: 'ready' };
+  const { token, clock = systemClock, ...rest } = options;
+  const server = createHttpServer(
+    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, clock, log },
+    { host: '127.0.0.1', port: 0, version: '9.8.7', build: 'abc123', ...rest },
+  );
+  const origin = await server.listen();
+  t.after(() => server.close({ signal: AbortSignal.abort() }));
+  return { origin, server, canisters, log, readiness };
+}

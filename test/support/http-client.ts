@@ -1,0 +1,113 @@
+import { once } from 'node:events';
+import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request as httpRequest } from 'node:http';
+import { connect, type Socket } from 'node:net';
+
+/** An answer that was read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  readonly text: string;
+  /** The body parsed as JSON. */
+  json(): unknown;
+}
+
+export interface SendOptions {
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string | Uint8Array;
+  /** Given: the connection is kept and reused. */
+  readonly agent?: Agent;
+}
+
+/** Sends one request with exactly this target (no normalising as `fetch` would do) and reads the whole answer. */
+export async function send(origin: string, method: string, target: string, options: SendOptions = {}): Promise<Answer> {
+  const { hostname, port } = new URL(origin);
+  const headers: OutgoingHttpHeaders = { ...options.headers };
+  const length = options.body === undefined ? 0 : Buffer.byteLength(options.body);
+  if (options.body !== undefined && headers['transfer-encoding'] === undefined) headers['content-length'] ??= length;
+  const request = httpRequest({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port,
+    method,
+    path: target,
+    headers,
+    agent: options.agent ?? false,
+  });
+  const answered = once(request, 'response');
+  request.end(options.body);
+  const [response] = await answered;
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return answerOf(response.statusCode ?? 0, response.headers, Buffer.concat(chunks));
+}
+
+function answerOf(status: number, headers: IncomingHttpHeaders, body: Buffer): Answer {
+  const text = body.toString('utf8');
+  return { status, headers, body, text, json: () => JSON.parse(text) as unknown };
+}
+
+/** A client that writes bytes as they are, for everything that a proper client would not send. */
+export class RawClient implements AsyncDisposable {
+  readonly #socket: Socket;
+  #received = '';
+
+  constructor(origin: string) {
+    const { hostname, port } = new URL(origin);
+    this.#socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) });
+    this.#socket.setEncoding('latin1');
+    this.#socket.on('data', (text: string) => {
+      this.#received += text;
+    });
+    this.#socket.on('error', () => undefined); // a reset connection shows as `ended`
+  }
+
+  /** All that came so far, as Latin-1. */
+  get received(): string {
+    return this.#received;
+  }
+
+  write(text: string | Uint8Array): void {
+    if (typeof text === 'string') this.#socket.write(text, 'latin1');
+    else this.#socket.write(text);
+  }
+
+  /** Resolves when what was received contains `text`; rejects after `timeoutMs`. */
+  async until(text: string, timeoutMs = 5000): Promise<string> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    while (!this.#received.includes(text)) {
+      if (this.#socket.closed)
+        throw new Error(`closed before ${JSON.stringify(text)}; received ${JSON.stringify(this.#received)}`);
+      try {
+        await Promise.race([once(this.#socket, 'data', { signal }), once(this.#socket, 'close', { signal })]);
+      } catch (error) {
+        throw new Error(
+          `no ${JSON.stringify(text)} within ${timeoutMs} ms; received ${JSON.stringify(this.#received)}`,
+          { cause: error },
+        );
+      }
+    }
+    return this.#received;
+  }
+
+  /** Resolves with all that was received when the server ended the connection. */
+  async ended(timeoutMs = 5000): Promise<string> {
+    if (!this.#socket.closed && !this.#socket.readableEnded) {
+      const signal = AbortSignal.timeout(timeoutMs);
+      try {
+        await Promise.race([once(this.#socket, 'end', { signal }), once(this.#socket, 'close', { signal })]);
+      } catch (error) {
+        throw new Error(`not ended within ${timeoutMs} ms; received ${JSON.stringify(this.#received)}`, {
+          cause: error,
+        });
+      }
+    }
+    return this.#received;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#socket.closed) return;
+    const closed = once(this.#socket, 'close');
+    this.#socket.destroy();
+    await closed;
+  }
+}
