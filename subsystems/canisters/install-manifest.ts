@@ -27,7 +27,8 @@ export async function installManifest(
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const bytes = await moduleOf(actor, compiler, log);
-      const candidText = actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
+      const candidText =
+        actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
       progress(`installing ${actor.name} ${place}`);
       const { args, cycles, env } = actor;
       await canisters.install(actor.name, bytes, { argument: args, caller: ANONYMOUS, cycles, candidText, env });

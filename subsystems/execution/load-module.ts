@@ -19,7 +19,11 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
 ];
 
 /** Bytes of a module as uploaded → code that can run. Throws a ServerError that says what is wrong. */
-export function loadModule(uploaded: Uint8Array, hash: string, options: { readonly wasmStackBytes: number }): LoadedModule {
+export function loadModule(
+  uploaded: Uint8Array,
+  hash: string,
+  options: { readonly wasmStackBytes: number },
+): LoadedModule {
   const bytes = unpacked(uploaded);
   const module = decodeModule(bytes);
   validateCanister(module);
@@ -56,7 +60,9 @@ function unpacked(uploaded: Uint8Array): Uint8Array {
   } catch (error) {
     const tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
     const reason = tooLarge ? `it unpacks to more than ${MODULE_BYTES_MAX} bytes` : messageOf(error);
-    throw new ServerError('invalid', 'module-gzip-bad', `the gzip file cannot be unpacked: ${reason}`, { cause: error });
+    throw new ServerError('invalid', 'module-gzip-bad', `the gzip file cannot be unpacked: ${reason}`, {
+      cause: error,
+    });
   }
 }
 

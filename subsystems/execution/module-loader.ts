@@ -23,7 +23,10 @@ export type ModuleAnswer =
   | { readonly kind: 'loaded'; readonly module: LoadedModule }
   /** The worker has sent this one before. */
   | { readonly kind: 'known'; readonly hash: string }
-  | { readonly kind: 'refused'; readonly error: { readonly kind: ErrorKind; readonly code: string; readonly message: string } };
+  | {
+      readonly kind: 'refused';
+      readonly error: { readonly kind: ErrorKind; readonly code: string; readonly message: string };
+    };
 
 export type ModuleRequest =
   | { readonly kind: 'load'; readonly bytes: Uint8Array; readonly wasmStackBytes: number }

@@ -36,7 +36,15 @@ const OUTCOME_HEADER_BYTES = 72;
 const DEBUG_HEADER_BYTES = 8;
 
 const CALL_KINDS = ['update', 'query'] as const satisfies readonly CallKind[];
-const OUTCOME_KINDS = ['reply', 'reject', 'trap', 'limit', 'noReply', 'outOfCycles', 'unavailable'] as const satisfies readonly Outcome['kind'][];
+const OUTCOME_KINDS = [
+  'reply',
+  'reject',
+  'trap',
+  'limit',
+  'noReply',
+  'outOfCycles',
+  'unavailable',
+] as const satisfies readonly Outcome['kind'][];
 
 /** One message on its way to a canister. */
 export interface ExecuteRecord {
@@ -52,8 +60,25 @@ export interface ExecuteRecord {
 
 /** What goes by the port to an executor. `reply` commands are answered by a PortMessage with the same `call`. */
 export type Command =
-  | { readonly kind: 'create'; readonly handle: number; readonly spec: { readonly id: Uint8Array; readonly balance: bigint; readonly controllers: readonly Uint8Array[]; readonly env: ReadonlyMap<string, string> } }
-  | { readonly kind: 'install'; readonly call: number; readonly handle: number; readonly code: InstrumentedCode; readonly argument: Uint8Array; readonly caller: Uint8Array; readonly nowMs: number }
+  | {
+      readonly kind: 'create';
+      readonly handle: number;
+      readonly spec: {
+        readonly id: Uint8Array;
+        readonly balance: bigint;
+        readonly controllers: readonly Uint8Array[];
+        readonly env: ReadonlyMap<string, string>;
+      };
+    }
+  | {
+      readonly kind: 'install';
+      readonly call: number;
+      readonly handle: number;
+      readonly code: InstrumentedCode;
+      readonly argument: Uint8Array;
+      readonly caller: Uint8Array;
+      readonly nowMs: number;
+    }
   | { readonly kind: 'execute'; readonly record: ExecuteRecord }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
   | { readonly kind: 'remove'; readonly handle: number };

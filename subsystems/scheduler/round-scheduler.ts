@@ -67,7 +67,7 @@ export class RoundScheduler implements Scheduler {
       }
     }
     this.#queues.clear();
-        if (this.#executing === 0) return Promise.resolve();
+    if (this.#executing === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#drained = resolve;
     });

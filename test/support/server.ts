@@ -19,7 +19,11 @@ export interface RunningServer {
   readonly output: { stdout: string; stderr: string };
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** POST of text; the status and the body. */
-  post(path: string, body?: string | Uint8Array, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
+  post(
+    path: string,
+    body?: string | Uint8Array,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: string }>;
   get(path: string, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
   /** SIGTERM; the exit code. */
   stop(): Promise<number | null>;
@@ -79,7 +83,7 @@ export async function startServer(t: TestContext, options: ServerOptions = {}): 
     process: child,
     output,
     fetch: (path, init) => fetch(origin + path, init),
-    post: (path, body = '[]', headers = {}) => request(path, { method: 'POST', body: body as BodyInit, headers }),
+    post: (path, body = '[]', headers = {}) => request(path, { method: 'POST', body, headers }),
     get: (path, headers = {}) => request(path, { headers }),
     stop: () => {
       child.kill('SIGTERM');
