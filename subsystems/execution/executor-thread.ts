@@ -123,7 +123,7 @@ function answer(call: number, handle: number, canister: CanisterState, result: E
   ended.handle = handle;
   ended.outcome = outcome;
   ended.heapBytes = canister.installed?.instance.heapBytes ?? 0;
-  ended.stableBytes = canister.stable.sizeBytes;
+  ended.stableBytes = canister.stable.bytes;
   ended.balance = result.isBalanceMoved ? canister.account.balance : undefined;
   if (outcomeBytes(outcome) > INLINE_BYTES_MAX) sendByPort({ kind: 'outcome', record: { ...ended } });
   else while (!writeOutcome(outbox, ended)) outbox.waitForRoom();
