@@ -1,0 +1,50 @@
+import { ByteReader } from './bytes.ts';
+import type { WasmModule } from './module.ts';
+
+/** A function's name for messages: its export, else what the name section says. */
+export function nameOfFunction(module: WasmModule, functionIndex: number): string | undefined {
+  const exported = module.exports.find(({ kind, index }) => kind === 'function' && index === functionIndex);
+  return exported?.name ?? nameInSection(module, functionIndex);
+}
+
+const FUNCTION_NAMES = 1;
+
+/** The name section is only a hint: whatever is wrong with it, there is just no name. */
+function nameInSection(module: WasmModule, functionIndex: number): string | undefined {
+  try {
+    const r = functionNames(module);
+    if (r === undefined) return undefined;
+    for (let count = r.u32(); count > 0; count--) {
+      const index = r.u32();
+      if (index === functionIndex) return r.name();
+      r.take(r.u32());
+    }
+  } catch {
+    return undefined;
+  }
+  return undefined;
+}
+
+/** Size of the functions' names in the name section. */
+export function functionNameBytes(module: WasmModule): number {
+  try {
+    const r = functionNames(module);
+    return r === undefined ? 0 : r.end - r.position;
+  } catch {
+    return 0;
+  }
+}
+
+/** The subsection with the functions' names. */
+function functionNames(module: WasmModule): ByteReader | undefined {
+  const section = module.customSections.find(({ name }) => name === 'name');
+  if (section === undefined) return undefined;
+  const r = new ByteReader(section.content, 'name section');
+  while (!r.isAtEnd) {
+    const id = r.byte();
+    const length = r.u32();
+    if (id === FUNCTION_NAMES) return new ByteReader(section.content, 'name section', r.position, Math.min(r.end, r.position + length));
+    r.take(length);
+  }
+  return undefined;
+}
