@@ -1,0 +1,70 @@
+import { constants, open } from 'node:fs/promises';
+import { isAbsolute, relative, resolve } from 'node:path';
+import { cwd } from 'node:process';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import type { Manifest, ManifestActor } from './index.ts';
+import { checkManifest } from './manifest-check.ts';
+import { SMALLEST_MANIFEST } from './manifest-check.ts';
+
+export interface ManifestOptions {
+  /** The manifest; relative to the current directory, or absolute. */
+  readonly file: string;
+}
+
+/** Arguments may hold blobs; more belongs into a file of the actor's own. */
+const MANIFEST_BYTES_MAX = 16 * 1024 * 1024;
+
+/** A manifest in a JSON file, read anew each time. */
+export function createManifest(options: ManifestOptions): Manifest {
+  const file = resolve(options.file);
+  return {
+    async read(): Promise<readonly ManifestActor[]> {
+      return checkManifest({ file, displayName: displayPath(file), text: await readText(file) });
+    },
+  };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return decode(file, await readBounded(file));
+  } catch (error) {
+    if (error instanceof ServerError) throw error;
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const name = displayPath(file);
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      const message = `there is no manifest ${name}; name one with --manifest FILE, or make it:\n\n${SMALLEST_MANIFEST}`;
+      throw new ServerError('invalid', 'manifest-missing', message, { cause: error });
+    }
+    throw unreadable(name, messageOf(error), error);
+  }
+}
+
+async function readBounded(file: string): Promise<Uint8Array> {
+  // Without O_NONBLOCK, opening a named pipe waits for a writer that may never come.
+  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  const status = await handle.stat();
+  if (!status.isFile())
+    throw unreadable(displayPath(file), `it is ${status.isDirectory() ? 'a folder' : 'not a regular file'}`);
+  if (status.size > MANIFEST_BYTES_MAX) {
+    throw unreadable(displayPath(file), `it has ${status.size} bytes, more than ${MANIFEST_BYTES_MAX}`);
+  }
+  const bytes = await handle.readFile();
+  return bytes;
+}
+
+function decode(file: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw unreadable(displayPath(file), 'it is not UTF-8 text; save it as UTF-8', cause);
+  }
+}
+
+function unreadable(name: string, reason: string, cause?: unknown): ServerError {
+  return new ServerError('invalid', 'manifest-unreadable', `cannot read the manifest ${name}: ${reason}`, { cause });
+}
+
+function displayPath(file: string): string {
+  const short = relative(cwd(), file);
+  return short.startsWith('..') || isAbsolute(short) ? file : short;
+}
