@@ -1,0 +1,149 @@
+#!/usr/bin/env node
+/**
+ * The command `svc`: reads flags and environment, starts the kernel with the built-in plugins, stops it on a signal.
+ * Exit codes: 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
+ *
+ * Everything is imported inside `run`, after the check of the Node version: an older Node would fail to parse the
+ * modules and say so in words that help nobody.
+ */
+import { fileURLToPath } from 'node:url';
+
+const NODE_MAJOR_MIN = 24;
+
+/** Runs one server, from command line to exit code. */
+async function run(): Promise<number> {
+  const { VERSION, readBuild } = await import('./version.ts');
+  const { loadConfig } = await import('./load.ts');
+  const { builtinPlugins } = await import('../plugins/index.ts');
+  const request = await loadConfig({
+    argv: process.argv.slice(2),
+    environment: process.env,
+    pluginNames: builtinPlugins.map(({ name }) => name),
+    version: VERSION,
+    build: await readBuild(),
+    directory: process.cwd(),
+  });
+  switch (request.kind) {
+    case 'help': {
+      const { helpText } = await import('./help.ts');
+      const { columns = 80 } = process.stdout;
+      process.stdout.write(
+        helpText({ version: VERSION, width: columns, hasColor: hasColors(process.stdout), plugins: builtinPlugins }),
+      );
+      return 0;
+    }
+    case 'version':
+      process.stdout.write(`${VERSION}\n`);
+      return 0;
+    case 'refused':
+      return refuse(request.problems);
+    case 'serve':
+      return serve(request);
+  }
+}
+
+type ServeRequest = Extract<import('./load.ts').Request, { kind: 'serve' }>;
+
+async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequest): Promise<number> {
+  const { createKernel, handleSignals, messageOf, ServerError, systemClock, systemRandom } =
+    await import('../kernel/index.ts');
+  const { createLog } = await import('./log.ts');
+  const { builtinPlugins } = await import('../plugins/index.ts');
+  const log = createLog({
+    isJson,
+    isVerbose,
+    hasColor: hasColors(process.stderr),
+    clock: systemClock,
+    announce: (line) => void process.stdout.write(`${line}\n`),
+  });
+  const leaveNow = (message: string, error?: unknown): never => {
+    log.error(message, error);
+    log.flushNow();
+    process.exit(1);
+  };
+  // Node's own warnings would be prose between the JSON lines.
+  process.removeAllListeners('warning').on('warning', (warning) => log.warn(`${warning.name}: ${warning.message}`));
+  // Running on in an unknown state is worse than ending: what is durable is recovered at the next start.
+  process.on('uncaughtException', (error) => leaveNow('the server ends because of a bug', error));
+
+  const kernel = attempt(() =>
+    createKernel({
+      plugins: builtinPlugins,
+      disabled,
+      config: { ...config },
+      ambient: { clock: systemClock, random: systemRandom, logger: log },
+    }),
+  );
+  if ('error' in kernel) {
+    if (!(kernel.error instanceof ServerError)) throw kernel.error;
+    if (kernel.error.code === 'plugin-needed') return refuse(kernel.error.message.split('\n'));
+    log.error(`cannot start: ${kernel.error.message}`);
+    await log.close();
+    return 1;
+  }
+
+  const stopped = Promise.withResolvers<number>();
+  // What failed to stop has been logged, plugin by plugin.
+  const stop = (): void =>
+    void kernel.value.stop().then(
+      () => stopped.resolve(0),
+      () => stopped.resolve(1),
+    );
+  using _signals = handleSignals({
+    source: process,
+    clock: systemClock,
+    stop,
+    force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
+  });
+  const alive = setInterval(() => undefined, 2 ** 30);
+  try {
+    await kernel.value.start();
+    return await stopped.promise;
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined;
+    // An operating error says what to do; anything else is a bug, and its stack is what helps.
+    log.error(`cannot start: ${messageOf(error)}`, cause instanceof ServerError ? undefined : cause);
+    return 1;
+  } finally {
+    clearInterval(alive);
+    await log.close();
+  }
+}
+
+function attempt<T>(work: () => T): { readonly value: T } | { readonly error: unknown } {
+  try {
+    return { value: work() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function refuse(problems: readonly string[]): number {
+  for (const problem of problems) process.stderr.write(`svc: ${problem}\n`);
+  process.stderr.write('svc: run svc --help for all flags\n');
+  return 2;
+}
+
+function hasColors(stream: NodeJS.WriteStream): boolean {
+  return stream.isTTY && stream.hasColors();
+}
+
+/** `import.meta.main`, also where Node does not have it yet. */
+function isEntryPoint(): boolean {
+  const isMain: boolean | undefined = import.meta.main;
+  return isMain ?? process.argv[1] === fileURLToPath(import.meta.url);
+}
+
+if (isEntryPoint()) {
+  const major = Number(process.versions.node.split('.')[0]);
+  if (major < NODE_MAJOR_MIN) {
+    process.stderr.write(
+      `svc: this is Node ${process.versions.node}, and svc needs Node ${NODE_MAJOR_MIN} or later: ` +
+        'run it with "npm start" or "npm run svc", which use the Node that npm ci installed\n',
+    );
+    process.exit(1);
+  }
+  // Whoever read our output may be gone before us.
+  process.stdout.on('error', () => undefined);
+  process.exit(await run());
+}
