@@ -21,7 +21,7 @@ export interface LogOptions {
   /** Where the log goes; stderr unless a test says otherwise. A file descriptor or a path. */
   readonly destination?: number | string;
   /** Prints one line of the start-up protocol. */
-  announce(line: string): void;
+  readonly announce: (line: string) => void;
 }
 
 /** A logger with an end. */
@@ -218,7 +218,6 @@ class ProseLog extends BaseLog {
 }
 
 // Names of methods and texts of actors come from outside: no line may be forged, no terminal driven.
-// oxlint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE.source, 'g');
 

@@ -7,6 +7,7 @@
  * modules and say so in words that help nobody.
  */
 import { fileURLToPath } from 'node:url';
+import type { Request } from './load.ts';
 
 const NODE_MAJOR_MIN = 24;
 
@@ -26,9 +27,15 @@ async function run(): Promise<number> {
   switch (request.kind) {
     case 'help': {
       const { helpText } = await import('./help.ts');
-      const { columns = 80 } = process.stdout;
+      // Undefined where it is no terminal, which the types do not know.
+      const columns: number | undefined = process.stdout.columns;
       process.stdout.write(
-        helpText({ version: VERSION, width: columns, hasColor: hasColors(process.stdout), plugins: builtinPlugins }),
+        helpText({
+          version: VERSION,
+          width: columns ?? 80,
+          hasColor: hasColors(process.stdout),
+          plugins: builtinPlugins,
+        }),
       );
       return 0;
     }
@@ -42,7 +49,7 @@ async function run(): Promise<number> {
   }
 }
 
-type ServeRequest = Extract<import('./load.ts').Request, { kind: 'serve' }>;
+type ServeRequest = Extract<Request, { kind: 'serve' }>;
 
 async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequest): Promise<number> {
   const { createKernel, handleSignals, messageOf, ServerError, systemClock, systemRandom } =

@@ -98,7 +98,7 @@ class FlagParser {
     if (flag.notBuilt !== undefined) this.#problems.push(`${rawName} is not built yet: ${flag.notBuilt}`);
     else if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
     else if (value === undefined) this.#problems.push(`${rawName} needs a value: ${rawName} ${flag.placeholder}`);
-    else if (inlineValue === false && /^-(?!\d)/.test(value)) {
+    else if (!inlineValue && /^-(?!\d)/.test(value)) {
       this.#problems.push(
         `${rawName} needs a value, but '${value}' looks like a flag: write --${name}=${value} if it is the value`,
       );

@@ -45,7 +45,7 @@ export interface ManifestSection {
 }
 
 /** Has nothing to configure yet. */
-export type EmptySection = Readonly<Record<never, never>>;
+export type EmptySection = Readonly<Record<string, never>>;
 
 export interface ServerConfig {
   readonly http: HttpSection;

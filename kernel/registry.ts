@@ -5,7 +5,7 @@ import type { Granted, Requirements } from './plugin.ts';
 
 /** Private parts of one plugin, disposed of when it has stopped. */
 export interface PluginScope {
-  owns<P>(part: P, dispose: (part: P) => void | Promise<void>): P;
+  readonly owns: <P>(part: P, dispose: (part: P) => void | Promise<void>) => P;
   /** Starts every disposer at once; rejects at the first failure. */
   dispose(): Promise<void>;
 }

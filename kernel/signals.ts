@@ -10,9 +10,9 @@ export interface SignalOptions {
   readonly source: SignalSource;
   readonly clock: Clock;
   /** The first signal: stop in order. */
-  stop(signal: string): void;
+  readonly stop: (signal: string) => void;
   /** A later one: leave at once. */
-  force(signal: string): void;
+  readonly force: (signal: string) => void;
 }
 
 /**
