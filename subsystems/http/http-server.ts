@@ -6,6 +6,7 @@ import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
 import { CheckOrder } from './check-order.ts';
 import { Connections } from './connections.ts';
 import type { HttpServer } from './index.ts';
@@ -41,6 +42,8 @@ export interface HttpServerNeeds {
   readonly readiness: Readiness;
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped'>;
+  /** Drained when the server closes, so that queued calls are answered and only the executing ones are waited for. */
+  readonly scheduler?: Pick<Scheduler, 'drain'> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -77,6 +80,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #responder: Responder;
+  readonly #scheduler: Pick<Scheduler, 'drain'> | undefined;
   readonly #jobs: JobLog;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
@@ -87,7 +91,9 @@ class FastifyHttpServer implements OpenableHttpServer {
   #sweeping: NodeJS.Timeout | undefined;
   #serverClosed: Promise<unknown> | undefined;
 
-  constructor({ auth, readiness, canisters, codec, clock, log }: HttpServerNeeds, options: HttpServerOptions) {
+  constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
+    const { auth, readiness, canisters, codec, clock, log } = needs;
+    this.#scheduler = needs.scheduler;
     this.#options = options;
     this.#clock = clock;
     this.#log = log;
@@ -143,7 +149,10 @@ class FastifyHttpServer implements OpenableHttpServer {
     const address = this.#server.address() as AddressInfo;
     const printed = address.family === 'IPv6' ? `[${address.address}]` : address.address;
     this.#origin = `http://${printed}:${address.port}`;
-    this.#sweeping = setInterval(() => this.#connections.sweep(this.#clock.nowMs()), SWEEP_MS).unref();
+    this.#sweeping = setInterval(
+      () => this.#connections.sweep(this.#clock.nowMs()),
+      Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS),
+    ).unref();
     return this.#origin;
   }
 
@@ -157,6 +166,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   async close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     this.stopAccepting();
+    void this.#scheduler?.drain(); // its plugin awaits it; here it is about the answers
     let isClosed = false;
     const closed = Promise.resolve(this.#serverClosed).then(() => {
       isClosed = true;

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { send } from '../../support/http-client.ts';
+import { startHttpHost } from './counter-host.ts';
+
+const TOKEN = 'sEcret';
+const authorized = { authorization: `Bearer ${TOKEN}` };
+const MIB = 1024 * 1024;
+
+suite('the order of checks', () => {
+  test('a preflight needs neither token nor readiness nor an existing path', async (t) => {
+    const { origin, readiness } = await startHttpHost(t, { token: TOKEN });
+    readiness.isReady = false;
+    for (const target of ['/call/counter/inc', '/actors', '/nowhere?x=1', '/health', '*']) {
+      const answer = await send(origin, 'OPTIONS', target);
+      assert.equal(answer.status, 204, target);
+      assert.equal(answer.text, '');
+      assert.equal(answer.headers['access-control-allow-origin'], '*');
+      assert.match(String(answer.headers['access-control-allow-methods']), /POST/);
+      assert.equal(answer.headers['access-control-allow-headers'], 'authorization, content-type, x-caller');
+      assert.match(String(answer.headers['access-control-max-age']), /^\d+$/);
+      assert.equal(answer.headers['svc-version'], '9.8.7');
+    }
+  });
+
+  test('OPTIONS on a website path is no preflight', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    assert.equal((await send(origin, 'OPTIONS', '/site/counter/x')).status, 404);
+  });
+
+  test('without the token everything but the open targets is 401, in plain text and to the letter', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    const guarded = [
+      ['GET', '/actors'],
+      ['GET', '/health?x=1'],
+      ['GET', '/health?'],
+      ['GET', '/health/'],
+      ['GET', '/%68ealth'],
+      ['GET', '/health#a'],
+      ['HEAD', '/health'],
+      ['POST', '/health'],
+      ['GET', '/version?x'],
+      ['GET', '/metrics'],
+      ['GET', '/inspect'],
+      ['GET', '/nowhere'],
+      ['POST', '/'],
+      ['POST', '/call/counter/inc'],
+      ['POST', '/query-json/counter/get'],
+      ['POST', '/install/x'],
+    ] as const;
+    for (const [method, target] of guarded) {
+      for (const headers of [{}, { authorization: 'Bearer secret' }, { authorization: TOKEN }]) {
+        const answer = await send(origin, method, target, { headers });
+        assert.equal(answer.status, 401, `${method} ${target}`);
+        if (method !== 'HEAD') assert.equal(answer.text, 'missing or wrong bearer token');
+        assert.equal(answer.headers['content-type'], 'text/plain; charset=utf-8');
+        assert.equal(answer.headers['svc-version'], '9.8.7');
+        assert.equal(answer.headers['access-control-allow-origin'], '*');
+      }
+    }
+  });
+
+  test('the open targets need no token', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+    assert.equal((await send(origin, 'GET', '/health/ready')).text, 'ready');
+    assert.equal((await send(origin, 'GET', '/version')).status, 200);
+    // Open, though this version has nothing there yet.
+    for (const target of ['/', '/inspector', '/site/counter/index.html']) {
+      assert.equal((await send(origin, 'GET', target)).status, 404, target);
+    }
+  });
+
+  test('with the token the guarded routes answer, whatever the case of header name and scheme', async (t) => {
+    const { origin } = await startHttpHost(t, { token: TOKEN });
+    assert.equal((await send(origin, 'GET', '/actors', { headers: authorized })).status, 200);
+    assert.equal((await send(origin, 'GET', '/actors', { headers: { AUTHORIZATION: `bearer ${TOKEN}` } })).status, 200);
+    assert.equal((await send(origin, 'GET', '/health?x=1', { headers: authorized })).status, 404);
+  });
+
+  test('the token comes before the length, the length before readiness, readiness before routing', async (t) => {
+    const { origin, readiness } = await startHttpHost(t, { token: TOKEN });
+    readiness.isReady = false;
+    readiness.note = 'recovering counter (3 of 12)';
+    const large = { 'content-length': 65 * MIB };
+    const post = (target: string, headers: Record<string, string | number>) => send(origin, 'POST', target, { headers });
+    assert.equal((await post('/call/counter/inc', large)).status, 401);
+    assert.equal((await post('/call/counter/inc', { ...authorized, ...large })).status, 413);
+    const starting = await post('/nowhere', authorized);
+    assert.equal(starting.status, 503);
+    assert.equal(starting.text, 'starting: recovering counter (3 of 12)');
+    assert.equal(starting.headers['content-type'], 'text/plain; charset=utf-8');
+    readiness.isReady = true;
+    assert.equal((await post('/nowhere', authorized)).status, 404);
+  });
+
+  test('while starting, only the health probes answer for themselves', async (t) => {
+    const { origin, readiness } = await startHttpHost(t);
+    readiness.isReady = false;
+    readiness.note = 'reading the manifest';
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+    const ready = await send(origin, 'GET', '/health/ready');
+    assert.equal(ready.status, 503);
+    assert.equal(ready.text, 'starting: reading the manifest');
+    for (const target of ['/version', '/actors', '/health?x=1', '/health/ready/']) {
+      const answer = await send(origin, 'GET', target);
+      assert.equal(answer.status, 503, target);
+      assert.equal(answer.text, 'starting: reading the manifest');
+    }
+    readiness.isReady = true;
+    assert.equal((await send(origin, 'GET', '/health/ready')).text, 'ready');
+  });
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { RawClient, send } from '../../support/http-client.ts';
+import { startHttpHost } from './counter-host.ts';
+
+suite('request targets are matched exactly', () => {
+  test('what differs from a path of the contract is 404 as JSON', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    const wrong = [
+      ['GET', '/nowhere'],
+      ['GET', '/actors/'],
+      ['GET', '//actors'],
+      ['GET', '/Actors'],
+      ['GET', '/%61ctors'],
+      ['GET', '/actors#top'],
+      ['GET', '/actors?x=1'],
+      ['GET', '/actors?'],
+      ['GET', '/health?x=1'],
+      ['HEAD', '/actors'],
+      ['POST', '/actors'],
+      ['PUT', '/call/counter/inc'],
+      ['GET', '/call/counter/inc'],
+      ['PROPFIND', '/actors'],
+      ['POST', '/call'],
+      ['POST', '/call/counter'],
+      ['POST', '/call/counter/'],
+      ['POST', '/call//inc'],
+      ['POST', '/call/counter/inc/'],
+      ['POST', '/call/counter/inc/more'],
+      ['POST', '/call/counter/inc?lossless=1'],
+      ['POST', '/query/counter/get?'],
+      ['POST', '/call-json/counter/inc?lossless'],
+      ['POST', '/call-json/counter/inc?lossless=0'],
+      ['POST', '/call-json/counter/inc?lossless=1&lossless=1'],
+      ['POST', '/call-json/counter/inc?lossless=1&'],
+      ['POST', '/call-json/counter/inc?LOSSLESS=1'],
+      ['POST', '/call-json/counter/inc?lossless=1&x=2'],
+      ['POST', '/install/fresh?arg=0x&arg=0x'],
+      ['POST', '/install/fresh?name=x'],
+      ['POST', '/install/'],
+      ['POST', '/cycles/counter?x'],
+    ] as const;
+    for (const [method, target] of wrong) {
+      const answer = await send(origin, method, target, method === 'GET' || method === 'HEAD' ? {} : { body: '[]' });
+      assert.equal(answer.status, 404, `${method} ${target}`);
+      assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8');
+      assert.equal(answer.headers['svc-version'], '9.8.7');
+      assert.equal(answer.headers['access-control-allow-origin'], '*');
+      if (method !== 'HEAD') assert.equal((answer.json() as { code: number }).code, 404);
+    }
+    assert.equal(canisters.resolve('counter').count, 0);
+    assert.equal(canisters.installed.length, 0);
+  });
+
+  test('a wrong method or a missing part is told what there is', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const messageOf = async (method: string, target: string) =>
+      ((await send(origin, method, target)).json() as { message: string }).message;
+    assert.equal(
+      await messageOf('GET', '/call/counter/inc'),
+      'no such path: GET /call/counter/inc; there is POST /call/<ACTOR>/<METHOD>',
+    );
+    assert.match(await messageOf('GET', '/actors?x=1'), /unknown query parameter "x": this path takes no query/);
+    assert.match(await messageOf('POST', '/call-json/counter/inc?x=1'), /this path takes lossless/);
+  });
+
+  test('a long target is not repeated whole', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const answer = await send(origin, 'GET', `/${'x'.repeat(10_000)}`);
+    assert.equal(answer.status, 404);
+    assert.ok(answer.body.length < 300);
+  });
+
+  test('bad percent-encoding is 400', async (t) => {
+    const { origin } = await startHttpHost(t);
+    for (const method of ['%', '%2', '%zz', '%ff', '%c3%28', '%ed%a0%80']) {
+      const answer = await send(origin, 'POST', `/call/counter/${method}`, { body: '[]' });
+      assert.equal(answer.status, 400, method);
+      assert.match((answer.json() as { message: string }).message, /percent-encoded/);
+      assert.equal(answer.headers['svc-version'], '9.8.7');
+    }
+  });
+
+  test('paths of the contract that are not built yet say so', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const paths = [
+      ['GET', '/openapi/counter'],
+      ['POST', '/upgrade/counter'],
+      ['POST', '/upgrade/counter?report=1'],
+      ['GET', '/events/counter'],
+      ['GET', '/history/counter'],
+      ['GET', '/metrics'],
+      ['GET', '/mops/closure/src/main.mo'],
+      ['GET', '/inspector'],
+      ['GET', '/'],
+      ['GET', '/site/counter/index.html'],
+      ['POST', '/stop/counter'],
+      ['POST', '/start/counter'],
+      ['DELETE', '/actors/counter'],
+      ['GET', '/backup'],
+    ] as const;
+    for (const [method, target] of paths) {
+      const answer = await send(origin, method, target);
+      assert.equal(answer.status, 404, target);
+      assert.match((answer.json() as { message: string }).message, /is not built yet in this version$/);
+    }
+  });
+
+  test('the absolute form, as a proxy sends it, is the same as its path', async (t) => {
+    const { origin } = await startHttpHost(t, { token: 'x' });
+    const statusOf = async (target: string): Promise<string> => {
+      await using client = new RawClient(origin);
+      client.write(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+      return (await client.ended()).slice(9, 12);
+    };
+    assert.equal(await statusOf('http://example.org/health'), '200');
+    assert.equal(await statusOf('http://example.org/health?x=1'), '401');
+    assert.equal(await statusOf('http://example.org'), '404');
+    assert.equal(await statusOf('ftp://example.org/health'), '400');
+  });
+});
