@@ -45,7 +45,10 @@ export class CanisterState {
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
     const encoder = new TextEncoder();
-    const variables = [...spec.env].map(([key, value]) => ({ key, variable: { name: encoder.encode(key), value: encoder.encode(value) } }));
+    const variables = [...spec.env].map(([key, value]) => ({
+      key,
+      variable: { name: encoder.encode(key), value: encoder.encode(value) },
+    }));
     variables.sort((a, b) => Buffer.compare(a.variable.name, b.variable.name));
     this.environment = new Map(variables.map(({ key, variable }) => [key, variable]));
     this.environmentInOrder = variables.map(({ variable }) => variable);

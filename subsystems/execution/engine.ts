@@ -137,7 +137,16 @@ export class Engine {
     const instructionLimit = isCharged ? account.instructionsAllowed : this.#policy.instructionLimit;
     const callContext = this.#callContext;
     callContext.caller = message.caller;
-    x.begin(mode, instance, canister, callContext, message.argument, canister.instant(message.nowMs), isCharged, instructionLimit);
+    x.begin(
+      mode,
+      instance,
+      canister,
+      callContext,
+      message.argument,
+      canister.instant(message.nowMs),
+      isCharged,
+      instructionLimit,
+    );
     instance.begin(instructionLimit);
     const fault = instance.run(message.entry);
     const instructions = fault?.kind === 'limit' ? instructionLimit : instance.instructionsUsed();
@@ -153,7 +162,10 @@ export class Engine {
     }
     const isBalanceMoved = fault === undefined && isCharged && this.#moveCycles(canister);
     const charge = isCharged ? account.charge(instructions) : 0;
-    const outcome = fault === undefined ? this.#answer(instructions, charge) : this.#faulty(fault, instructionLimit, instructions, charge);
+    const outcome =
+      fault === undefined
+        ? this.#answer(instructions, charge)
+        : this.#faulty(fault, instructionLimit, instructions, charge);
     const debug = x.debug.take();
     x.end();
     callContext.caller = NO_BYTES;
@@ -173,7 +185,16 @@ export class Engine {
     const { account } = canister;
     const instructionLimit = account.instructionsAllowed;
     const callContext = newCallContext(request.caller, false);
-    x.begin('s', instance, canister, callContext, request.argument, canister.instant(request.nowMs), true, instructionLimit);
+    x.begin(
+      's',
+      instance,
+      canister,
+      callContext,
+      request.argument,
+      canister.instant(request.nowMs),
+      true,
+      instructionLimit,
+    );
     instance.begin(instructionLimit);
     let fault = runHook(instance, START_ENTRY);
     if (fault === undefined) {
@@ -220,7 +241,13 @@ export class Engine {
       case 'reject':
         return { kind: 'reject', code: CANISTER_REJECT, message: x.rejectText, instructions, charge };
       case 'none':
-        return { kind: 'noReply', code: CANISTER_ERROR, message: 'the canister did not reply to the call', instructions, charge };
+        return {
+          kind: 'noReply',
+          code: CANISTER_ERROR,
+          message: 'the canister did not reply to the call',
+          instructions,
+          charge,
+        };
     }
   }
 
@@ -274,10 +301,18 @@ function modeOf(method: MethodKind | undefined, call: CallKind): Mode {
   if (method === 'query') return call === 'query' ? 'NRQ' : 'RQ';
   if (method === 'update' && call === 'update') return 'U';
   if (method === 'composite_query' && call === 'query') return 'CQ';
-  throw new ServerError('invalid', 'method-kind-mismatch', `a ${call} call cannot reach ${method === undefined ? 'a hook' : `a method of kind ${method}`}`);
+  throw new ServerError(
+    'invalid',
+    'method-kind-mismatch',
+    `a ${call} call cannot reach ${method === undefined ? 'a hook' : `a method of kind ${method}`}`,
+  );
 }
 
 /** A message that nothing was run for. */
-function refusal(code: 2 | 3, message: string, kind: 'reject' | 'outOfCycles' | 'unavailable' = 'reject'): EngineResult {
+function refusal(
+  code: 2 | 3,
+  message: string,
+  kind: 'reject' | 'outOfCycles' | 'unavailable' = 'reject',
+): EngineResult {
   return { outcome: { kind, code, message, instructions: 0, charge: 0 }, debug: NO_LINES, isBalanceMoved: false };
 }

@@ -122,7 +122,7 @@ export class StableMemory {
     const first = Math.floor(offset / STABLE_GRANULE_BYTES);
     const last = Math.floor((offset + length - 1) / STABLE_GRANULE_BYTES);
     let clean = 0;
-    for (let granule = first; granule <= last; ) {
+    for (let granule = first; granule <= last;) {
       const table = this.#table(granule);
       const index = granule % TABLE_ENTRIES;
       if (table === undefined) {
@@ -159,7 +159,7 @@ export class StableMemory {
   /** Keeps what the message wrote. */
   commit(): void {
     for (let i = 0; i < this.#dirty.length; i++) {
-      this.#setEntry(this.#dirty[i] ?? 0, -(this.#entry(this.#dirty[i] ?? 0)));
+      this.#setEntry(this.#dirty[i] ?? 0, -this.#entry(this.#dirty[i] ?? 0));
       const before = this.#before[i] ?? 0;
       if (before !== 0) this.#pool.give(slotOf(before));
     }
@@ -182,7 +182,8 @@ export class StableMemory {
   /** Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. */
   clear(): void {
     this.rollback();
-    for (const table of this.#tables.values()) for (const entry of table) if (entry !== 0) this.#pool.give(slotOf(entry));
+    for (const table of this.#tables.values())
+      for (const entry of table) if (entry !== 0) this.#pool.give(slotOf(entry));
     this.#tables.clear();
     this.#lastKey = -1;
     this.#pages = 0;
@@ -211,7 +212,9 @@ export class StableMemory {
     if (before !== 0 && !isOverwritten) {
       const old = slotOf(before);
       const start = StablePagePool.offsetOf(old);
-      this.#pool.slabOf(slot).set(this.#pool.slabOf(old).subarray(start, start + STABLE_GRANULE_BYTES), StablePagePool.offsetOf(slot));
+      this.#pool
+        .slabOf(slot)
+        .set(this.#pool.slabOf(old).subarray(start, start + STABLE_GRANULE_BYTES), StablePagePool.offsetOf(slot));
     }
     table[granule % TABLE_ENTRIES] = -(slot + 1);
     this.#dirty.push(granule);

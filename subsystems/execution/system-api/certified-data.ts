@@ -21,6 +21,7 @@ export function certifiedDataImports(x: CurrentExecution) {
 }
 
 function certificate(x: CurrentExecution, name: string): Uint8Array {
-  if (x.certificate === undefined) throw contractViolation(`ic0.${name}: there is no data certificate (ic0.data_certificate_present is 0)`);
+  if (x.certificate === undefined)
+    throw contractViolation(`ic0.${name}: there is no data certificate (ic0.data_certificate_present is 0)`);
   return x.certificate;
 }

@@ -16,7 +16,14 @@ const KEY_NAME_BYTES_MAX = 1024;
 
 /** What calls would cost on the IC. This host takes no fees besides those for instructions, so every answer is 0. */
 export function costImports(x: CurrentExecution) {
-  const forKey = (name: string, curves: number, source: number, size: number, curve: number, destination: number): number => {
+  const forKey = (
+    name: string,
+    curves: number,
+    source: number,
+    size: number,
+    curve: number,
+    destination: number,
+  ): number => {
     const key = decodeStrictly(name, x.copyIn(name, source, size, KEY_NAME_BYTES_MAX));
     if (curve >>> 0 >= curves) return UNKNOWN_CURVE;
     if (!KEY_NAMES.has(key)) return UNKNOWN_KEY;
@@ -24,7 +31,8 @@ export function costImports(x: CurrentExecution) {
     return OK;
   };
   return {
-    cost_call: (_methodNameSize: number, _payloadSize: number, destination: number) => x.writeAmount('cost_call', destination, 0n),
+    cost_call: (_methodNameSize: number, _payloadSize: number, destination: number) =>
+      x.writeAmount('cost_call', destination, 0n),
     cost_create_canister: (destination: number) => x.writeAmount('cost_create_canister', destination, 0n),
     cost_http_request: (_requestSize: number, _responseBytesMax: number, destination: number) =>
       x.writeAmount('cost_http_request', destination, 0n),

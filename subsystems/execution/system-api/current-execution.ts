@@ -163,13 +163,17 @@ export class CurrentExecution {
   /** Traps unless `[address, address + size)` lies within the heap. Sums are exact: no number here passes 2^53 and still fits. */
   checkHeapRange(name: string, heap: Uint8Array, address: number, size: number): void {
     if (address + size > heap.length)
-      throw new HostTrap(`ic0.${name}: ${size} bytes at address ${address} lie beyond the heap of ${heap.length} bytes`);
+      throw new HostTrap(
+        `ic0.${name}: ${size} bytes at address ${address} lie beyond the heap of ${heap.length} bytes`,
+      );
   }
 
   /** The `…_copy` imports: `source[offset, offset + size)` to the heap at `destination`. */
   copyOut(name: string, source: Uint8Array, destination: number, offset: number, size: number): void {
     if (offset + size > source.length)
-      throw new HostTrap(`ic0.${name}: ${size} bytes at offset ${offset} lie beyond the ${source.length} bytes there are`);
+      throw new HostTrap(
+        `ic0.${name}: ${size} bytes at offset ${offset} lie beyond the ${source.length} bytes there are`,
+      );
     const memory = this.memory;
     const heap = memory.heap();
     this.checkHeapRange(name, heap, destination, size);

@@ -7,11 +7,14 @@ export function cyclesImports(x: CurrentExecution) {
     throw contractViolation(`ic0.${name} cannot be executed on a canister other than the cycles minting canister`);
   };
   return {
-    msg_cycles_available128: (destination: number) => x.writeAmount('msg_cycles_available128', destination, available(x)),
+    msg_cycles_available128: (destination: number) =>
+      x.writeAmount('msg_cycles_available128', destination, available(x)),
     msg_cycles_accept128: (high: bigint, low: bigint, destination: number) =>
       x.writeAmount('msg_cycles_accept128', destination, accept(x, amount128(high, low))),
-    msg_cycles_refunded128: (destination: number) => x.writeAmount('msg_cycles_refunded128', destination, x.cyclesRefunded),
-    canister_cycle_balance128: (destination: number) => x.writeAmount('canister_cycle_balance128', destination, x.spendableCycles),
+    msg_cycles_refunded128: (destination: number) =>
+      x.writeAmount('msg_cycles_refunded128', destination, x.cyclesRefunded),
+    canister_cycle_balance128: (destination: number) =>
+      x.writeAmount('canister_cycle_balance128', destination, x.spendableCycles),
     // Nothing is ever frozen here, so all that is spendable is liquid.
     canister_liquid_cycle_balance128: (destination: number) =>
       x.writeAmount('canister_liquid_cycle_balance128', destination, x.spendableCycles),
@@ -36,7 +39,8 @@ export function amount128(high: bigint, low: bigint): bigint {
 }
 
 function amount64(name: string, amount: bigint): bigint {
-  if (amount >> 64n !== 0n) throw new HostTrap(`ic0.${name}: ${amount} cycles do not fit into 64 bits; use ic0.${name}128`);
+  if (amount >> 64n !== 0n)
+    throw new HostTrap(`ic0.${name}: ${amount} cycles do not fit into 64 bits; use ic0.${name}128`);
   return amount;
 }
 

@@ -25,13 +25,21 @@ export function environmentImports(x: CurrentExecution) {
       x.canister.environment.has(nameArgument('env_var_name_exists', source, size)) ? 1 : 0,
     env_var_value_size: (source: number, size: number) => byName('env_var_value_size', source, size).value.length,
     env_var_value_copy: (nameSource: number, nameSize: number, destination: number, offset: number, size: number) =>
-      x.copyOut('env_var_value_copy', byName('env_var_value_copy', nameSource, nameSize).value, destination, offset, size),
+      x.copyOut(
+        'env_var_value_copy',
+        byName('env_var_value_copy', nameSource, nameSize).value,
+        destination,
+        offset,
+        size,
+      ),
   };
 }
 
 function byIndex(x: CurrentExecution, name: string, index: number): EnvironmentVariable {
   const variable = x.canister.environmentInOrder[index];
   if (variable === undefined)
-    throw new HostTrap(`ic0.${name}: there is no environment variable ${index}, there are ${x.canister.environment.size}`);
+    throw new HostTrap(
+      `ic0.${name}: there is no environment variable ${index}, there are ${x.canister.environment.size}`,
+    );
   return variable;
 }

@@ -28,7 +28,9 @@ export function identityImports(x: CurrentExecution) {
     canister_version: () => x.canister.version,
     is_controller: (source: number, size: number) => {
       if (size > PRINCIPAL_BYTES_MAX)
-        throw new HostTrap(`ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`);
+        throw new HostTrap(
+          `ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`,
+        );
       return x.canister.isController(x.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX)) ? 1 : 0;
     },
     in_replicated_execution: () => (x.isReplicated ? 1 : 0),

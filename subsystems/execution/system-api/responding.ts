@@ -48,13 +48,15 @@ export function decodeStrictly(name: string, bytes: Uint8Array): string {
 }
 
 function checkOpen(x: CurrentExecution, name: string): void {
-  if (x.answer !== 'none' || x.callContext.hasAnswered) throw contractViolation(`ic0.${name}: the call is already answered`);
+  if (x.answer !== 'none' || x.callContext.hasAnswered)
+    throw contractViolation(`ic0.${name}: the call is already answered`);
   if (!x.callContext.needsAnswer) throw contractViolation(`ic0.${name}: there is no call to answer`);
 }
 
 function checkSize(x: CurrentExecution, name: string, size: number): void {
   const sizeMax = x.isReplicated ? REPLY_BYTES_MAX : QUERY_REPLY_BYTES_MAX;
-  if (size > sizeMax) throw new HostTrap(`ic0.${name}: application payload size (${size}) cannot be larger than ${sizeMax}.`);
+  if (size > sizeMax)
+    throw new HostTrap(`ic0.${name}: application payload size (${size}) cannot be larger than ${sizeMax}.`);
 }
 
 function growReply(x: CurrentExecution, length: number): void {

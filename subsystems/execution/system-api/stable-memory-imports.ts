@@ -56,16 +56,22 @@ export function stableMemoryImports(x: CurrentExecution) {
 
 function checkStableRange(name: string, stable: StableMemory, offset: number, size: number): void {
   if (!stable.contains(offset, size))
-    throw new HostTrap(`ic0.${name}: stable memory out of bounds: ${size} bytes at offset ${offset} of ${stable.bytes} bytes`);
+    throw new HostTrap(
+      `ic0.${name}: stable memory out of bounds: ${size} bytes at offset ${offset} of ${stable.bytes} bytes`,
+    );
 }
 
 function narrow(name: string, stable: StableMemory): StableMemory {
   if (stable.pages > NARROW_PAGES_MAX)
-    throw new HostTrap(`ic0.${name}: stable memory is larger than 4 GiB (${stable.pages} pages); use the 64-bit stable memory imports`);
+    throw new HostTrap(
+      `ic0.${name}: stable memory is larger than 4 GiB (${stable.pages} pages); use the 64-bit stable memory imports`,
+    );
   return stable;
 }
 
 function tooManyDirty(name: string, granulesMax: number): HostTrap {
   const mebibytes = (granulesMax * STABLE_GRANULE_BYTES) / (1 << 20);
-  return new HostTrap(`ic0.${name}: memory access limit exceeded: one message may write at most ${mebibytes} MiB of stable memory pages`);
+  return new HostTrap(
+    `ic0.${name}: memory access limit exceeded: one message may write at most ${mebibytes} MiB of stable memory pages`,
+  );
 }

@@ -11,7 +11,9 @@ export function timeImports(x: CurrentExecution) {
     performance_counter: (type: number) => {
       if (type === 0) return x.memory.instructionsUsed();
       if (type === 1) return x.callContext.instructions + x.memory.instructionsUsed();
-      throw new HostTrap(`ic0.performance_counter: there is no counter ${type >>> 0}, only 0 (this execution) and 1 (the whole call)`);
+      throw new HostTrap(
+        `ic0.performance_counter: there is no counter ${type >>> 0}, only 0 (this execution) and 1 (the whole call)`,
+      );
     },
   };
 }

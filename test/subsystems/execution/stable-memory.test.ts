@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { ServerError } from '../../../kernel/index.ts';
+import {
+  STABLE_GRANULE_BYTES,
+  STABLE_PAGE_BYTES,
+  STABLE_PAGES_MAX,
+  StableMemory,
+  StablePagePool,
+} from '../../../subsystems/execution/stable-memory.ts';
+
+const MEBIBYTE = 1 << 20;
+
+function contents(stable: StableMemory): Uint8Array {
+  const all = new Uint8Array(stable.bytes).fill(0xee);
+  stable.read(0, all, 0, all.length);
+  return all;
+}
+
+type Step =
+  | { readonly do: 'grow'; readonly pages: number }
+  | { readonly do: 'write'; readonly offset: number; readonly bytes: Uint8Array }
+  | { readonly do: 'fill'; readonly offset: number; readonly length: number; readonly byte: number }
+  | { readonly do: 'read'; readonly offset: number; readonly length: number }
+  | { readonly do: 'commit' | 'rollback' };
+
+const offset = fc.oneof(
+  fc.nat(3 * STABLE_PAGE_BYTES),
+  // Around the borders of granules, pages and tables.
+  fc
+    .record({
+      at: fc.constantFrom(0, 4096, 8192, STABLE_PAGE_BYTES, 2 * STABLE_PAGE_BYTES),
+      by: fc.integer({ min: -3, max: 3 }),
+    })
+    .map(({ at, by }) => Math.max(0, at + by)),
+);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('grow' as const), pages: fc.nat(2) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('write' as const),
+      offset,
+      bytes: fc.uint8Array({ minLength: 1, maxLength: 100 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('fill' as const), offset, length: fc.nat(20_000), byte: fc.nat(255) }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('read' as const), offset, length: fc.nat(20_000) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('commit' as const, 'rollback' as const) }) },
+);
+
+test('stable memory behaves as a plain array whose messages are committed or undone', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const pool = new StablePagePool(16 * MEBIBYTE);
+      const stable = new StableMemory(pool);
+      let committed = new Uint8Array(0);
+      let model = new Uint8Array(0);
+      const write = (at: number, bytes: Uint8Array): void => {
+        const part = bytes.subarray(0, Math.max(0, model.length - at));
+        if (part.length === 0) return;
+        const before = stable.dirtyGranules.length;
+        const clean = stable.cleanGranules(at, part.length);
+        // Out of a larger buffer, so that a wrong source offset shows.
+        const source = new Uint8Array(part.length + 7).fill(0xaa);
+        source.set(part, 5);
+        stable.write(at, source, 5, part.length);
+        assert.equal(stable.dirtyGranules.length - before, clean);
+        model.set(part, at);
+      };
+      for (const s of steps) {
+        if (s.do === 'grow') {
+          assert.equal(stable.grow(s.pages), model.length / STABLE_PAGE_BYTES);
+          const grown = new Uint8Array(model.length + s.pages * STABLE_PAGE_BYTES);
+          grown.set(model);
+          model = grown;
+        } else if (s.do === 'write') write(s.offset, s.bytes);
+        else if (s.do === 'fill') write(s.offset, new Uint8Array(s.length).fill(s.byte));
+        else if (s.do === 'read') {
+          const length = Math.max(0, Math.min(s.length, model.length - s.offset));
+          const got = new Uint8Array(length + 2).fill(0x55);
+          if (length > 0) stable.read(s.offset, got, 1, length);
+          assert.equal(Buffer.compare(got.subarray(1, 1 + length), model.subarray(s.offset, s.offset + length)), 0);
+          assert.deepEqual([got[0], got[length + 1]], [0x55, 0x55]);
+        } else if (s.do === 'commit') {
+          const dirty = new Set(stable.dirtyGranules);
+          for (let granule = 0; granule * STABLE_GRANULE_BYTES < model.length; granule++) {
+            const from = granule * STABLE_GRANULE_BYTES;
+            const to = from + STABLE_GRANULE_BYTES;
+            const isChanged = Buffer.compare(model.subarray(from, to), padded(committed, from, to)) !== 0;
+            if (isChanged) assert.ok(dirty.has(granule), `granule ${granule} changed and is not reported dirty`);
+          }
+          stable.commit();
+          committed = model.slice();
+        } else {
+          stable.rollback();
+          model = committed.slice();
+        }
+        assert.equal(stable.bytes, model.length);
+      }
+      assert.equal(Buffer.compare(contents(stable), model), 0);
+      stable.rollback();
+      assert.equal(Buffer.compare(contents(stable), committed), 0);
+      assert.equal(pool.used * STABLE_GRANULE_BYTES, stable.storedBytes, 'no slot is lost');
+      stable.clear();
+      assert.equal(pool.used, 0);
+    }),
+    { numRuns: 400, seed: 20_260_801 },
+  );
+});
+
+function padded(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  const part = new Uint8Array(to - from);
+  part.set(bytes.subarray(from, to));
+  return part;
+}
+
+test('growing to 500 GiB allocates nothing, and not a page more is granted', () => {
+  const pool = new StablePagePool(MEBIBYTE);
+  const stable = new StableMemory(pool);
+  assert.equal(stable.grow(STABLE_PAGES_MAX), 0);
+  assert.equal(stable.grow(1), -1);
+  assert.equal(stable.grow(2 ** 64), -1);
+  assert.equal(stable.pages, STABLE_PAGES_MAX);
+  assert.equal(pool.used, 0);
+  const last = STABLE_PAGES_MAX * STABLE_PAGE_BYTES;
+  stable.write(last - 3, new Uint8Array([1, 2, 3]), 0, 3);
+  const end = new Uint8Array(5);
+  stable.read(last - 5, end, 0, 5);
+  assert.deepEqual([...end], [0, 0, 1, 2, 3]);
+  assert.equal(pool.used, 1);
+});
+
+test('a limit of its own bounds a growth of the 32-bit interface', () => {
+  const stable = new StableMemory(new StablePagePool(MEBIBYTE));
+  assert.equal(stable.grow(65_537, 65_536), -1);
+  assert.equal(stable.grow(65_536, 65_536), 0);
+  assert.equal(stable.grow(1, 65_536), -1);
+  assert.equal(stable.grow(1), 65_536);
+});
+
+test('bounds are checked without wrapping around', () => {
+  const stable = new StableMemory(new StablePagePool(MEBIBYTE));
+  stable.grow(1);
+  assert.ok(stable.contains(0, STABLE_PAGE_BYTES));
+  assert.ok(stable.contains(STABLE_PAGE_BYTES, 0));
+  assert.ok(!stable.contains(1, STABLE_PAGE_BYTES));
+  assert.ok(!stable.contains(2 ** 64 - 1, 2));
+  assert.ok(!stable.contains(2, 2 ** 64 - 1));
+});
+
+test('a message that touches memory everywhere and is rolled back leaves nothing allocated', () => {
+  const pool = new StablePagePool(MEBIBYTE);
+  const stable = new StableMemory(pool);
+  stable.grow(STABLE_PAGES_MAX);
+  stable.commit();
+  for (let round = 0; round < 50; round++) {
+    for (let i = 0; i < 200; i++) stable.write((round * 200 + i) * 16 * MEBIBYTE, new Uint8Array([1]), 0, 1);
+    stable.rollback();
+    assert.equal(pool.used, 0);
+  }
+});
+
+test('a pool that is used up refuses by name, and the message can be undone', () => {
+  const pool = new StablePagePool(4 * STABLE_GRANULE_BYTES);
+  const stable = new StableMemory(pool);
+  stable.grow(1);
+  stable.write(0, new Uint8Array([7]), 0, 1);
+  stable.commit();
+  assert.throws(
+    () => stable.write(0, new Uint8Array(8 * STABLE_GRANULE_BYTES).fill(9), 0, 8 * STABLE_GRANULE_BYTES),
+    (error) => error instanceof ServerError && error.code === 'stable-memory-exhausted' && error.kind === 'unavailable',
+  );
+  stable.rollback();
+  assert.equal(pool.used, 1);
+  assert.deepEqual([...contents(stable).subarray(0, 3)], [7, 0, 0]);
+});
+
+test('a slot that another canister gave back starts as zeros', () => {
+  const pool = new StablePagePool(STABLE_GRANULE_BYTES);
+  const first = new StableMemory(pool);
+  first.grow(1);
+  first.write(0, new Uint8Array(STABLE_GRANULE_BYTES).fill(0xff), 0, STABLE_GRANULE_BYTES);
+  first.commit();
+  first.clear();
+  const second = new StableMemory(pool);
+  second.grow(1);
+  second.write(10, new Uint8Array([1]), 0, 1);
+  const page = contents(second).subarray(0, STABLE_GRANULE_BYTES);
+  assert.deepEqual([...page.subarray(0, 12)], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+  assert.ok(page.subarray(12).every((byte) => byte === 0));
+});
