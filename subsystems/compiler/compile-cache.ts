@@ -100,7 +100,7 @@ function decodeEntry(file: Buffer): CacheEntry | undefined {
     return undefined;
   const headerEnd = 4 + content.readUInt32BE(0);
   // The checksum holds, so this is what `encodeEntry` wrote.
-  const header: Omit<CacheEntry, 'wasm'> = JSON.parse(content.toString('utf8', 4, headerEnd));
+  const header = JSON.parse(content.toString('utf8', 4, headerEnd)) as Omit<CacheEntry, 'wasm'>;
   // An array of its own: views into a larger buffer cannot be handed to another thread.
   return { ...header, wasm: new Uint8Array(content.subarray(headerEnd)) };
 }

@@ -51,10 +51,14 @@ function releaseOf(manifest: unknown): string {
   throw new TypeError('the npm package motoko has no version');
 }
 
+function entriesOf(value: unknown): readonly [string, unknown][] {
+  return typeof value === 'object' && value !== null ? Object.entries(value) : [];
+}
+
 function textsOf(bundle: unknown): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
   if (typeof bundle === 'object' && bundle !== null && 'files' in bundle) {
-    for (const [path, file] of Object.entries(bundle.files ?? {})) {
+    for (const [path, file] of entriesOf(bundle.files)) {
       if (typeof file === 'object' && file !== null && 'content' in file && typeof file.content === 'string') {
         texts.set(path.replace(/\.mo$/u, ''), file.content);
       }

@@ -102,21 +102,22 @@ function columnOf(line: string | undefined, byte: number): number {
   return column;
 }
 
-function excerpt(line: string, lineNumber: number, startColumn: number, endColumn: number): string {
-  const characters = [...line];
-  const cutFrom = characters.length <= LINE_CHARACTERS_MAX ? 0 : Math.max(0, startColumn - LINE_CHARACTERS_MAX / 2);
-  const visible = characters.slice(cutFrom, cutFrom + LINE_CHARACTERS_MAX);
-  const show = (part: readonly string[]): string => printable(part.join(''), false);
-  const before = show(visible.slice(0, startColumn - cutFrom));
-  const marked = show(visible.slice(startColumn - cutFrom, endColumn - cutFrom));
-  const after = show(visible.slice(startColumn - cutFrom).slice(Math.max(0, endColumn - startColumn)));
-  const ahead = cutFrom > 0 ? '…' : '';
-  const behind = cutFrom + LINE_CHARACTERS_MAX < characters.length ? '…' : '';
+/** The line and, below, carets under the columns from `start` up to `end`. */
+function excerpt(line: string, lineNumber: number, start: number, end: number): string {
+  const characters = Array.from(line);
+  const isLong = characters.length > LINE_CHARACTERS_MAX;
+  const cutFrom = isLong ? Math.max(0, start - LINE_CHARACTERS_MAX / 2) : 0;
+  const cutTo = isLong ? cutFrom + LINE_CHARACTERS_MAX : characters.length;
+  const part = (from: number, to: number): string =>
+    printable(characters.slice(Math.max(from, cutFrom), Math.min(to, cutTo)).join(''), false);
+  const ahead = (cutFrom > 0 ? '…' : '') + part(0, start);
+  const marked = part(start, end);
+  const behind = part(end, characters.length) + (cutTo < characters.length ? '…' : '');
   const margin = `${lineNumber}`.padStart(4);
-  const carets = '^'.repeat(Math.max(1, [...marked].length));
+  const carets = '^'.repeat(Math.max(1, Array.from(marked).length));
   return [
-    `${margin} | ${ahead}${before}${marked}${after}${behind}`,
-    `${' '.repeat(margin.length)} | ${' '.repeat([...(ahead + before)].length)}${carets}`,
+    `${margin} | ${ahead}${marked}${behind}`,
+    `${' '.repeat(margin.length)} | ${' '.repeat(Array.from(ahead).length)}${carets}`,
   ].join('\n');
 }
 

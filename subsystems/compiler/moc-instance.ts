@@ -33,8 +33,8 @@ let program: { readonly file: string; readonly script: vm.Script } | undefined;
 export function runMoc(request: MocRequest): MocResponse {
   const moc = instantiate(request.program);
   let usesCore = false;
-  for (const [path, text] of request.files) {
-    moc.saveFile(path, text);
+  for (const [path, content] of request.files) {
+    moc.saveFile(path, content);
     usesCore ||= path.startsWith(`${CORE_ROOT}/`);
   }
   // A mapped package without files is an error for the compiler, even if nothing imports it.
@@ -56,7 +56,7 @@ function instantiate(file: string): Moc {
   const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
   Object.assign(context, { TextDecoder, TextEncoder });
   const module: { exports: { Motoko?: Moc } } = { exports: {} };
-  const run: (module: object) => void = program.script.runInContext(context);
+  const run = program.script.runInContext(context) as (module: object) => void;
   run(module);
   if (module.exports.Motoko === undefined) throw new TypeError('the npm package motoko exports no compiler');
   return module.exports.Motoko;

@@ -1,4 +1,4 @@
-import { availableParallelism } from 'node:os';
+import { availableParallelism, totalmem } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
@@ -14,9 +14,10 @@ export interface MocThreadsOptions {
 export const MOC_THREADS_DEFAULTS: MocThreadsOptions = {
   // Ordinary actors take one to three seconds, the largest known projects under a minute.
   timeLimitMs: 5 * 60_000,
-  // Long enough for a start that alternates between compiling and installing; a thread holds some 200 MB.
+  // Long enough for a start that alternates between compiling and installing; an idle thread holds some 200 MB.
   idleMs: 2000,
-  threadsMax: Math.min(2, availableParallelism()),
+  // Compiling an actor of a few hundred lines takes up to 0.8 GB for some seconds.
+  threadsMax: totalmem() < 4e9 ? 1 : Math.min(2, availableParallelism()),
 };
 
 /** Ordinary projects overflow V8's default stack of 1 MB: the compiler is written in recursive OCaml. */

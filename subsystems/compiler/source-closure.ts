@@ -14,7 +14,7 @@ export interface SourceClosure {
   readonly main: string;
   /** Texts by path relative to `root`, in the order they were met. */
   readonly files: ReadonlyMap<string, string>;
-  /** The modules of `mo:core` it imports by name, sorted, each with where that was first. */
+  /** The modules of `mo:core` it imports by name, each with where that was first. */
   readonly coreModules: ReadonlyMap<string, ImportPlace>;
   /** Imports that cannot be resolved. */
   readonly problems: readonly Diagnostic[];
@@ -28,6 +28,8 @@ export interface ImportPlace {
 /** Real projects have tens of files. Bounded so that a generated tree cannot hold the start for minutes. */
 const FILES_MAX = 2000;
 const CLOSURE_BYTES_MAX = 4 * SOURCE_BYTES_MAX;
+
+const REFUSED = Symbol('refused');
 
 /** Reads the main file and what it imports, and all they import. Every problem is found, not only the first. */
 export async function collectClosure(mainFile: string, reader: SourceReader): Promise<SourceClosure> {
@@ -76,7 +78,7 @@ class ClosureCollector {
       main: relative(mainFile),
       files: new Map([...this.#texts].map(([path, text]) => [relative(path), text])),
       coreModules: new Map(
-        [...this.#core].toSorted().map(([module, place]) => [module, { ...place, file: relative(place.file) }]),
+        [...this.#core].map(([module, place]) => [module, { ...place, file: relative(place.file) }]),
       ),
       problems: this.#problems.map(({ place, message }) =>
         importProblem({ ...place, file: relative(place.file) }, this.#texts.get(place.file) ?? '', message(relative)),
@@ -132,7 +134,7 @@ class ClosureCollector {
       }
       if (this.#texts.has(candidate)) return;
       const text = await this.#read(candidate, place);
-      if (text === 'refused') return;
+      if (text === REFUSED) return;
       if (text === undefined) continue;
       await this.#visit(candidate, text);
       return;
@@ -145,13 +147,13 @@ class ClosureCollector {
   }
 
   /** An import that exists but cannot be used is reported where it is imported. */
-  async #read(candidate: string, place: ImportPlace): Promise<string | 'refused' | undefined> {
+  async #read(candidate: string, place: ImportPlace): Promise<string | typeof REFUSED | undefined> {
     try {
       return await this.#reader.read(candidate);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       this.#problems.push({ place, message: () => error.message });
-      return 'refused';
+      return REFUSED;
     }
   }
 }

@@ -77,7 +77,7 @@ export function placeOf(text: string, offset: number): { readonly line: number; 
   const lineStart = offset === 0 ? 0 : text.lastIndexOf('\n', offset - 1) + 1;
   let line = 1;
   for (let at = text.indexOf('\n'); at !== -1 && at < lineStart; at = text.indexOf('\n', at + 1)) line += 1;
-  return { line, column: [...text.slice(lineStart, offset)].length + 1 };
+  return { line, column: Array.from(text.slice(lineStart, offset)).length + 1 };
 }
 
 class Reader {
