@@ -83,7 +83,8 @@ suite('the order of checks', () => {
     readiness.isReady = false;
     readiness.note = 'recovering counter (3 of 12)';
     const large = { 'content-length': 65 * MIB };
-    const post = (target: string, headers: Record<string, string | number>) => send(origin, 'POST', target, { headers });
+    const post = (target: string, headers: Record<string, string | number>) =>
+      send(origin, 'POST', target, { headers });
     assert.equal((await post('/call/counter/inc', large)).status, 401);
     assert.equal((await post('/call/counter/inc', { ...authorized, ...large })).status, 413);
     const starting = await post('/nowhere', authorized);

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RawClient, send } from '../../support/http-client.ts';
+import { startHttpHost } from './counter-host.ts';
+
+const MIB = 1024 * 1024;
+const head = (target: string, ...headers: string[]): string =>
+  [`POST ${target} HTTP/1.1`, 'Host: test', ...headers, '', ''].join('\r\n');
+
+suite('request bodies', () => {
+  test('a Content-Length over the cap of the path is 413 before a byte of the body is sent', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const caps = [
+      ['/call/counter/echo', 64 * MIB],
+      ['/call-json/counter/echo', 64 * MIB],
+      ['/cycles/counter', 64 * MIB],
+      ['/nowhere', 64 * MIB],
+      ['/install/fresh', 192 * MIB],
+      ['/upgrade/counter', 192 * MIB],
+      ['/site/counter/x', 8 * MIB],
+    ] as const;
+    for (const [target, cap] of caps) {
+      await using over = new RawClient(origin);
+      over.write(head(target, `Content-Length: ${cap + 1}`));
+      const answer = await over.ended();
+      assert.match(answer, /^HTTP\/1\.1 413 /, target);
+      assert.match(answer, new RegExp(`\r\n\r\nthe body is larger than ${cap} bytes`));
+      assert.match(answer, /\r\ncontent-type: text\/plain; charset=utf-8\r\n/);
+      assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
+      assert.match(answer, /\r\nconnection: close\r\n/i);
+    }
+    await using within = new RawClient(origin);
+    within.write(head('/call/counter/echo', `Content-Length: ${64 * MIB}`));
+    await sleep(50);
+    assert.equal(within.received, '');
+  });
+
+  test('a client that sends on while it is refused still gets to read the answer', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write(head('/call/counter/echo', `Content-Length: ${65 * MIB}`));
+    client.write(new Uint8Array(MIB));
+    assert.match(await client.until('the body is larger'), /^HTTP\/1\.1 413 /);
+  });
+
+  test('a chunked body is counted as it arrives', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write(head('/call/counter/echo', 'Transfer-Encoding: chunked'));
+    const chunk = Buffer.concat([
+      Buffer.from(`${(4 * MIB).toString(16)}\r\n`),
+      Buffer.alloc(4 * MIB, 1),
+      Buffer.from('\r\n'),
+    ]);
+    for (let sent = 0; sent < 17 && client.received === ''; sent++) {
+      client.write(chunk);
+      await sleep(1);
+    }
+    assert.match(await client.until('the body is larger'), /^HTTP\/1\.1 413 /);
+  });
+
+  test('a chunked body within the cap is read whole', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write(head('/call-json/counter/echo', 'Transfer-Encoding: chunked', 'Connection: close'));
+    for (const part of ['[1', ',2,', '3]']) {
+      client.write(`${part.length.toString(16)}\r\n${part}\r\n`);
+      await sleep(5);
+    }
+    client.write('0\r\n\r\n');
+    assert.match(await client.ended(), /\r\n\r\n\[1,2,3\]$/);
+    await using empty = new RawClient(origin);
+    empty.write(`${head('/call-json/counter/echo', 'Transfer-Encoding: chunked', 'Connection: close')}0\r\n\r\n`);
+    assert.match(await empty.ended(), /\r\n\r\n\[\]$/);
+  });
+
+  test('a body may come in any pieces, together with its head or apart', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    const whole = `${head('/call/counter/echo', 'Content-Length: 10')}0123456789`;
+    for (let cut = whole.length - 10; cut <= whole.length; cut += 5) {
+      client.write(whole.slice(0, cut));
+      await sleep(5);
+      client.write(whole.slice(cut));
+    }
+    await client.until('0123456789HTTP/1.1 200 OK');
+    for (const byte of whole) {
+      client.write(byte);
+      await sleep(0);
+    }
+    await sleep(50);
+    assert.equal(client.received.split('0123456789').length - 1, 4);
+  });
+
+  test('pipelined requests are answered in order', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    const inc = head('/call/counter/inc', 'Content-Length: 2');
+    client.write(`${inc}[]${inc}[]${inc}[]GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const bodies = (await client.ended()).split('HTTP/1.1 200 OK').map((answer) => answer.split('\r\n\r\n')[1]);
+    assert.deepEqual(bodies, [undefined, '[1]', '[2]', '[3]', 'ok']);
+  });
+
+  test('Expect: 100-continue is answered only if the body is wanted', async (t) => {
+    const { origin } = await startHttpHost(t, { token: 'x' });
+    await using wanted = new RawClient(origin);
+    wanted.write(head('/call/counter/echo', 'Authorization: Bearer x', 'Content-Length: 3', 'Expect: 100-continue'));
+    assert.match(await wanted.until('\r\n\r\n'), /^HTTP\/1\.1 100 Continue\r\n\r\n$/);
+    wanted.write('abc');
+    assert.match(await wanted.until('abc'), /HTTP\/1\.1 200 OK/);
+    await using refused = new RawClient(origin);
+    refused.write(head('/call/counter/echo', `Content-Length: ${MIB}`, 'Expect: 100-continue'));
+    assert.match(await refused.ended(), /^HTTP\/1\.1 401 /);
+    await using tooLarge = new RawClient(origin);
+    tooLarge.write(
+      head('/call/counter/echo', 'Authorization: Bearer x', `Content-Length: ${99 * MIB}`, 'Expect: 100-continue'),
+    );
+    assert.match(await tooLarge.ended(), /^HTTP\/1\.1 413 /);
+    await using other = new RawClient(origin);
+    other.write(head('/call/counter/echo', 'Content-Length: 3', 'Expect: tea'));
+    const answer = await other.ended();
+    assert.match(answer, /^HTTP\/1\.1 417 /);
+    assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
+  });
+
+  test('a refused request with a small body does not spoil its connection', async (t) => {
+    const { origin } = await startHttpHost(t, { token: 'x' });
+    await using client = new RawClient(origin);
+    client.write(`${head('/call/counter/inc', 'Content-Length: 5')}GET /`);
+    await client.until('missing or wrong bearer token');
+    client.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+    await client.until('\r\n\r\nok');
+  });
+
+  test('a client that leaves in the middle of its body starts nothing', async (t) => {
+    const { origin, canisters, log } = await startHttpHost(t);
+    {
+      await using client = new RawClient(origin);
+      client.write(`${head('/call/counter/inc', 'Content-Length: 10')}half`);
+      await sleep(30);
+    }
+    await sleep(30);
+    assert.equal(canisters.resolve('counter').count, 0);
+    assert.deepEqual(log.errors, []);
+    assert.equal((await send(origin, 'POST', '/call/counter/inc')).text, '[1]');
+  });
+
+  test('a client that leaves before the answer does no harm', async (t) => {
+    const { origin, canisters, log } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    {
+      await using client = new RawClient(origin);
+      client.write(head('/call/counter/slow', 'Content-Length: 0'));
+      await sleep(30);
+    }
+    held.resolve();
+    await sleep(30);
+    assert.deepEqual(log.errors, []);
+    assert.equal(log.events.length, 1);
+  });
+});

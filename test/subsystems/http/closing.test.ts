@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../../kernel/index.ts';
+import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
+import { createHttpServer } from '../../../subsystems/http/http-server.ts';
+import { RawClient, send } from '../../support/http-client.ts';
+import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
+
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
+const slow = 'POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
+
+suite('opening and closing', () => {
+  test('the origin is the real address, and unknown before', async (t) => {
+    const server = createHttpServer(
+      {
+        auth: createBearerAuth({ token: undefined }),
+        readiness: { isReady: true, note: '' },
+        canisters: new CounterCanisters(),
+        codec: counterCodec,
+        clock: systemClock,
+        log: new RecordingLog(),
+      },
+      { host: '127.0.0.1', port: 0, version: '1', build: 'dev' },
+    );
+    t.after(() => server.close());
+    assert.equal(server.origin, undefined);
+    const origin = await server.listen();
+    assert.match(origin, /^http:\/\/127\.0\.0\.1:[1-9]\d+$/);
+    assert.equal(server.origin, origin);
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+  });
+
+  test('a taken port is an error that names it', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const port = Number(new URL(origin).port);
+    await assert.rejects(startHttpHost(t, { port }), {
+      code: 'cannot-listen',
+      message: `cannot listen on 127.0.0.1 port ${port}: the address is already in use`,
+    });
+  });
+
+  test('closing a server that never listened, or twice, is fine', async (t) => {
+    const { server } = await startHttpHost(t);
+    await Promise.all([server.close(), server.close()]);
+    await server.close();
+  });
+
+  test('answers that are owed are sent before the server is closed, and end their connections', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using client = new RawClient(origin);
+    client.write(slow);
+    await sleep(30);
+    let isClosed = false;
+    const closed = server.close().then(() => {
+      isClosed = true;
+    });
+    await sleep(100);
+    assert.equal(isClosed, false);
+    held.resolve();
+    const answer = await client.ended();
+    assert.match(answer, /^HTTP\/1\.1 200 OK/);
+    assert.match(answer, /connection: close/i);
+    assert.match(answer, /\["done"\]$/);
+    await closed;
+    await assert.rejects(send(origin, 'GET', '/health'), { code: 'ECONNREFUSED' });
+  });
+
+  test('idle connections are closed at once', async (t) => {
+    const { origin, server } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write(get('/health'));
+    await client.until('ok');
+    await using silent = new RawClient(origin);
+    await sleep(30);
+    const startedMs = performance.now();
+    await server.close();
+    assert.ok(performance.now() - startedMs < 3000);
+    await Promise.all([client.ended(), silent.ended()]);
+  });
+
+  test('a new request on a kept connection is 503 and ends it', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using client = new RawClient(origin);
+    client.write(slow);
+    await sleep(30);
+    server.stopAccepting();
+    client.write(get('/actors'));
+    await sleep(30);
+    held.resolve();
+    const answer = await client.ended();
+    assert.match(answer, /^HTTP\/1\.1 200 OK/);
+    assert.doesNotMatch(answer, /counter/);
+    await server.close();
+  });
+
+  test('stopAccepting lets the probes of kept connections see the end coming', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using busy = new RawClient(origin);
+    busy.write(slow);
+    // Half a request: node:http does not take this connection for idle.
+    await using probe = new RawClient(origin);
+    probe.write('GET /health/ready HTTP/1.1\r\n');
+    await using other = new RawClient(origin);
+    other.write('GET /actors HTTP/1.1\r\n');
+    await sleep(30);
+    server.stopAccepting();
+    probe.write('Host: x\r\n\r\n');
+    other.write('Host: x\r\n\r\n');
+    assert.match(await probe.ended(), /^HTTP\/1\.1 503 [^]*\r\n\r\nshutting down$/);
+    assert.match(await other.ended(), /^HTTP\/1\.1 503 [^]*connection: close[^]*\r\n\r\nshutting down$/i);
+    held.resolve();
+    await server.close();
+  });
+
+  test('a request that never arrives whole does not hold the server open', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    await using headless = new RawClient(origin);
+    headless.write('GET /health HT');
+    await using bodyless = new RawClient(origin);
+    bodyless.write('POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab');
+    await sleep(30);
+    const startedMs = performance.now();
+    await server.close();
+    assert.ok(performance.now() - startedMs < 3000);
+    assert.equal(canisters.resolve('counter').count, 0);
+  });
+
+  test('the signal cuts connections whose answer does not come', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    canisters.resolve('counter').held = new Promise(() => undefined);
+    await using client = new RawClient(origin);
+    client.write(slow);
+    await sleep(30);
+    await server.close({ signal: AbortSignal.timeout(100) });
+    assert.equal(await client.ended(), '');
+  });
+
+  test('an idle connection is closed after its time, a busy one is not', async (t) => {
+    const { origin, canisters } = await startHttpHost(t, { idleMaxMs: 150 });
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using idle = new RawClient(origin);
+    idle.write(get('/health'));
+    await using busy = new RawClient(origin);
+    busy.write(slow);
+    const startedMs = performance.now();
+    await idle.ended();
+    assert.ok(performance.now() - startedMs >= 140);
+    await using active = new RawClient(origin);
+    for (let round = 0; round < 10; round++) {
+      active.write(get('/health'));
+      await sleep(50);
+    }
+    assert.equal(active.received.split('\r\n\r\nok').length - 1, 10);
+    assert.equal(busy.received, '');
+    held.resolve();
+    await busy.until('done');
+  });
+});

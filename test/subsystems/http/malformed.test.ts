@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RawClient, send } from '../../support/http-client.ts';
+import { startHttpHost } from './counter-host.ts';
+
+/** The answer must be one of ours: version, CORS, plain text, and the end of the connection. */
+function assertRefusal(answer: string, status: number, text: RegExp): void {
+  assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
+  assert.match(answer, /\r\nsvc-version: 9\.8\.7\r\n/);
+  assert.match(answer, /\r\naccess-control-allow-origin: \*\r\n/);
+  assert.match(answer, /\r\ncontent-type: text\/plain; charset=utf-8\r\n/);
+  assert.match(answer, /\r\nconnection: close\r\n/i);
+  assert.equal(answer.split(/HTTP\/1\.1 \d/).length, 2, 'one answer');
+  const [, length] = /content-length: (\d+)/.exec(answer) ?? [];
+  const body = answer.slice(answer.indexOf('\r\n\r\n') + 4);
+  assert.equal(body.length, Number(length));
+  assert.match(body, text);
+}
+
+suite('what the HTTP parser refuses', () => {
+  test('malformed requests are 400', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const requests = [
+      'rubbish\r\n\r\n',
+      '\u0000\u0001\u0002\u0003',
+      'GET / HTTP/9.9\r\n\r\n',
+      'GET /a b HTTP/1.1\r\nHost: x\r\n\r\n',
+      'GET /ü HTTP/1.1\r\nHost: x\r\n\r\n'.replace('ü', '\u0001'),
+      'GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n',
+      'GET / HTTP/1.1\r\nHost: x\r\nA: b\u0000c\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999999\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n',
+    ];
+    for (const request of requests) {
+      await using client = new RawClient(origin);
+      client.write(request);
+      assertRefusal(await client.ended(), 400, /^malformed HTTP request: ./);
+    }
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+  });
+
+  test('a missing Host and CONNECT are 400', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using hostless = new RawClient(origin);
+    hostless.write('GET /health HTTP/1.1\r\n\r\n');
+    assertRefusal(await hostless.ended(), 400, /needs a Host header/);
+    await using connect = new RawClient(origin);
+    connect.write('CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n');
+    assertRefusal(await connect.ended(), 400, /not a proxy/);
+    await using old = new RawClient(origin);
+    old.write('GET /health HTTP/1.0\r\n\r\n');
+    assert.match(await old.ended(), /^HTTP\/1\.1 200 OK[^]*\r\n\r\nok$/);
+  });
+
+  test('an upgrade that nobody offers is an ordinary request', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write('GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    assert.match(await client.until('\r\n\r\nok'), /^HTTP\/1\.1 200 OK/);
+  });
+
+  test('headers beyond 16 KiB are 431', async (t) => {
+    const { origin } = await startHttpHost(t);
+    for (const request of [
+      `GET /${'x'.repeat(17_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
+      `GET / HTTP/1.1\r\nHost: x\r\nA: ${'y'.repeat(17_000)}\r\n\r\n`,
+    ]) {
+      await using client = new RawClient(origin);
+      client.write(request);
+      assertRefusal(await client.ended(), 431, /larger than 16384 bytes/);
+    }
+    await using many = new RawClient(origin);
+    many.write(`GET /actors HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(3000)}Connection: close\r\n\r\n`);
+    assert.match(await many.ended(), /^HTTP\/1\.1 200 OK/);
+  });
+
+  test('a request that does not arrive in time is 408, in its head or in its body', async (t) => {
+    const { origin, canisters } = await startHttpHost(t, { requestTimeoutMs: 150 });
+    for (const start of [
+      '',
+      'GET /health HT',
+      'GET /health HTTP/1.1\r\nHost: x\r\nA: ',
+      'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab',
+    ]) {
+      await using client = new RawClient(origin);
+      client.write(start);
+      assertRefusal(await client.ended(), 408, /not received within 0\.15 s/);
+    }
+    assert.equal(canisters.resolve('counter').count, 0);
+  });
+
+  test('answering is not bounded by the time for reading', async (t) => {
+    const { origin, canisters } = await startHttpHost(t, { requestTimeoutMs: 100, idleMaxMs: 100 });
+    canisters.resolve('counter').held = sleep(600);
+    const answer = await send(origin, 'POST', '/call-json/counter/slow', { body: '[]' });
+    assert.deepEqual(answer.json(), ['done']);
+  });
+
+  test('rubbish after a request that is being answered ends the connection without a false answer', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using client = new RawClient(origin);
+    client.write('POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nrubbish\r\n\r\n');
+    assert.equal(await client.ended(), '');
+    held.resolve();
+    await sleep(10);
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+  });
+});
