@@ -54,7 +54,7 @@ class BearerAuth implements Auth {
     while (authorization.charCodeAt(start) === SPACE) start++;
     if (authorization.length - start !== this.#expected.length) return false;
     // node:http hands headers over as Latin-1, one character a byte, whatever encoding the client had in mind.
-    this.#received.latin1Write(authorization.slice(start));
+    this.#received.write(authorization.slice(start), 'latin1');
     return timingSafeEqual(this.#received, this.#expected);
   }
 }
