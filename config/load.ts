@@ -1,5 +1,5 @@
 /** From a command line and an environment to a checked, frozen configuration. */
-import { resolve } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { FlagProblem } from './flag.ts';
 import { type ListenAddress, type Lookup, resolveAddress } from './listen.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
@@ -74,9 +74,15 @@ function buildConfig(
     scheduler: {},
     canisters: { forwardDebugOutput: flags.verbose },
     manifest: { file: resolve(options.directory, flags.manifest) },
-    compiler: {},
+    compiler: { cacheDirectory: cacheDirectory(options.environment) },
     codec: {},
   });
+}
+
+/** The user's folder for what can be made again (XDG Base Directory Specification); a relative one is to be ignored. */
+function cacheDirectory({ XDG_CACHE_HOME, HOME }: Environment): string | undefined {
+  if (XDG_CACHE_HOME !== undefined && isAbsolute(XDG_CACHE_HOME)) return join(XDG_CACHE_HOME, 'svc', 'motoko');
+  return HOME !== undefined && isAbsolute(HOME) ? join(HOME, '.cache', 'svc', 'motoko') : undefined;
 }
 
 async function resolveListen(

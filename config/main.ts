@@ -56,6 +56,8 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
     await import('../kernel/index.ts');
   const { createLog } = await import('./log.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
+  const { Canisters } = await import('../subsystems/canisters/index.ts');
+  const startedMs = systemClock.nowMs();
   const log = createLog({
     isJson,
     isVerbose,
@@ -93,7 +95,12 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
   // What failed to stop has been logged, plugin by plugin.
   const stop = (): void =>
     void kernel.value.stop().then(
-      () => stopped.resolve(0),
+      () => {
+        // Nothing is kept without a state directory, so nothing was checkpointed.
+        log.announce('shutdown: 0 actor(s) checkpointed');
+        log.event('shutdown', { actors: 0 }, 'stopped: 0 actor(s) checkpointed');
+        stopped.resolve(0);
+      },
       () => stopped.resolve(1),
     );
   using _signals = handleSignals({
@@ -105,6 +112,12 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
   const alive = setInterval(() => undefined, 2 ** 30);
   try {
     await kernel.value.start();
+    if (kernel.value.state === 'ready') {
+      const actors = kernel.value.get(Canisters).list().length;
+      const ms = Math.round(systemClock.nowMs() - startedMs);
+      log.announce(`ready: ${actors} actor(s) in ${ms} ms`);
+      log.event('ready', { actors }, `ready: ${actors} actor(s)`);
+    }
     return await stopped.promise;
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined;

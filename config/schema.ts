@@ -44,6 +44,11 @@ export interface ManifestSection {
   readonly file: string;
 }
 
+export interface CompilerSection {
+  /** Where compiled modules are kept between runs; undefined where the user has no folder for such things. */
+  readonly cacheDirectory: string | undefined;
+}
+
 /** Has nothing to configure yet. */
 export type EmptySection = Readonly<Record<string, never>>;
 
@@ -55,7 +60,7 @@ export interface ServerConfig {
   readonly scheduler: EmptySection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
-  readonly compiler: EmptySection;
+  readonly compiler: CompilerSection;
   readonly codec: EmptySection;
 }
 

@@ -1,4 +1,23 @@
 import type { Plugin } from '../kernel/index.ts';
+import { authPlugin } from './auth.ts';
+import { canistersPlugin } from './canisters.ts';
+import { codecPlugin } from './codec.ts';
+import { compilerPlugin } from './compiler.ts';
+import { executionPlugin } from './execution.ts';
+import { httpPlugin } from './http.ts';
+import { manifestPlugin } from './manifest.ts';
+import { meteringPlugin } from './metering.ts';
+import { schedulerPlugin } from './scheduler.ts';
 
 /** The built-in plugins, in the order in which they start where their needs leave a choice. */
-export const builtinPlugins: readonly Plugin[] = [];
+export const builtinPlugins: readonly Plugin[] = [
+  authPlugin,
+  meteringPlugin,
+  executionPlugin,
+  schedulerPlugin,
+  codecPlugin,
+  manifestPlugin,
+  compilerPlugin,
+  canistersPlugin,
+  httpPlugin,
+];

@@ -9,5 +9,5 @@ export const meteringPlugin = definePlugin({
   create: (_granted, { config }: { readonly config: MeteringOptions }) => createMetering(config),
   // Without the ledger nothing is charged; the instruction limit is the engine's and holds all the same.
   disabled: (_granted, { config }: { readonly config: MeteringOptions }) =>
-    createMetering({ ...config, startingCycles: 0n }),
+    createMetering({ ...config, isEnabled: false }),
 });

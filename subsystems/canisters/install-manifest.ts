@@ -42,7 +42,7 @@ export async function installManifest(
 
 async function moduleOf(actor: ManifestActor, compiler: Compiler, log: Logger): Promise<Uint8Array> {
   if (actor.source.kind === 'wasm') return await readNamed(actor.source.file);
-  const compiled = await compiler.compile(actor.source.file);
+  const compiled = await compiler.compile(actor.source.file, { name: actor.name });
   for (const warning of compiled.warnings) log.warn(warning);
   return compiled.wasm;
 }

@@ -5,15 +5,17 @@ const CYCLES_PER_MESSAGE = 590_000;
 const CYCLES_PER_10_INSTRUCTIONS = 4;
 
 export interface MeteringOptions {
+  /** When false nothing is charged, and only the instruction limit holds. */
+  readonly isEnabled: boolean;
   readonly instructionLimit: number;
-  /** Cycles of a new canister; 0 switches metering off. */
+  /** Cycles of a new canister. */
   readonly startingCycles: bigint;
 }
 
-/** The contract's price list. With `startingCycles` 0 nothing is charged and only the instruction limit holds. */
+/** The contract's price list. */
 export function createMetering(options: MeteringOptions): Metering {
   const policy: MeteringPolicy = {
-    isEnabled: options.startingCycles > 0n,
+    isEnabled: options.isEnabled,
     startingCycles: options.startingCycles,
     cyclesPerMessage: CYCLES_PER_MESSAGE,
     cyclesPer10Instructions: CYCLES_PER_10_INSTRUCTIONS,

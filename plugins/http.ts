@@ -1,0 +1,28 @@
+import { Clock, definePlugin, Logger, Readiness } from '../kernel/index.ts';
+import { Auth } from '../subsystems/auth/index.ts';
+import { Canisters } from '../subsystems/canisters/index.ts';
+import { Codec } from '../subsystems/codec/index.ts';
+import { createHttpServer, type HttpServerOptions, type OpenableHttpServer } from '../subsystems/http/http-server.ts';
+import { HttpServer } from '../subsystems/http/index.ts';
+import { Scheduler } from '../subsystems/scheduler/index.ts';
+
+export const httpPlugin = definePlugin({
+  name: 'http',
+  provides: HttpServer,
+  requires: {
+    auth: Auth,
+    readiness: Readiness,
+    canisters: Canisters,
+    codec: Codec,
+    scheduler: Scheduler,
+    clock: Clock,
+    log: Logger,
+  },
+  neededBecause: 'it is how the server is reached',
+  create: (granted, { config }: { readonly config: HttpServerOptions }): OpenableHttpServer =>
+    createHttpServer(granted, config),
+  async open(http: OpenableHttpServer, { log }) {
+    log.announce(`listening on ${await http.listen()}`);
+  },
+  stop: (http: OpenableHttpServer, { signal }) => http.close({ signal }),
+});
