@@ -42,3 +42,6 @@ export interface Codec {
   readonly untyped: TupleCodec;
 }
 export const Codec = defineCapability<Codec>('codec');
+
+export { createCodec } from './codec.ts';
+export { principalFromText, principalToText } from './principal.ts';

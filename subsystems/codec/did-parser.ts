@@ -1,0 +1,454 @@
+import { IDL } from '@dfinity/candid';
+import { Lexer, parseNatural, type Token } from './lexer.ts';
+import { hashName, idToLabel, labelToId, PRIMITIVE_TYPES, resolveAlias } from './types.ts';
+
+/*
+ * The parser of .did files.
+ *
+ * Types are built as @dfinity/candid's IDL types while reading. Each definition is one `IDL.Rec` that references to its
+ * name share, so that definitions may refer to each other in any order; it is filled where the definition stands. Equal
+ * inline types become one object, which keeps the type tables of messages short.
+ */
+
+/** Deepest nesting of types; real interfaces stay below 20. */
+const NESTING_MAX = 256;
+const DEFINITIONS_MAX = 10_000;
+/** Fields, tags, methods, parameters of one file together. */
+const PARTS_MAX = 50_000;
+
+const KEYWORDS = new Set(
+  'null vec record variant func service oneway query composite_query blob type import opt principal true false'.split(
+    ' ',
+  ),
+);
+
+/** A method of the service, its types in IDL's terms. */
+export interface ParsedMethod {
+  readonly name: string;
+  readonly parameters: readonly IDL.Type[];
+  readonly results: readonly IDL.Type[];
+  readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
+}
+
+export interface ParsedInterface {
+  readonly methods: readonly ParsedMethod[];
+  /** Types of the init arguments, if the service is a constructor or they were given apart. */
+  readonly initParameters: readonly IDL.Type[] | undefined;
+  /** Definitions by name. */
+  readonly definitions: ReadonlyMap<string, IDL.Type>;
+}
+
+interface Definition {
+  readonly type: ReturnType<typeof IDL.Rec>;
+  isFilled: boolean;
+  /** Where it was first mentioned, for the error if it is never defined. */
+  readonly mentioned: number;
+}
+
+interface MethodReference {
+  readonly name: string;
+  readonly type: IDL.Type;
+  readonly offset: number;
+}
+
+/** Parses .did text; `initText` is the text of the init argument tuple if known apart. */
+export function parseDid(source: string, initText?: string): ParsedInterface {
+  const parser = new DidParser(new Lexer(source, 'bad-interface'));
+  const service = parser.parseFile();
+  const separate = initText === undefined ? undefined : parser.parseInit(initText);
+  return {
+    methods: service.methods.map((method) => parser.resolveMethod(method)),
+    initParameters: service.initParameters ?? separate,
+    definitions: parser.definitionTypes(),
+  };
+}
+
+/** Parses one type, such as the annotation of a value; it cannot refer to definitions. */
+export function parseType(lexer: Lexer): IDL.Type {
+  const parser = new DidParser(lexer);
+  const type = parser.parseDataType(0);
+  parser.checkDefined();
+  return type;
+}
+
+interface ParsedService {
+  readonly methods: readonly MethodReference[];
+  readonly initParameters: readonly IDL.Type[] | undefined;
+}
+
+class DidParser {
+  #lexer: Lexer;
+  readonly #definitions = new Map<string, Definition>();
+  readonly #interned = new Map<string, IDL.Type>();
+  readonly #numbers = new Map<IDL.Type, number>();
+  /** Methods of every service type, whose types must turn out to be functions. */
+  readonly #methods: MethodReference[] = [];
+  #parts = 0;
+
+  constructor(lexer: Lexer) {
+    this.#lexer = lexer;
+  }
+
+  parseFile(): ParsedService {
+    const lexer = this.#lexer;
+    let service: ParsedService | undefined;
+    let serviceType: Token | undefined;
+    let constructorParameters: readonly IDL.Type[] | undefined;
+    while (!lexer.is('end')) {
+      if (lexer.is('identifier', 'type')) {
+        this.#parseDefinition();
+      } else if (lexer.is('identifier', 'import')) {
+        throw lexer.fail('imports are not resolved here; put the imported definitions into the file');
+      } else if (lexer.is('identifier', 'service')) {
+        lexer.next();
+        if (lexer.is('identifier')) this.#identifier('the name of the service');
+        lexer.expect(':');
+        if (lexer.is('punctuation', '(')) {
+          constructorParameters = this.#parseTuple(0);
+          lexer.expect('->');
+        }
+        if (lexer.is('punctuation', '{'))
+          service = { methods: this.#parseMethods(0), initParameters: constructorParameters };
+        else serviceType = this.#reference('a service type');
+        lexer.take('punctuation', ';');
+        if (!lexer.is('end')) throw lexer.unexpected('the end of the file after the service');
+        break;
+      } else {
+        throw lexer.unexpected('"type" or "service"');
+      }
+      if (!lexer.take('punctuation', ';') && !lexer.is('end')) throw lexer.unexpected('";"');
+    }
+    this.checkDefined();
+    if (serviceType !== undefined)
+      service = { methods: this.#methodsOf(serviceType), initParameters: constructorParameters };
+    if (service === undefined) throw lexer.fail('the file describes no service');
+    this.#checkMethods();
+    return service;
+  }
+
+  /** Parses the text of an init argument tuple, which may use the file's definitions. */
+  parseInit(text: string): readonly IDL.Type[] {
+    this.#lexer = new Lexer(text, 'bad-interface');
+    const types = this.#parseTuple(0);
+    if (!this.#lexer.is('end')) throw this.#lexer.unexpected('the end of the init arguments');
+    this.checkDefined();
+    this.#checkMethods();
+    return types;
+  }
+
+  definitionTypes(): ReadonlyMap<string, IDL.Type> {
+    return new Map([...this.#definitions].map(([name, definition]) => [name, definition.type]));
+  }
+
+  #parseDefinition(): void {
+    const lexer = this.#lexer;
+    lexer.next();
+    const token = this.#identifier('the name of a type');
+    const name = token.value;
+    if (PRIMITIVE_TYPES.has(name))
+      throw lexer.fail(`"${name}" is the name of a primitive type; choose another`, token.offset);
+    lexer.expect('=');
+    const definition = this.#definition(token);
+    if (definition.isFilled) throw lexer.fail(`the type "${name}" is defined twice`, token.offset);
+    const type = this.parseDataType(0);
+    // A definition that is only a name must not lead back to itself.
+    for (let step: IDL.Type | undefined = type; step instanceof IDL.RecClass; step = step.getType()) {
+      if (step === definition.type)
+        throw lexer.fail(`the type "${name}" stands for itself: it is defined by names only`, token.offset);
+    }
+    // The library's declaration asks for composite types, but an alias of any type works.
+    definition.type.fill(type as IDL.ConstructType);
+    definition.isFilled = true;
+  }
+
+  #definition(token: Token): Definition {
+    let definition = this.#definitions.get(token.value);
+    if (definition === undefined) {
+      if (this.#definitions.size === DEFINITIONS_MAX)
+        throw this.#lexer.fail(`more than ${DEFINITIONS_MAX} type names`, token.offset);
+      definition = { type: IDL.Rec(), isFilled: false, mentioned: token.offset };
+      this.#definitions.set(token.value, definition);
+    }
+    return definition;
+  }
+
+  /** Fails if a name was used that is defined nowhere. */
+  checkDefined(): void {
+    for (const [name, definition] of this.#definitions) {
+      if (!definition.isFilled) throw this.#lexer.fail(`the type "${name}" is not defined`, definition.mentioned);
+    }
+  }
+
+  #checkMethods(): void {
+    for (const method of this.#methods) {
+      if (!(resolveAlias(method.type) instanceof IDL.FuncClass)) {
+        throw this.#lexer.fail(`the type of method ${JSON.stringify(method.name)} is not a function`, method.offset);
+      }
+    }
+    this.#methods.length = 0;
+  }
+
+  #methodsOf(token: Token): MethodReference[] {
+    const definition = this.#definitions.get(token.value);
+    const type = definition === undefined ? undefined : resolveAlias(definition.type);
+    if (!(type instanceof IDL.ServiceClass))
+      throw this.#lexer.fail(`the type "${token.value}" is not a service`, token.offset);
+    return type._fields.map(([name, method]) => ({ name, type: method, offset: token.offset }));
+  }
+
+  resolveMethod(method: MethodReference): ParsedMethod {
+    const type = resolveAlias(method.type);
+    if (!(type instanceof IDL.FuncClass))
+      throw this.#lexer.fail(`method ${JSON.stringify(method.name)} is not a function`, method.offset);
+    const [annotation] = type.annotations;
+    const known =
+      annotation === 'query' || annotation === 'composite_query' || annotation === 'oneway' ? annotation : undefined;
+    return { name: method.name, parameters: type.argTypes, results: type.retTypes, annotation: known };
+  }
+
+  #identifier(what: string): Token {
+    const lexer = this.#lexer;
+    if (!lexer.is('identifier')) throw lexer.unexpected(what);
+    if (KEYWORDS.has(lexer.token.value)) throw lexer.fail(`expected ${what}, found the keyword "${lexer.token.value}"`);
+    return lexer.next();
+  }
+
+  #reference(what: string): Token {
+    const token = this.#identifier(what);
+    if (!PRIMITIVE_TYPES.has(token.value)) this.#definition(token);
+    return token;
+  }
+
+  /** One object for equal types: `key` is made of the numbers of the parts. */
+  #intern<T extends IDL.Type>(key: string, create: () => T): IDL.Type {
+    const known = this.#interned.get(key);
+    if (known !== undefined) return known;
+    const type = create();
+    this.#interned.set(key, type);
+    return type;
+  }
+
+  #number(type: IDL.Type): number {
+    const known = this.#numbers.get(type);
+    if (known !== undefined) return known;
+    const number = this.#numbers.size;
+    this.#numbers.set(type, number);
+    return number;
+  }
+
+  #countPart(): void {
+    if (++this.#parts > PARTS_MAX) throw this.#lexer.fail(`more than ${PARTS_MAX} fields, methods and parameters`);
+  }
+
+  parseDataType(depth: number): IDL.Type {
+    const lexer = this.#lexer;
+    if (depth > NESTING_MAX) throw lexer.fail(`types nested deeper than ${NESTING_MAX} levels`);
+    if (!lexer.is('identifier')) throw lexer.unexpected('a type');
+    const word = lexer.token.value;
+    if (!KEYWORDS.has(word)) {
+      const token = lexer.next();
+      return PRIMITIVE_TYPES.get(word) ?? this.#definition(token).type;
+    }
+    lexer.next();
+    switch (word) {
+      case 'null':
+        return IDL.Null;
+      case 'principal':
+        return IDL.Principal;
+      case 'blob':
+        return this.#vecOf(IDL.Nat8);
+      case 'opt': {
+        const inner = this.parseDataType(depth + 1);
+        return this.#intern(`opt ${this.#number(inner)}`, () => IDL.Opt(inner));
+      }
+      case 'vec':
+        return this.#vecOf(this.parseDataType(depth + 1));
+      case 'record':
+        return this.#parseFields('record', depth + 1);
+      case 'variant':
+        return this.#parseFields('variant', depth + 1);
+      case 'func':
+        return this.#parseFunction(depth + 1);
+      case 'service': {
+        const methods = this.#parseMethods(depth + 1);
+        return this.#serviceOf(methods);
+      }
+      default:
+        throw lexer.fail(`expected a type, found the keyword "${word}"`, lexer.previousEnd - word.length);
+    }
+  }
+
+  #vecOf(inner: IDL.Type): IDL.Type {
+    return this.#intern(`vec ${this.#number(inner)}`, () => IDL.Vec(inner));
+  }
+
+  #serviceOf(methods: readonly MethodReference[]): IDL.Type {
+    const key = `service ${methods.map(({ name, type }) => `${JSON.stringify(name)}${this.#number(type)}`).join()}`;
+    return this.#intern(key, () => {
+      // `__proto__` is an ordinary method name here. A named function type is still an `IDL.Rec`, checked at the end.
+      const fields: Record<string, IDL.FuncClass> = Object.create(null);
+      for (const { name, type } of methods) fields[name] = type as IDL.FuncClass;
+      return IDL.Service(fields);
+    });
+  }
+
+  #parseFields(kind: 'record' | 'variant', depth: number): IDL.Type {
+    const lexer = this.#lexer;
+    lexer.expect('{');
+    const fields: { readonly id: number; readonly label: string; readonly type: IDL.Type }[] = [];
+    const seen = new Map<number, string>();
+    let nextId = 0;
+    while (!lexer.take('punctuation', '}')) {
+      this.#countPart();
+      const { offset } = lexer.token;
+      const field = this.#parseField(kind, depth, nextId);
+      const clash = seen.get(field.id);
+      if (clash !== undefined) {
+        const why =
+          clash === field.label ? 'stands there twice' : `has the same id ${field.id} as ${JSON.stringify(clash)}`;
+        throw lexer.fail(`the ${kind === 'record' ? 'field' : 'tag'} ${JSON.stringify(field.label)} ${why}`, offset);
+      }
+      seen.set(field.id, field.label);
+      fields.push(field);
+      nextId = field.id + 1;
+      if (!lexer.take('punctuation', ';') && !lexer.is('punctuation', '}')) throw lexer.unexpected('";" or "}"');
+    }
+    fields.sort((left, right) => left.id - right.id);
+    const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
+    return this.#intern(key, () => {
+      const entries: Record<string, IDL.Type> = Object.create(null);
+      for (const { label, type } of fields) entries[label] = type;
+      return kind === 'record' ? IDL.Record(entries) : IDL.Variant(entries);
+    });
+  }
+
+  #parseField(
+    kind: 'record' | 'variant',
+    depth: number,
+    nextId: number,
+  ): { id: number; label: string; type: IDL.Type } {
+    const lexer = this.#lexer;
+    const token = lexer.token;
+    if (token.kind === 'number') {
+      lexer.next();
+      const id = parseNatural(token.value);
+      if (id === undefined || id > 0xffff_ffffn) throw lexer.fail('expected a field id below 2^32', token.offset);
+      return { id: Number(id), label: idToLabel(Number(id)), type: this.#fieldType(kind, depth) };
+    }
+    if (token.kind === 'text') {
+      lexer.next();
+      return this.#named(lexer.textOf(token), token.offset, this.#fieldType(kind, depth));
+    }
+    if (token.kind !== 'identifier') throw lexer.unexpected('a field');
+    // A word is a name if a colon follows; in a record it is otherwise a type without name, in a variant a bare tag.
+    if (kind === 'record') return this.#recordWord(depth, nextId);
+    this.#identifier('a tag');
+    return this.#named(token.value, token.offset, this.#fieldType(kind, depth));
+  }
+
+  #recordWord(depth: number, nextId: number): { id: number; label: string; type: IDL.Type } {
+    const lexer = this.#lexer;
+    const token = lexer.token;
+    if (!KEYWORDS.has(token.value)) {
+      lexer.next();
+      if (lexer.take('punctuation', ':')) return this.#named(token.value, token.offset, this.parseDataType(depth));
+      const type = PRIMITIVE_TYPES.get(token.value) ?? this.#definition(token).type;
+      return this.#unnamed(nextId, type, token.offset);
+    }
+    return this.#unnamed(nextId, this.parseDataType(depth), token.offset);
+  }
+
+  #unnamed(id: number, type: IDL.Type, offset: number): { id: number; label: string; type: IDL.Type } {
+    if (id > 0xffff_ffff) throw this.#lexer.fail('a field without name after the id 2^32 - 1', offset);
+    return { id, label: idToLabel(id), type };
+  }
+
+  #named(name: string, offset: number, type: IDL.Type): { id: number; label: string; type: IDL.Type } {
+    const id = hashName(name);
+    if (labelToId(name) !== id) {
+      throw this.#lexer.fail(
+        `the name ${JSON.stringify(name)} is how a field without name is written; write its number instead`,
+        offset,
+      );
+    }
+    return { id, label: name, type };
+  }
+
+  #fieldType(kind: 'record' | 'variant', depth: number): IDL.Type {
+    if (this.#lexer.take('punctuation', ':')) return this.parseDataType(depth);
+    if (kind === 'record') throw this.#lexer.unexpected('":" and a type');
+    return IDL.Null;
+  }
+
+  #parseTuple(depth: number): IDL.Type[] {
+    const lexer = this.#lexer;
+    lexer.expect('(');
+    const types: IDL.Type[] = [];
+    while (!lexer.take('punctuation', ')')) {
+      this.#countPart();
+      types.push(this.#parseParameter(depth));
+      if (!lexer.take('punctuation', ',') && !lexer.is('punctuation', ')')) throw lexer.unexpected('"," or ")"');
+    }
+    return types;
+  }
+
+  /** A type, or a name (which says nothing to the wire), a colon and a type. */
+  #parseParameter(depth: number): IDL.Type {
+    const lexer = this.#lexer;
+    const token = lexer.token;
+    if (token.kind === 'text') {
+      lexer.next();
+      lexer.expect(':');
+    } else if (token.kind === 'identifier' && !KEYWORDS.has(token.value)) {
+      lexer.next();
+      if (!lexer.take('punctuation', ':')) return PRIMITIVE_TYPES.get(token.value) ?? this.#definition(token).type;
+    }
+    return this.parseDataType(depth);
+  }
+
+  #parseFunction(depth: number): IDL.Type {
+    const lexer = this.#lexer;
+    const parameters = this.#parseTuple(depth);
+    lexer.expect('->');
+    const results = this.#parseTuple(depth);
+    const annotations: string[] = [];
+    while (
+      lexer.is('identifier', 'query') ||
+      lexer.is('identifier', 'composite_query') ||
+      lexer.is('identifier', 'oneway')
+    ) {
+      if (annotations.length > 0) throw lexer.fail(`a function is either ${annotations[0]} or ${lexer.token.value}`);
+      annotations.push(lexer.next().value);
+    }
+    if (annotations[0] === 'oneway' && results.length > 0)
+      throw lexer.fail('a oneway function has no results', lexer.previousEnd);
+    const numbers = (types: readonly IDL.Type[]): string => types.map((type) => this.#number(type)).join();
+    const key = `func ${numbers(parameters)} -> ${numbers(results)} ${annotations.join()}`;
+    // The library declares its parameter lists as tuples; any list is one.
+    return this.#intern(key, () => IDL.Func(parameters as [], results as [], annotations));
+  }
+
+  #parseMethods(depth: number): MethodReference[] {
+    const lexer = this.#lexer;
+    lexer.expect('{');
+    const methods: MethodReference[] = [];
+    const names = new Set<string>();
+    while (!lexer.take('punctuation', '}')) {
+      this.#countPart();
+      const token = lexer.token;
+      let name = token.value;
+      if (token.kind === 'text') name = lexer.textOf(lexer.next());
+      else this.#identifier('the name of a method');
+      if (names.has(name)) throw lexer.fail(`the method ${JSON.stringify(name)} stands there twice`, token.offset);
+      names.add(name);
+      lexer.expect(':');
+      const type = lexer.is('punctuation', '(')
+        ? this.#parseFunction(depth)
+        : this.#definition(this.#reference('a function type')).type;
+      methods.push({ name, type, offset: token.offset });
+      if (!lexer.take('punctuation', ';') && !lexer.is('punctuation', '}')) throw lexer.unexpected('";" or "}"');
+    }
+    this.#methods.push(...methods);
+    return methods;
+  }
+}

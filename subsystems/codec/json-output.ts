@@ -1,0 +1,94 @@
+import type { ByteWriter } from './byte-writer.ts';
+import type { CandidReader } from './candid-reader.ts';
+
+/*
+ * Single values from Candid to JSON text.
+ */
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const HEX = Buffer.from('0123456789abcdef');
+
+/** For bytes that JSON escapes by a letter, that letter; 117 (`u`) for the other control characters; 0: as it is. */
+const ESCAPE_LETTER = new Uint8Array(256);
+ESCAPE_LETTER.fill(0x75, 0, 0x20);
+for (const [letter, plain] of Object.entries({ '"': '"', '\\': '\\', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' })) {
+  ESCAPE_LETTER[plain.charCodeAt(0)] = letter.charCodeAt(0);
+}
+
+/** Writes a range of a message, which must be UTF-8, as a JSON string. */
+export function writeJsonString(reader: CandidReader, writer: ByteWriter, start: number, end: number): void {
+  const { bytes } = reader;
+  let escapes = 0;
+  let high = 0;
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    high |= byte;
+    if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH) escapes++;
+  }
+  if (high >= 0x80) reader.checkUtf8(start, end);
+  writer.reserve(end - start + 2 + escapes * 5);
+  writer.bytes[writer.position++] = QUOTE;
+  if (escapes === 0) writer.writeRange(bytes, start, end);
+  else writeEscaped(bytes, writer, start, end);
+  writer.writeByte(QUOTE);
+}
+
+function writeEscaped(source: Uint8Array, writer: ByteWriter, start: number, end: number): void {
+  const { bytes } = writer;
+  let to = writer.position;
+  for (let at = start; at < end; at++) {
+    const byte = source[at] ?? 0;
+    const letter = ESCAPE_LETTER[byte] ?? 0;
+    if (letter === 0) {
+      bytes[to++] = byte;
+      continue;
+    }
+    bytes[to++] = BACKSLASH;
+    bytes[to++] = letter;
+    if (letter === 0x75) {
+      bytes[to++] = 0x30;
+      bytes[to++] = 0x30;
+      bytes[to++] = HEX[byte >> 4] ?? 0;
+      bytes[to++] = HEX[byte & 15] ?? 0;
+    }
+  }
+  writer.position = to;
+}
+
+/** Writes an integer in decimal, without quotes. */
+export function writeInteger(writer: ByteWriter, value: number | bigint): void {
+  if (typeof value === 'number') {
+    if (value < 0) {
+      writer.writeByte(0x2d);
+      writer.writeDigits(-value);
+    } else {
+      writer.writeDigits(value);
+    }
+  } else {
+    writer.writeAscii(value.toString());
+  }
+}
+
+/** The shortest decimal text that gives the double again; `-0` for negative zero, and the names of the special values. */
+export function floatText(value: number): string {
+  return value === 0 && 1 / value < 0 ? '-0' : String(value);
+}
+
+/** Below this a float32 has fewer significant digits than usual. */
+const FLOAT32_NORMAL_MIN = 2 ** -126;
+/** A double prints integers below this as plain digits, and a float32 keeps them exactly. */
+const FLOAT32_INTEGER_MAX = 2 ** 24;
+
+/** The shortest decimal text that gives the float32 again. */
+export function float32Text(value: number): string {
+  if (!Number.isFinite(value) || (Number.isInteger(value) && Math.abs(value) < FLOAT32_INTEGER_MAX))
+    return floatText(value);
+  // Six digits always survive the way there and back; what needs fewer ends in zeros, which `Number` drops.
+  const first = Math.abs(value) < FLOAT32_NORMAL_MIN ? 1 : 6;
+  for (let digits = first; digits < 9; digits++) {
+    const candidate = Number(value.toPrecision(digits));
+    if (Math.fround(candidate) === value) return String(candidate);
+  }
+  return String(Number(value.toPrecision(9)));
+}

@@ -1,0 +1,213 @@
+import { isUtf8 } from 'node:buffer';
+import { ServerError } from '../../kernel/index.ts';
+
+/*
+ * Tokens of .did files and of Candid values in text, which share one lexical grammar. Numbers are kept as written,
+ * because only values know fractions and signs. Texts are kept as bytes, because `\hh` is a raw byte; whoever wants
+ * text asks `textOf`, which checks that they are.
+ */
+
+/** Longest text that is parsed on the caller's thread. */
+export const CANDID_TEXT_CHARACTERS_MAX = 1_048_576;
+
+export type TokenKind = 'identifier' | 'text' | 'number' | 'punctuation' | 'end';
+
+export interface Token {
+  readonly kind: TokenKind;
+  /** The identifier, the number as written, or the punctuation; of a text the raw bytes as latin1. */
+  readonly value: string;
+  readonly offset: number;
+}
+
+const BLANK = /[\s\ufeff]*/y;
+const IDENTIFIER = /[A-Za-z_][A-Za-z0-9_]*/y;
+const NUMBER = /[+-]inf\b|[+-]?(?:0[xX][0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?)/y;
+const PUNCTUATION = /->|[{}()[\];:,=.]/y;
+/** The part of a text up to the next quote, escape or line end. */
+const PLAIN_TEXT = /[^"\\]*/y;
+
+const LETTER_ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', "'": "'" };
+
+export class Lexer {
+  readonly #source: string;
+  readonly #code: string;
+  #offset = 0;
+  #token: Token;
+  #previousEnd = 0;
+
+  /** `code` is the stable code of the errors: `bad-interface` or `bad-candid-text`. */
+  constructor(source: string, code: string) {
+    this.#source = source;
+    this.#code = code;
+    if (source.length > CANDID_TEXT_CHARACTERS_MAX) {
+      throw new ServerError(
+        'invalid',
+        code,
+        `the text has ${source.length} characters; at most ${CANDID_TEXT_CHARACTERS_MAX} are accepted`,
+      );
+    }
+    this.#token = this.#scan();
+  }
+
+  /** The next token, not consumed. */
+  get token(): Token {
+    return this.#token;
+  }
+
+  next(): Token {
+    const token = this.#token;
+    this.#previousEnd = this.#offset;
+    this.#token = this.#scan();
+    return token;
+  }
+
+  is(kind: TokenKind, value?: string): boolean {
+    return this.#token.kind === kind && (value === undefined || this.#token.value === value);
+  }
+
+  /** Consumes a punctuation or keyword if it comes next. */
+  take(kind: 'punctuation' | 'identifier', value: string): boolean {
+    if (!this.is(kind, value)) return false;
+    this.next();
+    return true;
+  }
+
+  expect(value: string): void {
+    if (!this.take('punctuation', value)) throw this.unexpected(`"${value}"`);
+  }
+
+  unexpected(expected: string): ServerError {
+    return this.fail(`expected ${expected}, found ${describe(this.#token)}`);
+  }
+
+  /** An error at an offset (default: the next token), with line and column. */
+  fail(problem: string, offset: number = this.#token.offset): ServerError {
+    const before = this.#source.slice(0, offset);
+    const line = before.split('\n').length;
+    const column = offset - (before.lastIndexOf('\n') + 1) + 1;
+    return new ServerError('invalid', this.#code, `line ${line}, column ${column}: ${problem}`);
+  }
+
+  /** Where the last consumed token ended. */
+  get previousEnd(): number {
+    return this.#previousEnd;
+  }
+
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#offset;
+    return pattern.exec(this.#source)?.[0];
+  }
+
+  #skipBlanks(): void {
+    for (;;) {
+      this.#offset += this.#match(BLANK)?.length ?? 0;
+      if (this.#source.startsWith('//', this.#offset)) {
+        const end = this.#source.indexOf('\n', this.#offset);
+        this.#offset = end === -1 ? this.#source.length : end + 1;
+      } else if (this.#source.startsWith('/*', this.#offset)) {
+        this.#skipBlockComment();
+      } else {
+        return;
+      }
+    }
+  }
+
+  #skipBlockComment(): void {
+    const start = this.#offset;
+    const edge = /\/\*|\*\//g;
+    edge.lastIndex = start;
+    let open = 0;
+    for (let match = edge.exec(this.#source); match !== null; match = edge.exec(this.#source)) {
+      open += match[0] === '/*' ? 1 : -1;
+      if (open === 0) {
+        this.#offset = edge.lastIndex;
+        return;
+      }
+    }
+    throw this.fail('a comment /* without its */', start);
+  }
+
+  #scan(): Token {
+    this.#skipBlanks();
+    const offset = this.#offset;
+    if (offset >= this.#source.length) return { kind: 'end', value: '', offset };
+    if (this.#source[offset] === '"') return { kind: 'text', value: this.#scanText(), offset };
+    for (const [kind, pattern] of TOKEN_PATTERNS) {
+      const value = this.#match(pattern);
+      if (value !== undefined) {
+        this.#offset = offset + value.length;
+        return { kind, value, offset };
+      }
+    }
+    const character = String.fromCodePoint(this.#source.codePointAt(offset) ?? 0);
+    throw this.fail(`unexpected character ${JSON.stringify(character)}`, offset);
+  }
+
+  #scanText(): string {
+    const start = this.#offset;
+    const parts: string[] = [];
+    this.#offset++;
+    for (;;) {
+      const plain = this.#match(PLAIN_TEXT) ?? '';
+      parts.push(/^[\x00-\x7f]*$/.test(plain) ? plain : utf8AsLatin1(plain));
+      this.#offset += plain.length;
+      const character = this.#source[this.#offset];
+      if (character === undefined) throw this.fail('a text without its closing quote', start);
+      if (character === '"') break;
+      parts.push(this.#scanEscape());
+    }
+    this.#offset++;
+    return parts.join('');
+  }
+
+  #scanEscape(): string {
+    const rest = this.#source.slice(this.#offset + 1, this.#offset + 16);
+    const letter = LETTER_ESCAPES[rest.charAt(0)];
+    if (letter !== undefined) {
+      this.#offset += 2;
+      return letter;
+    }
+    const byte = /^[0-9a-fA-F]{2}/.exec(rest);
+    if (byte !== null) {
+      this.#offset += 3;
+      return String.fromCharCode(Number.parseInt(byte[0], 16));
+    }
+    const unicode = /^u\{([0-9a-fA-F][0-9a-fA-F_]{0,9})\}/.exec(rest);
+    const code = Number.parseInt((unicode?.[1] ?? '').replaceAll('_', ''), 16);
+    if (unicode === null || code > 0x10_ffff || (code >= 0xd800 && code <= 0xdfff)) {
+      throw this.fail('an unknown escape in a text; known are \\n \\r \\t \\\\ \\" \\\' \\hh \\u{hex}', this.#offset);
+    }
+    this.#offset += 1 + unicode[0].length;
+    return utf8AsLatin1(String.fromCodePoint(code));
+  }
+
+  /** The characters of a text token; raw bytes that are not UTF-8 are refused. */
+  textOf(token: Token): string {
+    const bytes = Buffer.from(token.value, 'latin1');
+    if (!isUtf8(bytes)) throw this.fail('the text is not UTF-8', token.offset);
+    return bytes.toString('utf8');
+  }
+}
+
+const TOKEN_PATTERNS: readonly (readonly ['identifier' | 'number' | 'punctuation', RegExp])[] = [
+  ['identifier', IDENTIFIER],
+  ['punctuation', PUNCTUATION],
+  ['number', NUMBER],
+];
+
+function utf8AsLatin1(text: string): string {
+  return Buffer.from(text, 'utf8').toString('latin1');
+}
+
+function describe(token: Token): string {
+  if (token.kind === 'end') return 'the end of the text';
+  if (token.kind === 'text') return 'a text';
+  return JSON.stringify(token.value.length > 40 ? `${token.value.slice(0, 40)}…` : token.value);
+}
+
+/** A natural number as .did files write it, decimal or 0x, with `_` between digits; undefined for another number. */
+export function parseNatural(written: string): bigint | undefined {
+  if (!/^(0[xX][0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*)$/.test(written) || written.length > 20_000) return undefined;
+  const digits = written.replaceAll('_', '');
+  return BigInt(digits);
+}

@@ -1,0 +1,182 @@
+import { CandidReader } from './candid-reader.ts';
+import { integerReader } from './decode-json.ts';
+import { isInteger } from './encode-values.ts';
+import { float32Text, floatText } from './json-output.ts';
+import { principalToText } from './principal.ts';
+import { SkipTable } from './skip-candid.ts';
+import { decodeHeader } from './type-table.ts';
+import { Op, TYPE_NAMES, type CandidType } from './types.ts';
+
+/*
+ * Candid messages as value text, for people who read logs: at most so many characters, and no work beyond them. Names of
+ * fields do not travel with a message, so their ids are shown.
+ */
+
+const PLAIN = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/;
+
+/** The first characters of a message as Candid text; throws a ServerError when it is not Candid as far as that goes. */
+export function previewMessage(candid: Uint8Array, charactersMax: number): string {
+  const reader = new CandidReader();
+  reader.start(candid, 'message');
+  const graph = decodeHeader(reader);
+  const printer = new PreviewPrinter(reader, new SkipTable(graph.nodes.length), charactersMax);
+  printer.printList('(', graph.roots, ')');
+  if (!printer.isFull && reader.remaining > 0) throw reader.fail('bytes are left over');
+  return printer.text;
+}
+
+class PreviewPrinter {
+  readonly #reader: CandidReader;
+  readonly #skips: SkipTable;
+  readonly #charactersMax: number;
+  #text = '';
+  isFull = false;
+
+  constructor(reader: CandidReader, skips: SkipTable, charactersMax: number) {
+    this.#reader = reader;
+    this.#skips = skips;
+    this.#charactersMax = charactersMax;
+  }
+
+  get text(): string {
+    if (!this.isFull) return this.#text;
+    const cut = this.#text.slice(0, Math.max(0, this.#charactersMax - 1));
+    // Half of a surrogate pair is no text.
+    return `${/[\ud800-\udbff]$/.test(cut) ? cut.slice(0, -1) : cut}${this.#charactersMax > 0 ? '…' : ''}`;
+  }
+
+  #add(text: string): void {
+    this.#text += text;
+    if (this.#text.length > this.#charactersMax) this.isFull = true;
+  }
+
+  printList(open: string, types: readonly CandidType[], close: string): void {
+    this.#add(open);
+    for (const [index, type] of types.entries()) {
+      if (this.isFull) return;
+      if (index > 0) this.#add(', ');
+      this.#print(type);
+    }
+    this.#add(close);
+  }
+
+  #print(type: CandidType): void {
+    const reader = this.#reader;
+    if (this.isFull) return;
+    reader.charge(1);
+    if (isInteger(type.op)) {
+      const value = integerReader(type.op)(reader);
+      this.#add(type.op === Op.INT ? String(value) : `${value} : ${TYPE_NAMES[type.op]}`);
+      return;
+    }
+    switch (type.op) {
+      case Op.NULL:
+        return this.#add('null');
+      case Op.RESERVED:
+        return this.#add('null : reserved');
+      case Op.BOOL:
+        return this.#add(String(reader.readFlag('a bool')));
+      case Op.FLOAT32:
+        return this.#add(`${float32Text(reader.readFloat(4))} : float32`);
+      case Op.FLOAT64:
+        return this.#add(`${floatText(reader.readFloat(8))} : float64`);
+      case Op.TEXT:
+        return this.#add(this.#quote(reader.readByteCount('a text'), true));
+      case Op.PRINCIPAL:
+        return this.#add(`principal "${principalToText(reader.readPrincipal())}"`);
+      case Op.SERVICE:
+        return this.#add(`service "${principalToText(reader.readPrincipal())}"`);
+      case Op.FUNC:
+        return this.#printFunc();
+      case Op.OPT:
+        return this.#printOpt(type.inner);
+      case Op.VEC:
+        return type.inner.op === Op.NAT8
+          ? this.#add(`blob ${this.#quote(reader.readByteCount('a blob'), false)}`)
+          : this.#printVec(type.inner);
+      case Op.RECORD:
+        return this.#printRecord(type);
+      case Op.VARIANT:
+        return this.#printVariant(type);
+      default:
+        throw reader.fail(`a value of the type ${TYPE_NAMES[type.op]} cannot be shown`);
+    }
+  }
+
+  /** A text, or a blob, of which only as much is looked at as can be shown. */
+  #quote(length: number, isText: boolean): string {
+    const reader = this.#reader;
+    const start = reader.position;
+    const shown = Math.min(length, (this.#charactersMax + 1) * 4);
+    if (isText) reader.checkUtf8(start, start + length);
+    reader.position += length;
+    const bytes = Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + start, shown);
+    if (!isText) return `"${[...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}"`;
+    const text = bytes.toString('utf8');
+    return PLAIN.test(text) ? `"${text}"` : `"${escapeText(text)}"`;
+  }
+
+  #printFunc(): void {
+    const reader = this.#reader;
+    if (!reader.readFlag('a func')) throw reader.fail('an opaque reference cannot be shown');
+    const principal = principalToText(reader.readPrincipal());
+    this.#add(`func "${principal}".${this.#quote(reader.readByteCount('a method name'), true)}`);
+  }
+
+  #printOpt(inner: CandidType): void {
+    if (!this.#reader.readFlag('an opt')) return this.#add('null');
+    this.#add('opt ');
+    const level = this.#reader.enter();
+    this.#print(inner);
+    this.#reader.depth = level - 1;
+  }
+
+  #printVec(element: CandidType): void {
+    const reader = this.#reader;
+    const count = reader.readLength('a vec');
+    this.#skips.checkCount(reader, element, count);
+    this.#add('vec {');
+    const level = reader.enter();
+    for (let index = 0; index < count && !this.isFull; index++) {
+      this.#add(index > 0 ? '; ' : ' ');
+      this.#print(element);
+    }
+    reader.depth = level - 1;
+    this.#add(count > 0 ? ' }' : '}');
+  }
+
+  #printRecord(type: CandidType): void {
+    this.#add('record {');
+    const level = this.#reader.enter();
+    for (const [index, field] of type.fields.entries()) {
+      if (this.isFull) return;
+      // Ids that count from 0 are those of a tuple and need not be written.
+      this.#add(`${index > 0 ? ';' : ''} ${type.fields.every((other, at) => other.id === at) ? '' : `${field.id} = `}`);
+      this.#print(field.type);
+    }
+    this.#reader.depth = level - 1;
+    this.#add(type.fields.length > 0 ? ' }' : '}');
+  }
+
+  #printVariant(type: CandidType): void {
+    const reader = this.#reader;
+    const index = reader.readLength('a variant');
+    const field = type.fields[index];
+    if (field === undefined) throw reader.fail(`a variant with tag ${index} of ${type.fields.length}`);
+    this.#add(`variant { ${field.id}`);
+    if (field.type.op !== Op.NULL) {
+      this.#add(' = ');
+      const level = reader.enter();
+      this.#print(field.type);
+      reader.depth = level - 1;
+    }
+    this.#add(' }');
+  }
+}
+
+function escapeText(text: string): string {
+  return text.replaceAll(/["\\\x00-\x1f\x7f]/g, (character) => {
+    const letter = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }[character];
+    return letter ?? `\\u{${character.charCodeAt(0).toString(16)}}`;
+  });
+}

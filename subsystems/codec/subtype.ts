@@ -1,0 +1,97 @@
+import { isNullable, Op, type CandidType } from './types.ts';
+
+/*
+ * Subtyping of Candid types, as it decides whether a function or service reference may stand for another.
+ *
+ * Types may be recursive, so a pair that is being checked counts as true (the rules are coinductive). All rules are
+ * conjunctions, since `opt` is a subtype of any `opt`: the first failure ends the whole check, and after a success every
+ * pair met is true. That makes a worklist of pairs enough: no recursion, each pair once.
+ */
+
+/** Whether every value of `sub` may be used as `sup`. `charge` pays for the work and may throw. */
+export function isSubtype(sub: CandidType, sup: CandidType, charge: (units: number) => void): boolean {
+  const met = new Map<CandidType, Set<CandidType>>();
+  const pending: [CandidType, CandidType][] = [];
+
+  /** Adds a pair to be checked; false when it cannot hold. */
+  const demand = (left: CandidType, right: CandidType): boolean => {
+    const partners = met.get(left);
+    if (partners === undefined) met.set(left, new Set([right]));
+    else if (partners.has(right)) return true;
+    else partners.add(right);
+    pending.push([left, right]);
+    return true;
+  };
+
+  demand(sub, sup);
+  for (let pair = pending.pop(); pair !== undefined; pair = pending.pop()) {
+    charge(1 + pair[0].fields.length + pair[1].fields.length);
+    if (!holds(pair[0], pair[1], demand)) return false;
+  }
+  return true;
+}
+
+type Demand = (left: CandidType, right: CandidType) => boolean;
+
+function holds(sub: CandidType, sup: CandidType, demand: Demand): boolean {
+  // The special rule: anything that is no `opt` of the right type reads as null.
+  if (sup.op === Op.RESERVED || sup.op === Op.OPT || sub.op === Op.EMPTY) return true;
+  if (sub.op !== sup.op)
+    return (sub.op === Op.NAT && sup.op === Op.INT) || (sub.op === Op.SERVICE && sup.op === Op.PRINCIPAL);
+  switch (sup.op) {
+    case Op.VEC:
+      return demand(sub.inner, sup.inner);
+    case Op.RECORD:
+      return recordHolds(sub, sup, demand);
+    case Op.VARIANT:
+      return variantHolds(sub, sup, demand);
+    case Op.FUNC:
+      return (
+        sameAnnotations(sub, sup) &&
+        tupleHolds(sup.parameters, sub.parameters, demand) &&
+        tupleHolds(sub.results, sup.results, demand)
+      );
+    case Op.SERVICE:
+      return serviceHolds(sub, sup, demand);
+    case Op.FUTURE:
+      return false;
+    default:
+      return true;
+  }
+}
+
+function recordHolds(sub: CandidType, sup: CandidType, demand: Demand): boolean {
+  const fields = new Map(sub.fields.map((field) => [field.id, field.type]));
+  return sup.fields.every((field) => {
+    const known = fields.get(field.id);
+    return known === undefined ? isNullable(field.type) : demand(known, field.type);
+  });
+}
+
+function variantHolds(sub: CandidType, sup: CandidType, demand: Demand): boolean {
+  const tags = new Map(sup.fields.map((field) => [field.id, field.type]));
+  return sub.fields.every((field) => {
+    const known = tags.get(field.id);
+    return known !== undefined && demand(field.type, known);
+  });
+}
+
+function tupleHolds(sub: readonly CandidType[], sup: readonly CandidType[], demand: Demand): boolean {
+  return sup.every((type, index) => {
+    const known = sub[index];
+    return known === undefined ? isNullable(type) : demand(known, type);
+  });
+}
+
+function serviceHolds(sub: CandidType, sup: CandidType, demand: Demand): boolean {
+  const methods = new Map(sub.methods.map((method) => [method.name, method.type]));
+  return sup.methods.every((method) => {
+    const known = methods.get(method.name);
+    return known !== undefined && demand(known, method.type);
+  });
+}
+
+function sameAnnotations(left: CandidType, right: CandidType): boolean {
+  const normal = (type: CandidType): string => [...new Set(type.annotations)].sort().join();
+  return normal(left) === normal(right);
+}

@@ -1,0 +1,115 @@
+import { ByteWriter } from './byte-writer.ts';
+import { CandidReader } from './candid-reader.ts';
+import { DecodePlan } from './decode-json.ts';
+import { defaultEncoder, sequenceEncoder, type EncodeSlot } from './encode-json.ts';
+import { losslessEncoder } from './encode-lossless.ts';
+import type { Encode } from './encode-values.ts';
+import { copyBytes } from './byte-writer.ts';
+import { startsWith } from './key-table.ts';
+import type { EncodingOptions } from './index.ts';
+import { JsonReader } from './json-reader.ts';
+import { decodeHeader, encodeHeader } from './type-table.ts';
+import type { CandidType, TypeGraph } from './types.ts';
+
+// A conversion is synchronous and never starts another one, so that one reader and one writer serve them all.
+const jsonReader = new JsonReader();
+const candidReader = new CandidReader();
+const output = new ByteWriter();
+
+/** Heads longer than this are not kept for the next message. */
+const KEPT_HEAD_BYTES_MAX = 16_384;
+
+/** The plan for the messages with one head. */
+interface KeptPlan {
+  readonly head: Uint8Array;
+  readonly plan: DecodePlan;
+}
+
+/** Both directions in one of the two encodings, for values of the types `graph.roots`. */
+class EncodingPair {
+  readonly #graph: TypeGraph;
+  readonly #isLossless: boolean;
+  readonly #root: string;
+  #encode: Encode | undefined;
+  #head: Uint8Array | undefined;
+  #kept: KeptPlan | undefined;
+
+  constructor(graph: TypeGraph, isLossless: boolean, root: string) {
+    this.#graph = graph;
+    this.#isLossless = isLossless;
+    this.#root = root;
+  }
+
+  encode(json: Uint8Array): Uint8Array {
+    this.#head ??= encodeHeader(this.#graph);
+    this.#encode ??= this.#compileEncode();
+    try {
+      jsonReader.start(json, this.#root);
+      output.start(json.length);
+      output.writeAll(this.#head);
+      this.#encode(jsonReader, output);
+      jsonReader.expectEnd();
+      return output.finish();
+    } finally {
+      jsonReader.release();
+    }
+  }
+
+  #compileEncode(): Encode {
+    const slotOf = (this.#isLossless ? losslessEncoder : defaultEncoder)(this.#graph.nodes.length);
+    return sequenceEncoder(
+      this.#graph.roots.map((type: CandidType): EncodeSlot => slotOf(type)),
+      this.#root === 'args' ? 'argument' : 'value',
+    );
+  }
+
+  decode(candid: Uint8Array): Uint8Array {
+    try {
+      candidReader.start(candid, this.#root);
+      output.start(candid.length);
+      this.#planFor(candid).run(candidReader, output);
+      return output.finish();
+    } finally {
+      candidReader.release();
+    }
+  }
+
+  /** The plan for a message; the reader is left behind its head. */
+  #planFor(candid: Uint8Array): DecodePlan {
+    const kept = this.#kept;
+    if (kept !== undefined && candid.length >= kept.head.length && startsWith(candid, 0, kept.head)) {
+      candidReader.position = kept.head.length;
+      return kept.plan;
+    }
+    const plan = new DecodePlan(decodeHeader(candidReader), this.#graph, this.#isLossless);
+    const { position } = candidReader;
+    if (position <= KEPT_HEAD_BYTES_MAX) {
+      const head = new Uint8Array(position);
+      copyBytes(candid, 0, position, head, 0);
+      this.#kept = { head, plan };
+    }
+    return plan;
+  }
+}
+
+/** Converts values of fixed types between JSON and Candid; compiled on first use. */
+export class CompiledTuple {
+  readonly graph: TypeGraph;
+  readonly #default: EncodingPair;
+  readonly #lossless: EncodingPair;
+
+  /** `root` is how errors call the values: `args` or `results`. */
+  constructor(graph: TypeGraph, root: string) {
+    this.graph = graph;
+    this.#default = new EncodingPair(graph, false, root);
+    this.#lossless = new EncodingPair(graph, true, root);
+  }
+
+  encode(json: Uint8Array, options: EncodingOptions): Uint8Array {
+    return (options.lossless ? this.#lossless : this.#default).encode(json);
+  }
+
+  decode(candid: Uint8Array, options: EncodingOptions): Uint8Array {
+    return (options.lossless ? this.#lossless : this.#default).decode(candid);
+  }
+}
