@@ -1,0 +1,8 @@
+/** The floor: what fastify does when there is nothing to do. `node fastify-floor.ts <port>` */
+import { fastify } from 'fastify';
+
+const app = fastify({ logger: false });
+app.get('/', async () => ({ hello: 'world' }));
+app.post('/', async (request) => ({ n: (request.body as { readonly by: number }).by }));
+await app.listen({ host: '127.0.0.1', port: Number(process.argv[2]) });
+process.once('SIGTERM', () => void app.close());

@@ -1,0 +1,120 @@
+/**
+ * One load: a number of keep-alive connections that send the same request as fast as it is answered. wrk (a Debian
+ * package) where it is installed, since it takes the least from the server; autocannon otherwise, which on two cores
+ * is itself the limit: then only the processor time a request is worth comparing.
+ */
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+export interface Request {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly body?: Uint8Array;
+  readonly contentType?: string;
+}
+
+export interface LoadResult {
+  readonly requests: number;
+  readonly requestsPerSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Answers that were not 2xx, and connections that failed. */
+  readonly errors: number;
+}
+
+const run = promisify(execFile);
+
+export const loadGenerator: 'wrk' | 'autocannon' = spawnSync('wrk', ['-v']).error === undefined ? 'wrk' : 'autocannon';
+
+export function load(origin: string, request: Request, connections: number, seconds: number): Promise<LoadResult> {
+  return (loadGenerator === 'wrk' ? withWrk : withAutocannon)(origin, request, connections, seconds);
+}
+
+async function withWrk(origin: string, request: Request, connections: number, seconds: number): Promise<LoadResult> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
+  try {
+    const script = join(folder, 'load.lua');
+    await writeFile(script, luaOf(request));
+    const { stdout } = await run('wrk', [
+      '-t1',
+      `-c${connections}`,
+      `-d${seconds}s`,
+      '-s',
+      script,
+      origin + request.path,
+    ]);
+    const [, line = ''] = /^RESULT (.*)$/m.exec(stdout) ?? [];
+    const [requests = 0, microseconds = 1, p50 = 0, p99 = 0, errors = 0] = line.split(' ').map(Number);
+    return {
+      requests,
+      requestsPerSecond: (requests / microseconds) * 1e6,
+      p50Ms: p50 / 1000,
+      p99Ms: p99 / 1000,
+      errors,
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function luaOf({ method, body, contentType }: Request): string {
+  // Lua takes bytes as three decimal digits; JSON escapes are none of its own.
+  const bytes = Array.from(body ?? [], (byte) => `\\${String(byte).padStart(3, '0')}`).join('');
+  return [
+    `wrk.method = "${method}"`,
+    body === undefined ? '' : `wrk.body = "${bytes}"`,
+    contentType === undefined ? '' : `wrk.headers["Content-Type"] = "${contentType}"`,
+    'done = function(summary, latency)',
+    '  local e = summary.errors',
+    '  io.write(string.format("RESULT %d %d %d %d %d\\n", summary.requests, summary.duration,',
+    '    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout))',
+    'end',
+    '',
+  ].join('\n');
+}
+
+async function withAutocannon(
+  origin: string,
+  request: Request,
+  connections: number,
+  seconds: number,
+): Promise<LoadResult> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
+  try {
+    const { method, path, body, contentType } = request;
+    const program = createRequire(import.meta.url).resolve('autocannon');
+    const args = [program, '--json', '-c', String(connections), '-d', String(seconds), '-m', method];
+    if (contentType !== undefined) args.push('-H', `content-type=${contentType}`);
+    if (body !== undefined) {
+      const file = join(folder, 'body');
+      await writeFile(file, body);
+      args.push('-i', file);
+    }
+    const { stdout } = await run(process.execPath, [...args, origin + path]);
+    const result = JSON.parse(stdout) as AutocannonResult;
+    const requests = result['2xx'] + result.non2xx;
+    return {
+      requests,
+      requestsPerSecond: requests / result.duration,
+      p50Ms: result.latency.p50,
+      p99Ms: result.latency.p99,
+      errors: result.non2xx + result.errors + result.timeouts,
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+interface AutocannonResult {
+  readonly '2xx': number;
+  readonly non2xx: number;
+  readonly errors: number;
+  readonly timeouts: number;
+  /** Seconds. */
+  readonly duration: number;
+  readonly latency: { readonly p50: number; readonly p99: number };
+}
