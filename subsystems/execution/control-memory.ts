@@ -1,4 +1,4 @@
-import { CONTROL, WASM_PAGE_BYTES } from '../metering/instrument/abi.ts';
+import { CONTROL, FUEL_MAX, FUEL_SLICE, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 
 /** Options of a thread's control memory. */
 export interface ControlMemoryOptions {
@@ -8,15 +8,116 @@ export interface ControlMemoryOptions {
   readonly journalBytesMax: number;
 }
 
-/** The control memory of one executor thread: fuel, stack budget, saved globals and the undo journal of the running message. */
+/** One page less than 4 GiB, so that addresses of slots do not wrap. */
+const PAGES_MAX = 65_535;
+const HEADER_BYTES = 64;
+const FUEL = 0;
+const RESERVE = 1;
+const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
+const STOPPED = (CONTROL.STOP - CONTROL.FUEL) / 4;
+const TOUCHED = (CONTROL.TOUCHED - CONTROL.FUEL) / 4;
+const SAVED = (CONTROL.SAVED - CONTROL.FUEL) / 4;
+const FRESH = (CONTROL.FRESH - CONTROL.FUEL) / 4;
+const HARD = (CONTROL.HARD - CONTROL.FUEL) / 4;
+const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
+
+/**
+ * The control memory of one executor thread: fuel, stack budget, saved globals and the undo journal of the running message
+ * (layout in metering/instrument/abi.ts). All instances of the thread share it, so one message runs at a time.
+ */
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;
   readonly stackBytes: number;
+  // Views, made again when wasm has grown the memory: then their length is 0.
+  #numbers = new Float64Array(0);
+  #words = new Int32Array(0);
+  #map = new Uint8Array(0);
+  #list = new Int32Array(0);
 
   constructor(options: ControlMemoryOptions) {
-    this.stackBytes = options.stackBytes;
-    const initial = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES) + 64;
-    const maximum = Math.min(65536, initial + Math.ceil(options.journalBytesMax / WASM_PAGE_BYTES));
-    this.memory = new WebAssembly.Memory({ initial, maximum });
+    this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
+    const fixed = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
+    const journal = Math.ceil(options.journalBytesMax / WASM_PAGE_BYTES);
+    const maximum = Math.min(PAGES_MAX, fixed + Math.max(1, journal));
+    this.memory = new WebAssembly.Memory({ initial: Math.min(fixed + 64, maximum), maximum });
+    this.#refresh();
+  }
+
+  #refresh(): void {
+    const { buffer } = this.memory;
+    this.#numbers = new Float64Array(buffer, CONTROL.FUEL, 2);
+    this.#words = new Int32Array(buffer, CONTROL.FUEL, HEADER_BYTES / 4);
+    this.#map = new Uint8Array(buffer, 0, MAP_BYTES);
+    this.#list = new Int32Array(buffer, CONTROL.LIST, MAP_BYTES);
+  }
+
+  /** Header words for a new message; pages from `freshPage` on are all zeros. */
+  begin(instructions: number, freshPage: number): void {
+    if (this.#numbers.length === 0) this.#refresh();
+    const fuel = Math.max(0, Math.min(instructions, FUEL_MAX));
+    const first = fuel % FUEL_SLICE;
+    this.#numbers[FUEL] = first;
+    this.#numbers[RESERVE] = fuel - first;
+    const words = this.#words;
+    words[STACK_BYTES] = this.stackBytes;
+    words[STOPPED] = STOP.NONE;
+    words[TOUCHED] = 0;
+    words[SAVED] = 0;
+    words[FRESH] = freshPage;
+    words[HARD] = 0;
+    words[GLOBALS_SAVED] = 0;
+  }
+
+  /** Instructions left as wasm last stored them; negative when a charge did not fit. */
+  get instructionsLeft(): number {
+    if (this.#numbers.length === 0) this.#refresh();
+    return (this.#numbers[FUEL] ?? 0) + (this.#numbers[RESERVE] ?? 0);
+  }
+
+  /** Takes instructions away while wasm is inside of a system call; what is left after that. */
+  charge(instructions: number): number {
+    if (this.#numbers.length === 0) this.#refresh();
+    const fuel = (this.#numbers[FUEL] ?? 0) - instructions;
+    this.#numbers[FUEL] = fuel;
+    return fuel + (this.#numbers[RESERVE] ?? 0);
+  }
+
+  /** Why wasm stopped itself, one of STOP. */
+  get stop(): number {
+    if (this.#words.length === 0) this.#refresh();
+    return this.#words[STOPPED] ?? 0;
+  }
+
+  get isHard(): boolean {
+    if (this.#words.length === 0) this.#refresh();
+    return this.#words[HARD] !== 0;
+  }
+
+  /** Pages touched by the running message, in order of touching; a view, valid until wasm runs again. */
+  touchedPages(): Int32Array {
+    if (this.#words.length === 0) this.#refresh();
+    return this.#list.subarray(0, this.#words[TOUCHED]);
+  }
+
+  /** The largest page touched by the running message, or −1; forgets all of them. */
+  seal(): number {
+    if (this.#words.length === 0) this.#refresh();
+    const count = this.#words[TOUCHED] ?? 0;
+    const map = this.#map;
+    const list = this.#list;
+    let largest = -1;
+    for (let k = 0; k < count; k++) {
+      const page = list[k] ?? 0;
+      map[page] = 0;
+      if (page > largest) largest = page;
+    }
+    this.#words[TOUCHED] = 0;
+    this.#words[SAVED] = 0;
+    return largest;
+  }
+
+  /** A copy or the place of `length` bytes at `from`. */
+  bytes(from: number, length: number): Uint8Array {
+    return new Uint8Array(this.memory.buffer, from, length);
   }
 }

@@ -1,3 +1,6 @@
+import { messageOf } from '../../kernel/index.ts';
+import { STOP } from '../metering/instrument/index.ts';
+
 /** Why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {
   /**
@@ -22,3 +25,31 @@ export class OutOfInstructions extends Error {
 
 export const LIMIT_MESSAGE = 'instruction limit exceeded';
 export const STACK_OVERFLOW_MESSAGE = 'stack overflow';
+export const JOURNAL_FULL_MESSAGE = 'memory access limit exceeded: the message changes too much memory';
+
+/** V8's words for a trap and the ones that canister developers know. */
+const TRAP_TEXTS: readonly (readonly [RegExp, string])[] = [
+  [/^unreachable/, 'unreachable'],
+  [/memory access out of bounds|memory index is out of range/, 'heap out of bounds'],
+  [/divide by zero|remainder by zero/, 'integer division by 0'],
+  [/divide result unrepresentable/, 'integer overflow'],
+  [/float unrepresentable/, 'bad conversion to integer'],
+  [/table index is out of bounds|table access out of bounds|table or segment/, 'table out of bounds'],
+  [/null function|signature mismatch/, 'function signature mismatch or null function'],
+];
+
+/** What came out of wasm as a value; `stop` is the control memory's reason. */
+export function faultOf(error: unknown, stop: number): Fault {
+  if (error instanceof HostTrap) return { kind: 'trap', message: error.message };
+  if (error instanceof OutOfInstructions) return { kind: 'limit', message: LIMIT_MESSAGE };
+  if (stop === STOP.OUT_OF_INSTRUCTIONS) return { kind: 'limit', message: LIMIT_MESSAGE };
+  if (stop === STOP.STACK_OVERFLOW) return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
+  if (stop === STOP.JOURNAL_FULL) return { kind: 'trap', message: JOURNAL_FULL_MESSAGE };
+  if (error instanceof WebAssembly.RuntimeError) {
+    const text = TRAP_TEXTS.find(([pattern]) => pattern.test(error.message))?.[1];
+    return { kind: 'trap', message: text ?? error.message };
+  }
+  // V8 ran out of its own stack: the budget should have tripped first, but it is the canister's recursion all the same.
+  if (error instanceof RangeError && /call stack/.test(error.message)) return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
+  return { kind: 'host', message: `internal error: ${messageOf(error)}`, cause: error };
+}

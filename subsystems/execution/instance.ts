@@ -1,6 +1,26 @@
-import type { ModuleLayout } from '../metering/instrument/abi.ts';
+/**
+ * One canister's live wasm: an instance of its instrumented module on its heap, and the journal that makes each message
+ * all or nothing.
+ *
+ *     begin → run (and system calls: touch, charge) → dirtyPages? → commit or rollback
+ *
+ * Whatever a message did, `rollback` takes it back. Two things wasm itself cannot undo, and a fresh instance does: growth
+ * of the memory (a new memory of the old size gets the old bytes) and dropped data segments. The latter also after a
+ * commit, because every message of a canister begins with the module's segments.
+ */
+import {
+  CONTROL,
+  IMPORT,
+  IMPORT_MODULE,
+  type InstrumentedExports,
+  type ModuleLayout,
+  PAGE_BYTES,
+  SLOT_BYTES,
+  SPILL_BYTES,
+  WASM_PAGE_BYTES,
+} from '../metering/instrument/index.ts';
 import type { ControlMemory } from './control-memory.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
 export interface InstrumentedCode {
@@ -11,39 +31,212 @@ export interface InstrumentedCode {
 /** The system API as import functions by name; the same object may serve all instances of a thread. */
 export type Ic0Imports = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** TYPES ONLY FOR NOW; the implementation replaces this within minutes, with the same public signatures. */
-export declare class Instance {
-  constructor(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heap: WebAssembly.Memory);
-  /** A heap from scratch with the module's data in it. The start function has not run: run entry `start`. */
-  static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory): Instance;
+const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
+
+export class Instance {
   readonly code: InstrumentedCode;
+  readonly #imports: Ic0Imports;
+  readonly #control: ControlMemory;
+  #memory: WebAssembly.Memory;
+  #heap: Uint8Array;
+  #wasm: InstrumentedExports;
+  /** From this 4 KiB page on, the heap is all zeros. */
+  #freshPage: number;
+  #instructionLimit = 0;
+  #bytesAtBegin = 0;
+
+  /** On a heap that exists: after an upgrade that keeps it, or when a sleeping canister wakes. */
+  constructor(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heap: WebAssembly.Memory) {
+    this.code = code;
+    this.#imports = imports;
+    this.#control = control;
+    this.#memory = heap;
+    this.#heap = new Uint8Array(heap.buffer);
+    this.#freshPage = this.#heap.length / PAGE_BYTES;
+    this.#wasm = this.#instantiate();
+  }
+
+  /** A heap from scratch with the module's data in it. The start function has not run: run entry `start`. */
+  static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory): Instance {
+    const instance = new Instance(code, imports, control, newHeap(code.layout, code.layout.heapPagesInitial));
+    let end = 0;
+    for (const { offset, bytes } of code.layout.data) {
+      instance.#heap.set(bytes, offset);
+      end = Math.max(end, offset + bytes.length);
+    }
+    instance.#freshPage = Math.ceil(end / PAGE_BYTES);
+    return instance;
+  }
+
+  #instantiate(): InstrumentedExports {
+    const instance = new WebAssembly.Instance(this.code.module, {
+      ic0: this.#imports,
+      [IMPORT_MODULE]: { [IMPORT.MEMORY]: this.#memory, [IMPORT.CONTROL]: this.#control.memory },
+    });
+    return instance.exports as unknown as InstrumentedExports;
+  }
+
   /** Size of the heap in bytes. */
-  get heapBytes(): number;
+  get heapBytes(): number {
+    return this.heap().length;
+  }
+
   /** The heap, as it is now; do not keep it beyond a call that may grow memory. */
-  heap(): Uint8Array;
+  heap(): Uint8Array {
+    const heap = this.#heap;
+    if (heap.length !== 0) return heap;
+    return (this.#heap = new Uint8Array(this.#memory.buffer));
+  }
+
+  /** The memory itself, for an instance of another module on the same heap. */
+  get memory(): WebAssembly.Memory {
+    return this.#memory;
+  }
+
   /** Index of an entry point such as `canister_update inc` or `start`, or undefined. */
-  entry(name: string): number | undefined;
+  entry(name: string): number | undefined {
+    const index = this.code.layout.entries.indexOf(name);
+    return index < 0 ? undefined : index;
+  }
+
   /** Starts a message with a number of instructions. One message at a time per control memory. */
-  begin(instructionLimit: number): void;
+  begin(instructionLimit: number): void {
+    this.#instructionLimit = instructionLimit;
+    this.#bytesAtBegin = this.heap().length;
+    this.#control.begin(instructionLimit, this.#freshPage);
+  }
+
   /** Says that the host is about to write `length` bytes at `address`, which must lie in the heap. */
-  touch(address: number, length: number): void;
+  touch(address: number, length: number): void {
+    this.#wasm.touch_range(address, length);
+  }
+
   /** Charges a system call for `instructions`; throws OutOfInstructions when they are not left. */
-  charge(instructions: number): void;
+  charge(instructions: number): void {
+    if (this.#control.charge(instructions) < 0) throw new OutOfInstructions();
+  }
+
   /** Runs an entry point within the message. */
-  run(entry: number): Fault | undefined;
+  run(entry: number): Fault | undefined {
+    try {
+      this.#wasm.invoke(entry);
+      return undefined;
+    } catch (error) {
+      return faultOf(error, this.#control.stop);
+    }
+  }
+
   /** Runs a function of the table within the message; an index or type that does not fit is a trap. */
-  runCallback(fun: number, env: number | bigint): Fault | undefined;
-  /** Instructions used since `begin`; exact inside system calls and after a normal return. */
-  instructionsUsed(): number;
+  runCallback(fun: number, env: number | bigint): Fault | undefined {
+    const { callback } = this.#wasm;
+    if (callback === undefined) return { kind: 'trap', message: 'the module has no table of functions' };
+    try {
+      callback(fun, env);
+      return undefined;
+    } catch (error) {
+      return faultOf(error, this.#control.stop);
+    }
+  }
+
+  /**
+   * Instructions used since `begin`, at most the limit. Exact inside system calls and after a normal return; after a trap
+   * in the module's own code up to a slice (2^20) less than the truth, but the same on every run.
+   */
+  instructionsUsed(): number {
+    return Math.min(this.#instructionLimit, this.#instructionLimit - this.#control.instructionsLeft);
+  }
+
   /** 4 KiB pages that may differ from the message's beginning, ascending; to be asked before commit or rollback. */
-  dirtyPages(): Uint32Array;
+  dirtyPages(): Uint32Array {
+    const touched = this.#control.touchedPages();
+    const dirty = new Set<number>(touched);
+    const heap = this.heap();
+    let slot = 0;
+    for (const page of touched) {
+      const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
+      if (!dirty.has(page + 1) && this.#spilled(heap, (page + 1) * PAGE_BYTES, preImage)) dirty.add(page + 1);
+    }
+    return Uint32Array.from(dirty).sort();
+  }
+
+  /** Whether a store across a page's end changed the beginning of the next page; `preImage` undefined: it was zeros. */
+  #spilled(heap: Uint8Array, at: number, preImage: number | undefined): boolean {
+    if (at >= heap.length) return false;
+    const before = preImage === undefined ? undefined : this.#control.bytes(preImage, SPILL_BYTES);
+    for (let k = 0; k < SPILL_BYTES; k++) if (heap[at + k] !== (before?.[k] ?? 0)) return true;
+    return false;
+  }
+
   /** Keeps what the message did. */
-  commit(): void;
+  commit(): void {
+    const isHard = this.#control.isHard;
+    // A store may have spilled into the page behind the last one touched.
+    const largest = this.#control.seal();
+    if (largest + 2 > this.#freshPage) this.#freshPage = Math.min(largest + 2, this.heapBytes / PAGE_BYTES);
+    if (isHard) this.#freshInstance();
+  }
+
   /** Takes back what the message did; never fails. */
-  rollback(): void;
+  rollback(): void {
+    this.#wasm.undo();
+    if (this.heapBytes !== this.#bytesAtBegin) {
+      const old = this.heap().subarray(0, this.#bytesAtBegin);
+      this.#memory = newHeap(this.code.layout, this.#bytesAtBegin / WASM_PAGE_BYTES);
+      this.#heap = new Uint8Array(this.#memory.buffer);
+      const used = Math.min(this.#freshPage * PAGE_BYTES, old.length);
+      this.#heap.set(old.subarray(0, used));
+      this.#freshInstance();
+    } else if (this.#control.isHard) {
+      this.#freshInstance();
+    }
+  }
+
+  /** The same state in a new instance: tables and segments as the module has them. */
+  #freshInstance(): void {
+    this.#wasm.save_globals();
+    this.#wasm = this.#instantiate();
+    this.#wasm.load_globals();
+  }
+
   /** The mutable globals' bytes as they are now (outside a message). */
-  saveGlobals(): Uint8Array;
-  loadGlobals(bytes: Uint8Array): void;
+  saveGlobals(): Uint8Array {
+    this.#wasm.save_globals();
+    return this.#control.bytes(CONTROL.GLOBALS, this.#globalBytes).slice();
+  }
+
+  /** Sets the mutable globals to what `saveGlobals` returned for the same module. */
+  loadGlobals(bytes: Uint8Array): void {
+    if (bytes.length !== this.#globalBytes) {
+      throw new RangeError(`${bytes.length} bytes of globals for a module that has ${this.#globalBytes}`);
+    }
+    this.#control.bytes(CONTROL.GLOBALS, bytes.length).set(bytes);
+    this.#wasm.load_globals();
+  }
+
+  get #globalBytes(): number {
+    return this.code.layout.globalsEnd - CONTROL.GLOBALS;
+  }
+
   /** The interface text that `get_candid_pointer` points to, or undefined. Run it on a throw-away instance. */
-  candidText(instructionLimit: number): string | undefined;
+  candidText(instructionLimit: number): string | undefined {
+    if (this.#wasm.get_candid_pointer === undefined) return undefined;
+    this.begin(instructionLimit);
+    try {
+      const pointer = this.#wasm.get_candid_pointer();
+      const heap = this.heap();
+      const end = heap.subarray(pointer, pointer + CANDID_TEXT_BYTES_MAX).indexOf(0);
+      return end < 0 ? undefined : new TextDecoder().decode(heap.subarray(pointer, pointer + end));
+    } catch {
+      return undefined;
+    } finally {
+      this.rollback();
+    }
+  }
+}
+
+/** A heap of zeros. */
+function newHeap({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): WebAssembly.Memory {
+  const maximum = Math.max(heapPagesMax, pages);
+  if (pointerWidth === 64) return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(maximum) });
+  return new WebAssembly.Memory({ initial: pages, maximum });
 }

@@ -1,0 +1,291 @@
+/**
+ * First pass over the code: what the second one must know before it comes to a place.
+ *
+ * Charge points. Fuel is subtracted where control flow can begin to differ: at a function's entry, in a loop, in the arms
+ * of an `if`, behind a branch. Each such point pays for all the code that certainly follows. Behind the `end` of a block
+ * that no branch jumps out of (*left* here means: past its own end), execution certainly arrives when it arrived at the
+ * block's beginning, so that code is paid for in front of the block. A completed path pays exactly the sum of its
+ * instructions.
+ *
+ * Everything is kept in flat lists in order of appearance; the second pass reads them in the same order.
+ */
+import { BLOCK_TYPE_EMPTY, decodeBody, hex, type InstructionBuffer, OP, POPS, PUSHES, refusal, SIMD, STORE_BYTES, typeOfFunction, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../cost-table.ts';
+import { Uint32List } from './number-list.ts';
+
+/** Deeper code is a bomb, not a program: a compiled `switch` of a thousand cases nests a thousand deep. */
+export const NESTING_MAX = 10_000;
+
+/** What is known of a block, as bits of `blockFlags`. */
+export const BLOCK = {
+  /** A branch inside jumps past its end. */
+  LEFT: 1,
+  /** An innermost loop without calls and stores. */
+  TIGHT_LOOP: 2,
+  HAS_ELSE: 4,
+} as const;
+
+/** Facts about all functions; `body` indices count defined functions. */
+export class ModuleAnalysis {
+  /** Sum of all costs in a body, an upper bound of what runs between two tests of the fuel. */
+  readonly cost: Float64Array;
+  /** Bytes of stack a frame may take. */
+  readonly frameBytes: Float64Array;
+  /** Bodies called directly: those of body `f` are `callees[callStart[f] .. callStart[f + 1])`. */
+  readonly callStart: Uint32Array;
+  readonly callees = new Uint32List();
+  /** Costs of the charge points, blocks and assigned locals; each body's begin at its `…Start`. */
+  readonly chargeStart: Uint32Array;
+  readonly charges = new Uint32List();
+  readonly blockStart: Uint32Array;
+  readonly blockFlags = new Uint32List();
+  /** Locals set inside block `b`, nested ones included: `assigned[assignedFrom[b] .. assignedTo[b])`. */
+  readonly assigned = new Uint32List();
+  readonly assignedFrom = new Uint32List();
+  readonly assignedTo = new Uint32List();
+  /** Functions whose reference code takes. */
+  readonly referenced = new Set<number>();
+
+  constructor(bodies: number) {
+    this.cost = new Float64Array(bodies);
+    this.frameBytes = new Float64Array(bodies);
+    this.callStart = new Uint32Array(bodies + 1);
+    this.chargeStart = new Uint32Array(bodies + 1);
+    this.blockStart = new Uint32Array(bodies + 1);
+  }
+}
+
+export function analyzeModule(module: WasmModule, buffer: InstructionBuffer): ModuleAnalysis {
+  const bodies = module.bodyStart.length;
+  const analysis = new ModuleAnalysis(bodies);
+  const analyzer = new BodyAnalyzer(module, analysis);
+  for (let body = 0; body < bodies; body++) {
+    decodeBody(module, body, buffer);
+    analyzer.analyze(body, buffer);
+    analysis.callStart[body + 1] = analysis.callees.length;
+    analysis.chargeStart[body + 1] = analysis.charges.length;
+    analysis.blockStart[body + 1] = analysis.blockFlags.length;
+  }
+  return analysis;
+}
+
+/**
+ * Bytes of a frame besides its values: return address, frame pointer, frame marker, instance, feedback vector and what
+ * V8 spills for itself. Measured: see the calibration in test/subsystems/metering/stack-depth.test.ts.
+ */
+const FRAME_BASE_BYTES = 160;
+
+class BodyAnalyzer {
+  readonly #module: WasmModule;
+  readonly #analysis: ModuleAnalysis;
+  readonly #costs: Uint16Array;
+  readonly #importCosts: readonly number[];
+  readonly #signaturesHaveV128: boolean;
+
+  // Open blocks, by nesting; index 0 is the function itself.
+  readonly #block = new Uint32Array(NESTING_MAX + 1);
+  readonly #charge = new Uint32Array(NESTING_MAX + 1);
+  readonly #height = new Int32Array(NESTING_MAX + 1);
+  /** Operands that the block takes and leaves. */
+  readonly #params = new Uint32Array(NESTING_MAX + 1);
+  readonly #results = new Uint32Array(NESTING_MAX + 1);
+  /** The outermost nesting that a branch from inside goes to. */
+  readonly #target = new Int32Array(NESTING_MAX + 1);
+  readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
+  /** Calls, stores or loops inside. */
+  readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
+  #nesting = 0;
+
+  constructor(module: WasmModule, analysis: ModuleAnalysis) {
+    this.#module = module;
+    this.#analysis = analysis;
+    this.#costs = instructionCosts(module.pointerWidth);
+    this.#importCosts = module.imports.map(({ name }) => systemCallOverhead(name));
+    this.#signaturesHaveV128 =
+      module.globals.some(({ type }) => type === VALUE_TYPE.v128) ||
+      module.types.some(({ params, results }) => params.includes(VALUE_TYPE.v128) || results.includes(VALUE_TYPE.v128));
+  }
+
+  analyze(body: number, buffer: InstructionBuffer): void {
+    const analysis = this.#analysis;
+    const { charges } = analysis;
+    const costs = this.#costs;
+    const { opcode: opcodes, first, count } = buffer;
+    const imported = this.#module.importedFunctionCount;
+    let height = 0;
+    let heightMax = 0;
+    let paramsMax = 0;
+    let hasV128 = buffer.localsHaveV128 || this.#signaturesHaveV128;
+    let total = FUNCTION_ENTRY_COST;
+    let charge = charges.length;
+    charges.push(FUNCTION_ENTRY_COST);
+    this.#nesting = 0;
+    this.#height[0] = 0;
+    this.#results[0] = 0;
+
+    const open = (): void => {
+      charge = charges.length;
+      charges.push(0);
+    };
+
+    for (let i = 0; i < count; i++) {
+      const opcode = opcodes[i] ?? 0;
+      const cost = costs[opcode] ?? 0;
+      charges.values[charge] = (charges.values[charge] ?? 0) + cost;
+      total += cost;
+      // Operands: in unreachable code fewer may be there than are taken.
+      height -= POPS[opcode] ?? 0;
+      const floor = this.#height[this.#nesting] ?? 0;
+      if (height < floor) height = floor;
+      height += PUSHES[opcode] ?? 0;
+      switch (opcode) {
+        case OP.BLOCK:
+        case OP.LOOP:
+        case OP.IF: {
+          const type = this.#module.types[first[i] ?? 0];
+          const params = (first[i] ?? 0) < 0 ? 0 : (type?.params.length ?? 0);
+          const results = (first[i] ?? 0) < 0 ? (first[i] === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
+          this.#enter(opcode, charge, Math.max(floor, height - params), params, results, buffer.at[i] ?? 0);
+          if (opcode !== OP.BLOCK) open();
+          break;
+        }
+        case OP.ELSE: {
+          const block = this.#block[this.#nesting] ?? 0;
+          analysis.blockFlags.values[block] = analysis.blockFlags.at(block) | BLOCK.HAS_ELSE;
+          height = (this.#height[this.#nesting] ?? 0) + (this.#params[this.#nesting] ?? 0);
+            open();
+          break;
+        }
+        case OP.END: {
+          if (this.#nesting === 0) break;
+          height = (this.#height[this.#nesting] ?? 0) + (this.#results[this.#nesting] ?? 0);
+          const before = this.#charge[this.#nesting] ?? 0;
+          if (this.#leave()) open();
+          else charge = before;
+          break;
+        }
+        case OP.BR:
+        case OP.BR_IF:
+          this.#branch(first[i] ?? 0);
+          if (opcode === OP.BR) height = floor;
+          open();
+          break;
+        case OP.BR_TABLE:
+          this.#branchTable(buffer, i);
+          height = floor;
+          open();
+          break;
+        case OP.RETURN:
+          this.#branch(this.#nesting);
+          height = floor;
+          open();
+          break;
+        case OP.UNREACHABLE:
+          height = floor;
+          open();
+          break;
+        case OP.CALL:
+        case OP.RETURN_CALL: {
+          const callee = first[i] ?? 0;
+          const type = typeOfFunction(this.#module, callee);
+          height = Math.max(floor, height - type.params.length) + type.results.length;
+          if (type.params.length > paramsMax) paramsMax = type.params.length;
+          if (callee >= imported) analysis.callees.push(callee - imported);
+          else total += this.#importCosts[callee] ?? 0;
+          this.#isBusy[this.#nesting] = 1;
+          if (opcode === OP.RETURN_CALL) {
+            this.#branch(this.#nesting);
+            height = floor;
+            open();
+          }
+          break;
+        }
+        case OP.CALL_INDIRECT:
+        case OP.RETURN_CALL_INDIRECT: {
+          const type = this.#module.types[first[i] ?? 0];
+          const params = type?.params.length ?? 0;
+          height = Math.max(floor, height - params) + (type?.results.length ?? 0);
+          if (params > paramsMax) paramsMax = params;
+          this.#isBusy[this.#nesting] = 1;
+          if (opcode === OP.RETURN_CALL_INDIRECT) {
+            this.#branch(this.#nesting);
+            height = floor;
+            open();
+          }
+          break;
+        }
+        case OP.LOCAL_SET:
+        case OP.LOCAL_TEE:
+          if (this.#nesting > 0) analysis.assigned.push(first[i] ?? 0);
+          break;
+        case OP.REF_FUNC:
+          analysis.referenced.add(first[i] ?? 0);
+          break;
+        case OP.MEMORY_GROW:
+        case OP.MEMORY_INIT:
+        case OP.MEMORY_COPY:
+        case OP.MEMORY_FILL:
+          this.#isBusy[this.#nesting] = 1;
+          break;
+        default:
+          if (opcode >= SIMD) hasV128 = true;
+          if (STORE_BYTES[opcode] !== 0) this.#isBusy[this.#nesting] = 1;
+      }
+      if (height > heightMax) heightMax = height;
+    }
+    analysis.cost[body] = total;
+    const valueBytes = hasV128 ? 16 : 8;
+    // Our own additions: two parameters, up to eight temporaries, five operands of a test or charge.
+    analysis.frameBytes[body] = FRAME_BASE_BYTES + valueBytes * (buffer.localCount + heightMax + paramsMax + 15);
+  }
+
+  #enter(opcode: number, charge: number, height: number, params: number, results: number, at: number): void {
+    if (this.#nesting === NESTING_MAX) throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
+    const { blockFlags, assignedFrom, assignedTo, assigned } = this.#analysis;
+    const n = ++this.#nesting;
+    this.#block[n] = blockFlags.length;
+    this.#charge[n] = charge;
+    this.#height[n] = height;
+    this.#params[n] = params;
+    this.#results[n] = results;
+    this.#target[n] = n;
+    this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
+    this.#isBusy[n] = 0;
+    blockFlags.push(0);
+    assignedFrom.push(assigned.length);
+    assignedTo.push(0);
+  }
+
+  /** Closes the innermost block; true when a branch inside jumps past its end. */
+  #leave(): boolean {
+    const { blockFlags, assignedTo, assigned } = this.#analysis;
+    const n = this.#nesting--;
+    const block = this.#block[n] ?? 0;
+    const target = this.#target[n] ?? n;
+    const isLeft = target < n;
+    let flags = blockFlags.at(block);
+    if (isLeft) {
+      flags |= BLOCK.LEFT;
+      if (target < (this.#target[n - 1] ?? 0)) this.#target[n - 1] = target;
+    }
+    const isLoop = this.#isLoop[n] === 1;
+    if (isLoop && this.#isBusy[n] === 0) flags |= BLOCK.TIGHT_LOOP;
+    if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
+    blockFlags.values[block] = flags;
+    assignedTo.values[block] = assigned.length;
+    return isLeft;
+  }
+
+  /** A branch to the block `depth` levels out. */
+  #branch(depth: number): void {
+    const target = this.#nesting - depth;
+    if (target < (this.#target[this.#nesting] ?? 0)) this.#target[this.#nesting] = target;
+  }
+
+  #branchTable({ labels, first, second }: InstructionBuffer, i: number): void {
+    const start = first[i] ?? 0;
+    let outermost = 0;
+    for (let k = start; k <= start + (second[i] ?? 0); k++) outermost = Math.max(outermost, labels[k] ?? 0);
+    this.#branch(outermost);
+  }
+}

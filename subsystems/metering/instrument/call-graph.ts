@@ -1,0 +1,92 @@
+/**
+ * Which functions test their fuel and their stack at entry.
+ *
+ * *Recursive* functions are a set that every recursion passes through: targets of back edges in a depth-first walk over
+ * the direct calls, and everything whose reference is taken, since it can be called from anywhere. A function outside of
+ * the set reaches itself only through a member. So code between two tests is bounded: costs of untested callees are added
+ * up, and where the sum passes a limit, the function tests as well.
+ *
+ * Stack: a recursive function takes from the budget its own frame plus the heaviest chain of untested frames below it.
+ */
+import type { WasmModule } from '../../wasm/index.ts';
+import type { ModuleAnalysis } from './analyze.ts';
+
+/** Cost of code that may run between two tests of the fuel, besides one function's own straight code. */
+const UNTESTED_COST_MAX = 10_000;
+
+export interface CallGraph {
+  /** By body: 1 if it tests the stack. */
+  readonly isRecursive: Uint8Array;
+  /** By body: 1 if it tests the fuel at entry. */
+  readonly testsFuel: Uint8Array;
+  /** By body: bytes of its frame and of the heaviest chain of frames below it that do not test the stack. */
+  readonly stackBytes: Float64Array;
+}
+
+export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGraph {
+  const bodies = module.bodyStart.length;
+  const isRecursive = new Uint8Array(bodies);
+  const testsFuel = new Uint8Array(bodies);
+  const stackBytes = new Float64Array(bodies);
+  const cost = new Float64Array(bodies);
+  for (const functionIndex of addressTaken(module, analysis)) {
+    if (functionIndex >= module.importedFunctionCount) isRecursive[functionIndex - module.importedFunctionCount] = 1;
+  }
+
+  const { callStart, callees } = analysis;
+  const UNSEEN = 0;
+  const OPEN = 1;
+  const DONE = 2;
+  const state = new Uint8Array(bodies);
+  const nextCall = callStart.slice();
+  const path = new Uint32Array(bodies);
+  for (let root = 0; root < bodies; root++) {
+    if (state[root] !== UNSEEN) continue;
+    let depth = 0;
+    path[depth++] = root;
+    state[root] = OPEN;
+    while (depth > 0) {
+      const body = path[depth - 1] ?? 0;
+      const next = nextCall[body] ?? 0;
+      if (next < (callStart[body + 1] ?? 0)) {
+        nextCall[body] = next + 1;
+        const callee = callees.at(next);
+        if (state[callee] === UNSEEN) {
+          state[callee] = OPEN;
+          path[depth++] = callee;
+        } else if (state[callee] === OPEN) {
+          isRecursive[callee] = 1;
+        }
+        continue;
+      }
+      finish(body);
+      state[body] = DONE;
+      depth--;
+    }
+  }
+  return { isRecursive, testsFuel, stackBytes };
+
+  /** All callees are done, or open and therefore recursive. */
+  function finish(body: number): void {
+    let untested = analysis.cost[body] ?? 0;
+    let below = 0;
+    for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
+      const callee = callees.at(k);
+      if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += cost[callee] ?? 0;
+      if (isRecursive[callee] === 0) below = Math.max(below, stackBytes[callee] ?? 0);
+    }
+    stackBytes[body] = (analysis.frameBytes[body] ?? 0) + below;
+    testsFuel[body] = isRecursive[body] === 1 || untested > UNTESTED_COST_MAX ? 1 : 0;
+    cost[body] = testsFuel[body] === 1 ? 0 : untested;
+  }
+}
+
+/** Functions that can be called through a table. */
+function addressTaken(module: WasmModule, analysis: ModuleAnalysis): Set<number> {
+  const taken = new Set(analysis.referenced);
+  for (const { functions, expressions } of module.elements) {
+    for (const index of functions ?? []) taken.add(index);
+    for (const { functionIndex } of expressions ?? []) if (functionIndex !== undefined) taken.add(functionIndex);
+  }
+  return taken;
+}

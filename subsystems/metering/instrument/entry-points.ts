@@ -1,0 +1,205 @@
+/**
+ * What the host calls: `invoke`, `callback`, and the globals' way to the control memory and back.
+ *
+ *     (func $invoke (param $entry i32)
+ *       if GLOBALS_SAVED is 0: save the globals, set it
+ *       stack, fuel ← control memory
+ *       br_table on $entry: call the entry point (stack, fuel) → fuel
+ *       control memory ← fuel)
+ */
+import { type Global, OP, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import { CONTROL, type SavedGlobal, START_ENTRY } from './abi.ts';
+import type { AddedFunctions } from './added-functions.ts';
+import {
+  br,
+  call,
+  type Code,
+  code,
+  controlAccess,
+  get,
+  i32,
+  ifThen,
+  loadFuel,
+  readI32,
+  set,
+  storeFuel,
+  tee,
+  unsigned,
+  writeI32,
+} from './assembler.ts';
+
+const { i32: I32, i64: I64, f64: F64, funcref: FUNCREF, v128: V128 } = VALUE_TYPE;
+
+const ENTRY_PREFIX = 'canister_';
+
+export interface EntryPoint {
+  readonly name: string;
+  readonly functionIndex: number;
+}
+
+/** Methods and hooks by their export names, and the former start function. */
+export function entryPoints(module: WasmModule): EntryPoint[] {
+  const entries = module.exports
+    .filter(({ kind, name }) => kind === 'function' && name.startsWith(ENTRY_PREFIX))
+    .map(({ name, index }) => ({ name, functionIndex: index }));
+  if (module.start !== undefined) entries.push({ name: START_ENTRY, functionIndex: module.start });
+  return entries;
+}
+
+const GLOBAL_KINDS: Readonly<Record<number, { type: SavedGlobal['type']; bytes: number; load: number; store: number }>> = {
+  [I32]: { type: 'i32', bytes: 4, load: OP.I32_LOAD, store: OP.I32_STORE },
+  [I64]: { type: 'i64', bytes: 8, load: 0x29, store: OP.I64_STORE },
+  [VALUE_TYPE.f32]: { type: 'f32', bytes: 4, load: 0x2a, store: OP.F32_STORE },
+  [F64]: { type: 'f64', bytes: 8, load: OP.F64_LOAD, store: OP.F64_STORE },
+  [V128]: { type: 'v128', bytes: 16, load: OP.V128_LOAD, store: OP.V128_STORE },
+};
+
+export interface GlobalFunctions {
+  readonly save: number;
+  readonly load: number;
+  readonly saved: readonly SavedGlobal[];
+  /** End of the area in the control memory. */
+  readonly end: number;
+}
+
+/** Mutable globals have fixed places in the control memory, in order. */
+export function addGlobalFunctions(added: AddedFunctions, globals: readonly Global[]): GlobalFunctions {
+  const saved: SavedGlobal[] = [];
+  const save: Code[] = [];
+  const load: Code[] = [];
+  let end: number = CONTROL.GLOBALS;
+  for (const [index, { type, isMutable }] of globals.entries()) {
+    const kind = GLOBAL_KINDS[type];
+    if (!isMutable || kind === undefined) continue;
+    saved.push({ type: kind.type, at: end });
+    save.push(code(i32(end), [OP.GLOBAL_GET], unsigned(index), controlAccess(kind.store)));
+    load.push(code(i32(end), controlAccess(kind.load), [OP.GLOBAL_SET], unsigned(index)));
+    end += kind.bytes;
+  }
+  return { save: added.add([], [], [], code(...save)), load: added.add([], [], [], code(...load)), saved, end };
+}
+
+/** What entry points need of the rest of the instrumentation. */
+export interface EntryContext {
+  readonly globals: GlobalFunctions;
+  readonly stackOverflow: number;
+  /** The function to call instead of a module's function: adapters for imports. */
+  readonly callable: (functionIndex: number) => number;
+  /** Stack that a function takes before anything below it tests. */
+  readonly untestedStackBytes: (functionIndex: number) => number;
+}
+
+/** Begins a run: globals saved once a message, stack and fuel in locals. */
+function prologue(context: EntryContext, stack: number, fuel: number): number[] {
+  return code(
+    readI32(CONTROL.GLOBALS_SAVED),
+    OP.I32_EQZ,
+    ifThen(call(context.globals.save), writeI32(CONTROL.GLOBALS_SAVED, i32(1))),
+    readI32(CONTROL.STACK_BYTES),
+    set(stack),
+    loadFuel(CONTROL.FUEL),
+    set(fuel),
+  );
+}
+
+/** `fuel = function(…, stack, fuel)`, its own arguments being on the stack and its results but the fuel staying there. */
+function callThreaded(context: EntryContext, functionIndex: number, stack: number, fuel: number): number[] {
+  const untested = context.untestedStackBytes(functionIndex);
+  const test =
+    untested === 0
+      ? []
+      : code(
+          get(stack),
+          i32(Math.min(untested, 0x7fffffff)),
+          OP.I32_SUB,
+          tee(stack),
+          i32(0),
+          OP.I32_LT_S,
+          ifThen(get(fuel), call(context.stackOverflow)),
+        );
+  return code(test, get(stack), get(fuel), call(context.callable(functionIndex)), set(fuel));
+}
+
+export function addInvoke(added: AddedFunctions, context: EntryContext, entries: readonly EntryPoint[]): number {
+  const entry = 0;
+  const stack = 1;
+  const fuel = 2;
+  // Blocks nest so that label k ends where entry point k is called; the last label is for an entry that does not exist.
+  const OPEN_BLOCK = [OP.BLOCK, 0x40];
+  const labels = code(...entries.map((_, k) => unsigned(k)), unsigned(entries.length));
+  const cases = entries.map(({ functionIndex }, k) =>
+    code(OP.END, callThreaded(context, functionIndex, stack, fuel), br(entries.length - k)),
+  );
+  return added.add(
+    [I32],
+    [],
+    [I32, I64],
+    code(
+      prologue(context, stack, fuel),
+      OPEN_BLOCK,
+      ...entries.map(() => OPEN_BLOCK),
+      OPEN_BLOCK,
+      get(entry),
+      [OP.BR_TABLE],
+      unsigned(entries.length),
+      labels,
+      ...cases,
+      OP.END,
+      OP.UNREACHABLE,
+      OP.END,
+      storeFuel(CONTROL.FUEL, fuel),
+    ),
+  );
+}
+
+/** Runs a function of table 0 whose type is (pointer) -> (); undefined when there is no table of functions. */
+export function addCallback(added: AddedFunctions, context: EntryContext, module: WasmModule): number | undefined {
+  const table = module.tables[0];
+  if (table === undefined || table.elementType !== FUNCREF) return undefined;
+  const fun = 0;
+  const env = 1;
+  const stack = 2;
+  const fuel = 3;
+  const pointer = module.pointerWidth === 64 ? I64 : I32;
+  const type = added.types.index([pointer, I32, I64], [I64]);
+  return added.add(
+    [F64, pointer],
+    [],
+    [I32, I64],
+    code(
+      prologue(context, stack, fuel),
+      get(env),
+      get(stack),
+      get(fuel),
+      get(fun),
+      table.is64 ? OP.I64_TRUNC_SAT_F64_U : OP.I32_TRUNC_SAT_F64_U,
+      [OP.CALL_INDIRECT],
+      unsigned(type),
+      [0],
+      set(fuel),
+      storeFuel(CONTROL.FUEL, fuel),
+    ),
+  );
+}
+
+/** `get_candid_pointer () -> f64`, from a function that returns an i32 or i64. */
+export function addCandidPointer(
+  added: AddedFunctions,
+  context: EntryContext,
+  functionIndex: number,
+  resultType: number,
+): number {
+  const stack = 0;
+  const fuel = 1;
+  return added.add(
+    [],
+    [F64],
+    [I32, I64],
+    code(
+      prologue(context, stack, fuel),
+      callThreaded(context, functionIndex, stack, fuel),
+      storeFuel(CONTROL.FUEL, fuel),
+      resultType === I64 ? OP.F64_CONVERT_I64_U : OP.F64_CONVERT_I32_U,
+    ),
+  );
+}

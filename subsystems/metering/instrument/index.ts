@@ -1,0 +1,121 @@
+/**
+ * Module in, metered and transactional module out.
+ *
+ * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
+ * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
+ * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `call-graph.ts` (stack), `system-calls.ts`, `entry-points.ts`.
+ */
+import { ByteWriter, InstructionBuffer, VALUE_TYPE, typeOfFunction, type WasmModule } from '../../wasm/index.ts';
+import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi.ts';
+import { AddedFunctions } from './added-functions.ts';
+import { analyzeModule } from './analyze.ts';
+import { addressCode } from './assembler.ts';
+import { callGraph } from './call-graph.ts';
+import { encodeModule } from './encode.ts';
+import { addCallback, addCandidPointer, addGlobalFunctions, addInvoke, entryPoints, type EntryContext } from './entry-points.ts';
+import { addFuelFunctions } from './fuel.ts';
+import { FunctionTypes } from './function-types.ts';
+import { addJournalFunctions, addUndo } from './journal.ts';
+import { BodyRewriter } from './rewrite.ts';
+import { addSystemCalls } from './system-calls.ts';
+
+export * from './abi.ts';
+
+/** Parts that benchmarks leave out to see what they cost; a host never does. */
+export interface InstrumentOptions {
+  readonly journal?: boolean;
+  readonly depth?: boolean;
+}
+
+export interface InstrumentedModule {
+  readonly bytes: Uint8Array;
+  readonly layout: ModuleLayout;
+}
+
+/**
+ * Instruments a module that `validateCanister` has accepted.
+ * Throws a ServerError `wasm-unsupported` or `wasm-limit` for code that cannot be metered.
+ */
+export function instrument(module: WasmModule, options: InstrumentOptions = {}): InstrumentedModule {
+  const buffer = new InstructionBuffer();
+  const analysis = analyzeModule(module, buffer);
+  const graph = callGraph(module, analysis);
+
+  const imported = module.importedFunctionCount;
+  const functionCount = module.functionTypes.length;
+  const types = new FunctionTypes(module);
+  const added = new AddedFunctions(types, functionCount);
+  const callable = (index: number): number => (index < imported ? functionCount + index : index);
+  const address = addressCode(module.pointerWidth);
+
+  const imports = addSystemCalls(added, module);
+  const fuel = addFuelFunctions(added);
+  const journal = addJournalFunctions(added, address);
+  const globals = addGlobalFunctions(added, module.globals);
+  const undo = addUndo(added, address, globals.load);
+
+  const untestedStackBytes = (index: number): number =>
+    index < imported || graph.isRecursive[index - imported] === 1 ? 0 : (graph.stackBytes[index - imported] ?? 0);
+  const context: EntryContext = { globals, stackOverflow: fuel.stackOverflow, callable, untestedStackBytes };
+  const entries = entryPoints(module);
+  const exports: [string, number][] = [
+    [EXPORT.INVOKE, addInvoke(added, context, entries)],
+    [EXPORT.UNDO, undo],
+    [EXPORT.TOUCH_RANGE, journal.touchRangeExport],
+    [EXPORT.SAVE_GLOBALS, globals.save],
+    [EXPORT.LOAD_GLOBALS, globals.load],
+  ];
+  const callback = addCallback(added, context, module);
+  if (callback !== undefined) exports.push([EXPORT.CALLBACK, callback]);
+  const candid = candidPointer(module);
+  if (candid !== undefined) exports.push([EXPORT.CANDID_POINTER, addCandidPointer(added, context, candid.index, candid.type)]);
+
+  const bodies = new ByteWriter(module.codeBytes * 2);
+  const hints: [number, number[]][] = [];
+  const { journal: withJournal = true, depth: withDepth = true } = options;
+  const rewriter = new BodyRewriter({ module, analysis, graph, types, fuel, journal, callable, withJournal, withDepth });
+  for (let body = 0; body < module.bodyStart.length; body++) {
+    const places = rewriter.rewrite(body, buffer, bodies);
+    if (places.length > 0) hints.push([imported + body, places]);
+  }
+
+  const referenced = analysis.referenced;
+  return {
+    bytes: encodeModule({ module, types, imports, added, bodies, hints, exports, callable, referenced }),
+    layout: layoutOf(module, entries.map(({ name }) => name), globals, callback !== undefined, candid !== undefined),
+  };
+}
+
+function layoutOf(
+  module: WasmModule,
+  entries: readonly string[],
+  globals: { readonly saved: ModuleLayout['globals']; readonly end: number },
+  hasCallbacks: boolean,
+  hasCandidPointer: boolean,
+): ModuleLayout {
+  const memory = module.memories[0];
+  const hostMaximum = HEAP_PAGES_MAX[module.pointerWidth];
+  return {
+    pointerWidth: module.pointerWidth,
+    entries,
+    heapPagesInitial: memory?.minimum ?? 0,
+    heapPagesMax: memory === undefined ? 0 : Math.min(memory.maximum ?? hostMaximum, hostMaximum),
+    hasCallbacks,
+    hasCandidPointer,
+    data: module.data.flatMap(({ offset, bytes }) =>
+      offset?.value === undefined || bytes.length === 0 ? [] : [{ offset: offset.value, bytes: bytes.slice() }],
+    ),
+    globals: globals.saved,
+    globalsEnd: globals.end,
+  };
+}
+
+/** The exported function `get_candid_pointer`, if it returns one number and takes none. */
+function candidPointer(module: WasmModule): { index: number; type: number } | undefined {
+  const exported = module.exports.find(({ name, kind }) => kind === 'function' && name === 'get_candid_pointer');
+  if (exported === undefined) return undefined;
+  const { params, results } = typeOfFunction(module, exported.index);
+  const [type] = results;
+  if (params.length > 0 || results.length !== 1 || (type !== VALUE_TYPE.i32 && type !== VALUE_TYPE.i64)) return undefined;
+  return { index: exported.index, type };
+}

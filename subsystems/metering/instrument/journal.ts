@@ -1,0 +1,318 @@
+/**
+ * The undo journal of the heap.
+ *
+ * In front of a store:
+ *
+ *     local.get $base  i32.const 12  i32.shr_u  local.tee $page
+ *     i32.load8_u (memory 1)  i32.eqz                    ;; the map begins at address 0 of the control memory
+ *     if (unlikely)  local.get $page  call $touch  end
+ *
+ * `touch` saves the page and SPILL_BYTES behind it, unless the page was all zeros when the message began (FRESH), marks it
+ * in the map and appends it to the list. So afterwards the list is the set of dirty pages, and `undo` takes everything
+ * back, latest first: where two pre-images overlap, the earlier one is right.
+ *
+ * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page numbers
+ * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
+ */
+import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
+import { CONTROL, PAGE_BYTES, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
+import type { AddedFunctions } from './added-functions.ts';
+import {
+  type AddressCode,
+  brIf,
+  call,
+  code,
+  CONTROL_MEMORY,
+  controlAccess,
+  get,
+  HEAP,
+  i32,
+  i64,
+  ifThen,
+  ifThenElse,
+  loop,
+  memorySize,
+  readI32,
+  set,
+  tee,
+  unsigned,
+  writeI32,
+} from './assembler.ts';
+
+const { i32: I32, i64: I64, f64: F64 } = VALUE_TYPE;
+const PAGE_SHIFT = Math.log2(PAGE_BYTES);
+const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
+/** The control memory grows by 4 MiB at a time. */
+const GROWTH_PAGES = 64;
+
+export interface JournalFunctions {
+  /** (page i32) */
+  readonly touch: number;
+  /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
+  readonly touchRange: number;
+  /** (address f64, length f64): the same for the host. */
+  readonly touchRangeExport: number;
+}
+
+export function addJournalFunctions(added: AddedFunctions, address: AddressCode): JournalFunctions {
+  const touch = addTouch(added, address);
+  const touchRange = addTouchRange(added, address, touch);
+  const touchRangeExport = added.add(
+    [F64, F64],
+    [],
+    [],
+    code(get(0), OP.I64_TRUNC_SAT_F64_U, get(1), OP.I64_TRUNC_SAT_F64_U, call(touchRange)),
+  );
+  return { touch, touchRange, touchRangeExport };
+}
+
+const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
+/** Address of slot number `index` (on the stack) of the pre-images. */
+const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
+
+function addTouch(added: AddedFunctions, address: AddressCode): number {
+  const page = 0;
+  const slot = 1;
+  const length = 2;
+  const trapLikeTheStore = code(address.constant(-1), [OP.I32_LOAD8_U, 0, ...unsigned(0xffffffff)], OP.DROP, OP.UNREACHABLE);
+  const pageAddress = code(get(page), address.fromI32, address.constant(PAGE_SHIFT), address.shl);
+  const growJournal = code(
+    i32(GROWTH_PAGES),
+    [OP.MEMORY_GROW, CONTROL_MEMORY],
+    i32(-1),
+    OP.I32_EQ,
+    ifThen(writeI32(CONTROL.STOP, i32(STOP.JOURNAL_FULL)), OP.UNREACHABLE),
+  );
+  const savePage = code(
+    readI32(CONTROL.SAVED),
+    slotAddress,
+    tee(slot),
+    i32(SLOT_BYTES),
+    OP.I32_ADD,
+    memorySize(CONTROL_MEMORY),
+    i32(WASM_PAGE_SHIFT),
+    OP.I32_SHL,
+    OP.I32_GT_U,
+    ifThen(growJournal),
+    // length = bytes from the page to the end of memory, or a slot if that is less
+    memorySize(HEAP),
+    address.constant(WASM_PAGE_SHIFT),
+    address.shl,
+    pageAddress,
+    address.sub,
+    tee(length),
+    address.constant(SLOT_BYTES),
+    address.ltU,
+    ifThenElse(
+      // The memory ends inside of the slot. If it grows, what follows was zeros: not the bytes of an older message.
+      code(
+        get(slot),
+        get(length),
+        address.toI32,
+        OP.I32_ADD,
+        i32(0),
+        i32(SLOT_BYTES),
+        get(length),
+        address.toI32,
+        OP.I32_SUB,
+        OP.MEMORY_FILL,
+        [CONTROL_MEMORY],
+      ),
+      code(address.constant(SLOT_BYTES), set(length)),
+    ),
+    get(slot),
+    pageAddress,
+    get(length),
+    address.toI32,
+    OP.MEMORY_COPY,
+    [CONTROL_MEMORY, HEAP],
+    increment(CONTROL.SAVED),
+  );
+  return added.add(
+    [I32],
+    [],
+    [I32, address.type],
+    code(
+      get(page),
+      address.fromI32,
+      memorySize(HEAP),
+      address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
+      address.shl,
+      address.ltU,
+      OP.I32_EQZ,
+      ifThen(trapLikeTheStore),
+      get(page),
+      readI32(CONTROL.FRESH),
+      OP.I32_LT_U,
+      ifThen(savePage),
+      get(page),
+      i32(1),
+      controlAccess(OP.I32_STORE8),
+      readI32(CONTROL.TOUCHED),
+      i32(2),
+      OP.I32_SHL,
+      get(page),
+      controlAccess(OP.I32_STORE, CONTROL.LIST),
+      increment(CONTROL.TOUCHED),
+    ),
+  );
+}
+
+function addTouchRange(added: AddedFunctions, address: AddressCode, touch: number): number {
+  const start = 0;
+  const length = 1;
+  const size = 2;
+  const lastPage = 3;
+  const page = start;
+  return added.add(
+    [I64, I64],
+    [],
+    [I64, I64],
+    code(
+      memorySize(HEAP),
+      address.toI64,
+      i64(WASM_PAGE_SHIFT),
+      OP.I64_SHL,
+      set(size),
+      get(length),
+      OP.I64_EQZ,
+      get(start),
+      get(size),
+      OP.I64_GT_U,
+      OP.I32_OR,
+      ifThen(OP.RETURN),
+      get(length),
+      get(size),
+      get(start),
+      OP.I64_SUB,
+      OP.I64_GT_U,
+      ifThen(OP.RETURN),
+      get(start),
+      get(length),
+      OP.I64_ADD,
+      i64(1),
+      OP.I64_SUB,
+      i64(PAGE_SHIFT),
+      OP.I64_SHR_U,
+      set(lastPage),
+      get(start),
+      i64(PAGE_SHIFT),
+      OP.I64_SHR_U,
+      set(page),
+      loop(
+        get(page),
+        OP.I32_WRAP_I64,
+        controlAccess(OP.I32_LOAD8_U),
+        OP.I32_EQZ,
+        ifThen(get(page), OP.I32_WRAP_I64, call(touch)),
+        get(page),
+        i64(1),
+        OP.I64_ADD,
+        tee(page),
+        get(lastPage),
+        OP.I64_LE_U,
+        brIf(0),
+      ),
+    ),
+  );
+}
+
+/** Takes back the heap and, if the message saved them, the mutable globals; afterwards no page is touched. */
+export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals: number): number {
+  const count = 0;
+  const saved = 1;
+  const page = 2;
+  const start = 3;
+  const length = 4;
+  const undoPage = code(
+    get(count),
+    i32(1),
+    OP.I32_SUB,
+    tee(count),
+    i32(2),
+    OP.I32_SHL,
+    controlAccess(OP.I32_LOAD, CONTROL.LIST),
+    tee(page),
+    i32(0),
+    controlAccess(OP.I32_STORE8),
+    get(page),
+    address.fromI32,
+    address.constant(PAGE_SHIFT),
+    address.shl,
+    set(start),
+    memorySize(HEAP),
+    address.constant(WASM_PAGE_SHIFT),
+    address.shl,
+    get(start),
+    address.sub,
+    tee(length),
+    address.constant(SLOT_BYTES),
+    address.ltU,
+    OP.I32_EQZ,
+    ifThen(address.constant(SLOT_BYTES), set(length)),
+    get(page),
+    readI32(CONTROL.FRESH),
+    OP.I32_LT_U,
+    ifThenElse(
+      code(
+        get(saved),
+        i32(1),
+        OP.I32_SUB,
+        set(saved),
+        get(start),
+        get(saved),
+        slotAddress,
+        get(length),
+        address.toI32,
+        OP.MEMORY_COPY,
+        [HEAP, CONTROL_MEMORY],
+      ),
+      code(get(start), i32(0), get(length), OP.MEMORY_FILL, [HEAP]),
+    ),
+  );
+  return added.add(
+    [],
+    [],
+    [I32, I32, I32, address.type, address.type],
+    code(
+      readI32(CONTROL.TOUCHED),
+      set(count),
+      readI32(CONTROL.SAVED),
+      set(saved),
+      get(count),
+      ifThen(loop(undoPage, get(count), brIf(0))),
+      writeI32(CONTROL.TOUCHED, i32(0)),
+      writeI32(CONTROL.SAVED, i32(0)),
+      readI32(CONTROL.GLOBALS_SAVED),
+      ifThen(call(loadGlobals), writeI32(CONTROL.GLOBALS_SAVED, i32(0))),
+    ),
+  );
+}
+
+/** Turns the address on the stack, plus `offset`, into a page number. */
+export function emitPageOf(out: ByteWriter, is64: boolean, offset: number): void {
+  if (offset !== 0) {
+    out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
+    out.signed(is64 ? offset : offset | 0);
+    out.byte(is64 ? OP.I64_ADD : OP.I32_ADD);
+  }
+  out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
+  out.byte(PAGE_SHIFT);
+  if (is64) {
+    out.byte(OP.I64_SHR_U);
+    out.byte(OP.I32_WRAP_I64);
+  } else {
+    out.byte(OP.I32_SHR_U);
+  }
+}
+
+/** The condition of a page test for the page number on the stack, which goes to local `page`; an unlikely `if` follows. */
+export function emitIsUntouched(out: ByteWriter, page: number): void {
+  out.byte(OP.LOCAL_TEE);
+  out.unsigned(page);
+  out.byte(OP.I32_LOAD8_U);
+  out.byte(0x40);
+  out.byte(CONTROL_MEMORY);
+  out.byte(0);
+  out.byte(OP.I32_EQZ);
+}

@@ -1,0 +1,498 @@
+/**
+ * Second pass: one function body in, the instrumented body out.
+ *
+ *     (func $f (param … $stack i32 $fuel i64) (result … i64)
+ *       [stack test, in functions that can recurse]
+ *       block (result …)                     ;; so that a branch out of the function still hands the fuel back
+ *         [charge] [fuel test]
+ *         the body, with
+ *           charge points and fuel tests     (fuel.ts, places from analyze.ts)
+ *           page tests in front of stores    (journal.ts, which ones from touched-windows.ts)
+ *           $stack and $fuel passed to calls, $fuel taken back
+ *       end
+ *       local.get $fuel)
+ *
+ * Injected tests hardly ever come true: their `if`s are listed as unlikely in the section metadata.code.branch_hint, which
+ * was worth more than any other trick in the lab.
+ */
+import {
+  BLOCK_TYPE_EMPTY,
+  ByteWriter,
+  decodeBody,
+  type InstructionBuffer,
+  OP,
+  POPS,
+  PUSHES,
+  SIMD,
+  STORE_BYTES,
+  typeOfFunction,
+  type ValueType,
+  VALUE_TYPE,
+  type WasmModule,
+} from '../../wasm/index.ts';
+import { CONTROL, PAGE_BYTES } from './abi.ts';
+import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze.ts';
+import { i32, writeI32 } from './assembler.ts';
+import type { CallGraph } from './call-graph.ts';
+import { emitCharge, emitIsUsedUp, emitRefillCall, emitRefillInline, type FuelFunctions } from './fuel.ts';
+import { type FunctionTypes, THREADED_PARAMS } from './function-types.ts';
+import { emitIsUntouched, emitPageOf, type JournalFunctions } from './journal.ts';
+import { STORE, TouchedWindows } from './touched-windows.ts';
+
+/** Everything that rewriting a body needs to know of the module and of what was added to it. */
+export interface RewriteContext {
+  readonly module: WasmModule;
+  readonly analysis: ModuleAnalysis;
+  readonly graph: CallGraph;
+  readonly types: FunctionTypes;
+  readonly fuel: FuelFunctions;
+  readonly journal: JournalFunctions;
+  /** The function to call or refer to instead of a module's function: adapters for imports. */
+  readonly callable: (functionIndex: number) => number;
+  readonly withJournal: boolean;
+  readonly withDepth: boolean;
+}
+
+const SET_HARD = writeI32(CONTROL.HARD, i32(1));
+/** No store at a larger offset can be in bounds; its test would only be wrong. */
+const OFFSET_MAX = 2 ** 40;
+const STACK_BYTES_MAX = 0x7fffffff;
+
+export class BodyRewriter {
+  readonly #context: RewriteContext;
+  readonly #module: WasmModule;
+  readonly #is64: boolean;
+  readonly #addressType: ValueType;
+  readonly #windows: TouchedWindows;
+  readonly #out = new ByteWriter(1 << 16);
+  /** Where unlikely branches stand in `#out`. */
+  readonly #hints: number[] = [];
+  readonly #blockOpcode = new Uint8Array(NESTING_MAX + 1);
+  readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockResults = new Uint32Array(NESTING_MAX + 1);
+  #nesting = 0;
+  #params = 0;
+  #stack = 0;
+  #fuel = 0;
+  #nextCharge = 0;
+  #nextLocal = 0;
+  /** Temporaries in use, by what they are for; declared only when used, because V8's baseline compiler clears each at entry. */
+  readonly #temporaries = new Map<string, number>();
+  readonly #temporaryTypes: ValueType[] = [];
+
+  constructor(context: RewriteContext) {
+    this.#context = context;
+    this.#module = context.module;
+    this.#is64 = context.module.pointerWidth === 64;
+    this.#addressType = this.#is64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32;
+    this.#windows = new TouchedWindows(context.analysis);
+  }
+
+  /** Appends the instrumented body, with its size, to the code section; returns the places of unlikely branches in it. */
+  rewrite(body: number, buffer: InstructionBuffer, section: ByteWriter): number[] {
+    const { module, analysis } = this.#context;
+    decodeBody(module, body, buffer);
+    const type = typeOfFunction(module, module.importedFunctionCount + body);
+    this.#params = type.params.length;
+    this.#stack = this.#params;
+    this.#fuel = this.#params + 1;
+    this.#nextCharge = analysis.chargeStart[body] ?? 0;
+    this.#nextLocal = buffer.localCount + THREADED_PARAMS.length;
+    this.#temporaries.clear();
+    this.#temporaryTypes.length = 0;
+    this.#out.length = 0;
+    this.#hints.length = 0;
+    this.#nesting = 0;
+    this.#windows.begin(buffer.localCount, buffer.count);
+
+    this.#stackTest(body);
+    this.#out.byte(OP.BLOCK);
+    this.#out.put(this.#context.types.blockType(type.results));
+    this.#charge();
+    if (this.#context.graph.testsFuel[body] === 1) this.#fuelTest(false);
+    this.#instructions(body, buffer);
+    this.#out.byte(OP.END);
+    this.#get(this.#fuel);
+    this.#out.byte(OP.END);
+    return this.#append(buffer, section);
+  }
+
+  #append(buffer: InstructionBuffer, section: ByteWriter): number[] {
+    const head = new ByteWriter(64);
+    head.unsigned(buffer.localGroups.length / 2 + this.#temporaryTypes.length);
+    for (const number of buffer.localGroups) head.unsigned(number);
+    for (const type of this.#temporaryTypes) head.put([1, type]);
+    section.unsigned(head.length + this.#out.length);
+    section.append(head.written());
+    section.append(this.#out.written());
+    return this.#hints.map((position) => position + head.length);
+  }
+
+  // ---- the walk
+
+  #instructions(body: number, buffer: InstructionBuffer): void {
+    const out = this.#out;
+    const windows = this.#windows;
+    const { opcode: opcodes, at, first, count } = buffer;
+    const bytes = this.#module.bytes;
+    let block = this.#context.analysis.blockStart[body] ?? 0;
+    for (let i = 0; i < count - 1; i++) {
+      const opcode = opcodes[i] ?? 0;
+      const from = at[i] ?? 0;
+      const to = at[i + 1] ?? 0;
+      switch (opcode) {
+        case OP.LOCAL_GET:
+        case OP.LOCAL_SET:
+        case OP.LOCAL_TEE: {
+          const local = first[i] ?? 0;
+          out.byte(opcode);
+          out.unsigned(this.#local(local));
+          if (opcode === OP.LOCAL_GET) windows.localGet(local);
+          else windows.localSet(local, opcode === OP.LOCAL_TEE);
+          break;
+        }
+        case OP.I32_CONST:
+        case OP.I64_CONST:
+          out.copy(bytes, from, to);
+          windows.constant(first[i] ?? 0);
+          break;
+        case OP.I32_ADD:
+        case OP.I64_ADD:
+          out.byte(opcode);
+          windows.add(opcode === OP.I32_ADD);
+          break;
+        case OP.BLOCK:
+        case OP.LOOP:
+        case OP.IF:
+          out.copy(bytes, from, to);
+          this.#enter(opcode, block++, first[i] ?? 0);
+          break;
+        case OP.ELSE:
+          out.byte(opcode);
+          windows.enterElse();
+          this.#charge();
+          break;
+        case OP.END:
+          out.byte(opcode);
+          this.#leave();
+          break;
+        case OP.BR:
+        case OP.BR_IF:
+        case OP.BR_TABLE:
+          out.copy(bytes, from, to);
+          this.#branch(opcode, i, buffer);
+          break;
+        case OP.RETURN:
+          this.#get(this.#fuel);
+          out.byte(opcode);
+          this.#endOfPath();
+          break;
+        case OP.UNREACHABLE:
+          out.byte(opcode);
+          this.#endOfPath();
+          break;
+        case OP.CALL:
+        case OP.RETURN_CALL:
+          this.#call(opcode, body, first[i] ?? 0);
+          break;
+        case OP.CALL_INDIRECT:
+        case OP.RETURN_CALL_INDIRECT:
+          this.#callIndirect(opcode, body, first[i] ?? 0, buffer.second[i] ?? 0);
+          break;
+        case OP.REF_FUNC:
+          out.byte(opcode);
+          out.unsigned(this.#context.callable(first[i] ?? 0));
+          windows.pushUnknown(1);
+          break;
+        case OP.MEMORY_INIT:
+        case OP.MEMORY_COPY:
+        case OP.MEMORY_FILL:
+          this.#bulk(opcode);
+          out.copy(bytes, from, to);
+          windows.pop(3);
+          break;
+        case OP.DATA_DROP:
+          out.put(SET_HARD);
+          out.copy(bytes, from, to);
+          break;
+        default: {
+          const stored = STORE_BYTES[opcode] ?? 0;
+          if (stored !== 0) {
+            if (this.#context.withJournal) this.#store(opcode, stored, first[i] ?? 0);
+            out.copy(bytes, from, to);
+          } else {
+            out.copy(bytes, from, to);
+            windows.pop(POPS[opcode] ?? 0);
+            windows.pushUnknown(PUSHES[opcode] ?? 0);
+          }
+        }
+      }
+    }
+  }
+
+  #enter(opcode: number, block: number, blockType: number): void {
+    const windows = this.#windows;
+    const type = this.#module.types[blockType];
+    const params = type?.params.length ?? 0;
+    const flags = this.#context.analysis.blockFlags.at(block);
+    const n = ++this.#nesting;
+    this.#blockOpcode[n] = opcode;
+    this.#blockIndex[n] = block;
+    this.#blockResults[n] = blockType < 0 ? (blockType === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
+    if (opcode === OP.BLOCK) {
+      windows.enterBlock(block, params);
+      return;
+    }
+    if (opcode === OP.LOOP) {
+      windows.enterLoop(block, params);
+      this.#charge();
+      this.#fuelTest((flags & BLOCK.TIGHT_LOOP) !== 0);
+      return;
+    }
+    windows.pop(1);
+    windows.enterIf(block, params, (flags & BLOCK.HAS_ELSE) !== 0);
+    this.#charge();
+  }
+
+  #leave(): void {
+    const n = this.#nesting--;
+    const opcode = this.#blockOpcode[n];
+    const results = this.#blockResults[n] ?? 0;
+    if (opcode === OP.BLOCK) this.#windows.endBlock(results);
+    else if (opcode === OP.LOOP) this.#windows.endLoop(results);
+    else this.#windows.endIf(results);
+    if ((this.#context.analysis.blockFlags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
+  }
+
+  #branch(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
+    const windows = this.#windows;
+    if (opcode === OP.BR_TABLE) {
+      const start = first[i] ?? 0;
+      for (let k = start; k <= start + (second[i] ?? 0); k++) windows.branch(labels[k] ?? 0);
+    } else {
+      if (opcode === OP.BR_IF) windows.pop(1);
+      windows.branch(first[i] ?? 0);
+    }
+    if (opcode !== OP.BR_IF) windows.endOfPath();
+    this.#charge();
+  }
+
+  #endOfPath(): void {
+    this.#windows.endOfPath();
+    this.#charge();
+  }
+
+  // ---- calls
+
+  #call(opcode: number, body: number, functionIndex: number): void {
+    const { params, results } = typeOfFunction(this.#module, functionIndex);
+    const out = this.#out;
+    this.#passStack(opcode === OP.RETURN_CALL, body);
+    this.#get(this.#fuel);
+    out.byte(opcode);
+    out.unsigned(this.#context.callable(functionIndex));
+    this.#windows.pop(params.length);
+    this.#windows.pushUnknown(results.length);
+    if (opcode === OP.CALL) this.#set(this.#fuel);
+    else this.#endOfPath();
+  }
+
+  #callIndirect(opcode: number, body: number, typeIndex: number, table: number): void {
+    const type = this.#module.types[typeIndex];
+    const out = this.#out;
+    const is64 = this.#module.tables[table]?.is64 === true;
+    // The table index is on top; stack and fuel belong below it.
+    const index = is64 ? this.#temporary('index', VALUE_TYPE.i64) : this.#temporary('index', VALUE_TYPE.i32);
+    this.#set(index);
+    this.#passStack(opcode === OP.RETURN_CALL_INDIRECT, body);
+    this.#get(this.#fuel);
+    this.#get(index);
+    out.byte(opcode);
+    out.unsigned(this.#context.types.widened(typeIndex));
+    out.unsigned(table);
+    this.#windows.pop(1 + (type?.params.length ?? 0));
+    this.#windows.pushUnknown(type?.results.length ?? 0);
+    if (opcode === OP.CALL_INDIRECT) this.#set(this.#fuel);
+    else this.#endOfPath();
+  }
+
+  /** What is left of the stack, for a callee; a tail call gives back what this frame took. */
+  #passStack(isTailCall: boolean, body: number): void {
+    this.#get(this.#stack);
+    const weight = this.#weight(body);
+    if (!isTailCall || weight === 0) return;
+    this.#out.byte(OP.I32_CONST);
+    this.#out.signed(weight);
+    this.#out.byte(OP.I32_ADD);
+  }
+
+  #weight(body: number): number {
+    const { graph, withDepth } = this.#context;
+    return withDepth && graph.isRecursive[body] === 1 ? Math.min(graph.stackBytes[body] ?? 0, STACK_BYTES_MAX) : 0;
+  }
+
+  #stackTest(body: number): void {
+    const weight = this.#weight(body);
+    if (weight === 0) return;
+    const out = this.#out;
+    this.#get(this.#stack);
+    out.byte(OP.I32_CONST);
+    out.signed(weight);
+    out.byte(OP.I32_SUB);
+    out.byte(OP.LOCAL_TEE);
+    out.unsigned(this.#stack);
+    out.byte(OP.I32_CONST);
+    out.byte(0);
+    out.byte(OP.I32_LT_S);
+    this.#unlikelyIf();
+    this.#get(this.#fuel);
+    out.byte(OP.CALL);
+    out.unsigned(this.#context.fuel.stackOverflow);
+    out.byte(OP.END);
+  }
+
+  // ---- fuel
+
+  /** The next charge point of the analysis stands here. */
+  #charge(): void {
+    const cost = this.#context.analysis.charges.at(this.#nextCharge++);
+    if (cost > 0) emitCharge(this.#out, this.#fuel, cost);
+  }
+
+  #fuelTest(isTightLoop: boolean): void {
+    emitIsUsedUp(this.#out, this.#fuel);
+    this.#unlikelyIf();
+    if (isTightLoop) emitRefillInline(this.#out, this.#fuel);
+    else emitRefillCall(this.#out, this.#fuel, this.#context.fuel.refill);
+    this.#out.byte(OP.END);
+  }
+
+  // ---- journal
+
+  #store(opcode: number, bytes: number, offset: number): void {
+    const windows = this.#windows;
+    if (offset > OFFSET_MAX) {
+      windows.pop(2);
+      return;
+    }
+    switch (windows.store(bytes, offset)) {
+      case STORE.COVERED:
+        return;
+      case STORE.TEST_CONSTANT:
+        this.#out.byte(OP.I32_CONST);
+        this.#out.signed(Math.floor(windows.windowStart / PAGE_BYTES));
+        this.#pageTest();
+        return;
+      case STORE.TEST_LOCAL:
+        this.#get(this.#local(windows.baseLocal));
+        emitPageOf(this.#out, this.#is64, windows.windowStart);
+        this.#pageTest();
+        return;
+      default: {
+        const type = storedType(opcode);
+        const value = this.#temporary('value', type);
+        const address = this.#temporary('address', this.#addressType);
+        this.#set(value);
+        this.#tee(address);
+        this.#get(address);
+        emitPageOf(this.#out, this.#is64, windows.windowStart);
+        this.#pageTest();
+        this.#get(value);
+      }
+    }
+  }
+
+  /** The page number is on the stack. */
+  #pageTest(): void {
+    const page = this.#temporary('page', VALUE_TYPE.i32);
+    emitIsUntouched(this.#out, page);
+    this.#unlikelyIf();
+    this.#get(page);
+    this.#out.byte(OP.CALL);
+    this.#out.unsigned(this.#context.journal.touch);
+    this.#out.byte(OP.END);
+  }
+
+  /** In front of memory.init, copy and fill: the size, on top, is charged, then the pages of the destination are touched. */
+  #bulk(opcode: number): void {
+    const out = this.#out;
+    const isSize64 = this.#is64 && opcode !== OP.MEMORY_INIT;
+    const size = this.#temporary('size', isSize64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32);
+    const getSize64 = (): void => {
+      this.#get(size);
+      if (!isSize64) out.byte(OP.I64_EXTEND_I32_U);
+    };
+    this.#set(size);
+    getSize64();
+    this.#get(this.#fuel);
+    out.byte(OP.CALL);
+    out.unsigned(this.#context.fuel.chargeSize);
+    this.#set(this.#fuel);
+    if (this.#context.withJournal) {
+      const source = this.#temporary('source', this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32);
+      const address = this.#temporary('address', this.#addressType);
+      this.#set(source);
+      this.#tee(address);
+      this.#get(address);
+      if (!this.#is64) out.byte(OP.I64_EXTEND_I32_U);
+      getSize64();
+      out.byte(OP.CALL);
+      out.unsigned(this.#context.journal.touchRange);
+      this.#get(source);
+    }
+    this.#get(size);
+  }
+
+  // ---- small things
+
+  #unlikelyIf(): void {
+    this.#hints.push(this.#out.length);
+    this.#out.byte(OP.IF);
+    this.#out.byte(0x40);
+  }
+
+  /** The module's local, behind the parameters shifted by ours. */
+  #local(local: number): number {
+    return local < this.#params ? local : local + THREADED_PARAMS.length;
+  }
+
+  #temporary(purpose: string, type: ValueType): number {
+    const key = purpose + type;
+    const known = this.#temporaries.get(key);
+    if (known !== undefined) return known;
+    this.#temporaries.set(key, this.#nextLocal);
+    this.#temporaryTypes.push(type);
+    return this.#nextLocal++;
+  }
+
+  #get(local: number): void {
+    this.#out.byte(OP.LOCAL_GET);
+    this.#out.unsigned(local);
+  }
+  #set(local: number): void {
+    this.#out.byte(OP.LOCAL_SET);
+    this.#out.unsigned(local);
+  }
+  #tee(local: number): void {
+    this.#out.byte(OP.LOCAL_TEE);
+    this.#out.unsigned(local);
+  }
+}
+
+/** Type of the value that a store takes. */
+function storedType(opcode: number): ValueType {
+  if (opcode >= SIMD) return VALUE_TYPE.v128;
+  switch (opcode) {
+    case OP.I64_STORE:
+    case 0x3c:
+    case 0x3d:
+    case OP.I64_STORE32:
+      return VALUE_TYPE.i64;
+    case OP.F32_STORE:
+      return VALUE_TYPE.f32;
+    case OP.F64_STORE:
+      return VALUE_TYPE.f64;
+    default:
+      return VALUE_TYPE.i32;
+  }
+}

@@ -1,0 +1,357 @@
+/**
+ * Which stores need no page test, because an earlier test on every path to them covers them.
+ *
+ * Touching a page lasts until the message ends: calls, branches and growth never undo it. So a fact "window
+ * [base + o, base + o + SPILL_BYTES) is tested" holds from where it was established along everything that this place
+ * dominates, and a store inside the window needs no test of its own (a touch saves SPILL_BYTES beyond the page's end).
+ *
+ * What a base is: *value numbers*. Each local and operand that the pass can follow holds "value v plus constant c";
+ * copies and additions of constants keep v, everything else gets a new one. A value number stands for what was computed
+ * at one place the last time it ran. That stays true in loops because locals set in a loop get new numbers at its head.
+ *
+ * Joins. Behind a block's end only what was known at the first branch to it holds; behind an `if` what was known before;
+ * locals set inside get new numbers. A loop's end is reached from inside only.
+ *
+ * Hostile code could make this quadratic in nesting. Work is counted; past the budget the pass knows nothing more in
+ * this function and every store is tested.
+ */
+import { SPILL_BYTES, PAGE_BYTES } from './abi.ts';
+import { NESTING_MAX, type ModuleAnalysis } from './analyze.ts';
+
+/** What `store` decided. */
+export const STORE = {
+  /** Tested already. */
+  COVERED: 0,
+  /** Test the page of the constant address `windowStart`. */
+  TEST_CONSTANT: 1,
+  /** Test the page of `local + windowStart`. */
+  TEST_LOCAL: 2,
+  /** Test the page of the operand `+ windowStart`. */
+  TEST_OPERAND: 3,
+} as const;
+
+const UNKNOWN = 0;
+const CONSTANT = -1;
+const NEVER = 0xffffffff;
+/** Windows begin at multiples of this, so that neighbouring stores agree on one. */
+const GRAIN = SPILL_BYTES / 2;
+/** Only so many facts are looked at, newest first. */
+const FACTS_SEARCHED_MAX = 64;
+/** A constant address is tested as such below 2 GiB; beyond, nothing is gained. */
+const CONSTANT_ADDRESS_MAX = 2 ** 31;
+const WORK_PER_INSTRUCTION_MAX = 64;
+
+export class TouchedWindows {
+  readonly #analysis: ModuleAnalysis;
+  // Locals: value number (0: none yet) and constant.
+  #localValue = new Int32Array(64);
+  #localConstant = new Float64Array(64);
+  // Operand stack as far as known; entries below #floor belong to enclosing blocks.
+  #stackValue = new Int32Array(256);
+  #stackConstant = new Float64Array(256);
+  #stackLocal = new Int32Array(256);
+  #top = 0;
+  #floor = 0;
+  // Facts.
+  #factValue = new Int32Array(256);
+  #factConstant = new Float64Array(256);
+  #factStart = new Float64Array(256);
+  #facts = 0;
+  // Open blocks.
+  readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockTop = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockFloor = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockFacts = new Uint32Array(NESTING_MAX + 1);
+  /** Fewest facts known at a branch to the block's end. */
+  readonly #blockBranchFacts = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockSaved = new Uint32Array(NESTING_MAX + 1);
+  #nesting = 0;
+  /** No open block has more #blockBranchFacts than this, NEVER aside. */
+  #branchFactsMax = 0;
+  // Locals as they were at the beginning of an `if` that has an `else`: local, value, constant.
+  #saved: number[] = [];
+  #values = 0;
+  #work = 0;
+  #workMax = 0;
+
+  /** Of the last `store`: where the window begins, relative to its base. */
+  windowStart = 0;
+  /** Of the last `store`, for TEST_LOCAL. */
+  baseLocal = 0;
+
+  constructor(analysis: ModuleAnalysis) {
+    this.#analysis = analysis;
+  }
+
+  begin(localCount: number, instructions: number): void {
+    if (localCount > this.#localValue.length) {
+      this.#localValue = new Int32Array(localCount);
+      this.#localConstant = new Float64Array(localCount);
+    }
+    this.#localValue.fill(UNKNOWN, 0, localCount);
+    this.#top = 0;
+    this.#floor = 0;
+    this.#facts = 0;
+    this.#nesting = 0;
+    this.#branchFactsMax = 0;
+    this.#saved.length = 0;
+    this.#values = 0;
+    this.#work = 0;
+    this.#workMax = instructions * WORK_PER_INSTRUCTION_MAX + 10_000;
+  }
+
+  // ---- operands
+
+  pushUnknown(count: number): void {
+    for (let k = 0; k < count; k++) this.#push(UNKNOWN, 0, -1);
+  }
+
+  pop(count: number): void {
+    this.#top = Math.max(this.#floor, this.#top - count);
+  }
+
+  constant(value: number): void {
+    this.#push(Number.isSafeInteger(value) ? CONSTANT : UNKNOWN, value, -1);
+  }
+
+  localGet(local: number): void {
+    const value = this.#valueOf(local);
+    this.#push(value, this.#localConstant[local] ?? 0, local);
+  }
+
+  /** `local.set`, and `local.tee` with `keeps`. */
+  localSet(local: number, keeps: boolean): void {
+    const known = this.#pop();
+    if (known !== -1 && (this.#stackValue[known] ?? 0) > 0) {
+      this.#localValue[local] = this.#stackValue[known] ?? 0;
+      this.#localConstant[local] = this.#stackConstant[known] ?? 0;
+    } else {
+      this.#localValue[local] = ++this.#values;
+      this.#localConstant[local] = 0;
+    }
+    if (keeps) this.localGet(local);
+  }
+
+  /** An addition keeps a base when one operand is a constant. */
+  add(is32Bit: boolean): void {
+    const right = this.#pop();
+    const left = this.#pop();
+    const rightValue = right === -1 ? UNKNOWN : (this.#stackValue[right] ?? 0);
+    const leftValue = left === -1 ? UNKNOWN : (this.#stackValue[left] ?? 0);
+    const base = rightValue === CONSTANT ? leftValue : leftValue === CONSTANT ? rightValue : UNKNOWN;
+    const sum = (this.#stackConstant[left] ?? 0) + (this.#stackConstant[right] ?? 0);
+    if (base > 0 && Number.isSafeInteger(sum)) this.#push(base, is32Bit ? sum | 0 : sum, -1);
+    else this.#push(UNKNOWN, 0, -1);
+  }
+
+  // ---- stores
+
+  /** A store of `bytes` at `offset` to the address below the value on the stack; takes both. Returns one of STORE. */
+  store(bytes: number, offset: number): number {
+    this.#pop();
+    const address = this.#pop();
+    const isKnown = address !== -1 && this.#work <= this.#workMax;
+    const value = isKnown ? (this.#stackValue[address] ?? 0) : UNKNOWN;
+    const constant = address === -1 ? 0 : (this.#stackConstant[address] ?? 0);
+    if (value === CONSTANT && constant >= 0 && constant + offset < CONSTANT_ADDRESS_MAX) {
+      const at = constant + offset;
+      if (this.#isCovered(0, 0, at, bytes)) return STORE.COVERED;
+      this.windowStart = at - (at % GRAIN);
+      this.#addFact(0, 0, this.windowStart);
+      return STORE.TEST_CONSTANT;
+    }
+    if (value > 0) {
+      if (this.#isCovered(value, constant, offset, bytes)) return STORE.COVERED;
+      this.windowStart = offset - (offset % GRAIN);
+      this.#addFact(value, constant, this.windowStart);
+      const local = this.#stackLocal[address] ?? -1;
+      const isStillThere = local >= 0 && this.#localValue[local] === value && this.#localConstant[local] === constant;
+      this.baseLocal = local;
+      return isStillThere ? STORE.TEST_LOCAL : STORE.TEST_OPERAND;
+    }
+    // The spill of the address's own page covers small offsets, which saves an addition.
+    this.windowStart = offset < SPILL_BYTES - bytes ? 0 : offset;
+    return STORE.TEST_OPERAND;
+  }
+
+  #isCovered(value: number, constant: number, offset: number, bytes: number): boolean {
+    const oldest = Math.max(0, this.#facts - FACTS_SEARCHED_MAX);
+    for (let k = this.#facts - 1; k >= oldest; k--) {
+      if (this.#factValue[k] !== value) continue;
+      const distance = constant - (this.#factConstant[k] ?? 0);
+      if (distance <= -PAGE_BYTES || distance >= PAGE_BYTES) continue;
+      const start = this.#factStart[k] ?? 0;
+      if (distance + offset >= start && distance + offset + bytes <= start + SPILL_BYTES) return true;
+    }
+    return false;
+  }
+
+  #addFact(value: number, constant: number, start: number): void {
+    if (this.#work > this.#workMax) return;
+    if (this.#facts === this.#factValue.length) {
+      this.#factValue = doubled(this.#factValue, Int32Array);
+      this.#factConstant = doubled(this.#factConstant, Float64Array);
+      this.#factStart = doubled(this.#factStart, Float64Array);
+    }
+    const k = this.#facts++;
+    this.#factValue[k] = value;
+    this.#factConstant[k] = constant;
+    this.#factStart[k] = start;
+  }
+
+  // ---- control
+
+  /** A block begins; `block` is its index in the analysis, its parameters are on the stack. */
+  enterBlock(block: number, params: number): void {
+    this.#enter(block, params);
+  }
+
+  enterLoop(block: number, params: number): void {
+    this.#forgetAssigned(block);
+    this.#enter(block, params);
+  }
+
+  /** The condition is gone from the stack already. */
+  enterIf(block: number, params: number, hasElse: boolean): void {
+    const saved = this.#saved.length;
+    if (hasElse) this.#saveAssigned(block);
+    this.#enter(block, params);
+    this.#blockSaved[this.#nesting] = saved;
+  }
+
+  enterElse(): void {
+    const n = this.#nesting;
+    this.#keepFacts(this.#blockFacts[n] ?? 0);
+    const from = this.#blockSaved[n] ?? 0;
+    for (let k = from; k < this.#saved.length; k += 3) {
+      const local = this.#saved[k] ?? 0;
+      this.#localValue[local] = this.#saved[k + 1] ?? 0;
+      this.#localConstant[local] = this.#saved[k + 2] ?? 0;
+    }
+    this.#top = this.#floor;
+  }
+
+  endBlock(results: number): void {
+    const known = this.#blockBranchFacts[this.#nesting] ?? NEVER;
+    if (known !== NEVER) {
+      this.#keepFacts(known);
+      this.#forgetAssigned(this.#blockIndex[this.#nesting] ?? 0);
+    }
+    this.#exit(results);
+  }
+
+  endLoop(results: number): void {
+    this.#exit(results);
+  }
+
+  endIf(results: number): void {
+    const n = this.#nesting;
+    this.#keepFacts(this.#blockFacts[n] ?? 0);
+    this.#forgetAssigned(this.#blockIndex[n] ?? 0);
+    this.#saved.length = Math.min(this.#saved.length, this.#blockSaved[n] ?? 0);
+    this.#exit(results);
+  }
+
+  /** A branch to the block `depth` levels out (the function itself: nothing to remember). */
+  branch(depth: number): void {
+    const n = this.#nesting - depth;
+    if (n <= 0 || this.#facts >= (this.#blockBranchFacts[n] ?? NEVER)) return;
+    this.#blockBranchFacts[n] = this.#facts;
+    if (this.#facts > this.#branchFactsMax) this.#branchFactsMax = this.#facts;
+  }
+
+  /** What follows is unreachable: operands are whatever the code says. */
+  endOfPath(): void {
+    this.#top = this.#floor;
+  }
+
+  #enter(block: number, params: number): void {
+    this.pop(params);
+    const n = ++this.#nesting;
+    this.#blockIndex[n] = block;
+    this.#blockTop[n] = this.#top;
+    this.#blockFloor[n] = this.#floor;
+    this.#blockFacts[n] = this.#facts;
+    this.#blockBranchFacts[n] = NEVER;
+    this.#floor = this.#top;
+  }
+
+  #exit(results: number): void {
+    const n = this.#nesting--;
+    this.#top = this.#blockTop[n] ?? 0;
+    this.#floor = this.#blockFloor[n] ?? 0;
+    this.pushUnknown(results);
+  }
+
+  /** Forgets facts beyond the first `count`; what branches recorded beyond is gone with them. */
+  #keepFacts(count: number): void {
+    if (this.#facts > count) this.#facts = count;
+    if (this.#branchFactsMax <= count) return;
+    this.#branchFactsMax = count;
+    this.#work += this.#nesting;
+    for (let n = 1; n <= this.#nesting; n++) {
+      const known = this.#blockBranchFacts[n] ?? NEVER;
+      if (known !== NEVER && known > count) this.#blockBranchFacts[n] = count;
+    }
+    if (this.#work > this.#workMax) this.#giveUp();
+  }
+
+  #forgetAssigned(block: number): void {
+    const { assigned, assignedFrom, assignedTo } = this.#analysis;
+    const to = assignedTo.at(block);
+    const from = assignedFrom.at(block);
+    this.#work += to - from;
+    if (this.#work > this.#workMax) return this.#giveUp();
+    for (let k = from; k < to; k++) this.#localValue[assigned.at(k)] = UNKNOWN;
+  }
+
+  #saveAssigned(block: number): void {
+    const { assigned, assignedFrom, assignedTo } = this.#analysis;
+    const to = assignedTo.at(block);
+    const from = assignedFrom.at(block);
+    this.#work += to - from;
+    if (this.#work > this.#workMax) return this.#giveUp();
+    for (let k = from; k < to; k++) {
+      const local = assigned.at(k);
+      this.#saved.push(local, this.#valueOf(local), this.#localConstant[local] ?? 0);
+    }
+  }
+
+  /** No facts from here to the end of the function, and no way to new ones. */
+  #giveUp(): void {
+    this.#work = Infinity;
+    this.#facts = 0;
+    this.#branchFactsMax = 0;
+    for (let n = 1; n <= this.#nesting; n++) this.#blockBranchFacts[n] = 0;
+  }
+
+  #valueOf(local: number): number {
+    const value = this.#localValue[local] ?? UNKNOWN;
+    if (value !== UNKNOWN) return value;
+    this.#localConstant[local] = 0;
+    return (this.#localValue[local] = ++this.#values);
+  }
+
+  #push(value: number, constant: number, local: number): void {
+    if (this.#top === this.#stackValue.length) {
+      this.#stackValue = doubled(this.#stackValue, Int32Array);
+      this.#stackConstant = doubled(this.#stackConstant, Float64Array);
+      this.#stackLocal = doubled(this.#stackLocal, Int32Array);
+    }
+    const k = this.#top++;
+    this.#stackValue[k] = value;
+    this.#stackConstant[k] = constant;
+    this.#stackLocal[k] = local;
+  }
+
+  /** The place of the operand taken, or −1 when it is not known. */
+  #pop(): number {
+    return this.#top > this.#floor ? --this.#top : -1;
+  }
+}
+
+function doubled<T extends Int32Array | Float64Array>(values: T, Kind: new (length: number) => T): T {
+  const grown = new Kind(values.length * 2);
+  grown.set(values);
+  return grown;
+}
