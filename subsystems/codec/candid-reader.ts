@@ -167,7 +167,7 @@ export class CandidReader {
       }
     }
     if (pendingBits > 0) bits.push(pending);
-    const magnitude = BigInt(`0x${Buffer.from(bits.reverse()).toString('hex')}`);
+    const magnitude = BigInt(`0x${Buffer.from(bits.toReversed()).toString('hex')}`);
     const isNegative = isSigned && ((bytes[last] ?? 0) & 64) !== 0;
     const value = isNegative ? magnitude - (1n << BigInt(7 * length)) : magnitude;
     return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;

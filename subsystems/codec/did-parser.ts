@@ -220,7 +220,7 @@ class DidParser {
   }
 
   /** One object for equal types: `key` is made of the numbers of the parts. */
-  #intern<T extends IDL.Type>(key: string, create: () => T): IDL.Type {
+  #intern(key: string, create: () => IDL.Type): IDL.Type {
     const known = this.#interned.get(key);
     if (known !== undefined) return known;
     const type = create();
@@ -286,7 +286,7 @@ class DidParser {
     const key = `service ${methods.map(({ name, type }) => `${JSON.stringify(name)}${this.#number(type)}`).join()}`;
     return this.#intern(key, () => {
       // `__proto__` is an ordinary method name here. A named function type is still an `IDL.Rec`, checked at the end.
-      const fields: Record<string, IDL.FuncClass> = Object.create(null);
+      const fields: Record<string, IDL.FuncClass> = Object.create(null) as Record<string, never>;
       for (const { name, type } of methods) fields[name] = type as IDL.FuncClass;
       return IDL.Service(fields);
     });
@@ -316,7 +316,7 @@ class DidParser {
     fields.sort((left, right) => left.id - right.id);
     const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
     return this.#intern(key, () => {
-      const entries: Record<string, IDL.Type> = Object.create(null);
+      const entries: Record<string, IDL.Type> = Object.create(null) as Record<string, never>;
       for (const { label, type } of fields) entries[label] = type;
       return kind === 'record' ? IDL.Record(entries) : IDL.Variant(entries);
     });

@@ -236,7 +236,7 @@ class ValueEncoder {
       throw this.#lexer.fail(`out of range: ${TYPE_NAMES[type.op]} goes from ${lowest} to ${highest}`, value.offset);
     }
     if (type.op === Op.NAT64 || type.op === Op.INT64) this.#writer.writeBigFixed64(number);
-    else this.#writer.writeFixed(Number(number), Number((highest - lowest).toString(2).length) / 8);
+    else this.#writer.writeFixed(Number(number), (highest - lowest).toString(2).length / 8);
   }
 
   #encodeFloat(value: TextValue, type: CandidType): void {

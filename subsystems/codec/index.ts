@@ -40,8 +40,12 @@ export interface Codec {
   previewText(candid: Uint8Array, charactersMax: number): string | undefined;
   /** The self-describing lossless encoding, for canisters without an interface. */
   readonly untyped: TupleCodec;
+  /** Ends the worker thread; conversions that it has not finished are rejected. */
+  close(): Promise<void>;
 }
 export const Codec = defineCapability<Codec>('codec');
 
 export { createCodec } from './codec.ts';
+export { LARGE_BODY_BYTES } from './faults.ts';
+export { decodeAnySize, encodeAnySize } from './offloading-tuple.ts';
 export { principalFromText, principalToText } from './principal.ts';

@@ -464,7 +464,7 @@ for (const [letter, plain] of Object.entries({
 }
 
 const HEX_DIGITS = new Uint8Array(256).fill(255);
-for (const [value, digit] of [...'0123456789abcdef'].entries()) {
+for (const [value, digit] of Array.from('0123456789abcdef').entries()) {
   HEX_DIGITS[digit.charCodeAt(0)] = value;
   HEX_DIGITS[digit.toUpperCase().charCodeAt(0)] = value;
 }

@@ -11,7 +11,7 @@ const CHECKSUM_BYTES = 4;
 const TEXT_LENGTH_MAX = 63;
 
 const DIGIT_OF = new Uint8Array(256).fill(255);
-for (const [digit, letter] of [...ALPHABET].entries()) {
+for (const [digit, letter] of Array.from(ALPHABET).entries()) {
   DIGIT_OF[letter.charCodeAt(0)] = digit;
   DIGIT_OF[letter.toUpperCase().charCodeAt(0)] = digit;
 }

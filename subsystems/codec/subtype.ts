@@ -92,6 +92,6 @@ function serviceHolds(sub: CandidType, sup: CandidType, demand: Demand): boolean
 }
 
 function sameAnnotations(left: CandidType, right: CandidType): boolean {
-  const normal = (type: CandidType): string => [...new Set(type.annotations)].sort().join();
-  return normal(left) === normal(right);
+  return left.annotations.every((annotation) => right.annotations.includes(annotation)) &&
+    right.annotations.every((annotation) => left.annotations.includes(annotation));
 }

@@ -1,6 +1,6 @@
 import type { IDL } from '@dfinity/candid';
 import { parseType } from './did-parser.ts';
-import { Lexer, parseNatural, type Token } from './lexer.ts';
+import { parseNatural, type Lexer, type Token } from './lexer.ts';
 import { parsePrincipal } from './principal.ts';
 import { hashName, idToLabel } from './types.ts';
 
