@@ -37,10 +37,10 @@ export class StableMemory {
 
   // The journal of the message in progress.
   /** Granules in the order of their first write, and in step with them the entries they had before. */
-  #dirty: number[] = [];
-  #before: number[] = [];
+  readonly #dirty: number[] = [];
+  readonly #before: number[] = [];
   /** Tables that this message created: a rollback must not leave them behind, or trapping messages would pile them up. */
-  #newTables: number[] = [];
+  readonly #newTables: number[] = [];
   #pagesBefore = 0;
 
   // The table used last: most reads and writes stay within 4 MiB of the one before.
@@ -191,11 +191,7 @@ export class StableMemory {
   }
 
   #forgetJournal(): void {
-    // A message that dirtied a lot must not leave its list's capacity behind for ever.
-    if (this.#dirty.length > 4096) {
-      this.#dirty = [];
-      this.#before = [];
-    } else if (this.#dirty.length > 0) {
+    if (this.#dirty.length > 0) {
       this.#dirty.length = 0;
       this.#before.length = 0;
     }

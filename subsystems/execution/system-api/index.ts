@@ -9,7 +9,7 @@
 import type { Ic0Name } from '../../wasm/index.ts';
 import { callImports } from './calls.ts';
 import { certifiedDataImports } from './certified-data.ts';
-import { contextMask } from './contexts.ts';
+import { contextMask, MODES } from './contexts.ts';
 import { costImports } from './costs.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 import { cyclesImports } from './cycles.ts';
@@ -17,7 +17,6 @@ import { debuggingImports } from './debugging.ts';
 import { environmentImports } from './environment.ts';
 import { identityImports } from './identity.ts';
 import { messageImports } from './messages.ts';
-import { MODES } from './contexts.ts';
 import { respondingImports } from './responding.ts';
 import { stableMemoryImports } from './stable-memory-imports.ts';
 import { timeImports } from './time-and-timer.ts';
@@ -47,7 +46,7 @@ export function createSystemApi(execution: CurrentExecution): SystemApi {
   return guarded;
 }
 
-/** Imports that answer `trap` in any context too, since they end the execution anyway, are not exempt: a wrong context is named first. */
+/** Puts the check of the context in front of an import. */
 function guard(x: CurrentExecution, name: Ic0Name, run: HostFunction): HostFunction {
   const mask = contextMask(name);
   const call = run as (...args: unknown[]) => unknown;
