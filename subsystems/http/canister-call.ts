@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
-import type { EncodingOptions, TupleCodec } from '../codec/index.ts';
+import { decodeAnySize, encodeAnySize, type EncodingOptions, type TupleCodec } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../execution/index.ts';
-import { BYTES, CANISTER_ERROR, JSON_TYPE } from './responder.ts';
+import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
 
 const EMPTY_ARRAY = Buffer.from('[]');
@@ -46,17 +46,17 @@ export class CanisterCall {
     this.#startedMs = startedMs;
   }
 
-  /** Encodes the arguments, calls the method and answers. */
+  /** Encodes the arguments, calls the method and answers. Large bodies are converted in a thread of the codec's. */
   start(body: Uint8Array): void {
     try {
-      const argument =
-        this.#json === undefined
-          ? body
-          : this.#json.args.encode(body.length === 0 ? EMPTY_ARRAY : body, this.#json.encoding);
-      this.#host.canisters
-        .call(this.#canister, this.#kind, this.#method, this.#caller, argument)
-        .then(this.#settled)
-        .catch(this.failed);
+      if (this.#json === undefined) {
+        this.#deliver(body);
+        return;
+      }
+      const { args, encoding } = this.#json;
+      const argument = encodeAnySize(args, body.length === 0 ? EMPTY_ARRAY : body, encoding);
+      if (argument instanceof Uint8Array) this.#deliver(argument);
+      else argument.then(this.#deliver).catch(this.failed);
     } catch (error) {
       this.failed(error);
     }
@@ -68,23 +68,44 @@ export class CanisterCall {
     this.#ended(false);
   };
 
-  readonly #settled = (outcome: Outcome): void => {
+  readonly #deliver = (argument: Uint8Array): void => {
+    this.#host.canisters
+      .call(this.#canister, this.#kind, this.#method, this.#caller, argument)
+      .then(this.#settled)
+      .catch(this.failed);
+  };
+
+  readonly #settled = (outcome: Outcome): void | Promise<void> => {
     const { responder } = this.#host;
-    if (outcome.kind !== 'reply') responder.fault(this.#response, outcome);
-    else if (this.#json === undefined) responder.bytes(this.#response, 200, BYTES, outcome.data);
-    else responder.bytes(this.#response, 200, JSON_TYPE, this.#decode(this.#json, outcome.data));
-    this.#ended(outcome.kind === 'reply');
+    if (outcome.kind !== 'reply') {
+      responder.fault(this.#response, outcome);
+      this.#ended(false);
+      return undefined;
+    }
+    if (this.#json !== undefined) return this.#answerAsJson(this.#json, outcome.data);
+    responder.bytes(this.#response, 200, BYTES, outcome.data);
+    this.#ended(true);
+    return undefined;
   };
 
   /** A reply is as hostile as a request. If it is not what the interface promises, the canister is at fault, as if it had trapped. */
-  #decode(json: JsonForm, reply: Uint8Array): Uint8Array {
-    try {
-      return json.results.decode(reply, json.encoding);
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      const message = `the reply of ${this.#canister.name}.${this.#method} does not fit its interface: ${messageOf(error)}`;
+  #answerAsJson({ results, encoding }: JsonForm, reply: Uint8Array): void | Promise<void> {
+    const answer = (json: Uint8Array): void => {
+      this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json);
+      this.#ended(true);
+    };
+    const refused = (error: unknown): never => {
+      if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
+      const message = `the reply of ${this.#canister.name}.${this.#method} does not fit its interface: ${error.message}`;
       throw new ServerError('trapped', 'bad-reply', message, { cause: error });
+    };
+    let json: Uint8Array | Promise<Uint8Array>;
+    try {
+      json = decodeAnySize(results, reply, encoding);
+    } catch (error) {
+      return refused(error);
     }
+    return json instanceof Uint8Array ? answer(json) : json.then(answer, refused);
   }
 
   #ended(isOk: boolean): void {

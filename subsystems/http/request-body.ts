@@ -2,6 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 
 const EMPTY = new Uint8Array(0);
+const ROOM_BYTES_MIN = 64 * 1024;
+/** Large, so that little is ever copied again (about 16 MiB at most); what is not written to yet takes no memory. */
+const ROOM_FACTOR = 16;
 
 /**
  * Reads the body of a request and hands it over once, in the turn in which its last byte arrives: with a
@@ -27,18 +30,17 @@ export function readBody(
     received(EMPTY);
     return;
   }
-  let chunks: Buffer[] | undefined;
+  let gathered: GrowingBody | undefined;
   let missing = length;
   request.on('data', (chunk: Buffer) => {
     missing -= chunk.length;
-    if (missing > 0) (chunks ??= []).push(chunk);
-    else if (chunks === undefined) received(chunk);
-    else {
-      chunks.push(chunk);
-      const body = Buffer.concat(chunks, length);
-      chunks = undefined;
-      received(body);
+    if (missing === 0 && gathered === undefined) {
+      received(chunk);
+      return;
     }
+    gathered ??= new GrowingBody(length);
+    gathered.append(chunk);
+    if (missing === 0) received(gathered.take());
   });
 }
 
@@ -48,22 +50,58 @@ function readChunked(
   received: (body: Uint8Array) => void,
   failed: (error: ServerError) => void,
 ): void {
-  const chunks: Buffer[] = [];
-  let length = 0;
+  const gathered = new GrowingBody(bytesMax);
   const onData = (chunk: Buffer): void => {
-    length += chunk.length;
-    if (length <= bytesMax) {
-      chunks.push(chunk);
+    if (gathered.length + chunk.length <= bytesMax) {
+      gathered.append(chunk);
       return;
     }
+    gathered.take();
     request.off('data', onData);
     request.off('end', onEnd);
     request.pause();
     failed(bodyTooLarge(bytesMax));
   };
-  const onEnd = (): void => received(Buffer.concat(chunks, length));
+  const onEnd = (): void => received(gathered.take());
   request.on('data', onData);
   request.on('end', onEnd);
+}
+
+/**
+ * Bytes in one piece, copied as they arrive: to join 192 MiB at the end would hold the main thread for longer than
+ * anything may. Room grows with what has come, so a length that is merely claimed takes nothing.
+ */
+class GrowingBody {
+  readonly #lengthMax: number;
+  #bytes: Buffer = Buffer.alloc(0);
+  #length = 0;
+
+  constructor(lengthMax: number) {
+    this.#lengthMax = lengthMax;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  append(chunk: Buffer): void {
+    const needed = this.#length + chunk.length;
+    if (needed > this.#bytes.length) {
+      const room = Math.min(this.#lengthMax, Math.max(needed * ROOM_FACTOR, ROOM_BYTES_MIN));
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, room));
+      larger.set(this.#bytes.subarray(0, this.#length));
+      this.#bytes = larger;
+    }
+    this.#bytes.set(chunk, this.#length);
+    this.#length = needed;
+  }
+
+  /** All of it; and forgets it. */
+  take(): Uint8Array {
+    const all = this.#bytes.subarray(0, this.#length);
+    this.#bytes = Buffer.alloc(0);
+    return all;
+  }
 }
 
 /** The same, for handlers that are not in a hurry. */

@@ -16,7 +16,7 @@ const LOOPED_BYTES_MAX = 64;
 const LINGER_MS = 1000;
 const RETRY_AFTER_SECONDS = 1;
 /** The reject code of a canister's own fault: it trapped, or its answer is not one. */
-export const CANISTER_ERROR = 5;
+const CANISTER_ERROR = 5;
 
 const NO_HEADERS: readonly string[] = [];
 const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];

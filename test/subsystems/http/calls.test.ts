@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
-import { principalToText } from '../../../subsystems/codec/principal.ts';
+import { createCodec, principalToText } from '../../../subsystems/codec/index.ts';
 import { CallerClaims } from '../../../subsystems/http/x-caller.ts';
 import { startHttpHost } from './counter-host.ts';
 
@@ -140,6 +140,43 @@ suite('calls', () => {
     assert.equal((answer.json() as { code: number }).code, 500);
     assert.doesNotMatch(answer.text, /secret cause/);
     assert.match(log.errors.join('\n'), /secret cause/);
+  });
+});
+
+suite('large JSON', () => {
+  test('arguments and results above 256 KiB are converted, and refused, as small ones are', async (t) => {
+    const codec = createCodec();
+    t.after(() => codec.close());
+    const { origin, canisters } = await startHttpHost(t);
+    canisters.resolve('counter').candid = codec.parseInterface('service : { echo : (text) -> (text) }');
+    for (const length of [10, 300_000, 2_000_000]) {
+      const text = 'ü'.repeat(length / 2);
+      const answer = await send(origin, 'POST', '/call-json/counter/echo', { body: JSON.stringify([text]) });
+      assert.equal(answer.status, 200);
+      assert.deepEqual(answer.json(), [text]);
+      const refused = await send(origin, 'POST', '/call-json/counter/echo', { body: `["${'x'.repeat(length)}", 1]` });
+      assert.equal(refused.status, 400);
+      assert.match((refused.json() as { message: string }).message, /args/);
+    }
+  });
+
+  test('while a large body is converted, others are answered', async (t) => {
+    const codec = createCodec();
+    t.after(() => codec.close());
+    const { origin, canisters } = await startHttpHost(t);
+    canisters.resolve('counter').candid = codec.parseInterface('service : { echo : (vec nat) -> (vec nat) }');
+    const body = JSON.stringify([Array.from({ length: 400_000 }, (_unused, index) => index)]);
+    let isDone = false;
+    const large = send(origin, 'POST', '/call-json/counter/echo', { body }).finally(() => {
+      isDone = true;
+    });
+    let answeredMeanwhile = 0;
+    while (!isDone) {
+      assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+      if (!isDone) answeredMeanwhile++;
+    }
+    assert.equal((await large).text, body);
+    assert.ok(answeredMeanwhile >= 5, `${answeredMeanwhile} answers meanwhile`);
   });
 });
 

@@ -85,7 +85,7 @@ export class CounterCanister implements Canister {
   readonly messages = 3;
   readonly traps = 1;
   readonly lastMessageMs = systemClock.nowMs();
-  readonly candid: CandidInterface | undefined;
+  candid: CandidInterface | undefined;
   readonly module = {
     hash: 'ab'.repeat(32),
     pointerWidth: 32 as const,
