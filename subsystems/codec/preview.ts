@@ -77,9 +77,9 @@ class PreviewPrinter {
       case Op.BOOL:
         return this.#add(String(reader.readFlag('a bool')));
       case Op.FLOAT32:
-        return this.#add(`${float32Text(reader.readFloat(4))} : float32`);
+        return this.#add(`${floatWord(float32Text(reader.readFloat(4)))} : float32`);
       case Op.FLOAT64:
-        return this.#add(`${floatText(reader.readFloat(8))} : float64`);
+        return this.#add(`${floatWord(floatText(reader.readFloat(8)))} : float64`);
       case Op.TEXT:
         return this.#add(this.#quote(reader.readByteCount('a text'), true));
       case Op.PRINCIPAL:
@@ -172,6 +172,11 @@ class PreviewPrinter {
     }
     this.#add(' }');
   }
+}
+
+/** Candid's own words for the special values. */
+function floatWord(text: string): string {
+  return text.replace('NaN', 'nan').replace('Infinity', 'inf');
 }
 
 function escapeText(text: string): string {

@@ -92,6 +92,8 @@ function serviceHolds(sub: CandidType, sup: CandidType, demand: Demand): boolean
 }
 
 function sameAnnotations(left: CandidType, right: CandidType): boolean {
-  return left.annotations.every((annotation) => right.annotations.includes(annotation)) &&
-    right.annotations.every((annotation) => left.annotations.includes(annotation));
+  return (
+    left.annotations.every((annotation) => right.annotations.includes(annotation)) &&
+    right.annotations.every((annotation) => left.annotations.includes(annotation))
+  );
 }
