@@ -1,0 +1,144 @@
+/**
+ * The import table of style.md ("Rooms"), as rules; `boundaries.ts` runs them (`npm run check:boundaries`). `always`
+ * holds for every import, `atRunTime` not for `import type`. Each comment says what to do instead.
+ */
+import type { IForbiddenRuleType } from 'dependency-cruiser';
+
+/** Every third-party package has one owner: replacing it touches one place. */
+const OWNERS: Readonly<Record<string, string>> = {
+  awilix: '^kernel/registry[.]ts$',
+  tsyringe: '^kernel/injection[.]ts$',
+  'reflect-metadata': '^kernel/injection[.]ts$',
+  fastify: '^subsystems/http/',
+  '@dfinity/candid': '^subsystems/codec/',
+  '@dfinity/principal': '^subsystems/codec/',
+  motoko: '^subsystems/compiler/',
+  pino: '^config/log[.]ts$',
+};
+
+/** A subsystem's face, or that of a folder inside it. */
+const FACES = '^subsystems/[^/]+/index[.]ts$|^subsystems/[^/]+/[^/]+/index[.]ts$';
+
+const TESTS = '^(test|benchmarks|[.]ci)/';
+
+const owned = Object.entries(OWNERS).map(([name, owner]) => ({
+  name: `${name.replaceAll(/[@/]/g, '-').replace(/^-/, '')}-has-one-owner`,
+  comment: `The npm package ${name} is used in ${owner.replaceAll(/[\^$\\[\]]/g, '')} only: ask that place for what you need, through its face.`,
+  from: { pathNot: [owner, TESTS] },
+  to: { path: `^node_modules/${name}/` },
+}));
+
+/** For every import. */
+export const always: readonly IForbiddenRuleType[] = [
+  {
+    name: 'kernel-stands-alone',
+    comment:
+      'The kernel knows no subsystem, no plugin and no flag by name. Define a capability in the subsystem and let the plugin hand it over.',
+    from: { path: '^kernel/' },
+    to: { path: '^(subsystems|plugins|config)/' },
+  },
+  {
+    name: 'kernel-has-one-face',
+    comment: 'Import kernel/index.ts; only kernel/injection.ts is imported by its own name, by those who need it.',
+    from: { pathNot: ['^kernel/', TESTS] },
+    to: { path: '^kernel/', pathNot: '^kernel/(index|injection)[.]ts$' },
+  },
+  {
+    name: 'subsystem-has-one-face',
+    comment: "Import the other subsystem's index.ts; if it does not offer what you need, extend that face.",
+    from: { path: '^subsystems/([^/]+)/' },
+    to: { path: '^subsystems/[^/]+/', pathNot: ['^subsystems/$1/', FACES] },
+  },
+  {
+    name: 'subsystem-is-not-wired',
+    comment:
+      'A subsystem does not know who wires or configures it: take what you need as an argument, and let the plugin pass it.',
+    from: { path: '^subsystems/' },
+    to: { path: '^(plugins|config)/' },
+  },
+  {
+    name: 'plugin-wires-one-subsystem',
+    comment: 'plugins/x.ts may use every file of subsystems/x, and only the index.ts of others.',
+    from: { path: '^plugins/([^/]+)[.]ts$' },
+    to: { path: '^subsystems/[^/]+/', pathNot: ['^subsystems/$1/', FACES] },
+  },
+  {
+    name: 'plugin-is-thin',
+    comment:
+      'A plugin wires; it knows neither flags nor packages. Its configuration is the section it is handed, and packages belong to subsystems.',
+    from: { path: '^plugins/' },
+    to: { path: '^(config|node_modules)/' },
+  },
+  {
+    name: 'plugins-do-not-know-each-other',
+    comment: 'Require the capability instead; only plugins/index.ts lists plugins.',
+    from: { path: '^plugins/', pathNot: '^plugins/index[.]ts$' },
+    to: { path: '^plugins/' },
+  },
+  {
+    name: 'log-knows-the-kernel-only',
+    comment: 'The logger stands below every subsystem: hand it what it needs as an argument.',
+    from: { path: '^config/log[.]ts$' },
+    to: { path: '^(subsystems|plugins)/' },
+  },
+  {
+    name: 'nothing-imports-tests',
+    comment: 'Move what both need into a room of the server.',
+    from: { pathNot: TESTS },
+    to: { path: TESTS },
+  },
+  {
+    name: 'no-undeclared-packages',
+    comment: 'Add the package to package.json, and its owner to OWNERS in this file.',
+    from: {},
+    to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] },
+  },
+  {
+    name: 'no-package-without-owner',
+    comment: 'Say in OWNERS in this file which place owns the package.',
+    from: { pathNot: TESTS },
+    to: {
+      dependencyTypes: ['npm', 'npm-optional'],
+      pathNot: [...Object.keys(OWNERS).map((name) => `^node_modules/${name}/`), '^node_modules/@types/'],
+    },
+  },
+  {
+    name: 'no-unresolvable',
+    comment: 'There is no such file or package: imports name the file with its ending .ts.',
+    from: {},
+    to: { couldNotResolve: true },
+  },
+  ...owned,
+];
+
+/** For imports that load something. */
+export const atRunTime: readonly IForbiddenRuleType[] = [
+  {
+    name: 'face-is-only-a-face',
+    comment:
+      'An index.ts holds the interface, its types and its token (wasm, a library without state, excepted). Others must not load an implementation with it: import it in the plugin.',
+    from: { path: '^subsystems/([^/]+)/index[.]ts$', pathNot: '^subsystems/wasm/' },
+    to: { path: '^subsystems/$1/', pathNot: '^subsystems/$1/index[.]ts$' },
+  },
+  {
+    name: 'config-is-data',
+    comment:
+      'Only config/main.ts composes the server (and config/log.ts implements its Logger); the rest of config imports types at most.',
+    from: { path: '^config/', pathNot: '^config/(main|log)[.]ts$' },
+    to: { path: '^(kernel|subsystems|plugins)/' },
+  },
+  {
+    name: 'no-development-packages',
+    comment:
+      'The server runs without devDependencies: move the package to dependencies in package.json, or do without it.',
+    from: { pathNot: TESTS },
+    to: { dependencyTypes: ['npm-dev'], pathNot: '^node_modules/@types/' },
+  },
+  {
+    name: 'no-circles',
+    comment:
+      'Files that load each other cannot be read apart: move what both need into a third, or pass it as an argument.',
+    from: {},
+    to: { circular: true },
+  },
+];
