@@ -1,6 +1,6 @@
 /** Real Motoko, in both persistence modes: the modules this host exists for. */
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { before as beforeAll, describe, test } from 'node:test';
 import { compileMotoko } from '../../support/motoko.ts';
 import { EMPTY_ARGS, faultOf, replyOf, TestCanister } from './engine-fixture.ts';
 
@@ -85,7 +85,7 @@ function nat(reply: Uint8Array): bigint {
 for (const persistence of ['enhanced', 'classical'] as const) {
   describe(`Motoko, ${persistence} persistence`, () => {
     let wasm: Uint8Array = new Uint8Array(0);
-    before(async () => {
+    beforeAll(async () => {
       wasm = (await compileMotoko(SOURCE, { persistence })).wasm;
     });
     const create = (policy = {}): TestCanister => new TestCanister({ bytes: wasm, policy });
