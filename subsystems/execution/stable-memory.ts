@@ -72,6 +72,11 @@ export class StableMemory {
     return stored * STABLE_GRANULE_BYTES;
   }
 
+  /** What finding the written pages costs beside them. */
+  get tableBytes(): number {
+    return this.#tables.size * TABLE_ENTRIES * Int32Array.BYTES_PER_ELEMENT;
+  }
+
   /** Grows by `pages`; the old size, or −1 when that would pass `pagesMax`. Allocates nothing. */
   grow(pages: number, pagesMax: number = STABLE_PAGES_MAX): number {
     const before = this.#pages;

@@ -33,7 +33,6 @@ export function respondingImports(x: CurrentExecution) {
       const bytes = x.copyIn('msg_reject', source, size, size);
       x.rejectText = decodeStrictly('msg_reject', bytes);
       x.answer = 'reject';
-      x.replyLength = 0;
     },
   };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { DEBUG_BYTES_MAX, DEBUG_LINES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
 import { faultOf, littleEndian, POLICY, replyOf, WIDTHS } from './engine-fixture.ts';
-import { ARGUMENT_AT, BLOB_AT, type Call, HEAP_BYTES, ScriptCanister } from './script-canister.ts';
+import { ARGUMENT_AT, BLOB_AT, type Call, HEAP_BYTES, RESULTS_AT, ScriptCanister } from './script-canister.ts';
 
 const utf8 = new TextEncoder();
 const REPLY: readonly Call[] = [['msg_reply']];
@@ -46,6 +46,70 @@ for (const width of WIDTHS) {
         ['trap', pointerMax, 1],
       ] satisfies Call[]) {
         assert.match(c.trap([call]), new RegExp(`^ic0\\.${call[0]}: .* lie beyond the`));
+      }
+    });
+
+    test('every import that writes to the heap is undone: after queries and traps not a byte differs', () => {
+      const c = new ScriptCanister(width, { spec: { env: new Map([['k', 'value']]) } });
+      c.results(
+        [
+          ['stable64_grow', 1],
+          ['stable64_write', 0, BLOB_AT, 4],
+        ],
+        utf8.encode('data'),
+      );
+      // A page that nothing else of the message writes, with something in it.
+      const page = 0x20_0000;
+      c.results([
+        ['store8', page, 0x77],
+        ['store8', page + 1, 0x77],
+        ['store8', page + 15, 0x77],
+      ]);
+      const before = c.canister.fingerprint();
+      const writes: readonly Call[] = [
+        ['msg_arg_data_copy', page, 0, 4],
+        ['msg_caller_copy', page, 0, 1],
+        ['canister_self_copy', page, 0, 10],
+        ['canister_cycle_balance128', page],
+        ['cost_call', 0, 0, page],
+        ['stable64_read', page, 0, 4],
+        ['env_var_name_copy', 0, page, 0, 1],
+        ...(width === 32 ? ([['stable_read', page, 0, 4]] as const) : []),
+      ];
+      for (const call of writes) {
+        c.results([call], undefined, 'query');
+        assert.equal(c.canister.fingerprint(), before, `${call[0]} in a query`);
+        c.trap([call, ['unreachable']]);
+        assert.equal(c.canister.fingerprint(), before, `${call[0]} before a trap`);
+      }
+    });
+
+    test('every import that copies charges for each byte', () => {
+      const c = new ScriptCanister(width, { spec: { env: new Map([['k', 'v'.repeat(128)]]) } });
+      c.results([['stable64_grow', 1]]);
+      const counter: Call = ['performance_counter', 0];
+      const costs: readonly (readonly [perByte: bigint, call: (size: number) => Call])[] = [
+        [1n, (size) => ['msg_arg_data_copy', 0, 0, size]],
+        [1n, (size) => ['root_key_copy', 0, 0, size]],
+        [1n, (size) => ['msg_reply_data_append', 0, size]],
+        [1n, (size) => ['stable64_read', 0, 0, size]],
+        [1n, (size) => ['stable64_write', 0, 0, size]],
+        [1n, (size) => ['is_controller', 0, size]],
+        [1n, (size) => ['certified_data_set', 0, size]],
+        [1n, (size) => ['env_var_value_copy', BLOB_AT, 1, 0, 0, size]],
+        [52n, (size) => ['debug_print', 0, size]],
+      ];
+      for (const [perByte, call] of costs) {
+        // The first call dirties what it dirties; then two that differ by ten bytes.
+        const calls: Call[] = [call(15), counter, call(5), counter, call(15), counter];
+        const { outcome } = c.run(
+          [...calls, ['msg_reply_data_append', RESULTS_AT, 48], ['msg_reply']],
+          utf8.encode('k'),
+        );
+        assert.ok(outcome.kind === 'reply', JSON.stringify(outcome));
+        const view = new DataView(outcome.data.buffer, outcome.data.byteOffset + outcome.data.length - 48);
+        const at = (index: number): bigint => view.getBigUint64(8 * index, true);
+        assert.equal(at(5) - at(3) - (at(3) - at(1)), 10n * perByte, call(0)[0]);
       }
     });
 
