@@ -60,7 +60,7 @@ for (let round = 0; round < rounds; round++) {
 }
 const errors = [...samples].filter(([, figures]) => figures.some((figure) => figure.errors > 0));
 print();
-for (const [key] of errors) console.error(`${key}: some answers were not 2xx; its figures mean nothing`);
+for (const [key] of errors) complain(`${key}: some answers were not 2xx; its figures mean nothing`);
 process.exitCode = errors.length === 0 ? 0 : 1;
 
 async function startAll(stack: AsyncDisposableStack): Promise<readonly Case[]> {
@@ -104,7 +104,7 @@ async function startAll(stack: AsyncDisposableStack): Promise<readonly Case[]> {
     request: { method: 'POST', path: '/', body: by, contentType: 'application/json' },
   });
   const binary = workerdBinary();
-  if (binary === undefined) console.error('workerd is not installed (npm install --prefix benchmarks): it is left out');
+  if (binary === undefined) complain('workerd is not installed (npm install --prefix benchmarks): it is left out');
   else {
     const workerd = await start(
       binary,
@@ -186,6 +186,11 @@ function print(): void {
       ),
     );
   }
+}
+
+/** Beside the figures, which go to stdout. */
+function complain(text: string): void {
+  process.stderr.write(`${text}\n`);
 }
 
 function row(label: string, ...columns: readonly string[]): string {

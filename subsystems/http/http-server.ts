@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
@@ -90,6 +89,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #origin: string | undefined;
   #sweeping: NodeJS.Timeout | undefined;
   #serverClosed: Promise<unknown> | undefined;
+  #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
     const { auth, readiness, canisters, codec, clock, log } = needs;
@@ -164,23 +164,24 @@ class FastifyHttpServer implements OpenableHttpServer {
     clearInterval(this.#sweeping);
   }
 
-  async close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
+  close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    signal?.addEventListener('abort', () => this.#server.closeAllConnections(), { once: true });
+    if (signal?.aborted === true) this.#server.closeAllConnections();
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     this.stopAccepting();
     void this.#scheduler?.drain(); // its plugin awaits it; here it is about the answers
-    let isClosed = false;
-    const closed = Promise.resolve(this.#serverClosed).then(() => {
-      isClosed = true;
-    });
     const startedMs = this.#clock.nowMs();
-    while (!isClosed) {
-      if (signal?.aborted === true) this.#server.closeAllConnections();
-      else {
-        this.#server.closeIdleConnections();
-        const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
-        if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
-      }
-      await Promise.race([closed, sleep(CLOSING_CHECK_MS)]);
-    }
+    const looking = setInterval(() => {
+      this.#server.closeIdleConnections();
+      const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
+      if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
+    }, CLOSING_CHECK_MS);
+    await this.#serverClosed;
+    clearInterval(looking);
     await this.#app.close();
   }
 

@@ -28,7 +28,7 @@ export class JobLog {
 
   /** `actor` is an id in hex; `actor` and `method` are empty where there is none. */
   ended(kind: JobKind, actor: string, method: string, isOk: boolean, startedMs: number): void {
-    const ms = ((this.#clock.nowMs() - startedMs) as number).toFixed(3);
+    const ms = (this.#clock.nowMs() - startedMs).toFixed(3);
     const ok = isOk ? 'true' : 'false';
     this.#log.event(
       'job',

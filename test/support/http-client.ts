@@ -1,5 +1,11 @@
 import { once } from 'node:events';
-import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request as httpRequest } from 'node:http';
+import {
+  type Agent,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as httpRequest,
+} from 'node:http';
 import { connect, type Socket } from 'node:net';
 
 /** An answer that was read to its end. */
@@ -33,7 +39,7 @@ export async function send(origin: string, method: string, target: string, optio
     headers,
     agent: options.agent ?? false,
   });
-  const answered = once(request, 'response');
+  const answered = once(request, 'response') as Promise<[IncomingMessage]>;
   request.end(options.body);
   const [response] = await answered;
   const chunks: Buffer[] = [];

@@ -1,3 +1,6 @@
+// Plain JavaScript for another runtime, whose types are not installed here.
+/* oxlint-disable typescript/no-unsafe-assignment, typescript/no-unsafe-call, typescript/no-unsafe-member-access, typescript/no-unsafe-return */
+
 // The counter of the examples as a Durable Object: GET reads what is in memory, POST adds one and stores it.
 import { DurableObject } from 'cloudflare:workers';
 

@@ -68,6 +68,28 @@ suite('opening and closing', () => {
     await assert.rejects(send(origin, 'GET', '/health'), { code: 'ECONNREFUSED' });
   });
 
+  test('closing drains the scheduler, once, so that queued calls do not hold it open', async (t) => {
+    const queued = Promise.withResolvers<void>();
+    let drained = 0;
+    const scheduler = {
+      drain: async () => {
+        drained++;
+        queued.resolve();
+      },
+    };
+    const { origin, server, canisters } = await startHttpHost(t, { scheduler });
+    canisters.resolve('counter').held = queued.promise;
+    await using client = new RawClient(origin);
+    client.write(slow);
+    await sleep(30);
+    server.stopAccepting();
+    await sleep(30);
+    assert.equal(drained, 0);
+    await Promise.all([server.close(), server.close()]);
+    assert.equal(drained, 1);
+    assert.match(await client.ended(), /^HTTP\/1\.1 200 OK/);
+  });
+
   test('idle connections are closed at once', async (t) => {
     const { origin, server } = await startHttpHost(t);
     await using client = new RawClient(origin);

@@ -12,6 +12,7 @@ import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/cod
 import type { CallKind, MethodKind, Outcome } from '../../../subsystems/execution/index.ts';
 import {
   createHttpServer,
+  type HttpServerNeeds,
   type HttpServerOptions,
   type OpenableHttpServer,
 } from '../../../subsystems/http/http-server.ts';
@@ -205,6 +206,7 @@ export interface HttpHost {
 export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   readonly clock?: Clock;
+  readonly scheduler?: HttpServerNeeds['scheduler'];
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -212,9 +214,9 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();
   const readiness = { isReady: true, note: 'ready' };
-  const { token, clock = systemClock, ...rest } = options;
+  const { token, clock = systemClock, scheduler, ...rest } = options;
   const server = createHttpServer(
-    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, clock, log },
+    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, scheduler, clock, log },
     { host: '127.0.0.1', port: 0, version: '9.8.7', build: 'abc123', ...rest },
   );
   const origin = await server.listen();

@@ -130,7 +130,7 @@ suite('resources', () => {
 
   test('/inspect shows every actor', async (t) => {
     const { origin } = await startHttpHost(t);
-    const items = (await send(origin, 'GET', '/inspect')).json() as Record<string, unknown>[];
+    const items = (await send(origin, 'GET', '/inspect')).json() as { methods: unknown[]; [key: string]: unknown }[];
     assert.equal(items.length, 2);
     const [first, second] = items;
     assert.deepEqual(Object.keys(first ?? {}), [
@@ -150,7 +150,7 @@ suite('resources', () => {
       'idleMs',
     ]);
     assert.equal(first?.['cycles'], '100000000000000000000');
-    assert.deepEqual((first?.['methods'] as unknown[])[0], { name: 'inc', kind: 'update' });
+    assert.deepEqual(first?.methods[0], { name: 'inc', kind: 'update' });
     assert.equal(first?.['candid'], 'service : { inc : () -> (nat) }');
     assert.equal(second?.['candid'], null);
     assert.ok(Number.isInteger(first?.['idleMs']) && Number(first?.['idleMs']) >= 0);
