@@ -20,8 +20,8 @@ class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'execute' | 
     return handle % this.lanes;
   }
 
-  execute(message: CanisterMessage, done: (outcome: Outcome) => void): void {
-    this.started.push(message);
+  execute(started: CanisterMessage, done: (outcome: Outcome) => void): void {
+    this.started.push(started);
     this.#running.push(done);
   }
 
