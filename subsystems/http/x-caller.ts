@@ -28,7 +28,7 @@ export class CallerClaims {
 
 function parsed(text: string): Uint8Array {
   const refused = (reason: string, cause?: unknown): ServerError =>
-    new ServerError('invalid', 'bad-caller', `header x-caller: ${reason}; a principal looks like 2vxsx-fae`, { cause });
+    new ServerError('invalid', 'bad-caller', `header x-caller: ${reason}`, { cause });
   if (text.length > TEXT_LENGTH_MAX) throw refused(`${text.length} characters are too many for a principal`);
   try {
     return principalFromText(text);

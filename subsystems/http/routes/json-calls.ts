@@ -46,7 +46,7 @@ function jsonFormOf(codec: Pick<Codec, 'untyped'>, canister: Canister, method: s
   if (!canister.module.methods.has(method)) {
     throw new ServerError(
       'missing',
-      'no-such-method',
+      'method-missing',
       `actor ${canister.name} has no method ${JSON.stringify(method)}`,
     );
   }
