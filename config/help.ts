@@ -90,7 +90,7 @@ export function helpText(options: HelpOptions): string {
   const width = Math.min(Math.max(options.width, WIDTH_MIN), WIDTH_MAX);
   const paint = (code: number, text: string): string => (options.hasColor ? `\u001b[${code}m${text}\u001b[0m` : text);
   const lines = [
-    `svc ${options.version}: hosts WebAssembly actors with Internet Computer canister semantics`,
+    ...wrap(`svc ${options.version}: hosts WebAssembly actors with Internet Computer canister semantics`, width),
     '',
     `${paint(1, 'Usage:')} svc [flags]`,
     '       npm run svc -- [flags]   from a checkout',

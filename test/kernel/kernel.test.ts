@@ -160,3 +160,145 @@ test('failing stops are collected into one error and the rest still stop', async
   assert.equal(kernel.state, 'failed');
   assert.equal(ambient.logger.lines.length, 2);
 });
+
+test('a plugin that overruns its stop deadline sees the abort, is named, and does not hold up the rest', async (t) => {
+  const diary: string[] = [];
+  const kernel = createTestKernel(
+    t,
+    [
+      recorded('a', [], diary),
+      recorded('stuck', [], diary, { stopDeadlineMs: 5, stop: () => new Promise(() => undefined) }),
+      recorded('late', [], diary, {
+        stopDeadlineMs: 5,
+        stop: (_value, { signal }) =>
+          new Promise((resolve) => {
+            signal.addEventListener('abort', () => {
+              diary.push('abort late');
+              resolve();
+            });
+          }),
+      }),
+    ],
+    { stopMayFail: true, stopGraceMs: 5 },
+  );
+  await kernel.start();
+  await assert.rejects(kernel.stop(), (error) => {
+    assert.ok(error instanceof AggregateError);
+    assert.deepEqual(error.errors.map(String), [
+      "PluginError: plugin 'late' did not stop in time: it took longer than 5 ms",
+      "PluginError: plugin 'stuck' did not stop in time: it took longer than 5 ms",
+    ]);
+    return true;
+  });
+  assert.deepEqual(diary.slice(-2), ['abort late', 'stop a']);
+});
+
+test('a stop without a deadline takes as long as it takes', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const kernel = await startKernel(t, [recorded('a', [], [], { stop: () => promise })], { stopGraceMs: 1 });
+  const stopped = kernel.stop();
+  setTimeout(resolve, 30);
+  await stopped;
+  assert.equal(kernel.state, 'stopped');
+});
+
+test('a stop while starting aborts the start, waits for it, starts nothing more and is no failure', async (t) => {
+  const diary: string[] = [];
+  const kernel = createTestKernel(t, [
+    recorded('slow', [], diary, {
+      start: (_value, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            diary.push('aborted');
+            reject(new Error('start was aborted'));
+          });
+        }),
+    }),
+    recorded('next', ['slow'], diary),
+  ]);
+  const started = kernel.start();
+  assert.equal(kernel.state, 'starting');
+  await new Promise((resolve) => setImmediate(resolve));
+  await kernel.stop();
+  await started;
+  assert.equal(kernel.state, 'stopped');
+  assert.deepEqual(diary.slice(-3), ['aborted', 'stop next', 'stop slow']);
+  assert.ok(!diary.includes('start next'));
+});
+
+test('a kernel that was never started stops without touching a plugin', async (t) => {
+  const diary: string[] = [];
+  const kernel = createTestKernel(t, [recorded('a', [], diary)]);
+  await kernel.stop();
+  await kernel.start();
+  assert.equal(kernel.state, 'stopped');
+  assert.deepEqual(diary, []);
+});
+
+test('a plugin that was turned off is created in its disabled form and never started or stopped', async (t) => {
+  const diary: string[] = [];
+  const door = definePlugin({
+    name: 'door',
+    provides: Door,
+    requires: {},
+    create: () => ({ open: () => 'open' }),
+    disabled: () => ({ open: () => 'there is no door' }),
+    start: async () => void diary.push('start'),
+    stop: async () => void diary.push('stop'),
+  });
+  const kernel = await startKernel(t, [door], { disabled: new Set(['door']) });
+  assert.equal(kernel.get(Door).open(), 'there is no door');
+  await kernel.stop();
+  assert.deepEqual(diary, []);
+});
+
+test('private parts of a plugin are disposed of after it has stopped', async (t) => {
+  const diary: string[] = [];
+  const kernel = await startKernel(t, [
+    recorded('below', [], diary),
+    recorded('above', ['below'], diary, {
+      create: (_granted, { owns }) => owns({ pool: 1 }, async () => void diary.push('dispose above')),
+    }),
+  ]);
+  await kernel.stop();
+  assert.deepEqual(diary.slice(-3), ['stop above', 'dispose above', 'stop below']);
+});
+
+test('a slow start says who is still starting, at growing gaps', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const ambient = fakeAmbient();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const kernel = createTestKernel(
+    t,
+    [
+      recorded('canisters', [], [], {
+        start(_value, { readiness }) {
+          readiness.waiting('recovering counter (3 of 12)');
+          return promise;
+        },
+      }),
+    ],
+    { ambient, slowStartMs: 5_000 },
+  );
+  const started = kernel.start();
+  await new Promise((done) => setImmediate(done));
+  for (let second = 0; second < 30; second++) {
+    ambient.clock.advance(1_000);
+    t.mock.timers.tick(1_000);
+  }
+  resolve();
+  await started;
+  t.mock.timers.tick(100_000);
+  assert.deepEqual(
+    ambient.logger.lines,
+    [5, 10, 20].map(
+      (seconds) =>
+        `info: still starting after ${seconds}.0 s: canisters (recovering counter (3 of 12), ${seconds}.0 s)`,
+    ),
+  );
+});
+
+test('nothing is handed out before it has been created', (t) => {
+  const kernel = createTestKernel(t, [recorded('door', [], [])]);
+  assert.throws(() => kernel.get(Door), /nothing provides 'door', or it has not been created yet/);
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { test } from 'node:test';
+import { splitAddress } from '../../config/listen.ts';
+import { loadConfig, type LoadOptions, type Request } from '../../config/load.ts';
+
+type Serve = Extract<Request, { kind: 'serve' }>;
+
+function load(argv: readonly string[], options: Partial<LoadOptions> = {}): Promise<Request> {
+  return loadConfig({
+    argv,
+    environment: {},
+    pluginNames: ['auth', 'metering'],
+    version: '0.1.0',
+    build: 'dev',
+    directory: '/srv',
+    ...options,
+  });
+}
+
+async function accepted(argv: readonly string[], options: Partial<LoadOptions> = {}): Promise<Serve> {
+  const request = await load(argv, options);
+  assert.ok(request.kind === 'serve', request.kind === 'refused' ? request.problems.join('\n') : request.kind);
+  return request;
+}
+
+async function refused(argv: readonly string[], options: Partial<LoadOptions> = {}): Promise<string> {
+  const request = await load(argv, options);
+  assert.equal(request.kind, 'refused');
+  return request.kind === 'refused' ? request.problems.join('\n') : '';
+}
+
+test('each plugin has its section, and nobody can change one', async () => {
+  const { config, log } = await accepted([
+    '-m',
+    'actors/a.json',
+    '-l',
+    '127.0.0.1:0',
+    '--cycles=7',
+    '-v',
+    '--executors',
+    '3',
+  ]);
+  assert.deepEqual(config.http, { host: '127.0.0.1', port: 0, version: '0.1.0', build: 'dev' });
+  assert.deepEqual(config.metering, { isEnabled: true, startingCycles: 7n, instructionLimit: 40_000_000_000 });
+  assert.deepEqual(config.execution, { executors: 3, wasmStackBytes: 4_194_304 });
+  assert.equal(config.manifest.file, resolve('/srv/actors/a.json'));
+  assert.equal(config.canisters.forwardDebugOutput, true);
+  assert.deepEqual(log, { isJson: false, isVerbose: true });
+  assert.ok(Object.isFrozen(config) && Object.values(config).every(Object.isFrozen));
+});
+
+test('metering is off with --cycles 0 and with --no-metering', async () => {
+  assert.equal((await accepted(['--cycles=0'])).config.metering.isEnabled, false);
+  const { config, disabled } = await accepted(['--no-metering']);
+  assert.equal(config.metering.isEnabled, false);
+  assert.deepEqual([...disabled], ['metering']);
+});
+
+test('loopback needs no token, however it is written', async () => {
+  for (const address of [
+    '127.0.0.1:7000',
+    '127.8.9.1:7000',
+    'localhost:7000',
+    '[::1]:7000',
+    '[::ffff:127.0.0.1]:7000',
+  ]) {
+    const { config } = await accepted(['--listen', address]);
+    assert.equal(config.auth.token, undefined);
+  }
+});
+
+test('an address that others reach is refused without a token, with the reason and the ways out', async () => {
+  for (const address of ['0.0.0.0:7000', '[::]:7000', '192.0.2.1:7000']) {
+    const problem = await refused(['--listen', address]);
+    assert.match(problem, /can be reached from other machines/);
+    assert.match(problem, /SVC_TOKEN or --auth-token.*127\.0\.0\.1.*--insecure/);
+    await accepted(['--listen', address, '--insecure']);
+    await accepted(['--listen', address, '--auth-token=t']);
+    await accepted(['--listen', address], { environment: { SVC_TOKEN: 't' } });
+    assert.match(await refused(['--listen', address, '--no-auth']), /can be reached/);
+  }
+});
+
+test('a name is loopback only if everything it resolves to is, and IPv4 is bound first', async () => {
+  const lookup = async (host: string) =>
+    host === 'both.test'
+      ? [
+          { address: '::1', family: 6 },
+          { address: '127.0.0.1', family: 4 },
+        ]
+      : [
+          { address: '127.0.0.1', family: 4 },
+          { address: '198.51.100.7', family: 4 },
+        ];
+  assert.equal((await accepted(['-l', 'both.test:1'], { lookup })).config.http.host, '127.0.0.1');
+  assert.match(await refused(['-l', 'mixed.test:1'], { lookup }), /can be reached/);
+});
+
+test('a host that does not resolve is refused by name', async () => {
+  const lookup = () => Promise.reject(Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' }));
+  assert.match(
+    await refused(['-l', 'nowhere.test:1'], { lookup }),
+    /^--listen: 'nowhere\.test' does not resolve to an address \(ENOTFOUND\)/,
+  );
+});
+
+test('addresses of the wrong shape are refused with the right one', () => {
+  for (const text of [
+    '7000',
+    ':7000',
+    '::1:7000',
+    '[::1]',
+    '[::1]7000',
+    '[localhost]:1',
+    'a:b',
+    'a:',
+    'a:65536',
+    'a:-1',
+    'http://a:1',
+    '',
+    'a:1:2',
+  ]) {
+    assert.throws(() => splitAddress(text), /host:port|port: give a number/, text);
+  }
+  assert.deepEqual(splitAddress('[fe80::1]:0'), { host: 'fe80::1', port: 0 });
+});
+
+test('a token that no header can carry is refused without being shown', async () => {
+  for (const token of [' secret', 'secret ', 'sec\nret', 'sécret', 'secret\u007f']) {
+    const problem = await refused([`--auth-token=${token}`]);
+    assert.match(problem, /^--auth-token: a token that no HTTP header can carry/);
+    assert.ok(!problem.includes('ret'));
+  }
+  assert.equal((await accepted(['--auth-token', 'two words'])).config.auth.token, 'two words');
+});
+
+test('a token and --no-auth contradict each other', async () => {
+  assert.match(
+    await refused(['--no-auth'], { environment: { SVC_TOKEN: 't' } }),
+    /^SVC_TOKEN and --no-auth contradict/,
+  );
+});
+
+test('whoever asks for help or the version gets it, whatever else stands there', async () => {
+  assert.deepEqual(await load(['--help', '--frobnicate', '-l', 'x']), { kind: 'help' });
+  assert.deepEqual(await load(['--version', '--state', 'x']), { kind: 'version' });
+});
