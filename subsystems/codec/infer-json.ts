@@ -44,7 +44,7 @@ interface Members {
   kind: string | undefined;
   /** The text of a member called `tag`. */
   tag: string | undefined;
-  /** Where the text of a member called `value` begins. */
+  /** Where the text of a member called `value` begins, if it came before any marker. */
   valueAt: number;
 }
 
@@ -126,6 +126,7 @@ class JsonInference {
     const reader = this.#reader;
     const level = reader.enter();
     const members = this.#readMembers(level, true);
+    if (members.valueAt !== -1) this.#inferLateValue(members, level);
     const type = members.kind === undefined ? this.#record(members.fields) : this.#marked(members.kind, members);
     reader.depth = level - 1;
     return type;
@@ -162,15 +163,32 @@ class JsonInference {
       members.tag = reader.readText();
       members.fields.set(key, this.#types.plain(Op.TEXT));
     } else {
-      if (key === 'value') {
-        members.valueAt = reader.position;
-        if (members.kind === 'record') {
-          members.fields.set(key, this.#plainRecord());
-          return;
-        }
-      }
-      members.fields.set(key, this.#infer());
+      members.fields.set(key, this.#inferValue(members, key, hasMarkers));
     }
+  }
+
+  /** Within `value` of `{"$svc":"record"}` a `$svc` is a field; before the marker is known, the value must wait for it. */
+  #inferValue(members: Members, key: string, hasMarkers: boolean): CandidType {
+    const reader = this.#reader;
+    if (!hasMarkers || key !== 'value' || (members.kind !== undefined && members.kind !== 'record'))
+      return this.#infer();
+    if (members.kind === 'record') return this.#plainRecord();
+    members.valueAt = reader.position;
+    reader.skipValue();
+    // It is read twice, once a level at worst, and paid for.
+    reader.charge((reader.position - members.valueAt) >> 3);
+    return this.#types.plain(Op.EMPTY);
+  }
+
+  /** Reads the value that had to wait for a marker. */
+  #inferLateValue(members: Members, level: number): void {
+    const reader = this.#reader;
+    const end = reader.position;
+    reader.position = members.valueAt;
+    reader.path[level] = 'value';
+    members.fields.set('value', members.kind === 'record' ? this.#plainRecord() : this.#infer());
+    reader.path[level] = undefined;
+    reader.position = end;
   }
 
   /** The value of `{"$svc":"record"}`. */
@@ -219,24 +237,12 @@ class JsonInference {
         return types.withFields(Op.VARIANT, [{ id: labelToId(label), label, type: value ?? types.plain(Op.NULL) }]);
       }
       case 'record':
-        return this.#lateRecord(value, members.valueAt);
+        if (value === undefined) throw reader.fail('"record" needs a value');
+        return value;
       default:
         throw reader.fail(
           `unknown kind ${shortText(kind)}; write {"${MARKER}":"record","value":{…}} for a record with a field called ${MARKER}`,
         );
     }
-  }
-
-  /** The record of `{"$svc":"record"}`, read again if its marker came after it. */
-  #lateRecord(value: CandidType | undefined, valueAt: number): CandidType {
-    const reader = this.#reader;
-    if (value === undefined) throw reader.fail('"record" needs a value');
-    if (value.op === Op.RECORD && value.fields.some((field) => field.label === MARKER)) return value;
-    const end = reader.position;
-    reader.charge((end - valueAt) >> 3);
-    reader.position = valueAt;
-    const type = this.#plainRecord();
-    reader.position = end;
-    return type;
   }
 }
