@@ -74,7 +74,9 @@ class FlagParser {
     }
   }
 
-  #negated({ name, rawName, value }: OptionToken): void {
+  #negated({ rawName, value }: OptionToken): void {
+    // parseArgs leaves the `no-` in the name when a value is attached; no flag of ours starts with it.
+    const name = rawName.slice('--no-'.length);
     const flag = flagsByName.get(name);
     const reason = Object.hasOwn(PLUGINS_NOT_BUILT, name) ? PLUGINS_NOT_BUILT[name] : undefined;
     const isPlugin = this.#pluginNames.includes(name);

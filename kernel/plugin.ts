@@ -19,7 +19,7 @@ export interface CreateContext<C> {
    * Keeps a private part of the plugin until the plugin has stopped, then hands it to `dispose`. For parts that
    * `stop` does not reach; everything owned is disposed of at once, so the parts must not depend on each other.
    */
-  owns<P>(part: P, dispose: (part: P) => void | Promise<void>): P;
+  readonly owns: <P>(part: P, dispose: (part: P) => void | Promise<void>) => P;
 }
 export interface StartContext {
   readonly readiness: ReadinessReporter;

@@ -62,7 +62,9 @@ test('a missing grant is named with the class that needs it, before anything is 
 });
 
 test('a class that does not say what it needs is named', () => {
-  class Silent {}
+  class Silent {
+    readonly needs = 'nothing it tells of';
+  }
   assert.throws(() => assemble(Silent), /Silent does not say what it needs: call injects\(Silent, …\)/);
 });
 
