@@ -59,16 +59,12 @@ function decodeSource(path: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw unusable(
-      path,
-      `it is not UTF-8 text (first bad byte at offset ${firstBadByte(bytes)}); save it as UTF-8`,
-      cause,
-    );
+    throw unusable(path, `it is not UTF-8 text (line ${firstBadLine(bytes)}); save it as UTF-8`, cause);
   }
 }
 
-/** The length of the longest prefix that decodes, found by halving. */
-function firstBadByte(bytes: Uint8Array): number {
+/** The line, from 1, up to which the text decodes; found by halving. */
+function firstBadLine(bytes: Uint8Array): number {
   const decodes = (length: number): boolean => {
     try {
       // `stream` accepts a character that is cut off at the end.
@@ -85,7 +81,7 @@ function firstBadByte(bytes: Uint8Array): number {
     if (decodes(middle)) good = middle;
     else bad = middle;
   }
-  return good;
+  return new TextDecoder().decode(bytes.subarray(0, good)).split('\n').length;
 }
 
 function unusable(path: string, reason: string, cause?: unknown): ServerError {

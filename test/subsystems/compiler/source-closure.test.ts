@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
+import type { SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
+import { diskSources, memorySources } from '../../../subsystems/compiler/source-reader.ts';
+
+function collect(files: Readonly<Record<string, string>>): Promise<SourceClosure> {
+  return collectClosure(Object.keys(files)[0] ?? '/', memorySources(new Map(Object.entries(files))));
+}
+
+async function project(t: TestContext, files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'svc-closure-'));
+  t.after(() => rm(root, { recursive: true, force: true }));
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), content);
+  }
+  return root;
+}
+
+const messages = (closure: SourceClosure): readonly string[] => closure.problems.map(({ message }) => message);
+
+test('relative imports are followed to files and to folders with lib.mo, each once', async () => {
+  const closure = await collect({
+    '/p/src/Main.mo': 'import A "A"; import B "./deep/B"; import Text "mo:core/Text"; import P "mo:⛔"; actor {}',
+    '/p/src/A.mo': 'import C "../C"; import Map "mo:core/pure/Map"; module {}',
+    '/p/src/deep/B/lib.mo': 'import C "../../../C"; import A "../../A"; module {}',
+    '/p/C.mo': 'module {}',
+    '/p/unused.mo': 'import X "mo:foo/X"; module {}',
+  });
+  assert.equal(closure.root, '/p');
+  assert.equal(closure.main, 'src/Main.mo');
+  assert.deepEqual([...closure.files.keys()], ['src/Main.mo', 'src/A.mo', 'C.mo', 'src/deep/B/lib.mo']);
+  assert.deepEqual([...closure.coreModules.keys()], ['pure/Map', 'Text']);
+  assert.deepEqual(closure.problems, []);
+});
+
+test('the closure does not depend on where the project lies', async () => {
+  const at = (root: string): Promise<SourceClosure> =>
+    collect({
+      [`${root}/Main.mo`]: 'import L "./lib"; import M "mo:core/Map"; actor {}',
+      [`${root}/lib.mo`]: 'module {}',
+    });
+  const { root: here, ...first } = await at('/a');
+  const { root: there, ...second } = await at('/somewhere/else');
+  assert.notEqual(here, there);
+  assert.deepEqual(first, second);
+});
+
+test('X.mo goes before X/lib.mo, and a trailing slash means the folder', async () => {
+  const files = { '/X.mo': 'module {}', '/X/lib.mo': 'module {}' };
+  assert.ok((await collect({ '/M.mo': 'import X "X"; actor {}', ...files })).files.has('X.mo'));
+  assert.ok((await collect({ '/M.mo': 'import X "X/"; actor {}', ...files })).files.has('X/lib.mo'));
+});
+
+test('each import that cannot be resolved is named with its place and the way out', async () => {
+  const closure = await collect({
+    '/Main.mo': `import A "mo:foo/Bar";
+      import B "canister:ledger"; import C "ic:aaaaa-aa";
+      import D "./nope"; import E "./Lib.mo";
+      import F "mo:base/Text"; import G "blob:file:x"; import H "https://x"; import I "/abs"; import J ""; import K "mo:core";
+      actor {}`,
+    '/Lib.mo': 'module {}',
+  });
+  assert.deepEqual(messages(closure), [
+    'mops packages are not built yet: import "mo:foo/Bar" in Main.mo:1',
+    'canister imports are not built yet: import "canister:ledger" in Main.mo:2',
+    'canister imports are not built yet: import "ic:aaaaa-aa" in Main.mo:2',
+    'import "./nope" finds no file: there is neither nope.mo nor nope/lib.mo',
+    'import "./Lib.mo" finds no file: there is neither Lib.mo.mo nor Lib.mo/lib.mo; write "./Lib", without .mo',
+    'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"): import "mo:base/Text" in Main.mo:4',
+    'blob imports are not supported: import "blob:file:x" in Main.mo:4',
+    'unknown kind of import (known are "./path" and "mo:core/Module"): import "https://x" in Main.mo:4',
+    'imports are relative to the importing file; absolute paths are not supported: import "/abs" in Main.mo:4',
+    'an import needs a path: import "" in Main.mo:4',
+    'name the module of mo:core ("mo:core/Text"): import "mo:core" in Main.mo:4',
+  ]);
+  assert.deepEqual(closure.problems[1]?.start, { line: 1, byte: 15 });
+  assert.deepEqual(closure.problems[1]?.end, { line: 1, byte: 32 });
+});
+
+test('a cycle is shown from file to file', async () => {
+  const cycle = await collect({
+    '/Main.mo': 'import A "a/A"; actor {}',
+    '/a/A.mo': 'import B "../B"; module {}',
+    '/B.mo': 'import A "a/A"; module {}',
+  });
+  assert.deepEqual(messages(cycle), ['import cycle: a/A.mo → B.mo → a/A.mo; move what both need into a third file']);
+  assert.equal(cycle.problems[0]?.file, 'B.mo');
+  const self = await collect({ '/Main.mo': 'import M "./Main"; actor {}' });
+  assert.match(messages(self)[0] ?? '', /^import cycle: Main\.mo → Main\.mo;/u);
+});
+
+test('a main file that is absent, a folder or a pipe is refused at once', async (t) => {
+  const root = await project(t, { 'folder.mo/x': '' });
+  execFileSync('mkfifo', [join(root, 'pipe.mo')]);
+  for (const [name, reason] of [
+    ['absent.mo', /no such file/u],
+    ['folder.mo', /no such file/u],
+    ['folder.mo/x/y.mo', /no such file/u],
+    ['pipe.mo', /not a regular file/u],
+  ] as const) {
+    await assert.rejects(
+      collectClosure(join(root, name), diskSources),
+      { code: 'source-unreadable', message: reason },
+      name,
+    );
+  }
+});
+
+test('symbolic links are followed, and a loop of them is refused', async (t) => {
+  const root = await project(t, { 'real/Main.mo': 'import L "./L"; actor {}', 'real/L.mo': 'module {}' });
+  await symlink('real', join(root, 'linked'));
+  await symlink('loop.mo', join(root, 'loop.mo'));
+  assert.equal((await collectClosure(join(root, 'linked/Main.mo'), diskSources)).files.size, 2);
+  await assert.rejects(collectClosure(join(root, 'loop.mo'), diskSources), { message: /symbolic links form a loop/u });
+  await writeFile(join(root, 'Main.mo'), 'import L "./loop"; actor {}');
+  const closure = await collectClosure(join(root, 'Main.mo'), diskSources);
+  assert.match(messages(closure)[0] ?? '', /cannot read .*loop\.mo: its symbolic links form a loop/u);
+});
+
+test('a file that is not UTF-8 is refused with its line, and a byte order mark is no part of the text', async (t) => {
+  const root = await project(t, {
+    'Latin.mo': Buffer.from('actor {\n let x = "é"\n}', 'latin1'),
+    'Cut.mo': Buffer.from('actor {} // é').subarray(0, -1),
+    'Mark.mo': '\ufeffactor {}',
+  });
+  await assert.rejects(collectClosure(join(root, 'Latin.mo'), diskSources), {
+    code: 'source-unreadable',
+    message: /not UTF-8 text \(line 2\)/u,
+  });
+  await assert.rejects(collectClosure(join(root, 'Cut.mo'), diskSources), { message: /not UTF-8/u });
+  assert.equal((await collectClosure(join(root, 'Mark.mo'), diskSources)).files.get('Mark.mo'), 'actor {}');
+});
+
+test('huge files and endless imports are bounded', async (t) => {
+  const root = await project(t, { 'Huge.mo': '' });
+  await truncate(join(root, 'Huge.mo'), 2 ** 40);
+  const startMs = performance.now();
+  await assert.rejects(collectClosure(join(root, 'Huge.mo'), diskSources), { message: /more than 8388608 bytes/u });
+  const endless = { read: async (path: string) => `import N "${Number.parseInt(path.slice(1), 10) + 1}"; module {}` };
+  await assert.rejects(collectClosure('/0.mo', endless), {
+    code: 'source-too-large',
+    message: /more than 2000 files/u,
+  });
+  assert.ok(performance.now() - startMs < 2000);
+});
