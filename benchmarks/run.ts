@@ -1,0 +1,50 @@
+/** `npm run bench -- NAME…`: runs benchmarks by name; without one, lists them with the question each answers. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+const SUFFIX = '.bench.ts';
+const files = ['micro', 'macro'].flatMap((folder) => {
+  const directory = join(import.meta.dirname, folder);
+  return readdirSync(directory)
+    .filter((file) => file.endsWith(SUFFIX))
+    .map((file) => join(directory, file));
+});
+const nameOf = (file: string): string => basename(file, SUFFIX);
+
+/** First sentence of the comment at the top. */
+function questionOf(file: string): string {
+  const comment = /^\/\*\*([\s\S]*?)\*\//m.exec(readFileSync(file, 'utf8'))?.[1] ?? '';
+  const text = comment
+    .replace(/^[ \t]*\*/gm, '')
+    .replace(/\s+/g, ' ')
+    .trim();
+  return /^.*?[.?](?= |$)/.exec(text)?.[0] ?? text;
+}
+
+const wanted = process.argv.slice(2);
+const separator = wanted.indexOf('--');
+const names = separator < 0 ? wanted : wanted.slice(0, separator);
+const options = separator < 0 ? [] : wanted.slice(separator + 1);
+// A name stands for itself and for all that begin with it: `engine` runs engine-kernels and engine-motoko.
+const chosen = files.filter((file) =>
+  names.some((name) => nameOf(file) === name || nameOf(file).startsWith(`${name}-`)),
+);
+const unknown = names.filter(
+  (name) => !files.some((file) => nameOf(file) === name || nameOf(file).startsWith(`${name}-`)),
+);
+
+if (unknown.length > 0 || names.length === 0) {
+  for (const name of unknown) process.stderr.write(`there is no benchmark ${name}\n`);
+  process.stdout.write('npm run bench -- NAME [NAME …] [-- OPTIONS]\n\n');
+  for (const file of files) process.stdout.write(`  ${nameOf(file).padEnd(18)} ${questionOf(file)}\n`);
+  process.exitCode = unknown.length > 0 ? 2 : 0;
+}
+for (const file of chosen) {
+  process.stdout.write(`\n== ${nameOf(file)}: ${questionOf(file)}\n`);
+  const [code] = (await once(spawn(process.execPath, [file, ...options], { stdio: 'inherit' }), 'exit')) as [
+    number | null,
+  ];
+  if (code !== 0) process.exitCode = 1;
+}
