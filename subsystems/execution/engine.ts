@@ -24,7 +24,7 @@ import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
 import type { CallKind, CanisterSpec, MethodKind, Outcome } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
-import { StableMemory, StablePagePool } from './stable-memory.ts';
+import { STABLE_GRANULE_BYTES, StableMemory, StablePagePool } from './stable-memory.ts';
 import type { Mode } from './system-api/contexts.ts';
 import { createSystemApi, CurrentExecution, type SystemApi } from './system-api/index.ts';
 
@@ -94,6 +94,11 @@ export class Engine {
 
   createCanister(spec: CanisterSpec): CanisterState {
     return new CanisterState(spec, this.#policy, this.#pool);
+  }
+
+  /** Written stable memory that this thread holds, of all its canisters. */
+  get stableBytesStored(): number {
+    return this.#pool.used * STABLE_GRANULE_BYTES;
   }
 
   /** Gives back what a canister holds; it must not be used afterwards. */

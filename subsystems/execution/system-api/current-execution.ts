@@ -119,6 +119,9 @@ export class CurrentExecution {
   /** Lets go of what the message referred to; a big reply buffer too. */
   end(): void {
     this.modeBit = 0;
+    this.#memory = undefined;
+    this.#canister = undefined;
+    this.#callContext = undefined;
     this.argument = NO_BYTES;
     if (this.rejectText !== '') this.rejectText = '';
     if (this.reply.length > 1 << 20) this.reply = new Uint8Array(FIRST_REPLY_CAPACITY);

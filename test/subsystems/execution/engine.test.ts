@@ -210,6 +210,7 @@ for (const width of WIDTHS) {
         outcome.kind === 'reject' && outcome.code === 3 && outcome.message === 'the canister contains no Wasm module',
       );
       // The thread is none the worse for it.
+      assert.equal(engine.stableBytesStored, 0);
       assert.equal(c.canister.install(encodeScript(width, [['stable64_grow', 1]])).outcome.kind, 'reply');
       assert.deepEqual(c.results([['stable64_size']]), [1n]);
     });
@@ -229,7 +230,7 @@ for (const width of WIDTHS) {
       assert.equal(c.canister.fingerprint(), before);
       assert.equal(c.canister.install().outcome.kind, 'reply');
       assert.deepEqual(c.results([['stable64_size'], ['global_get']]), [0n, 7n]);
-      assert.equal(c.canister.state.stable.storedBytes, 0);
+      assert.deepEqual([c.canister.state.stable.storedBytes, c.canister.engine.stableBytesStored], [0, 0]);
     });
 
     test('the start function runs before init, in the start context, on the same limit', () => {
@@ -306,7 +307,10 @@ for (const width of WIDTHS) {
       assert.equal(run([['store8', 0, 3], ['stable64_grow', 3], ['global_set', 3], ['unreachable']]), 'trap');
       assert.deepEqual(first.results([['load8', 0], ['stable64_size'], ['global_get']]), [1n, 1n, 1n]);
       assert.equal(other.stable.pages, 2);
+      assert.equal(run([['stable64_write', 0, 0, 5000], ['msg_reply']]), 'reply');
+      assert.equal(first.canister.engine.stableBytesStored, 8192);
       first.canister.engine.removeCanister(other);
+      assert.equal(first.canister.engine.stableBytesStored, 0);
       assert.deepEqual(first.results([['stable64_size']]), [1n]);
     });
 
