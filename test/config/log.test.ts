@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { createLog, type LogOptions, type ServerLog } from '../../config/log.ts';
+import { FakeClock } from '../support/kernel.ts';
+
+const START_MS = Date.UTC(2026, 0, 31, 13, 45, 12, 7);
+
+interface Scene {
+  readonly log: ServerLog;
+  readonly clock: FakeClock;
+  readonly announced: string[];
+  /** Everything written, once the log is closed. */
+  readonly written: () => Promise<string>;
+}
+
+function scene(t: TestContext, options: Partial<LogOptions> = {}): Scene {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'log');
+  const clock = new FakeClock(START_MS);
+  const announced: string[] = [];
+  const log = createLog({
+    isJson: false,
+    isVerbose: false,
+    hasColor: false,
+    clock,
+    destination: openSync(file, 'a'),
+    announce: (line) => announced.push(line),
+    ...options,
+  });
+  const written = async (): Promise<string> => {
+    await log.close();
+    return readFileSync(file, 'utf8');
+  };
+  return { log, clock, announced, written };
+}
+
+test('with --log-json a line has exactly ts, event and the fields of the event', async (t) => {
+  const { log, clock, written } = scene(t, { isJson: true });
+  log.event('job', { kind: 'call', actor: '8000', method: 'a"b\n', ok: 'true', ms: '1.5' }, 'prose');
+  clock.advance(0.75);
+  log.event('ready', { actors: 2 }, 'prose');
+  log.event('drained', {}, 'prose');
+  assert.deepEqual((await written()).split('\n'), [
+    `{"ts":${START_MS},"event":"job","kind":"call","actor":"8000","method":"a\\"b\\n","ok":"true","ms":"1.5"}`,
+    `{"ts":${START_MS},"event":"ready","actors":2}`,
+    `{"ts":${START_MS},"event":"drained"}`,
+    '',
+  ]);
+});
+
+test('messages are events too, and an error carries its causes', async (t) => {
+  const { log, written } = scene(t, { isJson: true });
+  log.info('starting');
+  log.warn('slow');
+  log.error('failed', new Error('outer', { cause: new Error('inner') }));
+  const lines = (await written()).trimEnd().split('\n');
+  const [info, warning, error] = lines.map(
+    (line): Record<string, unknown> => JSON.parse(line) as Record<string, unknown>,
+  );
+  assert.deepEqual(info, { ts: START_MS, event: 'info', message: 'starting' });
+  assert.deepEqual(warning, { ts: START_MS, event: 'warning', message: 'slow' });
+  assert.equal(error?.['event'], 'error');
+  assert.match(String(error?.['detail']), /^Error: outer\n[^]*\ncaused by: Error: inner\n/);
+});
+
+test('prose has a time, the words, and a level where it matters', async (t) => {
+  const { log, clock, written } = scene(t);
+  log.event('job', { kind: 'call' }, 'call counter.inc ok 1.5 ms');
+  clock.advance(993);
+  log.warn('two\nlines');
+  assert.equal(
+    await written(),
+    '2026-01-31 13:45:12.007 call counter.inc ok 1.5 ms\n2026-01-31 13:45:13.000 warning: two\n  lines\n',
+  );
+});
+
+test('prose from outside can neither forge a line nor drive a terminal', async (t) => {
+  const { log, written } = scene(t);
+  log.event('job', {}, 'call \u001b[2J\n2026-01-31 forged');
+  log.info('\u001b]0;title\u0007');
+  assert.equal(
+    await written(),
+    '2026-01-31 13:45:12.007 call \\u001b[2J\\u000a2026-01-31 forged\n2026-01-31 13:45:12.007 \\u001b]0;title\\u0007\n',
+  );
+});
+
+test('colours only where they are wanted', async (t) => {
+  const { log, written } = scene(t, { hasColor: true });
+  log.error('bad');
+  assert.equal(await written(), '2026-01-31 13:45:12.007 \u001b[31merror: bad\u001b[0m\n');
+});
+
+test('debug lines are printed only when verbose', async (t) => {
+  const quiet = scene(t);
+  quiet.log.debug('hidden');
+  assert.equal(await quiet.written(), '');
+  const verbose = scene(t, { isVerbose: true });
+  verbose.log.debug('shown');
+  assert.match(await verbose.written(), /debug: shown\n$/);
+});
+
+test('lines of the start-up protocol do not go to the log', async (t) => {
+  const { log, announced, written } = scene(t, { isJson: true });
+  log.announce('listening on http://127.0.0.1:7000');
+  assert.deepEqual(announced, ['listening on http://127.0.0.1:7000']);
+  assert.equal(await written(), '');
+});
+
+test('a hundred thousand lines arrive complete and in order', async (t) => {
+  const { log, written } = scene(t, { isJson: true });
+  for (let n = 0; n < 100_000; n++) log.event('job', { n }, '');
+  const lines = (await written()).trimEnd().split('\n');
+  assert.equal(lines.length, 100_000);
+  lines.forEach((line, n) => assert.ok(line.endsWith(`"n":${n}}`)));
+});
+
+test('what a process logs last is written before it ends', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'log');
+  const log = createLog({
+    isJson: false,
+    isVerbose: false,
+    hasColor: false,
+    clock: new FakeClock(),
+    destination: openSync(file, 'a'),
+    announce: () => undefined,
+  });
+  log.error('the last words');
+  log.flushNow();
+  assert.match(readFileSync(file, 'utf8'), /the last words\n$/);
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { test } from 'node:test';
+import packageJson from '../../package.json' with { type: 'json' };
+
+const MAIN = resolve(import.meta.dirname, '../../config/main.ts');
+
+/** Runs the command to its end; for command lines that do not start a server. */
+function svc(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+    encoding: 'utf8',
+    timeout: 20_000,
+    env: { ...process.env, SVC_TOKEN: undefined, SVC_WASM_STACK: undefined, ...environment },
+  });
+  return { status, stdout, stderr };
+}
+
+test('--version prints the version and nothing else', () => {
+  assert.deepEqual(svc(['--version']), { status: 0, stdout: `${packageJson.version}\n`, stderr: '' });
+});
+
+test('--help goes to stdout, plain where it is no terminal', () => {
+  const { status, stdout, stderr } = svc(['--help']);
+  assert.equal(status, 0);
+  assert.equal(stderr, '');
+  assert.match(stdout, /--manifest FILE/);
+  assert.ok(!stdout.includes('\u001b'));
+});
+
+test('bad usage is exit code 2, with every problem on stderr and nothing on stdout', () => {
+  const { status, stdout, stderr } = svc(['--frobnicate', '--cycles=-1', '--state', 'x']);
+  assert.equal(status, 2);
+  assert.equal(stdout, '');
+  assert.match(
+    stderr,
+    /^svc: unknown flag --frobnicate\nsvc: --cycles: .*\nsvc: --state is not built yet: .*\nsvc: run svc --help/,
+  );
+});
+
+test('an open address without a token, and an empty token, are refused', () => {
+  const open = svc(['--listen', '0.0.0.0:0']);
+  assert.equal(open.status, 2);
+  assert.match(open.stderr, /can be reached from other machines/);
+  const empty = svc([], { SVC_TOKEN: '' });
+  assert.equal(empty.status, 2);
+  assert.match(empty.stderr, /SVC_TOKEN: the value is empty/);
+});
+
+test('turning off a plugin that the server needs is bad usage, with the reason', () => {
+  const { status, stderr } = svc(['--no-scheduler']);
+  assert.equal(status, 2);
+  assert.match(stderr, /cannot run without scheduler: \w/);
+});
+
+test('a manifest that is not there is a failed start: exit code 1, named', () => {
+  const { status, stderr } = svc(['--listen', '127.0.0.1:0', '--manifest', 'no-such-manifest.json']);
+  assert.equal(status, 1);
+  assert.match(stderr, /error: cannot start: .*no-such-manifest\.json/);
+});
