@@ -1,0 +1,102 @@
+/**
+ * One step of a canister: what an executor is asked to execute, and what came of it. Plain data on both sides.
+ *
+ * The scheduler (main thread) keeps everything that outlives an execution: queues, call contexts, callbacks, timers,
+ * who waits for what. An executor keeps memory, globals, stable memory, certified data and the cycles balance. So a
+ * task carries what the execution must know of its call context, and a step brings back every effect that reaches
+ * beyond the canister. A step that faulted has no effects but its charge, its debug lines and the deadlines it used up.
+ */
+import type { CallKind, RejectCode } from './index.ts';
+
+/** What an execution must know of the call it works for. */
+export interface ContextView {
+  /** Who called the entry point. For system tasks the management canister (no bytes). */
+  readonly caller: Uint8Array;
+  /** Ns since 1970 until which the caller waits; 0: without limit. */
+  readonly deadlineNs: bigint;
+  /** Somebody waits for an answer and no execution has given it yet. */
+  readonly canAnswer: boolean;
+  /** Cycles attached to the call and not accepted yet. */
+  readonly cyclesAvailable: bigint;
+  /** Instructions of the context's executions so far, for `performance_counter(1)`. */
+  readonly instructions: number;
+}
+
+/** The answer to a call, as its callback gets it. */
+export type Response =
+  | { readonly kind: 'reply'; readonly data: Uint8Array }
+  | { readonly kind: 'reject'; readonly code: RejectCode; readonly message: string };
+
+/**
+ * The functions and environments given to `call_new` and `call_on_cleanup`, opaque to everybody but the engine:
+ * CALLBACK_BYTES bytes, handed back as they are when the response has come.
+ */
+export type Callbacks = Uint8Array;
+export const CALLBACK_BYTES = 56;
+
+export type Task =
+  /** A method: `update` reaches update and query methods, `query` reaches query and composite query methods. */
+  | {
+      readonly kind: 'call';
+      readonly call: CallKind;
+      readonly entry: number;
+      readonly argument: Uint8Array;
+      readonly context: ContextView;
+    }
+  /** A response has come. `refunded` has not been added to the balance yet. `frame`: the suspended composite query it belongs to. */
+  | {
+      readonly kind: 'callback';
+      readonly callbacks: Callbacks;
+      readonly response: Response;
+      readonly refunded: bigint;
+      readonly context: ContextView;
+      readonly frame: number | undefined;
+    }
+  /** `canister_heartbeat`, `canister_global_timer`, `canister_on_low_wasm_memory`. */
+  | { readonly kind: 'system'; readonly entry: number }
+  /** `canister_inspect_message` for an update call that has arrived; its step says whether it was accepted. */
+  | {
+      readonly kind: 'inspect';
+      readonly entry: number;
+      readonly method: string;
+      readonly argument: Uint8Array;
+      readonly caller: Uint8Array;
+    };
+
+/** A call that the execution performed; sent only because the execution returned. */
+export interface OutgoingCall {
+  /** Principal bytes; none: the management canister. */
+  readonly callee: Uint8Array;
+  readonly method: string;
+  readonly payload: Uint8Array;
+  /** Already taken from the balance. */
+  readonly cycles: bigint;
+  /** Seconds after which the caller gets SYS_UNKNOWN; undefined: it waits without limit. */
+  readonly timeoutSeconds: number | undefined;
+  readonly callbacks: Callbacks;
+}
+
+export type StepFault = {
+  /** `trap` covers every reason but the two others. `outOfCycles`: the balance was dry, or paid for too little. */
+  readonly kind: 'trap' | 'limit' | 'outOfCycles' | 'unavailable';
+  readonly code: RejectCode;
+  readonly message: string;
+};
+
+export interface Step {
+  /** Undefined: the execution returned, and its effects below hold. */
+  readonly fault: StepFault | undefined;
+  /** How the execution answered its call. */
+  readonly answer: Response | undefined;
+  readonly calls: readonly OutgoingCall[];
+  /** Taken from what was attached to the call. */
+  readonly cyclesAccepted: bigint;
+  /** The global timer as set by this execution (ns since 1970, 0: off); undefined: not touched. */
+  readonly timerNs: bigint | undefined;
+  /** `accept_message` was called. */
+  readonly isAccepted: boolean;
+  /** A composite query waits for its calls: hand this number in with their callbacks, or drop it with `dropFrame`. */
+  readonly frame: number | undefined;
+  readonly instructions: number;
+  readonly charge: number;
+}
