@@ -1,4 +1,4 @@
-import { CONTROL, FUEL_MAX, FUEL_SLICE, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { CONTROL, FUEL_MAX, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 
 /** Options of a thread's control memory. */
 export interface ControlMemoryOptions {
@@ -12,7 +12,6 @@ export interface ControlMemoryOptions {
 const PAGES_MAX = 65_535;
 const HEADER_BYTES = 64;
 const FUEL = 0;
-const RESERVE = 1;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
 const STOPPED = (CONTROL.STOP - CONTROL.FUEL) / 4;
 const TOUCHED = (CONTROL.TOUCHED - CONTROL.FUEL) / 4;
@@ -45,7 +44,7 @@ export class ControlMemory {
 
   #refresh(): void {
     const { buffer } = this.memory;
-    this.#numbers = new Float64Array(buffer, CONTROL.FUEL, 2);
+    this.#numbers = new Float64Array(buffer, CONTROL.FUEL, 1);
     this.#words = new Int32Array(buffer, CONTROL.FUEL, HEADER_BYTES / 4);
     this.#map = new Uint8Array(buffer, 0, MAP_BYTES);
     this.#list = new Int32Array(buffer, CONTROL.LIST, MAP_BYTES);
@@ -54,10 +53,7 @@ export class ControlMemory {
   /** Header words for a new message; pages from `freshPage` on are all zeros. */
   begin(instructions: number, freshPage: number): void {
     if (this.#numbers.length === 0) this.#refresh();
-    const fuel = Math.max(0, Math.min(instructions, FUEL_MAX));
-    const first = fuel % FUEL_SLICE;
-    this.#numbers[FUEL] = first;
-    this.#numbers[RESERVE] = fuel - first;
+    this.#numbers[FUEL] = Math.max(0, Math.min(instructions, FUEL_MAX));
     const words = this.#words;
     words[STACK_BYTES] = this.stackBytes;
     words[STOPPED] = STOP.NONE;
@@ -71,18 +67,16 @@ export class ControlMemory {
   /** Instructions left as wasm last stored them; negative when a charge did not fit. */
   get instructionsLeft(): number {
     if (this.#numbers.length === 0) this.#refresh();
-    return (this.#numbers[FUEL] ?? 0) + (this.#numbers[RESERVE] ?? 0);
+    return this.#numbers[FUEL] ?? 0;
   }
 
   /** Takes instructions away while wasm is inside of a system call; what is left after that. */
   charge(instructions: number): number {
     if (this.#numbers.length === 0) this.#refresh();
-    const fuel = (this.#numbers[FUEL] ?? 0) - instructions;
-    this.#numbers[FUEL] = fuel;
-    return fuel + (this.#numbers[RESERVE] ?? 0);
+    return (this.#numbers[FUEL] = (this.#numbers[FUEL] ?? 0) - instructions);
   }
 
-  /** Why wasm stopped itself, one of STOP. */
+  /** Why wasm stopped itself, one of STOP; after `settle`. */
   get stop(): number {
     if (this.#words.length === 0) this.#refresh();
     return this.#words[STOPPED] ?? 0;

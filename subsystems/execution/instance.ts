@@ -43,6 +43,7 @@ export class Instance {
   /** From this 4 KiB page on, the heap is all zeros. */
   #freshPage: number;
   #instructionLimit = 0;
+  #isExhausted = false;
   #bytesAtBegin = 0;
 
   /** On a heap that exists: after an upgrade that keeps it, or when a sleeping canister wakes. */
@@ -102,6 +103,7 @@ export class Instance {
   /** Starts a message with a number of instructions. One message at a time per control memory. */
   begin(instructionLimit: number): void {
     this.#instructionLimit = instructionLimit;
+    this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
     this.#control.begin(instructionLimit, this.#freshPage);
   }
@@ -122,7 +124,7 @@ export class Instance {
       this.#wasm.invoke(entry);
       return undefined;
     } catch (error) {
-      return faultOf(error, this.#control.stop);
+      return this.#fault(error);
     }
   }
 
@@ -134,8 +136,15 @@ export class Instance {
       callback(fun, env);
       return undefined;
     } catch (error) {
-      return faultOf(error, this.#control.stop);
+      return this.#fault(error);
     }
+  }
+
+  #fault(error: unknown): Fault {
+    this.#wasm.settle();
+    const fault = faultOf(error, this.#control.stop);
+    if (fault.kind === 'limit') this.#isExhausted = true;
+    return fault;
   }
 
   /**
@@ -143,6 +152,7 @@ export class Instance {
    * in the module's own code up to a slice (2^20) less than the truth, but the same on every run.
    */
   instructionsUsed(): number {
+    if (this.#isExhausted) return this.#instructionLimit;
     return Math.min(this.#instructionLimit, this.#instructionLimit - this.#control.instructionsLeft);
   }
 

@@ -13,7 +13,8 @@
  *   export touch_range    (address f64, length f64) the host is about to write these bytes of the heap
  *   export save_globals   ()                        mutable globals to the control memory
  *   export load_globals   ()                        mutable globals from the control memory
- *   export get_candid_pointer () -> i32             if the module has it; same preparations as `invoke`
+ *   export settle         ()                        after a fault: STOP and FUEL in the control memory become right
+ *   export get_candid_pointer () -> f64             if the module has it; same preparations as `invoke`
  *
  * Nothing is exported as a global or as a memory: each would be a JavaScript object per instance, and each access to an
  * i64 global a BigInt.
@@ -30,7 +31,7 @@
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 1;
+export const INSTRUMENTER_VERSION = 2;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -53,24 +54,22 @@ export const MAP_BYTES = HEAP_BYTES_MAX / PAGE_BYTES;
 
 /** Byte offsets in the control memory. */
 export const CONTROL = {
-  /** f64: what is left of the slice of fuel in use, as of the last time wasm stored it; may be negative. */
+  /** f64: instructions left; exact while a system call runs and after a normal return; may be negative. */
   FUEL: MAP_BYTES,
-  /** f64: fuel not handed out yet, a multiple of FUEL_SLICE. The instructions left are FUEL + RESERVE. */
-  RESERVE: MAP_BYTES + 8,
   /** i32: bytes of stack a message may use. */
-  STACK_BYTES: MAP_BYTES + 16,
-  /** i32: why wasm stopped itself, one of STOP; 0 when it did not. */
-  STOP: MAP_BYTES + 20,
+  STACK_BYTES: MAP_BYTES + 8,
+  /** i32: why wasm stopped itself, one of STOP; known after `settle`. */
+  STOP: MAP_BYTES + 12,
   /** i32: touched pages, the length of the list. */
-  TOUCHED: MAP_BYTES + 24,
+  TOUCHED: MAP_BYTES + 16,
   /** i32: how many of them have a pre-image. */
-  SAVED: MAP_BYTES + 28,
+  SAVED: MAP_BYTES + 20,
   /** i32: from this 4 KiB page on, the heap was all zeros when the message began. */
-  FRESH: MAP_BYTES + 32,
+  FRESH: MAP_BYTES + 24,
   /** i32: 1 when something happened that only a fresh instance takes back (data.drop). */
-  HARD: MAP_BYTES + 36,
+  HARD: MAP_BYTES + 28,
   /** i32: 1 when the globals have been saved since the message began. */
-  GLOBALS_SAVED: MAP_BYTES + 40,
+  GLOBALS_SAVED: MAP_BYTES + 32,
   GLOBALS: MAP_BYTES + 256,
   LIST: MAP_BYTES + 65536,
   PRE_IMAGES: MAP_BYTES + 65536 + MAP_BYTES * 4,
@@ -94,6 +93,7 @@ export const EXPORT = {
   TOUCH_RANGE: 'touch_range',
   SAVE_GLOBALS: 'save_globals',
   LOAD_GLOBALS: 'load_globals',
+  SETTLE: 'settle',
   CANDID_POINTER: 'get_candid_pointer',
 } as const;
 
@@ -106,6 +106,7 @@ export interface InstrumentedExports {
   readonly touch_range: (address: number, length: number) => void;
   readonly save_globals: () => void;
   readonly load_globals: () => void;
+  readonly settle: () => void;
   readonly get_candid_pointer?: () => number;
 }
 

@@ -41,10 +41,6 @@ export const call = (functionIndex: number): number[] => [OP.CALL, ...unsigned(f
 export const br = (depth: number): number[] => [OP.BR, ...unsigned(depth)];
 export const brIf = (depth: number): number[] => [OP.BR_IF, ...unsigned(depth)];
 
-export function f64(value: number): number[] {
-  return [OP.F64_CONST, ...new Uint8Array(Float64Array.of(value).buffer)];
-}
-
 /** `if` without results; the condition is on the stack. */
 export function ifThen(...then: readonly (number | Code)[]): number[] {
   return code([OP.IF, 0x40], ...then, OP.END);
@@ -71,11 +67,6 @@ export const readF64 = (field: number): number[] => code(i32(field), controlAcce
 /** Writes a number of the header; the value is what `value` leaves on the stack. */
 export const writeI32 = (field: number, value: Code): number[] => code(i32(field), value, controlAccess(OP.I32_STORE));
 export const writeF64 = (field: number, value: Code): number[] => code(i32(field), value, controlAccess(OP.F64_STORE));
-
-/** Fuel in the header ↔ fuel in a register. */
-export const loadFuel = (field: number): number[] => code(readF64(field), OP.I64_TRUNC_SAT_F64_S);
-export const storeFuel = (field: number, fuelLocal: number): number[] =>
-  writeF64(field, code(get(fuelLocal), OP.F64_CONVERT_I64_S));
 
 export const memorySize = (memory: number): number[] => [OP.MEMORY_SIZE, memory];
 

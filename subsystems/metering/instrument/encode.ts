@@ -3,6 +3,7 @@ import { ByteWriter, type ConstantExpression, type ElementSegment, type Global, 
 import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';
+import type { FuelGlobals } from './fuel.ts';
 import type { FunctionTypes } from './function-types.ts';
 import type { AdaptedImport } from './system-calls.ts';
 
@@ -23,6 +24,7 @@ export interface EncodeInput {
   /** By function index: places of unlikely branches, relative to the body. */
   readonly hints: readonly (readonly [number, readonly number[]])[];
   readonly exports: readonly (readonly [string, number])[];
+  readonly fuelGlobals: FuelGlobals;
   readonly callable: (functionIndex: number) => number;
   /** Functions whose reference code takes; they must be declared. */
   readonly referenced: Iterable<number>;
@@ -36,7 +38,7 @@ export function encodeModule(input: EncodeInput): Uint8Array {
   section(out, SECTION.IMPORT, imports(input));
   vector(out, SECTION.FUNCTION, functionTypes(input));
   if (module.tables.length > 0) vector(out, SECTION.TABLE, module.tables.map((table) => [table.elementType, ...limits(table)]));
-  if (module.globals.length > 0) vector(out, SECTION.GLOBAL, module.globals.map(global));
+  vector(out, SECTION.GLOBAL, [...module.globals.map(global), ...input.fuelGlobals.encode()]);
   section(out, SECTION.EXPORT, exports(input));
   const elements = module.elements.map((segment) => element(segment, input.callable));
   const declared = [...input.referenced].map(input.callable);

@@ -8,7 +8,7 @@
  *       control memory ← fuel)
  */
 import { type Global, OP, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
-import { CONTROL, type SavedGlobal, START_ENTRY } from './abi.ts';
+import { CONTROL, type SavedGlobal, START_ENTRY, STOP } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import {
   br,
@@ -19,14 +19,13 @@ import {
   get,
   i32,
   ifThen,
-  loadFuel,
   readI32,
   set,
-  storeFuel,
   tee,
   unsigned,
   writeI32,
 } from './assembler.ts';
+import type { FuelGlobals } from './fuel.ts';
 
 const { i32: I32, i64: I64, f64: F64, funcref: FUNCREF, v128: V128 } = VALUE_TYPE;
 
@@ -82,14 +81,14 @@ export function addGlobalFunctions(added: AddedFunctions, globals: readonly Glob
 /** What entry points need of the rest of the instrumentation. */
 export interface EntryContext {
   readonly globals: GlobalFunctions;
-  readonly stackOverflow: number;
+  readonly fuel: FuelGlobals;
   /** The function to call instead of a module's function: adapters for imports. */
   readonly callable: (functionIndex: number) => number;
   /** Stack that a function takes before anything below it tests. */
   readonly untestedStackBytes: (functionIndex: number) => number;
 }
 
-/** Begins a run: globals saved once a message, stack and fuel in locals. */
+/** Begins a run: globals saved once a message, stack and fuel in locals and the reserve. */
 function prologue(context: EntryContext, stack: number, fuel: number): number[] {
   return code(
     readI32(CONTROL.GLOBALS_SAVED),
@@ -97,8 +96,7 @@ function prologue(context: EntryContext, stack: number, fuel: number): number[] 
     ifThen(call(context.globals.save), writeI32(CONTROL.GLOBALS_SAVED, i32(1))),
     readI32(CONTROL.STACK_BYTES),
     set(stack),
-    loadFuel(CONTROL.FUEL),
-    set(fuel),
+    context.fuel.load(fuel),
   );
 }
 
@@ -115,7 +113,7 @@ function callThreaded(context: EntryContext, functionIndex: number, stack: numbe
           tee(stack),
           i32(0),
           OP.I32_LT_S,
-          ifThen(get(fuel), call(context.stackOverflow)),
+          ifThen(context.fuel.stopBecause(STOP.STACK_OVERFLOW)),
         );
   return code(test, get(stack), get(fuel), call(context.callable(functionIndex)), set(fuel));
 }
@@ -147,7 +145,7 @@ export function addInvoke(added: AddedFunctions, context: EntryContext, entries:
       OP.END,
       OP.UNREACHABLE,
       OP.END,
-      storeFuel(CONTROL.FUEL, fuel),
+      context.fuel.store(fuel),
     ),
   );
 }
@@ -177,7 +175,7 @@ export function addCallback(added: AddedFunctions, context: EntryContext, module
       unsigned(type),
       [0],
       set(fuel),
-      storeFuel(CONTROL.FUEL, fuel),
+      context.fuel.store(fuel),
     ),
   );
 }
@@ -198,7 +196,7 @@ export function addCandidPointer(
     code(
       prologue(context, stack, fuel),
       callThreaded(context, functionIndex, stack, fuel),
-      storeFuel(CONTROL.FUEL, fuel),
+      context.fuel.store(fuel),
       resultType === I64 ? OP.F64_CONVERT_I64_U : OP.F64_CONVERT_I32_U,
     ),
   );

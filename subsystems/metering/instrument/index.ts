@@ -13,7 +13,7 @@ import { addressCode } from './assembler.ts';
 import { callGraph } from './call-graph.ts';
 import { encodeModule } from './encode.ts';
 import { addCallback, addCandidPointer, addGlobalFunctions, addInvoke, entryPoints, type EntryContext } from './entry-points.ts';
-import { addFuelFunctions } from './fuel.ts';
+import { addFuelFunctions, FuelGlobals } from './fuel.ts';
 import { FunctionTypes } from './function-types.ts';
 import { addJournalFunctions, addUndo } from './journal.ts';
 import { BodyRewriter } from './rewrite.ts';
@@ -48,15 +48,16 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const callable = (index: number): number => (index < imported ? functionCount + index : index);
   const address = addressCode(module.pointerWidth);
 
-  const imports = addSystemCalls(added, module);
-  const fuel = addFuelFunctions(added);
-  const journal = addJournalFunctions(added, address);
+  const fuelGlobals = new FuelGlobals(module.globals.length);
+  const imports = addSystemCalls(added, module, fuelGlobals);
+  const fuel = addFuelFunctions(added, fuelGlobals);
+  const journal = addJournalFunctions(added, address, fuelGlobals);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
 
   const untestedStackBytes = (index: number): number =>
     index < imported || graph.isRecursive[index - imported] === 1 ? 0 : (graph.stackBytes[index - imported] ?? 0);
-  const context: EntryContext = { globals, stackOverflow: fuel.stackOverflow, callable, untestedStackBytes };
+  const context: EntryContext = { globals, fuel: fuelGlobals, callable, untestedStackBytes };
   const entries = entryPoints(module);
   const exports: [string, number][] = [
     [EXPORT.INVOKE, addInvoke(added, context, entries)],
@@ -64,6 +65,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     [EXPORT.TOUCH_RANGE, journal.touchRangeExport],
     [EXPORT.SAVE_GLOBALS, globals.save],
     [EXPORT.LOAD_GLOBALS, globals.load],
+    [EXPORT.SETTLE, fuel.settle],
   ];
   const callback = addCallback(added, context, module);
   if (callback !== undefined) exports.push([EXPORT.CALLBACK, callback]);
@@ -81,7 +83,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
 
   const referenced = analysis.referenced;
   return {
-    bytes: encodeModule({ module, types, imports, added, bodies, hints, exports, callable, referenced }),
+    bytes: encodeModule({ module, types, imports, added, bodies, hints, exports, fuelGlobals, callable, referenced }),
     layout: layoutOf(module, entries.map(({ name }) => name), globals, callback !== undefined, candid !== undefined),
   };
 }

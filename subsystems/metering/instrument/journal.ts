@@ -17,6 +17,7 @@
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, PAGE_BYTES, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
+import type { FuelGlobals } from './fuel.ts';
 import {
   type AddressCode,
   brIf,
@@ -54,8 +55,8 @@ export interface JournalFunctions {
   readonly touchRangeExport: number;
 }
 
-export function addJournalFunctions(added: AddedFunctions, address: AddressCode): JournalFunctions {
-  const touch = addTouch(added, address);
+export function addJournalFunctions(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): JournalFunctions {
+  const touch = addTouch(added, address, fuel);
   const touchRange = addTouchRange(added, address, touch);
   const touchRangeExport = added.add(
     [F64, F64],
@@ -70,7 +71,7 @@ const increment = (field: number): number[] => writeI32(field, code(readI32(fiel
 /** Address of slot number `index` (on the stack) of the pre-images. */
 const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
-function addTouch(added: AddedFunctions, address: AddressCode): number {
+function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): number {
   const page = 0;
   const slot = 1;
   const length = 2;
@@ -81,7 +82,7 @@ function addTouch(added: AddedFunctions, address: AddressCode): number {
     [OP.MEMORY_GROW, CONTROL_MEMORY],
     i32(-1),
     OP.I32_EQ,
-    ifThen(writeI32(CONTROL.STOP, i32(STOP.JOURNAL_FULL)), OP.UNREACHABLE),
+    ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
   );
   const savePage = code(
     readI32(CONTROL.SAVED),

@@ -30,7 +30,7 @@ import {
   VALUE_TYPE,
   type WasmModule,
 } from '../../wasm/index.ts';
-import { CONTROL, PAGE_BYTES } from './abi.ts';
+import { CONTROL, PAGE_BYTES, STOP } from './abi.ts';
 import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze.ts';
 import { i32, writeI32 } from './assembler.ts';
 import type { CallGraph } from './call-graph.ts';
@@ -64,6 +64,7 @@ export class BodyRewriter {
   readonly #is64: boolean;
   readonly #addressType: ValueType;
   readonly #windows: TouchedWindows;
+  readonly #overflow: readonly number[];
   readonly #out = new ByteWriter(1 << 16);
   /** Where unlikely branches stand in `#out`. */
   readonly #hints: number[] = [];
@@ -86,6 +87,7 @@ export class BodyRewriter {
     this.#is64 = context.module.pointerWidth === 64;
     this.#addressType = this.#is64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32;
     this.#windows = new TouchedWindows(context.analysis);
+    this.#overflow = context.fuel.globals.stopBecause(STOP.STACK_OVERFLOW);
   }
 
   /** Appends the instrumented body, with its size, to the code section; returns the places of unlikely branches in it. */
@@ -345,9 +347,7 @@ export class BodyRewriter {
     out.byte(0);
     out.byte(OP.I32_LT_S);
     this.#unlikelyIf();
-    this.#get(this.#fuel);
-    out.byte(OP.CALL);
-    out.unsigned(this.#context.fuel.stackOverflow);
+    out.put(this.#overflow);
     out.byte(OP.END);
   }
 
@@ -362,7 +362,7 @@ export class BodyRewriter {
   #fuelTest(isTightLoop: boolean): void {
     emitIsUsedUp(this.#out, this.#fuel);
     this.#unlikelyIf();
-    if (isTightLoop) emitRefillInline(this.#out, this.#fuel);
+    if (isTightLoop) emitRefillInline(this.#out, this.#fuel, this.#context.fuel.globals);
     else emitRefillCall(this.#out, this.#fuel, this.#context.fuel.refill);
     this.#out.byte(OP.END);
   }

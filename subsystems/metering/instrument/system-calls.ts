@@ -9,9 +9,9 @@
  */
 import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
 import { systemCallOverhead } from '../cost-table.ts';
-import { CONTROL } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
-import { call, type Code, code, get, i64, loadFuel, set, storeFuel } from './assembler.ts';
+import { call, type Code, code, get, i64, set } from './assembler.ts';
+import type { FuelGlobals } from './fuel.ts';
 import { THREADED_PARAMS, THREADED_RESULTS } from './function-types.ts';
 
 const { i32: I32, i64: I64, f64: F64 } = VALUE_TYPE;
@@ -48,7 +48,7 @@ export interface AdaptedImport {
 }
 
 /** Adds an adapter for each import, in order, so that the adapter of import `k` is the `k`th function added. */
-export function addSystemCalls(added: AddedFunctions, module: WasmModule): AdaptedImport[] {
+export function addSystemCalls(added: AddedFunctions, module: WasmModule, globals: FuelGlobals): AdaptedImport[] {
   return module.imports.map(({ name }, importIndex) => {
     const signature = ic0Signature(name);
     if (signature === undefined) throw new Error(`ic0.${name} passed validation but has no signature`);
@@ -70,11 +70,11 @@ export function addSystemCalls(added: AddedFunctions, module: WasmModule): Adapt
         i64(systemCallOverhead(name)),
         OP.I64_SUB,
         set(fuel),
-        storeFuel(CONTROL.FUEL, fuel),
+        globals.store(fuel),
         ...params.map(({ outward }, k) => code(get(k), outward)),
         call(importIndex),
         result?.inward ?? [],
-        loadFuel(CONTROL.FUEL),
+        globals.reload(),
       ),
     );
     return { name, typeIndex };

@@ -1,0 +1,58 @@
+/**
+ * How much slower than raw V8 is metered and transactional wasm on small kernels of ten kinds?
+ *
+ * Ten AssemblyScript kernels (benchmarks/fixtures/kernels.as): the module as compiled, with metering alone, and with
+ * metering, undo journal and stack counter. A message is begun, run and committed. ROUNDS=n sets the number of rounds,
+ * KERNELS=a,b picks some.
+ */
+import { readFileSync } from 'node:fs';
+import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
+import { Instance } from '../../subsystems/execution/instance.ts';
+import type { InstrumentOptions } from '../../subsystems/metering/instrument/index.ts';
+import { compileAssemblyScript } from '../../test/support/assemblyscript.ts';
+import { CONTROL_OPTIONS, prepare } from '../../test/support/bare-canister.ts';
+import { renameExports } from '../../test/support/wasm-sections.ts';
+import { interleaved, printRatios } from './interleaved.ts';
+
+const PREFIX = 'canister_update ';
+const LIMIT = 2 ** 50;
+const source = readFileSync(new URL('../fixtures/kernels.as', import.meta.url), 'utf8');
+const plain = await compileAssemblyScript(source, ['--enable', 'simd']);
+const names = WebAssembly.Module.exports(new WebAssembly.Module(plain))
+  .filter(({ kind, name }) => kind === 'function' && name !== 'result')
+  .map(({ name }) => name);
+const chosen = process.env['KERNELS']?.split(',') ?? names;
+const canister = renameExports(plain, (name) => (names.includes(name) ? PREFIX + name : name));
+
+const raw = new WebAssembly.Instance(new WebAssembly.Module(plain)).exports as Record<string, () => void>;
+const control = new ControlMemory(CONTROL_OPTIONS);
+
+function instrumented(options: InstrumentOptions): (name: string) => () => void {
+  const instance = Instance.create(prepare(canister, options), {}, control);
+  const message = (entry: number): void => {
+    instance.begin(LIMIT);
+    const fault = instance.run(entry);
+    if (fault !== undefined) throw new Error(fault.message);
+    instance.commit();
+  };
+  const start = instance.entry('start');
+  if (start !== undefined) message(start);
+  return (name) => {
+    const entry = instance.entry(PREFIX + name);
+    if (entry === undefined) throw new Error(`no kernel ${name}`);
+    return () => message(entry);
+  };
+}
+
+const metered = instrumented({ journal: false, depth: false });
+const everything = instrumented({});
+const rows: Record<string, Record<string, number>> = {};
+for (const name of chosen) {
+  const run = raw[name];
+  if (run === undefined) continue;
+  rows[name] = interleaved(
+    { raw: () => run(), metered: metered(name), everything: everything(name) },
+    { warmupRounds: 15, rounds: Number(process.env['ROUNDS'] ?? 7), callsPerRound: 4 },
+  );
+}
+printRatios(rows);
