@@ -89,6 +89,8 @@ export class CodecPool {
   #startWorker(): Worker {
     const worker = new Worker(new URL('./codec-worker.ts', import.meta.url), {
       name: 'codec',
+      // Not the process's own flags: some of them make no sense in a thread, and none is needed.
+      execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MB, stackSizeMb: 4 },
     });
     worker.unref();

@@ -41,8 +41,8 @@ export interface ParsedInterface {
 interface Definition {
   readonly type: ReturnType<typeof IDL.Rec>;
   isFilled: boolean;
-  /** Where it was first mentioned, for the error if it is never defined. */
-  readonly mentioned: number;
+  /** Where it is defined or, as long as it is not, first mentioned. */
+  offset: number;
 }
 
 interface MethodReference {
@@ -151,14 +151,10 @@ class DidParser {
     const definition = this.#definition(token);
     if (definition.isFilled) throw lexer.fail(`the type "${name}" is defined twice`, token.offset);
     const type = this.parseDataType(0);
-    // A definition that is only a name must not lead back to itself.
-    for (let step: IDL.Type | undefined = type; step instanceof IDL.RecClass; step = step.getType()) {
-      if (step === definition.type)
-        throw lexer.fail(`the type "${name}" stands for itself: it is defined by names only`, token.offset);
-    }
     // The library's declaration asks for composite types, but an alias of any type works.
     definition.type.fill(type as IDL.ConstructType);
     definition.isFilled = true;
+    definition.offset = token.offset;
   }
 
   #definition(token: Token): Definition {
@@ -166,16 +162,41 @@ class DidParser {
     if (definition === undefined) {
       if (this.#definitions.size === DEFINITIONS_MAX)
         throw this.#lexer.fail(`more than ${DEFINITIONS_MAX} type names`, token.offset);
-      definition = { type: IDL.Rec(), isFilled: false, mentioned: token.offset };
+      definition = { type: IDL.Rec(), isFilled: false, offset: token.offset };
       this.#definitions.set(token.value, definition);
     }
     return definition;
   }
 
-  /** Fails if a name was used that is defined nowhere. */
+  /** Fails if a name was used that is defined nowhere, or that only leads back to itself. */
   checkDefined(): void {
     for (const [name, definition] of this.#definitions) {
-      if (!definition.isFilled) throw this.#lexer.fail(`the type "${name}" is not defined`, definition.mentioned);
+      if (!definition.isFilled) throw this.#lexer.fail(`the type "${name}" is not defined`, definition.offset);
+    }
+    this.#shortenAliases();
+  }
+
+  /** Makes every definition that is only a name stand for the type at the end of the chain; linear in all of them. */
+  #shortenAliases(): void {
+    const ended = new Set<IDL.Type>();
+    for (const [name, definition] of this.#definitions) {
+      const chain = new Set<ReturnType<typeof IDL.Rec>>();
+      let step: IDL.Type | undefined = definition.type;
+      while (step !== undefined && step instanceof IDL.RecClass && !ended.has(step)) {
+        if (chain.has(step)) {
+          throw this.#lexer.fail(
+            `the type "${name}" stands for itself: it is defined by names only`,
+            definition.offset,
+          );
+        }
+        chain.add(step);
+        step = step.getType();
+      }
+      const end = step !== undefined && step instanceof IDL.RecClass ? step.getType() : step;
+      for (const alias of chain) {
+        if (end !== undefined) alias.fill(end as IDL.ConstructType);
+        ended.add(alias);
+      }
     }
   }
 
@@ -211,6 +232,11 @@ class DidParser {
     if (!lexer.is('identifier')) throw lexer.unexpected(what);
     if (KEYWORDS.has(lexer.token.value)) throw lexer.fail(`expected ${what}, found the keyword "${lexer.token.value}"`);
     return lexer.next();
+  }
+
+  #namedType(what: string): IDL.Type {
+    const token = this.#reference(what);
+    return PRIMITIVE_TYPES.get(token.value) ?? this.#definition(token).type;
   }
 
   #reference(what: string): Token {
@@ -442,9 +468,7 @@ class DidParser {
       if (names.has(name)) throw lexer.fail(`the method ${JSON.stringify(name)} stands there twice`, token.offset);
       names.add(name);
       lexer.expect(':');
-      const type = lexer.is('punctuation', '(')
-        ? this.#parseFunction(depth)
-        : this.#definition(this.#reference('a function type')).type;
+      const type = lexer.is('punctuation', '(') ? this.#parseFunction(depth) : this.#namedType('a function type');
       methods.push({ name, type, offset: token.offset });
       if (!lexer.take('punctuation', ';') && !lexer.is('punctuation', '}')) throw lexer.unexpected('";" or "}"');
     }

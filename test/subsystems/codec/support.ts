@@ -29,7 +29,7 @@ export function fromCandid(tuple: TupleCodec, candid: Uint8Array, lossless = fal
 }
 
 export function hex(source: Uint8Array): string {
-  return Buffer.from(source).toString("hex");
+  return Buffer.from(source).toString('hex');
 }
 
 export function bytes(text: string): Uint8Array {

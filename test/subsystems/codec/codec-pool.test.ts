@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test, type TestContext } from 'node:test';
+import { ServerError } from '../../../kernel/index.ts';
+import {
+  createCodec,
+  decodeAnySize,
+  encodeAnySize,
+  LARGE_BODY_BYTES,
+  type TupleCodec,
+} from '../../../subsystems/codec/index.ts';
+
+const DEFAULT = { lossless: false };
+const LOSSLESS = { lossless: true };
+
+function start(t: TestContext, jobDeadlineMs?: number): { untyped: TupleCodec; args: TupleCodec } {
+  const codec = createCodec(jobDeadlineMs === undefined ? {} : { jobDeadlineMs });
+  t.after(() => codec.close());
+  const args = codec.parseInterface('service : { m : (vec nat) -> () }').methods.get('m')?.args;
+  assert.ok(args !== undefined);
+  return { untyped: codec.untyped, args };
+}
+
+function numbers(count: number): Buffer {
+  return Buffer.from(JSON.stringify([Array.from({ length: count }, (_, index) => index)]));
+}
+
+test('small input is converted at once, large input in the worker, with the same result', async (t) => {
+  const { args } = start(t);
+  assert.ok(encodeAnySize(args, numbers(3), DEFAULT) instanceof Uint8Array);
+  const json = numbers(100_000);
+  assert.ok(json.length > LARGE_BODY_BYTES);
+  // Part of a larger buffer, which must stay whole.
+  const around = Buffer.concat([Buffer.from('xx'), json]);
+  const pending = encodeAnySize(args, around.subarray(2), DEFAULT);
+  assert.ok(pending instanceof Promise);
+  const message = await pending;
+  assert.deepEqual(message, args.encode(json, DEFAULT));
+  assert.equal(around.length, json.length + 2);
+  for (const options of [DEFAULT, LOSSLESS]) {
+    const text = await decodeAnySize(args, new Uint8Array(Buffer.concat([message, Buffer.alloc(0)])), options);
+    assert.deepEqual(text, args.decode(message, options));
+  }
+});
+
+test('untyped values go the same way', async (t) => {
+  const { untyped } = start(t);
+  const json = Buffer.from(`["${'x'.repeat(LARGE_BODY_BYTES)}"]`);
+  const message = await encodeAnySize(untyped, json, LOSSLESS);
+  assert.deepEqual(Buffer.from(await decodeAnySize(untyped, message, LOSSLESS)), json);
+});
+
+test('errors come back as they are thrown at once', async (t) => {
+  const { args } = start(t);
+  const bad = Buffer.from(`[[1,${' '.repeat(LARGE_BODY_BYTES)}-1]]`);
+  await assert.rejects(Promise.resolve(encodeAnySize(args, bad, DEFAULT)), (error) => {
+    assert.ok(error instanceof ServerError);
+    assert.deepEqual(
+      [error.kind, error.code, error.message],
+      ['invalid', 'bad-json', 'args[0][1]: expected nat, found the negative number -1'],
+    );
+    return true;
+  });
+});
+
+test('a conversion that takes too long is ended, and the next one gets a new worker', async (t) => {
+  const { args } = start(t, 1);
+  await assert.rejects(Promise.resolve(encodeAnySize(args, numbers(500_000), DEFAULT)), {
+    code: 'codec-timeout',
+    kind: 'invalid',
+  });
+  const patient = start(t);
+  assert.ok((await encodeAnySize(patient.args, numbers(100_000), DEFAULT)).length > 0);
+  await assert.rejects(Promise.resolve(encodeAnySize(args, numbers(500_000), DEFAULT)), { code: 'codec-timeout' });
+});
+
+test('several at once are done in turn', async (t) => {
+  const { args } = start(t);
+  const results = await Promise.all(
+    [60_000, 70_000, 80_000].map(async (count) => encodeAnySize(args, numbers(count), DEFAULT)),
+  );
+  assert.deepEqual(
+    results,
+    [60_000, 70_000, 80_000].map((count) => args.encode(numbers(count), DEFAULT)),
+  );
+});
+
+test('too many at once are refused, and closing rejects what has not ended', async () => {
+  const codec = createCodec();
+  const args = codec.parseInterface('service : { m : (vec nat) -> () }').methods.get('m')?.args;
+  assert.ok(args !== undefined);
+  const json = numbers(60_000);
+  const outcomes = Array.from({ length: 40 }, () =>
+    Promise.resolve(encodeAnySize(args, json, DEFAULT)).then(
+      () => 'done',
+      (error: unknown) => (error instanceof ServerError ? error.code : 'bug'),
+    ),
+  );
+  await codec.close();
+  const counts = Map.groupBy(await Promise.all(outcomes), (outcome) => outcome);
+  assert.equal(counts.get('codec-busy')?.length, 7);
+  assert.equal(counts.get('codec-closed')?.length, 33);
+  await assert.rejects(Promise.resolve(encodeAnySize(args, json, DEFAULT)), {
+    code: 'codec-closed',
+    kind: 'unavailable',
+  });
+  await codec.close();
+});
+
+test('a worker that waits for work does not keep the process alive', () => {
+  const face = new URL('../../../subsystems/codec/index.ts', import.meta.url).href;
+  const script = `
+    import { createCodec, encodeAnySize } from ${JSON.stringify(face)};
+    const message = await encodeAnySize(createCodec().untyped, Buffer.from('["' + 'x'.repeat(300_000) + '"]'), { lossless: true });
+    console.log(message.length);`;
+  const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    timeout: 10_000,
+    encoding: 'utf8',
+  });
+  assert.equal(child.status, 0, child.stderr);
+  // DIDL, no type table, one argument, text, its length in three bytes.
+  assert.equal(child.stdout.trim(), String(4 + 1 + 1 + 1 + 3 + 300_000));
+});
