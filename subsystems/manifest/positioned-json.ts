@@ -119,6 +119,7 @@ class Reader {
     const start = this.#at;
     const members: JsonMember[] = [];
     this.#sequence('}', 'object', () => {
+      if (this.#at === this.#text.length) this.#fail('the file ends inside an object; expected a key or "}"');
       if (this.#text[this.#at] !== '"') this.#fail('expected a key in double quotes');
       const key = this.#string();
       this.#skipBlank();
