@@ -1,0 +1,125 @@
+/** What no compiler checks: the tree as a whole. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+
+const ROOT = resolve(import.meta.dirname, '..');
+/** Rooms of the server itself, and everything that is source. */
+const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
+const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
+
+function files(rooms: readonly string[], pattern: string): readonly string[] {
+  return rooms
+    .flatMap((room) => globSync(`${room}/${pattern}`, { cwd: ROOT }))
+    .filter((file) => !file.endsWith('.d.ts'));
+}
+
+function read(file: string): string {
+  return readFileSync(join(ROOT, file), 'utf8');
+}
+
+/** The files that a file names, by the pattern's first group; a name without its ending is one of a `.ts` file. */
+function references(file: string, pattern: RegExp): readonly string[] {
+  return [...read(file).matchAll(pattern)].map(([, specifier = '']) => {
+    const target = relative(ROOT, resolve(ROOT, dirname(file), specifier));
+    return /\.\w+$/.test(target) ? target : `${target}.ts`;
+  });
+}
+
+const sources = files(ALL, '**/*.ts');
+
+test('the tree is where this test looks for it', () => {
+  assert.ok(sources.includes('kernel/index.ts') && sources.includes('test/tidy.test.ts'));
+  assert.ok(files(SERVER, '**/*.ts').length > 50);
+});
+
+test('every source file of the server imports cleanly in Node', { timeout: 60_000 }, async () => {
+  // Entries of threads live on what they are started with; whatever starts them is tested with them.
+  const threads = new Set(files(SERVER, '**/*.ts').flatMap((file) => references(file, /new URL\(\s*['`](\.[^'`$]+)/g)));
+  const modules = files(SERVER, '**/*.ts').filter((file) => !threads.has(file));
+  const urls = modules.map((file) => pathToFileURL(join(ROOT, file)).href);
+  // In a thread of its own, so that nothing that is imported can disturb these tests.
+  const worker = new Worker(
+    `const { parentPort, workerData } = require('node:worker_threads');
+     (async () => {
+       for (const url of workerData.urls) {
+         try { await import(url); } catch (error) { parentPort.postMessage({ tidy: url + ': ' + (error.stack ?? error) }); }
+       }
+       parentPort.postMessage({ tidy: null });
+     })();`,
+    { eval: true, workerData: { urls }, stdout: true, stderr: true },
+  );
+  const failures: string[] = [];
+  await new Promise<void>((done, fail) => {
+    worker.on('error', fail);
+    worker.on('exit', () => fail(new Error('a file ended the thread that imported it')));
+    worker.on('message', (message: { readonly tidy?: string | null }) => {
+      if (message.tidy === null) done();
+      else if (message.tidy !== undefined) failures.push(message.tidy);
+    });
+  }).finally(async () => void (await worker.terminate()));
+  assert.deepEqual(failures, []);
+});
+
+test('no source file is an orphan', () => {
+  const used = new Set(
+    sources.flatMap((file) => references(file, /(?:from|import\(|import|new URL\()\s*['`](\.[^'`$]+)/g)),
+  );
+  const scripts = read('package.json') + read('.ci/run');
+  const isEntry = (file: string): boolean => /\.(test|bench)\.ts$/.test(file) || scripts.includes(file);
+  // Programs that benchmarks, tests and fixtures run by name.
+  const isProgram = (file: string): boolean => /^(benchmarks|test\/fixtures)\//.test(file);
+  const orphans = sources.filter((file) => !used.has(file) && !isEntry(file) && !isProgram(file));
+  assert.deepEqual(orphans, []);
+});
+
+test('nothing is left for later: no fix-me marks, no test that runs alone or not at all', () => {
+  const marks = new RegExp(
+    `\\b(${['FIX', 'TO', 'XX'].map((half, index) => half + ['ME', 'DO', 'X'][index]).join('|')})\\b`,
+  );
+  const limited = /\b(?:test|it|describe|suite)\.(?:only|skip|todo)\b|\{\s*(?:only|skip|todo): (?:true|'|")/;
+  const found = sources.filter((file) => marks.test(read(file)) || limited.test(read(file)));
+  assert.deepEqual(found, []);
+});
+
+test('no file names a path of some machine or the host of a registry', () => {
+  const machine = /(?:^|["'`\s(=:])\/(?:work|root|home|tmp|Users)\/\w/m;
+  const registry = /https?:\/\/[^\s"'/]*(?:npmjs|registry|artifactory|verdaccio)/i;
+  const documents = files(['docs', ...ALL], '**/*.{md,json,jsonc}');
+  const rest = globSync('*.{json,md}', { cwd: ROOT }).concat('.npmrc', '.ci/run', '.oxlintrc.json', '.oxfmtrc.json');
+  const found = [...sources, ...documents, ...rest]
+    .filter((file) => !file.includes('node_modules'))
+    .filter((file) => machine.test(read(file)) || registry.test(read(file)));
+  assert.deepEqual(found, []);
+});
+
+/** Where a code is handed through a variable; what it can be is found by the other patterns. */
+const HANDED_THROUGH = [
+  'subsystems/codec/codec-pool.ts',
+  'subsystems/codec/lexer.ts',
+  'subsystems/execution/module-loader.ts',
+  'subsystems/wasm/refusal.ts',
+];
+
+test('the codes of errors and docs/errors.md are equal both ways', () => {
+  const codes = new Set<string>();
+  const variable = new Set<string>();
+  for (const file of files(SERVER, '**/*.ts')) {
+    const text = read(file);
+    for (const [, code, other] of text.matchAll(/new ServerError\(\s*[^,()]+,\s*(?:'([^']+)'|([^\s']))/g)) {
+      if (code !== undefined) codes.add(code);
+      if (other !== undefined) variable.add(file);
+    }
+    for (const [, code = ''] of text.matchAll(/\b(?:refusal|refuse)\(\s*'([a-z-]+)'/g)) codes.add(code);
+    for (const [, code = ''] of text.matchAll(/new Lexer\([^()]*,\s*'([a-z-]+)'\)/g)) codes.add(code);
+    if (!text.includes('extends ServerError')) continue;
+    for (const [, code = ''] of text.matchAll(/super\(\s*[^,()]+,\s*'([a-z-]+)'/g)) codes.add(code);
+  }
+  assert.deepEqual([...variable].toSorted(), HANDED_THROUGH);
+  for (const code of codes) assert.match(code, /^[a-z]+(?:-[a-z]+)*$/);
+  const documented = [...read('docs/errors.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, code]) => code);
+  assert.deepEqual(documented, [...codes].toSorted(), 'docs/errors.md lists every code once, in alphabetical order');
+});
