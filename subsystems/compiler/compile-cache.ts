@@ -26,8 +26,11 @@ const MAGIC = Buffer.from('svc-motoko-1\n');
 const DIGEST_BYTES = 32;
 const PREFIX_BYTES = MAGIC.length + DIGEST_BYTES;
 const EXTENSION = '.motoko';
+const UNFINISHED_NAME = /^\.[0-9a-z]+\.[0-9a-f-]{36}$/u;
 /** Some thousand modules; past it the least recently used go. */
 const CACHE_BYTES_MAX = 512 * 1024 * 1024;
+/** A file that is still unfinished after this long belongs to a process that was killed. */
+const UNFINISHED_MS_MAX = 60 * 60_000;
 
 export class CompileCache {
   readonly #directory: string;
@@ -68,21 +71,32 @@ export class CompileCache {
   }
 
   async #prune(): Promise<void> {
-    const names = (await readdir(this.#directory)).filter((name) => name.endsWith(EXTENSION));
-    const entries = await Promise.all(
-      names.map(async (name) => {
-        const file = join(this.#directory, name);
-        const status = await stat(file);
-        return { file, bytes: status.size, usedMs: status.mtimeMs };
-      }),
-    );
-    let bytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
-    for (const entry of entries.toSorted((a, b) => a.usedMs - b.usedMs)) {
-      if (bytes <= CACHE_BYTES_MAX) return;
-      bytes -= entry.bytes;
-      await unlink(entry.file);
+    const found = await Promise.all((await readdir(this.#directory)).map((name) => this.#describe(name)));
+    const files = found.filter((file) => file !== undefined);
+    let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    for (const file of files.toSorted((a, b) => a.usedMs - b.usedMs)) {
+      const isAbandoned = !file.isFinished && file.usedMs < Date.now() - UNFINISHED_MS_MAX;
+      if (!isAbandoned && (bytes <= CACHE_BYTES_MAX || !file.isFinished)) continue;
+      bytes -= file.bytes;
+      await unlink(file.path).catch(() => undefined);
     }
   }
+
+  /** Undefined for what the cache did not write, and for what another process has just removed. */
+  async #describe(name: string): Promise<CacheFile | undefined> {
+    const isFinished = name.endsWith(EXTENSION);
+    if (!isFinished && !UNFINISHED_NAME.test(name)) return undefined;
+    const path = join(this.#directory, name);
+    const status = await stat(path).catch(() => undefined);
+    return status && { path, isFinished, bytes: status.size, usedMs: status.mtimeMs };
+  }
+}
+
+interface CacheFile {
+  readonly path: string;
+  readonly isFinished: boolean;
+  readonly bytes: number;
+  readonly usedMs: number;
 }
 
 function encodeEntry({ wasm, ...rest }: CacheEntry): Buffer {

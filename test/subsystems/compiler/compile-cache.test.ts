@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -46,6 +46,20 @@ test('an entry that is cut or changed anywhere is treated as absent', async (t) 
   }
   await writeFile(file, good);
   assert.deepEqual(await cache.read('a'), ENTRY);
+});
+
+test('what a killed process left unfinished is removed after a while, and foreign files never', async (t) => {
+  const directory = await folder(t);
+  const unfinished = (letter: string): string =>
+    join(directory, `.${letter}.${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`);
+  const longAgo = new Date(Date.now() - 2 * 60 * 60_000);
+  for (const file of [unfinished('a'), unfinished('b'), join(directory, 'foreign')]) {
+    await writeFile(file, 'x');
+    if (file !== unfinished('b')) await utimes(file, longAgo, longAgo);
+  }
+  await new CompileCache(directory).write('c', ENTRY);
+  const left = (await readdir(directory)).map((name) => name.split('.').slice(0, 2).join('.'));
+  assert.deepEqual(left.toSorted(), ['.b', 'c.motoko', 'foreign']);
 });
 
 test('a folder that cannot be used is a reason, not an error', async (t) => {
