@@ -53,14 +53,18 @@ test('every source file of the server imports cleanly in Node', { timeout: 60_00
     { eval: true, workerData: { urls }, stdout: true, stderr: true },
   );
   const failures: string[] = [];
-  await new Promise<void>((done, fail) => {
-    worker.on('error', fail);
-    worker.on('exit', () => fail(new Error('a file ended the thread that imported it')));
-    worker.on('message', (message: { readonly tidy?: string | null }) => {
-      if (message.tidy === null) done();
-      else if (message.tidy !== undefined) failures.push(message.tidy);
+  try {
+    await new Promise<void>((done, fail) => {
+      worker.on('error', fail);
+      worker.on('exit', () => fail(new Error('a file ended the thread that imported it')));
+      worker.on('message', (message: { readonly tidy?: string | null }) => {
+        if (message.tidy === null) done();
+        else if (message.tidy !== undefined) failures.push(message.tidy);
+      });
     });
-  }).finally(async () => void (await worker.terminate()));
+  } finally {
+    await worker.terminate();
+  }
   assert.deepEqual(failures, []);
 });
 
