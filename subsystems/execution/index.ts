@@ -1,4 +1,7 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { Step, Task } from './step.ts';
+
+export * from './step.ts';
 
 /** Interface spec, "Reject codes": 1 SYS_FATAL … 6 SYS_UNKNOWN. */
 export type RejectCode = 1 | 2 | 3 | 4 | 5 | 6;
@@ -14,6 +17,8 @@ export interface ModuleInfo {
   readonly hash: string;
   readonly pointerWidth: 32 | 64;
   readonly methods: ReadonlyMap<string, MethodKind>;
+  /** Numbers of the entry points by export name (`canister_update inc`, `canister_heartbeat`), for tasks. */
+  readonly entries: ReadonlyMap<string, number>;
   /** Contents of the `icp:public` and `icp:private` sections by name. */
   readonly metadata: ReadonlyMap<string, { readonly isPublic: boolean; readonly content: Uint8Array }>;
   /** Interface text: `candid:service`, else what `get_candid_pointer` returns. */
@@ -30,24 +35,36 @@ export type Outcome = {
 } & (
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   /** `reject`: the canister said so (code 4). `trap` and `limit` have code 5. `noReply`: returned without an answer (code 5). `outOfCycles`: balance dry, or spent before the end. */
-  | { readonly kind: 'reject' | 'trap' | 'limit' | 'noReply' | 'outOfCycles' | 'unavailable'; readonly code: RejectCode; readonly message: string }
+  | {
+      readonly kind: 'reject' | 'trap' | 'limit' | 'noReply' | 'outOfCycles' | 'unavailable';
+      readonly code: RejectCode;
+      readonly message: string;
+    }
 );
 
-/** A canister's numbers as of its last ended message. */
+/** A canister's numbers as of its last ended step. */
 export interface CanisterGauges {
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** Cycles taken for the message. */
+  readonly version: number;
+  /** Cycles taken for the step. */
   readonly charge: number;
   /** The balance afterwards, when something besides `charge` changed it; undefined otherwise. */
   readonly balance: bigint | undefined;
 }
 
-export interface InstallRequest {
-  readonly module: ModuleInfo;
-  readonly argument: Uint8Array;
-  readonly caller: Uint8Array;
-}
+/** What becomes of a canister's code, atomically (reference/execution.md §10). */
+export type CodeChange =
+  /** `install` on an empty canister, `reinstall` on any: fresh state, start, `canister_init`. */
+  | { readonly mode: 'install' | 'reinstall'; readonly argument: Uint8Array; readonly caller: Uint8Array }
+  /** `canister_pre_upgrade` (unless skipped), the new code on the kept heap or on a fresh one, start, `canister_post_upgrade`. */
+  | {
+      readonly mode: 'upgrade';
+      readonly keepsHeap: boolean;
+      readonly skipsPreUpgrade: boolean;
+      readonly argument: Uint8Array;
+      readonly caller: Uint8Array;
+    };
 
 export interface CanisterSpec {
   /** 10 bytes. */
@@ -57,29 +74,41 @@ export interface CanisterSpec {
   readonly env: ReadonlyMap<string, string>;
 }
 
+/** What the management canister may change of a canister that lives; what is left out stays. */
+export interface CanisterSettings {
+  readonly controllers?: readonly Uint8Array[];
+  readonly env?: ReadonlyMap<string, string>;
+  readonly status?: 'running' | 'stopping' | 'stopped';
+  readonly version?: number;
+}
+
+/** Everything a canister's state consists of, in an executor. Buffers are its own: they may be kept. */
+export interface CanisterImage {
+  readonly module: ModuleInfo | undefined;
+  readonly heap: Uint8Array;
+  readonly globals: Uint8Array;
+  /** Granules of stable memory that hold anything: offset and bytes. */
+  readonly stable: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
+  readonly stablePages: number;
+  readonly certifiedData: Uint8Array;
+}
+
 /** What an executor tells the host about a canister besides outcomes. */
 export interface CanisterObserver {
   /** One debug print, or the text of a trap; in order, before the outcome of its message. */
   debug(text: string): void;
-  /** Called after each message, before its `done`. The same object is used again: copy what is to be kept. */
+  /** Called after each step, before its `done`. The same object is used again: copy what is to be kept. */
   ended(gauges: CanisterGauges): void;
-}
-
-/** A message for a canister. */
-export interface CanisterMessage {
-  readonly handle: number;
-  readonly kind: CallKind;
-  readonly method: string;
-  readonly caller: Uint8Array;
-  readonly argument: Uint8Array;
+  /** The canister's executor has died and the canister with it: everything answers `unavailable` from now on. */
+  lost(): void;
 }
 
 /**
- * Runs canisters: one message at a time each, atomically, metered, in executor threads.
+ * Runs canisters: one step at a time each, atomically, metered, in executor threads.
  * Canisters are named by the handle that `create` returned.
  */
 export interface Execution {
-  /** How many executor threads there are; each runs one message at a time. */
+  /** How many executor threads there are; each runs one step at a time. */
   readonly lanes: number;
   /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
   laneOf(handle: number): number;
@@ -90,15 +119,23 @@ export interface Execution {
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
   /** A canister without code. */
   create(spec: CanisterSpec, observer: CanisterObserver): number;
-  /** Start and `canister_init` on fresh state. Any outcome but `reply` (of no bytes) leaves the canister as it was. */
-  install(handle: number, request: InstallRequest): Promise<Outcome>;
-  /** Runs one message; `done` is called exactly once, later, from the event loop. Messages of one canister run in the order given. */
-  execute(message: CanisterMessage, done: (outcome: Outcome) => void): void;
-  /** Adds cycles; resolves with the new balance. */
+  /** Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. */
+  run(handle: number, task: Task, done: (step: Step) => void): void;
+  /** Replaces the code; a step without fault means it is done. In order with the canister's tasks. */
+  change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void;
+  /** Drops code and state; the canister stays, empty. */
+  uninstall(handle: number): void;
+  /** In order with the canister's tasks. */
+  configure(handle: number, settings: CanisterSettings): void;
+  /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
-  /** Forgets a canister whose messages have all ended. */
+  /** A copy of the whole state, as of the tasks given before. */
+  capture(handle: number): Promise<CanisterImage>;
+  /** Puts a captured state in place of the present one; the code comes with it. */
+  restore(handle: number, image: CanisterImage): Promise<void>;
+  /** Forgets a canister whose tasks have all ended. */
   remove(handle: number): void;
-  /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing messages go on. */
+  /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing steps go on. */
   refuseNew(): void;
 }
 export const Execution = defineCapability<Execution>('execution');

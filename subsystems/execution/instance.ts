@@ -247,6 +247,7 @@ export class Instance {
 /** A heap of zeros. */
 function newHeap({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): WebAssembly.Memory {
   const maximum = Math.max(heapPagesMax, pages);
-  if (pointerWidth === 64) return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(maximum) });
+  if (pointerWidth === 64)
+    return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(maximum) });
   return new WebAssembly.Memory({ initial: pages, maximum });
 }

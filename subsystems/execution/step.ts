@@ -4,9 +4,9 @@
  * The scheduler (main thread) keeps everything that outlives an execution: queues, call contexts, callbacks, timers,
  * who waits for what. An executor keeps memory, globals, stable memory, certified data and the cycles balance. So a
  * task carries what the execution must know of its call context, and a step brings back every effect that reaches
- * beyond the canister. A step that faulted has no effects but its charge, its debug lines and the deadlines it used up.
+ * beyond the canister. A step that faulted has no effects but its charge, its debug lines and its instructions.
  */
-import type { CallKind, RejectCode } from './index.ts';
+import type { RejectCode } from './index.ts';
 
 /** What an execution must know of the call it works for. */
 export interface ContextView {
@@ -34,23 +34,27 @@ export type Response =
 export type Callbacks = Uint8Array;
 export const CALLBACK_BYTES = 56;
 
+/** How a task's code runs; the engine derives the context letter (U, RQ, NRQ, CQ, Ry …) from it and the method. */
 export type Task =
-  /** A method: `update` reaches update and query methods, `query` reaches query and composite query methods. */
+  /** A method reached by an update call (also a query method) or by a query call (also a composite query). */
   | {
-      readonly kind: 'call';
-      readonly call: CallKind;
+      readonly kind: 'update' | 'query';
       readonly entry: number;
       readonly argument: Uint8Array;
       readonly context: ContextView;
+      /** What is left for a whole composite query; otherwise FULL_LIMIT. */
+      readonly instructionsMax: number;
     }
-  /** A response has come. `refunded` has not been added to the balance yet. `frame`: the suspended composite query it belongs to. */
+  /** A response has come. `refunded` has not been added to the balance yet. */
   | {
       readonly kind: 'callback';
       readonly callbacks: Callbacks;
       readonly response: Response;
       readonly refunded: bigint;
       readonly context: ContextView;
-      readonly frame: number | undefined;
+      /** The suspended composite query that it goes on with; 0: an update's callback. */
+      readonly frame: number;
+      readonly instructionsMax: number;
     }
   /** `canister_heartbeat`, `canister_global_timer`, `canister_on_low_wasm_memory`. */
   | { readonly kind: 'system'; readonly entry: number }
@@ -61,7 +65,12 @@ export type Task =
       readonly method: string;
       readonly argument: Uint8Array;
       readonly caller: Uint8Array;
-    };
+    }
+  /** A suspended composite query is given up; nothing runs. */
+  | { readonly kind: 'dropFrame'; readonly frame: number };
+
+/** No other limit than the host's. */
+export const FULL_LIMIT = Number.POSITIVE_INFINITY;
 
 /** A call that the execution performed; sent only because the execution returned. */
 export interface OutgoingCall {
@@ -76,12 +85,12 @@ export interface OutgoingCall {
   readonly callbacks: Callbacks;
 }
 
-export type StepFault = {
-  /** `trap` covers every reason but the two others. `outOfCycles`: the balance was dry, or paid for too little. */
+export interface StepFault {
+  /** `trap` covers every reason but the others. `outOfCycles`: the balance was dry, or paid for too little. `unavailable`: nothing ran. */
   readonly kind: 'trap' | 'limit' | 'outOfCycles' | 'unavailable';
   readonly code: RejectCode;
   readonly message: string;
-};
+}
 
 export interface Step {
   /** Undefined: the execution returned, and its effects below hold. */
@@ -95,8 +104,8 @@ export interface Step {
   readonly timerNs: bigint | undefined;
   /** `accept_message` was called. */
   readonly isAccepted: boolean;
-  /** A composite query waits for its calls: hand this number in with their callbacks, or drop it with `dropFrame`. */
-  readonly frame: number | undefined;
+  /** A composite query waits for its calls: to be handed in with their callbacks, or dropped. 0: none. */
+  readonly frame: number;
   readonly instructions: number;
   readonly charge: number;
 }

@@ -2,12 +2,11 @@
  * What crosses between the main thread and an executor, and how it is laid out in the ring.
  *
  *   main → executor
- *     EXECUTE   f64 now (ms) · u32 call · u32 canister · u32 entry point · u32 kind · u32 caller length · u32 argument length ·
- *               caller (32 bytes reserved) · argument
+ *     TASK      one `Task` for one canister (offsets: `T`)
  *     COMMAND   nothing: the next message on the port is due here, so that order holds
  *   executor → main
- *     OUTCOME   f64 instructions · f64 charge · f64 heap bytes · f64 stable bytes · u64 balance low · u64 balance high ·
- *               u32 call · u32 canister · u32 kind · u32 code · u32 data length · u32 has balance · data
+ *     CALL      one `OutgoingCall` of the step that follows (offsets: `C`)
+ *     STEP      one `Step` and the canister's gauges (offsets: `S`)
  *     DEBUG     u32 canister · u32 length · UTF-8 text
  *     MESSAGE   nothing: the next message on the port is due here
  *
@@ -15,90 +14,78 @@
  * (structured clone, buffers transferred) with a marker record in the ring that keeps the order.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { CallKind, Outcome, RejectCode } from './index.ts';
-import type { RingConsumer, RingProducer } from './message-ring.ts';
-import type { InstrumentedCode } from './instance.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
+import type { CanisterSpec, CodeChange, RejectCode } from './index.ts';
+import type { InstrumentedCode } from './instance.ts';
+import type { RingConsumer, RingProducer } from './message-ring.ts';
+import {
+  CALLBACK_BYTES,
+  type ContextView,
+  type OutgoingCall,
+  type Response,
+  type Step,
+  type StepFault,
+  type Task,
+} from './step.ts';
 
 export const RING_BYTES = 1 << 20;
 /** Larger payloads are copied once by structured clone instead of twice through the ring, and never fill it. */
 export const INLINE_BYTES_MAX = 32 * 1024;
 
-export const EXECUTE = 1;
+export const TASK = 1;
 export const COMMAND = 2;
-export const OUTCOME = 3;
-export const DEBUG = 4;
-export const MESSAGE = 5;
+export const CALL = 3;
+export const STEP = 4;
+export const DEBUG = 5;
+export const MESSAGE = 6;
 
-const CALLER_BYTES_RESERVED = 32;
-const EXECUTE_HEADER_BYTES = 32 + CALLER_BYTES_RESERVED;
-const OUTCOME_HEADER_BYTES = 72;
-const DEBUG_HEADER_BYTES = 8;
+/** A principal has 29 bytes at most. */
+const PRINCIPAL_BYTES = 32;
 
-const CALL_KINDS = ['update', 'query'] as const satisfies readonly CallKind[];
-const OUTCOME_KINDS = [
-  'reply',
-  'reject',
-  'trap',
-  'limit',
-  'noReply',
-  'outOfCycles',
-  'unavailable',
-] as const satisfies readonly Outcome['kind'][];
-
-/** One message on its way to a canister. */
-export interface ExecuteRecord {
+/** A task on its way. */
+export interface TaskRecord {
   nowMs: number;
+  /** Number of the answer that is waited for. */
   call: number;
   handle: number;
-  /** Number of the entry point in the module's layout. */
-  entry: number;
-  kind: CallKind;
-  caller: Uint8Array;
-  argument: Uint8Array;
+  task: Task;
 }
 
-/** What goes by the port to an executor. `reply` commands are answered by a PortMessage with the same `call`. */
+/** What an executor says of a canister with each step. */
+export interface StepRecord {
+  call: number;
+  handle: number;
+  step: Step;
+  heapBytes: number;
+  stableBytes: number;
+  /** `ic0.canister_version` afterwards. */
+  version: number;
+  /** The balance, when something besides the charge changed it. */
+  balance: bigint | undefined;
+}
+
+/** What goes by the port to an executor. Those with a `call` are answered by a step, `addCycles` by a balance. */
 export type Command =
-  | {
-      readonly kind: 'create';
-      readonly handle: number;
-      readonly spec: {
-        readonly id: Uint8Array;
-        readonly balance: bigint;
-        readonly controllers: readonly Uint8Array[];
-        readonly env: ReadonlyMap<string, string>;
-      };
-    }
+  | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
   | {
       readonly kind: 'install';
       readonly call: number;
       readonly handle: number;
       readonly code: InstrumentedCode;
-      readonly argument: Uint8Array;
-      readonly caller: Uint8Array;
+      readonly change: CodeChange;
       readonly nowMs: number;
     }
-  | { readonly kind: 'execute'; readonly record: ExecuteRecord }
+  | { readonly kind: 'task'; readonly record: TaskRecord }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
   | { readonly kind: 'remove'; readonly handle: number };
 
 /** What an executor sends by the port. */
 export type PortMessage =
-  | { readonly kind: 'outcome'; readonly record: OutcomeRecord }
+  | { readonly kind: 'step'; readonly record: StepRecord }
   | { readonly kind: 'debug'; readonly handle: number; readonly text: string }
   | { readonly kind: 'balance'; readonly call: number; readonly balance: bigint }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
-
-export interface OutcomeRecord {
-  call: number;
-  handle: number;
-  outcome: Outcome;
-  heapBytes: number;
-  stableBytes: number;
-  balance: bigint | undefined;
-}
 
 /** Handed to an executor thread when it starts. */
 export interface ExecutorOptions {
@@ -109,93 +96,317 @@ export interface ExecutorOptions {
   readonly wasmStackBytes: number;
 }
 
-export function writeExecute(ring: RingProducer, record: ExecuteRecord): boolean {
-  const { caller, argument } = record;
-  const at = ring.reserve(EXECUTE, EXECUTE_HEADER_BYTES + argument.length);
-  if (at < 0) return false;
-  ring.floats[at >> 3] = record.nowMs;
-  const word = at >> 2;
-  ring.words[word + 2] = record.call;
-  ring.words[word + 3] = record.handle;
-  ring.words[word + 4] = record.entry;
-  ring.words[word + 5] = record.kind === 'query' ? 1 : 0;
-  ring.words[word + 6] = caller.length;
-  ring.words[word + 7] = argument.length;
-  copyInto(ring.bytes, at + 32, caller);
-  copyInto(ring.bytes, at + EXECUTE_HEADER_BYTES, argument);
-  return true;
-}
-
-/** Fills `into`; caller and argument are views of the ring, valid only while the record is. */
-export function readExecute(ring: RingConsumer, at: number, into: ExecuteRecord): void {
-  const word = at >> 2;
-  into.nowMs = ring.floats[at >> 3] ?? 0;
-  into.call = ring.words[word + 2] ?? 0;
-  into.handle = ring.words[word + 3] ?? 0;
-  into.entry = ring.words[word + 4] ?? 0;
-  into.kind = CALL_KINDS[ring.words[word + 5] ?? 0] ?? 'update';
-  const callerLength = ring.words[word + 6] ?? 0;
-  const argumentLength = ring.words[word + 7] ?? 0;
-  into.caller = ring.bytes.subarray(at + 32, at + 32 + callerLength);
-  into.argument = ring.bytes.subarray(at + EXECUTE_HEADER_BYTES, at + EXECUTE_HEADER_BYTES + argumentLength);
-}
-
 const EMPTY = new Uint8Array(0);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** False when the ring is full now. The data must fit (`outcomeBytes`). */
-export function writeOutcome(ring: RingProducer, record: OutcomeRecord): boolean {
-  const { outcome } = record;
-  const data = outcome.kind === 'reply' ? outcome.data : encoder.encode(outcome.message);
-  const at = ring.reserve(OUTCOME, OUTCOME_HEADER_BYTES + data.length);
-  if (at < 0) return false;
-  const float = at >> 3;
-  ring.floats[float] = outcome.instructions;
-  ring.floats[float + 1] = outcome.charge;
-  ring.floats[float + 2] = record.heapBytes;
-  ring.floats[float + 3] = record.stableBytes;
-  const word = at >> 2;
-  ring.words[word + 12] = record.call;
-  ring.words[word + 13] = record.handle;
-  ring.words[word + 14] = OUTCOME_KINDS.indexOf(outcome.kind);
-  ring.words[word + 15] = outcome.kind === 'reply' ? 0 : outcome.code;
-  ring.words[word + 16] = data.length;
-  ring.words[word + 17] = record.balance === undefined ? 0 : 1;
-  if (record.balance !== undefined) {
-    ring.longs[float + 4] = BigInt.asUintN(64, record.balance);
-    ring.longs[float + 5] = record.balance >> 64n;
+// ---- TASK: byte offsets in the payload. f64 and u64 fields are 8-aligned.
+const T = {
+  NOW: 0,
+  INSTRUCTIONS: 8,
+  INSTRUCTIONS_MAX: 16,
+  DEADLINE: 24,
+  AVAILABLE: 32,
+  REFUNDED: 48,
+  CALL: 64,
+  HANDLE: 68,
+  KIND: 72,
+  ENTRY: 76,
+  CAN_ANSWER: 80,
+  CODE: 84,
+  FRAME: 88,
+  CALLER_LENGTH: 92,
+  METHOD_LENGTH: 96,
+  DATA_LENGTH: 100,
+  CALLER: 104,
+  CALLBACKS: 104 + PRINCIPAL_BYTES,
+  DATA: 104 + PRINCIPAL_BYTES + CALLBACK_BYTES,
+} as const;
+
+const TASK_KINDS = [
+  'update',
+  'query',
+  'callback',
+  'system',
+  'inspect',
+  'dropFrame',
+] as const satisfies readonly Task['kind'][];
+
+/** Bytes of a task's variable part: whether it goes inline. */
+export function taskBytes(task: Task): number {
+  switch (task.kind) {
+    case 'callback':
+      return task.response.kind === 'reply' ? task.response.data.length : task.response.message.length * 3;
+    case 'update':
+    case 'query':
+      return task.argument.length;
+    case 'inspect':
+      return task.argument.length + task.method.length * 3;
+    case 'system':
+    case 'dropFrame':
+      return 0;
   }
-  copyInto(ring.bytes, at + OUTCOME_HEADER_BYTES, data);
+}
+
+/** False when the ring is full now. */
+export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: TaskRecord): boolean {
+  let data = EMPTY;
+  let method = EMPTY;
+  if (task.kind === 'update' || task.kind === 'query') data = task.argument;
+  else if (task.kind === 'callback') {
+    data = task.response.kind === 'reply' ? task.response.data : encoder.encode(task.response.message);
+  } else if (task.kind === 'inspect') {
+    data = task.argument;
+    method = encoder.encode(task.method);
+  }
+  const at = ring.reserve(TASK, T.DATA + method.length + data.length);
+  if (at < 0) return false;
+  const { words, floats, longs, bytes } = ring;
+  floats[(at + T.NOW) >> 3] = nowMs;
+  words[(at + T.CALL) >> 2] = call;
+  words[(at + T.HANDLE) >> 2] = handle;
+  words[(at + T.KIND) >> 2] = TASK_KINDS.indexOf(task.kind);
+  words[(at + T.METHOD_LENGTH) >> 2] = method.length;
+  words[(at + T.DATA_LENGTH) >> 2] = data.length;
+  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'callback') {
+    const { context } = task;
+    floats[(at + T.INSTRUCTIONS) >> 3] = context.instructions;
+    floats[(at + T.INSTRUCTIONS_MAX) >> 3] = task.instructionsMax;
+    longs[(at + T.DEADLINE) >> 3] = context.deadlineNs;
+    writeAmount(longs, at + T.AVAILABLE, context.cyclesAvailable);
+    words[(at + T.CAN_ANSWER) >> 2] = context.canAnswer ? 1 : 0;
+    words[(at + T.CALLER_LENGTH) >> 2] = context.caller.length;
+    copyInto(bytes, at + T.CALLER, context.caller);
+  }
+  if (task.kind === 'callback') {
+    writeAmount(longs, at + T.REFUNDED, task.refunded);
+    words[(at + T.CODE) >> 2] = task.response.kind === 'reply' ? 0 : task.response.code;
+    words[(at + T.FRAME) >> 2] = task.frame;
+    copyInto(bytes, at + T.CALLBACKS, task.callbacks);
+  } else if (task.kind === 'dropFrame') {
+    words[(at + T.FRAME) >> 2] = task.frame;
+  } else {
+    words[(at + T.ENTRY) >> 2] = task.entry;
+    if (task.kind === 'inspect') {
+      words[(at + T.CALLER_LENGTH) >> 2] = task.caller.length;
+      copyInto(bytes, at + T.CALLER, task.caller);
+    }
+  }
+  copyInto(bytes, at + T.DATA, method);
+  copyInto(bytes, at + T.DATA + method.length, data);
   return true;
 }
 
-/** Bytes of an outcome's data in the ring, at most: to decide whether it goes inline. */
-export function outcomeBytes(outcome: Outcome): number {
-  return outcome.kind === 'reply' ? outcome.data.length : outcome.message.length * 3;
-}
-
-export function readOutcome(ring: RingConsumer, at: number): OutcomeRecord {
-  const float = at >> 3;
-  const word = at >> 2;
-  const numbers = { instructions: ring.floats[float] ?? 0, charge: ring.floats[float + 1] ?? 0 };
-  const length = ring.words[word + 16] ?? 0;
-  const data = length === 0 ? EMPTY : ring.bytes.slice(at + OUTCOME_HEADER_BYTES, at + OUTCOME_HEADER_BYTES + length);
-  const kind = OUTCOME_KINDS[ring.words[word + 14] ?? 0] ?? 'unavailable';
-  const outcome: Outcome =
-    kind === 'reply'
-      ? { kind, data, ...numbers }
-      : { kind, code: rejectCodeOf(ring.words[word + 15] ?? 0), message: decoder.decode(data), ...numbers };
+/** The task at `at`. Its argument is a view of the ring, valid only while the record is; all else is copied. */
+export function readTask(ring: RingConsumer, at: number): TaskRecord {
+  const { words, floats } = ring;
+  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
   return {
-    call: ring.words[word + 12] ?? 0,
-    handle: ring.words[word + 13] ?? 0,
-    outcome,
-    heapBytes: ring.floats[float + 2] ?? 0,
-    stableBytes: ring.floats[float + 3] ?? 0,
-    balance:
-      ring.words[word + 17] === 1 ? (ring.longs[float + 4] ?? 0n) | ((ring.longs[float + 5] ?? 0n) << 64n) : undefined,
+    nowMs: floats[(at + T.NOW) >> 3] ?? 0,
+    call: word(T.CALL),
+    handle: word(T.HANDLE),
+    task: readTaskBody(ring, at, word),
   };
 }
+
+function readTaskBody(ring: RingConsumer, at: number, word: (offset: number) => number): Task {
+  const { floats, longs, bytes } = ring;
+  const kind = TASK_KINDS[word(T.KIND)] ?? 'system';
+  const entry = word(T.ENTRY);
+  if (kind === 'system') return { kind, entry };
+  if (kind === 'dropFrame') return { kind, frame: word(T.FRAME) };
+  const dataAt = at + T.DATA + word(T.METHOD_LENGTH);
+  const argument = bytes.subarray(dataAt, dataAt + word(T.DATA_LENGTH));
+  const caller = bytes.slice(at + T.CALLER, at + T.CALLER + word(T.CALLER_LENGTH));
+  if (kind === 'inspect') {
+    return { kind, entry, argument, caller, method: decoder.decode(bytes.slice(at + T.DATA, dataAt)) };
+  }
+  const context: ContextView = {
+    caller,
+    deadlineNs: longs[(at + T.DEADLINE) >> 3] ?? 0n,
+    canAnswer: word(T.CAN_ANSWER) === 1,
+    cyclesAvailable: readAmount(longs, at + T.AVAILABLE),
+    instructions: floats[(at + T.INSTRUCTIONS) >> 3] ?? 0,
+  };
+  const instructionsMax = floats[(at + T.INSTRUCTIONS_MAX) >> 3] ?? 0;
+  if (kind !== 'callback') return { kind, entry, argument, context, instructionsMax };
+  const code = word(T.CODE);
+  return {
+    kind,
+    context,
+    instructionsMax,
+    callbacks: bytes.slice(at + T.CALLBACKS, at + T.CALLBACKS + CALLBACK_BYTES),
+    refunded: readAmount(longs, at + T.REFUNDED),
+    frame: word(T.FRAME),
+    response:
+      code === 0
+        ? { kind: 'reply', data: argument }
+        : { kind: 'reject', code: rejectCodeOf(code), message: decoder.decode(argument.slice()) },
+  };
+}
+
+// ---- CALL
+const C = {
+  CYCLES: 0,
+  TIMEOUT: 16,
+  CALLEE_LENGTH: 20,
+  METHOD_LENGTH: 24,
+  PAYLOAD_LENGTH: 28,
+  CALLEE: 32,
+  CALLBACKS: 32 + PRINCIPAL_BYTES,
+  METHOD: 32 + PRINCIPAL_BYTES + CALLBACK_BYTES,
+} as const;
+const NO_TIMEOUT = -1;
+
+/** False when the ring is full now. */
+export function writeCall(ring: RingProducer, call: OutgoingCall): boolean {
+  const method = encoder.encode(call.method);
+  const at = ring.reserve(CALL, C.METHOD + method.length + call.payload.length);
+  if (at < 0) return false;
+  const { words, longs, bytes } = ring;
+  writeAmount(longs, at + C.CYCLES, call.cycles);
+  words[(at + C.TIMEOUT) >> 2] = call.timeoutSeconds ?? NO_TIMEOUT;
+  words[(at + C.CALLEE_LENGTH) >> 2] = call.callee.length;
+  words[(at + C.METHOD_LENGTH) >> 2] = method.length;
+  words[(at + C.PAYLOAD_LENGTH) >> 2] = call.payload.length;
+  copyInto(bytes, at + C.CALLEE, call.callee);
+  copyInto(bytes, at + C.CALLBACKS, call.callbacks);
+  copyInto(bytes, at + C.METHOD, method);
+  copyInto(bytes, at + C.METHOD + method.length, call.payload);
+  return true;
+}
+
+export function readCall(ring: RingConsumer, at: number): OutgoingCall {
+  const { words, longs, bytes } = ring;
+  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
+  const payloadAt = at + C.METHOD + word(C.METHOD_LENGTH);
+  const timeout = word(C.TIMEOUT);
+  return {
+    callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + word(C.CALLEE_LENGTH)),
+    method: decoder.decode(bytes.slice(at + C.METHOD, payloadAt)),
+    payload: bytes.slice(payloadAt, payloadAt + word(C.PAYLOAD_LENGTH)),
+    cycles: readAmount(longs, at + C.CYCLES),
+    timeoutSeconds: timeout === NO_TIMEOUT ? undefined : timeout,
+    callbacks: bytes.slice(at + C.CALLBACKS, at + C.CALLBACKS + CALLBACK_BYTES),
+  };
+}
+
+// ---- STEP
+const S = {
+  INSTRUCTIONS: 0,
+  CHARGE: 8,
+  HEAP: 16,
+  STABLE: 24,
+  VERSION: 32,
+  BALANCE: 40,
+  ACCEPTED: 56,
+  TIMER: 72,
+  CALL: 80,
+  HANDLE: 84,
+  FAULT: 88,
+  ANSWER: 92,
+  CODE: 96,
+  FLAGS: 100,
+  FRAME: 104,
+  DATA_LENGTH: 108,
+  DATA: 112,
+} as const;
+const HAS_BALANCE = 1;
+const HAS_TIMER = 2;
+const IS_ACCEPTED = 4;
+const HAS_ACCEPTED_CYCLES = 8;
+const FAULTS = [undefined, 'trap', 'limit', 'outOfCycles', 'unavailable'] as const satisfies readonly (
+  | StepFault['kind']
+  | undefined
+)[];
+const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Response['kind'] | undefined)[];
+
+/** Bytes of a step's variable part: whether it goes inline. Its calls are records of their own. */
+export function stepBytes({ fault, answer }: Step): number {
+  if (fault !== undefined) return fault.message.length * 3;
+  if (answer === undefined) return 0;
+  return answer.kind === 'reply' ? answer.data.length : answer.message.length * 3;
+}
+
+/** False when the ring is full now. The calls have been written before. */
+export function writeStep(ring: RingProducer, record: StepRecord): boolean {
+  const { step, balance } = record;
+  const { fault, answer } = step;
+  let data = EMPTY;
+  if (fault !== undefined) data = encoder.encode(fault.message);
+  else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
+  const at = ring.reserve(STEP, S.DATA + data.length);
+  if (at < 0) return false;
+  const { words, floats, longs, bytes } = ring;
+  floats[(at + S.INSTRUCTIONS) >> 3] = step.instructions;
+  floats[(at + S.CHARGE) >> 3] = step.charge;
+  floats[(at + S.HEAP) >> 3] = record.heapBytes;
+  floats[(at + S.STABLE) >> 3] = record.stableBytes;
+  floats[(at + S.VERSION) >> 3] = record.version;
+  let flags = step.isAccepted ? IS_ACCEPTED : 0;
+  if (balance !== undefined) {
+    flags |= HAS_BALANCE;
+    writeAmount(longs, at + S.BALANCE, balance);
+  }
+  if (step.timerNs !== undefined) {
+    flags |= HAS_TIMER;
+    longs[(at + S.TIMER) >> 3] = step.timerNs;
+  }
+  if (step.cyclesAccepted !== 0n) {
+    flags |= HAS_ACCEPTED_CYCLES;
+    writeAmount(longs, at + S.ACCEPTED, step.cyclesAccepted);
+  }
+  words[(at + S.CALL) >> 2] = record.call;
+  words[(at + S.HANDLE) >> 2] = record.handle;
+  words[(at + S.FAULT) >> 2] = FAULTS.indexOf(fault?.kind);
+  words[(at + S.ANSWER) >> 2] = fault === undefined ? ANSWERS.indexOf(answer?.kind) : 0;
+  words[(at + S.CODE) >> 2] = fault?.code ?? (answer?.kind === 'reject' ? answer.code : 0);
+  words[(at + S.FLAGS) >> 2] = flags;
+  words[(at + S.FRAME) >> 2] = step.frame;
+  words[(at + S.DATA_LENGTH) >> 2] = data.length;
+  copyInto(bytes, at + S.DATA, data);
+  return true;
+}
+
+/** `calls`: those that came before it. */
+export function readStep(ring: RingConsumer, at: number, calls: readonly OutgoingCall[]): StepRecord {
+  const { words, floats, longs, bytes } = ring;
+  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
+  const float = (offset: number): number => floats[(at + offset) >> 3] ?? 0;
+  const length = word(S.DATA_LENGTH);
+  const data = length === 0 ? EMPTY : bytes.slice(at + S.DATA, at + S.DATA + length);
+  const flags = word(S.FLAGS);
+  const faultKind = FAULTS[word(S.FAULT)];
+  const answerKind = ANSWERS[word(S.ANSWER)];
+  const code = rejectCodeOf(word(S.CODE));
+  const fault: StepFault | undefined =
+    faultKind === undefined ? undefined : { kind: faultKind, code, message: decoder.decode(data) };
+  let answer: Response | undefined;
+  if (answerKind === 'reply') answer = { kind: 'reply', data };
+  else if (answerKind === 'reject') answer = { kind: 'reject', code, message: decoder.decode(data) };
+  return {
+    call: word(S.CALL),
+    handle: word(S.HANDLE),
+    heapBytes: float(S.HEAP),
+    stableBytes: float(S.STABLE),
+    version: float(S.VERSION),
+    balance: (flags & HAS_BALANCE) === 0 ? undefined : readAmount(longs, at + S.BALANCE),
+    step: {
+      fault,
+      answer,
+      calls,
+      cyclesAccepted: (flags & HAS_ACCEPTED_CYCLES) === 0 ? 0n : readAmount(longs, at + S.ACCEPTED),
+      timerNs: (flags & HAS_TIMER) === 0 ? undefined : (longs[(at + S.TIMER) >> 3] ?? 0n),
+      isAccepted: (flags & IS_ACCEPTED) !== 0,
+      frame: word(S.FRAME),
+      instructions: float(S.INSTRUCTIONS),
+      charge: float(S.CHARGE),
+    },
+  };
+}
+
+// ---- DEBUG
+const DEBUG_HEADER_BYTES = 8;
 
 export function writeDebug(ring: RingProducer, handle: number, text: Uint8Array): boolean {
   const at = ring.reserve(DEBUG, DEBUG_HEADER_BYTES + text.length);
@@ -210,6 +421,18 @@ export function readDebug(ring: RingConsumer, at: number): { readonly handle: nu
   const length = ring.words[(at >> 2) + 1] ?? 0;
   const text = ring.bytes.slice(at + DEBUG_HEADER_BYTES, at + DEBUG_HEADER_BYTES + length);
   return { handle: ring.words[at >> 2] ?? 0, text: decoder.decode(text) };
+}
+
+/** 128 bits, little endian. Nearly always 0. */
+function writeAmount(longs: BigUint64Array, at: number, amount: bigint): void {
+  longs[at >> 3] = amount === 0n ? 0n : BigInt.asUintN(64, amount);
+  longs[(at >> 3) + 1] = amount === 0n ? 0n : amount >> 64n;
+}
+
+function readAmount(longs: BigUint64Array, at: number): bigint {
+  const low = longs[at >> 3] ?? 0n;
+  const high = longs[(at >> 3) + 1] ?? 0n;
+  return high === 0n ? low : low | (high << 64n);
 }
 
 function rejectCodeOf(code: number): RejectCode {
