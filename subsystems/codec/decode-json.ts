@@ -5,7 +5,7 @@ import { MARKER } from './encode-lossless.ts';
 import { isFloat, isInteger } from './encode-values.ts';
 import { unreachable } from './faults.ts';
 import { float32Text, floatText, writeInteger, writeJsonString } from './json-output.ts';
-import { principalToText } from './principal.ts';
+import { PRINCIPAL_CHARACTERS_MAX, writePrincipalText } from './principal.ts';
 import { SkipTable } from './skip-candid.ts';
 import { isSubtype } from './subtype.ts';
 import { isNullable, isTuple, Op, TYPE_NAMES, type CandidField, type CandidType, type TypeGraph } from './types.ts';
@@ -432,6 +432,11 @@ function floatDecoder(op: Op, isLossless: boolean): Decode {
   };
 }
 
+function writePrincipal(writer: ByteWriter, principal: Uint8Array): void {
+  writer.reserve(PRINCIPAL_CHARACTERS_MAX);
+  writer.position = writePrincipalText(principal, 0, principal.length, writer.bytes, writer.position);
+}
+
 function principalDecoder(isLossless: boolean, kind: string): Decode {
   const open = utf8Bytes(isLossless ? `{"${MARKER}":"${kind}","value":"` : '"');
   const close = utf8Bytes(isLossless ? '"}' : '"');
@@ -439,7 +444,7 @@ function principalDecoder(isLossless: boolean, kind: string): Decode {
     reader.charge(1);
     const principal = reader.readPrincipal();
     writer.writeAll(open);
-    writer.writeAscii(principalToText(principal));
+    writePrincipal(writer, principal);
     writer.writeAll(close);
     return true;
   };
@@ -453,7 +458,7 @@ function funcDecoder(isLossless: boolean): Decode {
     if (!reader.readFlag('a func')) throw reader.fail('an opaque reference cannot be shown');
     const principal = reader.readPrincipal();
     writer.writeAll(open);
-    writer.writeAscii(principalToText(principal));
+    writePrincipal(writer, principal);
     writer.writeAll(middle);
     decodeText(reader, writer);
     writer.writeByte(0x7d);

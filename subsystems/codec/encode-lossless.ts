@@ -1,4 +1,4 @@
-import type { ByteWriter } from './byte-writer.ts';
+import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import {
   encodeBase64,
   encodeBool,
@@ -24,6 +24,7 @@ import {
 } from './encode-json.ts';
 import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
+import { startsWith } from './key-table.ts';
 import { isBlob, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 /*
@@ -43,6 +44,8 @@ const COLON = 0x3a;
 export const MARKER = '$svc';
 
 const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+/** Tags that are tried one after the other before the object is read key by key. */
+const GUESSED_TAGS_MAX = 8;
 /** No double needs more characters than this to be told apart. */
 const FLOAT_CHARACTERS_MAX = 1_100;
 
@@ -99,7 +102,17 @@ function compileLossless(type: CandidType, slotOf: (type: CandidType) => EncodeS
 /** `{"$svc": kind, "value": …}`, or without a value. */
 function marked(kind: string, encodeValue: Encode | undefined): Encode {
   const expected = `{"${MARKER}":"${kind}"${encodeValue === undefined ? '' : ',"value":…'}}`;
+  const usual = utf8Bytes(`{"${MARKER}":"${kind}"${encodeValue === undefined ? '' : ',"value":'}`);
   return (reader, writer) => {
+    if (reader.peek() === OPEN_BRACE && startsWith(reader.bytes, reader.position, usual)) {
+      // As everyone writes it, without blanks: nothing to look at twice.
+      const level = reader.enter();
+      reader.position += usual.length;
+      encodeValue?.(reader, writer);
+      if (!reader.endOrComma(CLOSE_BRACE)) throw reader.fail(`expected ${expected}, found more keys`);
+      reader.depth = level - 1;
+      return;
+    }
     if (!reader.take(OPEN_BRACE)) throw reader.unexpected(expected);
     const level = reader.enter();
     let hasMarker = false;
@@ -166,7 +179,25 @@ function losslessFloat(op: Op): Encode {
 
 function losslessOpt(inner: EncodeSlot): Encode {
   const expected = '{"$svc":"none"} or {"$svc":"some","value":…}';
+  const none = utf8Bytes(`{"${MARKER}":"none"}`);
+  const some = utf8Bytes(`{"${MARKER}":"some","value":`);
   return (reader, writer) => {
+    if (reader.peek() === OPEN_BRACE) {
+      if (startsWith(reader.bytes, reader.position, none)) {
+        reader.position += none.length;
+        writer.writeByte(0);
+        return;
+      }
+      if (startsWith(reader.bytes, reader.position, some)) {
+        const level = reader.enter();
+        reader.position += some.length;
+        writer.writeByte(1);
+        inner.run(reader, writer);
+        if (!reader.endOrComma(CLOSE_BRACE)) throw reader.fail(`expected ${expected}, found other keys`);
+        reader.depth = level - 1;
+        return;
+      }
+    }
     if (!reader.take(OPEN_BRACE)) throw reader.unexpected(expected);
     const level = reader.enter();
     const flagAt = writer.position;
@@ -214,6 +245,10 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
   const slots = type.fields.map((field) => slotOf(field.type));
   const hasPayload = type.fields.map((field) => field.type.op !== Op.NULL);
   const expected = '{"$svc":"variant","tag":"…","value":…}';
+  // For the first tags the object up to its value, as everyone writes it.
+  const guesses = labels
+    .slice(0, GUESSED_TAGS_MAX)
+    .map((label) => utf8Bytes(`{"${MARKER}":"variant","tag":${JSON.stringify(label)},"value":`));
 
   function encodePayload(reader: JsonReader, writer: ByteWriter, level: number, index: number): void {
     reader.path[level] = labels[index];
@@ -221,6 +256,21 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
   }
 
   return (reader, writer) => {
+    if (reader.peek() === OPEN_BRACE) {
+      const guess = guesses.findIndex((start) => startsWith(reader.bytes, reader.position, start));
+      if (guess !== -1) {
+        const level = reader.enter();
+        reader.position += guesses[guess]?.length ?? 0;
+        writer.writeLeb(guess);
+        encodePayload(reader, writer, level, guess);
+        if (!reader.endOrComma(CLOSE_BRACE)) {
+          reader.path[level] = undefined;
+          throw reader.fail(`expected ${expected}, found more keys`);
+        }
+        reader.depth = level - 1;
+        return;
+      }
+    }
     if (!reader.take(OPEN_BRACE)) throw reader.unexpected(expected);
     const level = reader.enter();
     let hasMarker = false;

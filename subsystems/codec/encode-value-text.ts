@@ -100,15 +100,15 @@ class ValueEncoder {
 
   encode(values: readonly TextValue[], graph: TypeGraph): Uint8Array {
     this.#writer.writeAll(encodeHeader(graph));
-    if (values.length !== graph.roots.length) {
-      throw this.#lexer.fail(
-        `expected ${graph.roots.length} values, found ${values.length}`,
-        values[graph.roots.length]?.offset,
-      );
+    const extra = values[graph.roots.length];
+    const required = graph.roots.findLastIndex((type) => !isNullable(type)) + 1;
+    if (extra !== undefined || values.length < required) {
+      throw this.#lexer.fail(`expected ${graph.roots.length} values, found ${values.length}`, extra?.offset);
     }
     for (const [index, type] of graph.roots.entries()) {
       const value = values[index];
       if (value !== undefined) this.#encode(value, type);
+      else if (type.op === Op.OPT) this.#writer.writeByte(0);
     }
     return this.#writer.finish();
   }

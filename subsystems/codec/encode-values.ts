@@ -2,7 +2,7 @@ import { base64Length, writeFromBase64 } from './base64.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
-import { parsePrincipal } from './principal.ts';
+import { readPrincipalText } from './principal.ts';
 import { Op, TYPE_NAMES } from './types.ts';
 
 /*
@@ -117,9 +117,10 @@ export const encodeEmpty: Encode = (reader) => {
 /** The text of a principal, written as a reference: byte 1, length, bytes. */
 export function encodePrincipalText(reader: JsonReader, writer: ByteWriter, what: string): void {
   if (reader.peek() !== 0x22) throw reader.unexpected(`${what} as text`);
-  const text = reader.readText();
-  const principal = parsePrincipal(text);
+  reader.readString();
+  const principal = readPrincipalText(reader.text, reader.textStart, reader.textEnd);
   if (principal === undefined) {
+    const text = reader.textValue();
     throw reader.fail(`expected ${what}, found ${JSON.stringify(text.length > 63 ? `${text.slice(0, 63)}…` : text)}`);
   }
   writer.writeByte(1);

@@ -364,8 +364,13 @@ export class JsonReader {
     if (end - start > BIGNUM_DIGITS_MAX) {
       throw this.fail(`${typeName} of ${end - start} digits; at most ${BIGNUM_DIGITS_MAX} are accepted`);
     }
+    if (end - start <= SAFE_DIGITS) {
+      const isNegative = bytes[start] === MINUS;
+      let small = 0;
+      for (let at = isNegative ? start + 1 : start; at < end; at++) small = small * 10 + (bytes[at] ?? 0) - ZERO;
+      return isNegative && small !== 0 ? -small : small;
+    }
     const digits = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1');
-    if (digits.length <= SAFE_DIGITS) return Number(digits) + 0;
     const value = BigInt(digits);
     return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
   }

@@ -1,75 +1,120 @@
-import { crc32 } from 'node:zlib';
 import { ServerError } from '../../kernel/index.ts';
 
-/** The longest principal, in bytes; its text has 63 characters. */
+/** The longest principal, in bytes. */
 export const PRINCIPAL_BYTES_MAX = 29;
+/** Its text: 33 bytes with the checksum are 53 base32 characters, and between their 11 groups stand 10 dashes. */
+export const PRINCIPAL_CHARACTERS_MAX = 63;
 
-const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
+const ALPHABET = Buffer.from('abcdefghijklmnopqrstuvwxyz234567');
 const GROUP_LENGTH = 5;
 const CHECKSUM_BYTES = 4;
-/** 33 bytes are 53 base32 characters in 11 groups. */
-const TEXT_LENGTH_MAX = 63;
+const DASH = 0x2d;
+const INVALID = 255;
 
-const DIGIT_OF = new Uint8Array(256).fill(255);
-for (const [digit, letter] of Array.from(ALPHABET).entries()) {
-  DIGIT_OF[letter.charCodeAt(0)] = digit;
-  DIGIT_OF[letter.toUpperCase().charCodeAt(0)] = digit;
+const DIGIT_OF = new Uint8Array(256).fill(INVALID);
+for (const [digit, letter] of ALPHABET.entries()) {
+  DIGIT_OF[letter] = digit;
+  DIGIT_OF[String.fromCharCode(letter).toUpperCase().charCodeAt(0)] = digit;
+}
+
+/** CRC-32 of IEEE 802.3, a byte at a time; for so few bytes the call into zlib would cost more. */
+const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (-(crc & 1) & 0xedb8_8320);
+  return crc;
+});
+
+/** Writes the text of the principal `source[start, end)` at `target[at]`; answers where it ends. */
+export function writePrincipalText(
+  source: Uint8Array,
+  start: number,
+  end: number,
+  target: Uint8Array,
+  at: number,
+): number {
+  let crc = -1;
+  for (let index = start; index < end; index++)
+    crc = (crc >>> 8) ^ (CRC_TABLE[(crc ^ (source[index] ?? 0)) & 255] ?? 0);
+  crc = ~crc;
+  let to = at;
+  let inGroup = 0;
+  let pending = 0;
+  let pendingBits = 0;
+  for (let index = start - CHECKSUM_BYTES; index < end; index++) {
+    const byte = index < start ? (crc >>> (8 * (start - index - 1))) & 255 : (source[index] ?? 0);
+    pending = ((pending << 8) | byte) & 0xffff;
+    pendingBits += 8;
+    while (pendingBits >= 5 || (index === end - 1 && pendingBits > 0)) {
+      if (pendingBits < 5) {
+        pending <<= 5 - pendingBits;
+        pendingBits = 5;
+      }
+      pendingBits -= 5;
+      if (inGroup === GROUP_LENGTH) {
+        target[to++] = DASH;
+        inGroup = 0;
+      }
+      target[to++] = ALPHABET[(pending >>> pendingBits) & 31] ?? 0;
+      inGroup++;
+    }
+  }
+  return to;
 }
 
 /** The text of a principal: base32 of checksum and bytes, in groups of five joined by dashes. */
 export function principalToText(bytes: Uint8Array): string {
-  const checksum = crc32(bytes);
-  let text = '';
-  let characters = 0;
-  let pending = 0;
-  let pendingBits = 0;
-  for (let index = -CHECKSUM_BYTES; index < bytes.length; index++) {
-    const byte = index < 0 ? (checksum >>> (-8 * index - 8)) & 255 : (bytes[index] ?? 0);
-    pending = ((pending << 8) | byte) & 0xffff;
-    pendingBits += 8;
-    while (pendingBits >= 5) {
-      pendingBits -= 5;
-      if (characters > 0 && characters % GROUP_LENGTH === 0) text += '-';
-      text += ALPHABET.charAt((pending >>> pendingBits) & 31);
-      characters++;
-    }
-  }
-  if (pendingBits > 0) {
-    if (characters % GROUP_LENGTH === 0) text += '-';
-    text += ALPHABET.charAt((pending << (5 - pendingBits)) & 31);
-  }
-  return text;
+  // 8 bits become 5-bit characters, and every fifth of those is followed by a dash.
+  const text = Buffer.allocUnsafe(Math.ceil(((bytes.length + CHECKSUM_BYTES) * 8 * 6) / 25) + 1);
+  return text.toString('latin1', 0, writePrincipalText(bytes, 0, bytes.length, text, 0));
 }
 
-/** The bytes of a principal's text, or undefined when it is not exactly one; letters may be of either case. */
-export function parsePrincipal(text: string): Uint8Array | undefined {
-  if (text.length > TEXT_LENGTH_MAX) return undefined;
-  const decoded: number[] = [];
+const decoded = new Uint8Array(PRINCIPAL_BYTES_MAX + CHECKSUM_BYTES);
+const rewritten = new Uint8Array(PRINCIPAL_CHARACTERS_MAX + 1);
+
+/**
+ * The bytes of the principal whose text is `text[start, end)`, or undefined when it is not exactly that; letters may be
+ * of either case. The result is valid until the next call.
+ */
+export function readPrincipalText(text: Uint8Array, start: number, end: number): Uint8Array | undefined {
+  if (end - start > PRINCIPAL_CHARACTERS_MAX) return undefined;
+  let length = 0;
   let pending = 0;
   let pendingBits = 0;
-  for (let index = 0; index < text.length; index++) {
-    const code = text.charCodeAt(index);
-    if (code === 0x2d) continue; // odd grouping is found below, where the text is written again
-    const digit = code < 256 ? (DIGIT_OF[code] ?? 255) : 255;
-    if (digit === 255) return undefined;
+  for (let index = start; index < end; index++) {
+    const character = text[index] ?? 0;
+    if (character === DASH) continue; // odd grouping is found below, where the text is written again
+    const digit = DIGIT_OF[character] ?? INVALID;
+    if (digit === INVALID) return undefined;
     pending = ((pending << 5) | digit) & 0xffff;
     pendingBits += 5;
     if (pendingBits >= 8) {
       pendingBits -= 8;
-      decoded.push((pending >>> pendingBits) & 255);
+      if (length === decoded.length) return undefined;
+      decoded[length++] = (pending >>> pendingBits) & 255;
     }
   }
-  if (decoded.length < CHECKSUM_BYTES || decoded.length > PRINCIPAL_BYTES_MAX + CHECKSUM_BYTES) return undefined;
-  const bytes = Uint8Array.from(decoded.slice(CHECKSUM_BYTES));
+  if (length < CHECKSUM_BYTES) return undefined;
   // Writing it again checks the checksum, the grouping and the unused low bits in one go.
-  return principalToText(bytes) === text.toLowerCase() ? bytes : undefined;
+  if (writePrincipalText(decoded, CHECKSUM_BYTES, length, rewritten, 0) !== end - start) return undefined;
+  for (let index = 0; index < end - start; index++) {
+    const letter = text[start + index] ?? 0;
+    if ((letter >= 0x41 && letter <= 0x5a ? letter | 0x20 : letter) !== rewritten[index]) return undefined;
+  }
+  return decoded.subarray(CHECKSUM_BYTES, length);
+}
+
+/** The bytes of a principal's text, or undefined when it is not exactly one; letters may be of either case. */
+export function parsePrincipal(text: string): Uint8Array | undefined {
+  if (text.length > PRINCIPAL_CHARACTERS_MAX) return undefined;
+  const characters = Buffer.from(text, 'utf8');
+  return readPrincipalText(characters, 0, characters.length)?.slice();
 }
 
 /** The bytes of a principal's text; throws a ServerError `invalid` that names the text. */
 export function principalFromText(text: string): Uint8Array {
   const bytes = parsePrincipal(text);
   if (bytes === undefined) {
-    const shown = text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}…` : text;
+    const shown = text.length > PRINCIPAL_CHARACTERS_MAX ? `${text.slice(0, PRINCIPAL_CHARACTERS_MAX)}…` : text;
     throw new ServerError(
       'invalid',
       'bad-principal',

@@ -13,7 +13,6 @@ const ZERO_SIZE_SEARCH_DEPTH = 16;
 const FIXED_SIZE: ReadonlyMap<Op, number> = new Map<Op, number>([
   [Op.NULL, 0],
   [Op.RESERVED, 0],
-  [Op.BOOL, 1],
   [Op.NAT8, 1],
   [Op.NAT16, 2],
   [Op.NAT32, 4],
@@ -85,6 +84,11 @@ export class SkipTable {
       };
     }
     switch (type.op) {
+      case Op.BOOL:
+        return (reader) => {
+          reader.charge(1);
+          reader.readFlag('a bool');
+        };
       case Op.NAT:
       case Op.INT:
         return (reader) => {

@@ -225,11 +225,13 @@ class TableReader {
   #readMethods(entryCount: number): { name: string; type: CandidType }[] {
     const count = this.#count('methods');
     const methods: { name: string; type: CandidType }[] = [];
-    const names = new Set<string>();
+    let previous: Buffer | undefined;
     for (let index = 0; index < count; index++) {
       const name = this.#reader.readText('method name');
-      if (names.has(name)) throw badCandid('type table', `method ${JSON.stringify(name)} stands there twice`);
-      names.add(name);
+      const bytes = Buffer.from(name, 'utf8');
+      if (previous !== undefined && previous.compare(bytes) >= 0)
+        throw badCandid('type table', 'method names must increase');
+      previous = bytes;
       this.#reference(entryCount, (type) => {
         methods[index] = { name, type };
       });

@@ -79,6 +79,7 @@ test('two threads exchange 100,000 records without losing one or a wake-up', { t
   const worker = new Worker(new URL('../../support/ring-echo-worker.ts', import.meta.url), {
     workerData: { inbox: there, outbox: back, count: 100_000 },
   });
+  const exited = once(worker, 'exit');
   const producer = new RingProducer(there);
   const consumer = new RingConsumer(back);
   const random = seeded(11);
@@ -103,7 +104,7 @@ test('two threads exchange 100,000 records without losing one or a wake-up', { t
     if (random(4) === 0) await sleep(0);
     else await new Promise(setImmediate);
   }
-  await Promise.all([finished, once(worker, 'exit')]);
+  await Promise.all([finished, exited]);
   consumer.close();
   assert.equal(received, 100_000);
 });
