@@ -15,6 +15,7 @@ import { encodeModule } from './encode.ts';
 import { addCallback, addCandidPointer, addGlobalFunctions, addInvoke, entryPoints, type EntryContext } from './entry-points.ts';
 import { addFuelFunctions, FuelGlobals } from './fuel.ts';
 import { FunctionTypes } from './function-types.ts';
+import { addSmallFunctions, isSmall } from './inlining-budget.ts';
 import { addJournalFunctions, addUndo } from './journal.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
@@ -74,12 +75,15 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
 
   const bodies = new ByteWriter(module.codeBytes * 2);
   const hints: [number, number[]][] = [];
+  let smallBodies = 0;
   const { journal: withJournal = true, depth: withDepth = true } = options;
   const rewriter = new BodyRewriter({ module, analysis, graph, types, fuel, journal, callable, withJournal, withDepth });
   for (let body = 0; body < module.bodyStart.length; body++) {
     const places = rewriter.rewrite(body, buffer, bodies);
     if (places.length > 0) hints.push([imported + body, places]);
+    if (isSmall(rewriter.bodyBytes)) smallBodies++;
   }
+  addSmallFunctions(added, smallBodies, module.bodyStart.length);
 
   const referenced = analysis.referenced;
   return {
