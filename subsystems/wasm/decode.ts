@@ -15,14 +15,16 @@ import type {
   WasmModule,
 } from './module.ts';
 import { hexByte, isValueType, VALUE_TYPE } from './module.ts';
-import { hex, refusal } from './refusal.ts';
+import { hex, plain, refusal } from './refusal.ts';
 
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 
 /** Numbers of things beyond which a module is no program; they bound the memory that decoding takes. */
 const COUNT_MAX = {
   types: 50_000,
-  'parameters or results': 1000,
+  /** V8's bound is 1000; the instrumenter adds two parameters and a result. */
+  'parameters of a type': 998,
+  'results of a type': 999,
   imports: 10_000,
   functions: 50_000,
   tables: 1,
@@ -34,6 +36,9 @@ const COUNT_MAX = {
   'data segments': 100_000,
   'custom sections': 1000,
 } as const;
+
+/** Each byte is a value type or so, and becomes a number in several lists; the largest real section has some 10 KB. */
+const TYPE_SECTION_BYTES_MAX = 2 * 1024 * 1024;
 
 /** Section ids in the order in which they must come (12, data count, stands before 10, code). */
 const SECTION_ORDER = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11] as const;
@@ -112,6 +117,9 @@ class ModuleDecoder {
         this.#customSections.push({ name: r.name(), content: r.take(r.end - r.position) });
         return;
       case 1:
+        if (r.end - r.position > TYPE_SECTION_BYTES_MAX) {
+          throw refusal('wasm-limit', `the type section has ${r.end - r.position} bytes, at most ${TYPE_SECTION_BYTES_MAX} are allowed`);
+        }
         this.#types = vector(r, 'types', () => functionType(r));
         return;
       case 2:
@@ -164,7 +172,7 @@ class ModuleDecoder {
       this.#importedFunctions++;
     } else {
       const hint = kind === 'tag' ? 'exception handling is not supported' : 'a canister defines its own and imports only functions of ic0';
-      throw refusal('wasm-import', `the module imports the ${kind} ${module}.${name} (offset ${hex(at)}): ${hint}`);
+      throw refusal('wasm-import', `the module imports the ${kind} ${plain(module)}.${plain(name)} (offset ${hex(at)}): ${hint}`);
     }
     this.#imports.push({ module, name, kind, typeIndex });
   }
@@ -279,8 +287,8 @@ function referenceType(r: ByteReader): ValueType {
 function functionType(r: ByteReader): FunctionType {
   const form = r.byte();
   if (form !== 0x60) throw refusal('wasm-unsupported', `type section: type form ${hexByte(form)} at offset ${hex(r.position - 1)} (garbage collection proposal) is not supported`);
-  const params = vector(r, 'parameters or results', () => valueType(r));
-  return { params, results: vector(r, 'parameters or results', () => valueType(r)) };
+  const params = vector(r, 'parameters of a type', () => valueType(r));
+  return { params, results: vector(r, 'results of a type', () => valueType(r)) };
 }
 
 function limits(r: ByteReader): Limits {

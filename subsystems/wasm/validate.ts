@@ -3,12 +3,13 @@
  * Opcodes are checked by the walk over the code, here only if the module is invalid, and always by the instrumenter.
  */
 import { messageOf } from '../../kernel/index.ts';
+import { boundComplexity } from './complexity.ts';
 import { ic0Signature } from './ic0-signatures.ts';
 import { decodeBody, InstructionBuffer } from './instructions.ts';
 import type { Export, WasmModule } from './module.ts';
 import { formatFunctionType, hexByte, typeOfFunction, VALUE_TYPE } from './module.ts';
 import { functionNameBytes } from './names.ts';
-import { refusal } from './refusal.ts';
+import { plain, quoted, refusal, shortened } from './refusal.ts';
 
 const CODE_BYTES_MAX = 10 * 1024 * 1024;
 const METHODS_MAX = 1000;
@@ -51,6 +52,7 @@ export function validateCanister(module: WasmModule): void {
   metadata(module);
   elements(module);
   data(module);
+  boundComplexity(module);
   wellFormed(module);
 }
 
@@ -65,13 +67,13 @@ function limits(module: WasmModule): void {
 function imports(module: WasmModule): void {
   for (const [index, { module: from, name, typeIndex }] of module.imports.entries()) {
     if (from.startsWith('wasi')) {
-      throw refusal('wasm-import', `the module imports ${from}.${name}: WASI does not exist in a canister; run wasi2ic on the module, which replaces these imports`);
+      throw refusal('wasm-import', `the module imports ${plain(from)}.${plain(name)}: WASI does not exist in a canister; run wasi2ic on the module, which replaces these imports`);
     }
-    if (from !== 'ic0') throw refusal('wasm-import', `the module imports ${from}.${name}: only functions of ic0 can be imported`);
+    if (from !== 'ic0') throw refusal('wasm-import', `the module imports ${plain(from)}.${plain(name)}: only functions of ic0 can be imported`);
     const signature = ic0Signature(name);
-    if (signature === undefined) throw refusal('wasm-import', `the module imports ic0.${name}, which does not exist`);
+    if (signature === undefined) throw refusal('wasm-import', `the module imports ic0.${plain(name)}, which does not exist`);
     if (signature.isOnly32Bit && module.pointerWidth === 64) {
-      throw refusal('wasm-import', `the module imports ic0.${name}, which exists only for 32-bit modules; this one has a 64-bit memory`);
+      throw refusal('wasm-import', `the module imports ic0.${plain(name)}, which exists only for 32-bit modules; this one has a 64-bit memory`);
     }
     const valueType = (type: string) =>
       type === 'i32' || (module.pointerWidth === 32 && (type === 'I' || type === 'bits')) ? VALUE_TYPE.i32 : VALUE_TYPE.i64;
@@ -81,7 +83,7 @@ function imports(module: WasmModule): void {
     };
     const actual = module.types[typeIndex];
     if (actual === undefined || formatFunctionType(actual) !== formatFunctionType(expected)) {
-      const has = actual === undefined ? 'no type' : formatFunctionType(actual);
+      const has = actual === undefined ? 'no type' : shortened(formatFunctionType(actual));
       throw refusal('wasm-import', `import ${index}, ic0.${name}, has type ${has}; in a ${module.pointerWidth}-bit module it must be ${formatFunctionType(expected)}`);
     }
   }
@@ -119,19 +121,19 @@ function exports(module: WasmModule): void {
   let nameBytes = 0;
   for (const exported of module.exports) {
     const { name, kind } = exported;
-    if (seen.has(name)) throw refusal('wasm-malformed', `${JSON.stringify(name)} is exported twice`);
+    if (seen.has(name)) throw refusal('wasm-malformed', `${quoted(name)} is exported twice`);
     seen.add(name);
-    if (RESERVED_EXPORTS.has(name)) throw refusal('wasm-export', `the export name ${JSON.stringify(name)} is reserved`);
+    if (RESERVED_EXPORTS.has(name)) throw refusal('wasm-export', `the export name ${quoted(name)} is reserved`);
     if (kind !== 'function') continue;
     const prefix = METHOD_PREFIXES.find((candidate) => name.startsWith(candidate));
     if (prefix !== undefined) {
       const method = name.slice(prefix.length);
       const other = methods.get(method);
-      if (other !== undefined) throw refusal('wasm-export', `method ${JSON.stringify(method)} is exported as ${other.trim()} and as ${prefix.trim()}`);
+      if (other !== undefined) throw refusal('wasm-export', `method ${quoted(method)} is exported as ${other.trim()} and as ${prefix.trim()}`);
       methods.set(method, prefix);
       nameBytes += Buffer.byteLength(method);
     } else if (name.startsWith('canister_') && !HOOKS.has(name)) {
-      throw refusal('wasm-export', `the export ${JSON.stringify(name)} is neither a method nor a hook; names with canister_ are reserved`);
+      throw refusal('wasm-export', `the export ${quoted(name)} is neither a method nor a hook; names with canister_ are reserved`);
     }
     if (prefix !== undefined || HOOKS.has(name)) entryType(module, exported);
   }
@@ -140,10 +142,10 @@ function exports(module: WasmModule): void {
 }
 
 function entryType(module: WasmModule, { name, index }: Export): void {
-  if (index >= module.functionTypes.length) throw refusal('wasm-malformed', `${JSON.stringify(name)} exports function ${index}, which does not exist`);
+  if (index >= module.functionTypes.length) throw refusal('wasm-malformed', `${quoted(name)} exports function ${index}, which does not exist`);
   const type = typeOfFunction(module, index);
   if (type.params.length > 0 || type.results.length > 0) {
-    throw refusal('wasm-export', `${JSON.stringify(name)} (function ${index}) has type ${formatFunctionType(type)}; it must be () -> ()`);
+    throw refusal('wasm-export', `${quoted(name)} (function ${index}) has type ${shortened(formatFunctionType(type))}; it must be () -> ()`);
   }
 }
 
@@ -153,9 +155,9 @@ function metadata(module: WasmModule): void {
   for (const { name, content } of module.customSections) {
     if (!name.startsWith('icp:')) continue;
     const match = /^icp:(public|private) (.*)$/s.exec(name);
-    if (match === null) throw refusal('wasm-unsupported', `custom section ${JSON.stringify(name)}: names with icp: must go on with "public " or "private "`);
+    if (match === null) throw refusal('wasm-unsupported', `custom section ${quoted(name)}: names with icp: must go on with "public " or "private "`);
     const key = match[2] ?? '';
-    if (visibility.has(key)) throw refusal('wasm-unsupported', `metadata ${JSON.stringify(key)} stands in the module twice`);
+    if (visibility.has(key)) throw refusal('wasm-unsupported', `metadata ${quoted(key)} stands in the module twice`);
     visibility.set(key, match[1] ?? '');
     bytes += Buffer.byteLength(key) + content.length;
   }
