@@ -50,6 +50,7 @@ export function faultOf(error: unknown, stop: number): Fault {
     return { kind: 'trap', message: text ?? error.message };
   }
   // V8 ran out of its own stack: the budget should have tripped first, but it is the canister's recursion all the same.
-  if (error instanceof RangeError && /call stack/.test(error.message)) return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
+  if (error instanceof RangeError && /call stack/.test(error.message))
+    return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
   return { kind: 'host', message: `internal error: ${messageOf(error)}`, cause: error };
 }

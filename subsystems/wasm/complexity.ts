@@ -87,7 +87,10 @@ class ComplexityWalk {
         case OP.LOOP:
         case OP.IF: {
           if (this.#nesting === NESTING_MAX) {
-            throw refusal('wasm-limit', `${describeFunction(module, functionIndex)}: blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at[i] ?? 0)}`);
+            throw refusal(
+              'wasm-limit',
+              `${describeFunction(module, functionIndex)}: blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at[i] ?? 0)}`,
+            );
           }
           const { params, results } = index < 0 ? NO_TYPE : (module.types[index] ?? NO_TYPE);
           this.#operands += params.length + results.length;
@@ -122,7 +125,8 @@ class ComplexityWalk {
         default:
           this.#operands += (POPS[opcode] ?? 0) + (PUSHES[opcode] ?? 0) > 0 ? 1 : 0;
       }
-      if (this.#operands > OPERANDS_MAX.function) throw tooComplex(describeFunction(module, functionIndex), OPERANDS_MAX.function);
+      if (this.#operands > OPERANDS_MAX.function)
+        throw tooComplex(describeFunction(module, functionIndex), OPERANDS_MAX.function);
     }
   }
 
@@ -136,5 +140,8 @@ class ComplexityWalk {
 }
 
 function tooComplex(where: string, max: number): Error {
-  return refusal('wasm-limit', `${where} is too complex: its blocks, branches and calls move more than ${max} operands`);
+  return refusal(
+    'wasm-limit',
+    `${where} is too complex: its blocks, branches and calls move more than ${max} operands`,
+  );
 }

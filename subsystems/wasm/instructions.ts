@@ -48,7 +48,8 @@ export class InstructionBuffer {
   }
 
   addLabel(label: number): void {
-    if (this.labelCount === this.labels.length) this.labels = grown(this.labels, new Uint32Array(this.labels.length * 2));
+    if (this.labelCount === this.labels.length)
+      this.labels = grown(this.labels, new Uint32Array(this.labels.length * 2));
     this.labels[this.labelCount++] = label;
   }
 }
@@ -107,7 +108,8 @@ class BodyDecoder {
     into.labelCount = 0;
     while (this.#p < end) {
       if (n === opcodes.length) {
-        if (n > INSTRUCTIONS_PER_FUNCTION_MAX) this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+        if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
+          this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
         into.grow();
         ({ opcode: opcodes, at, first, second } = into);
       }
@@ -126,15 +128,18 @@ class BodyDecoder {
       n++;
     }
     if (this.#p > end) this.#tooShort();
-    if (n > INSTRUCTIONS_PER_FUNCTION_MAX) this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+    if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
+      this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
     at[n] = end;
     into.count = n;
   }
 
   #prefixed(prefix: number, start: number): number {
     const sub = this.#unsigned();
-    const opcode = prefix === 0xfc && sub < 0x100 ? MISC + sub : prefix === 0xfd && sub < 0x100 ? SIMD + sub : OPCODE_COUNT;
-    if ((IMMEDIATES[opcode] ?? 0) === IMMEDIATE.REFUSED) this.#refuse('wasm-unsupported', reasonForRefusal(prefix, sub), start);
+    const opcode =
+      prefix === 0xfc && sub < 0x100 ? MISC + sub : prefix === 0xfd && sub < 0x100 ? SIMD + sub : OPCODE_COUNT;
+    if ((IMMEDIATES[opcode] ?? 0) === IMMEDIATE.REFUSED)
+      this.#refuse('wasm-unsupported', reasonForRefusal(prefix, sub), start);
     return opcode;
   }
 

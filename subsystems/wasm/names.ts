@@ -51,7 +51,8 @@ function functionNames(module: WasmModule): ByteReader | undefined {
   while (!r.isAtEnd) {
     const id = r.byte();
     const length = r.u32();
-    if (id === FUNCTION_NAMES) return new ByteReader(section.content, 'name section', r.position, Math.min(r.end, r.position + length));
+    if (id === FUNCTION_NAMES)
+      return new ByteReader(section.content, 'name section', r.position, Math.min(r.end, r.position + length));
     r.take(length);
   }
   return undefined;

@@ -17,7 +17,10 @@ const SHOWN_LENGTH_MAX = 80;
 
 /** A name out of a module for a message: in quotes, escaped, and cut when it is long. */
 export function quoted(name: string): string {
-  return shortened(JSON.stringify(name.length > SHOWN_LENGTH_MAX ? name.slice(0, SHOWN_LENGTH_MAX) : name), name.length);
+  return shortened(
+    JSON.stringify(name.length > SHOWN_LENGTH_MAX ? name.slice(0, SHOWN_LENGTH_MAX) : name),
+    name.length,
+  );
 }
 
 /** The same without quotes for a name that is short and plain. */

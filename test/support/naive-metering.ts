@@ -31,7 +31,9 @@ costs(`
 for (const width of ['i32', 'i64']) {
   costs(`10 ${['div_s', 'div_u', 'rem_s', 'rem_u'].map((op) => `${width}.${op}`).join(' ')}`);
   for (const from of ['f32', 'f64']) {
-    costs(`20 ${width}.trunc_${from}_s ${width}.trunc_${from}_u ${width}.trunc_sat_${from}_s ${width}.trunc_sat_${from}_u`);
+    costs(
+      `20 ${width}.trunc_${from}_s ${width}.trunc_${from}_u ${width}.trunc_sat_${from}_s ${width}.trunc_sat_${from}_u`,
+    );
     costs(`3 ${from}.convert_${width}_s`);
     costs(`16 ${from}.convert_${width}_u`);
   }
@@ -70,7 +72,9 @@ costs(`
   3 i32x4.trunc_sat_f64x2_u_zero
 `);
 for (const width of ['f32x4', 'f64x2']) {
-  costs(`2 ${['ceil', 'floor', 'trunc', 'nearest', 'abs', 'neg', 'add', 'sub', 'mul'].map((op) => `${width}.${op}`).join(' ')}`);
+  costs(
+    `2 ${['ceil', 'floor', 'trunc', 'nearest', 'abs', 'neg', 'add', 'sub', 'mul'].map((op) => `${width}.${op}`).join(' ')}`,
+  );
 }
 
 /** System calls with another overhead than 500. */
@@ -96,7 +100,17 @@ export function naiveCost(name: string, is64: boolean): number {
 }
 
 const CLOSES_BLOCK = new Set([
-  'loop', 'if', 'else', 'end', 'br', 'br_if', 'br_table', 'return', 'unreachable', 'return_call', 'return_call_indirect',
+  'loop',
+  'if',
+  'else',
+  'end',
+  'br',
+  'br_if',
+  'br_table',
+  'return',
+  'unreachable',
+  'return_call',
+  'return_call_indirect',
 ]);
 const ADDS_SIZE = new Set(['memory.copy', 'memory.fill', 'memory.init']);
 

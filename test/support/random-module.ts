@@ -101,7 +101,14 @@ class Generator {
 
   #address(): string {
     const size = this.#pages * WASM_PAGE;
-    const border = this.#r.pick([0, PAGE * this.#r.below(this.#pages * 16), size, size - PAGE, WASM_PAGE, PAGE * (1 + this.#r.below(4))]);
+    const border = this.#r.pick([
+      0,
+      PAGE * this.#r.below(this.#pages * 16),
+      size,
+      size - PAGE,
+      WASM_PAGE,
+      PAGE * (1 + this.#r.below(4)),
+    ]);
     const address = border + this.#r.below(48) - 24;
     const bounded = this.#r.oneIn(60) ? address : Math.min(Math.max(0, address), size - 40 - this.#r.below(3) * 400);
     return `(${this.#p}.const ${bounded})`;

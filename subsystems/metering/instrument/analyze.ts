@@ -9,7 +9,23 @@
  *
  * Everything is kept in flat lists in order of appearance; the second pass reads them in the same order.
  */
-import { BLOCK_TYPE_EMPTY, decodeBody, describeFunction, hex, type InstructionBuffer, NESTING_MAX, OP, POPS, PUSHES, refusal, SIMD, STORE_BYTES, typeOfFunction, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import {
+  BLOCK_TYPE_EMPTY,
+  decodeBody,
+  describeFunction,
+  hex,
+  type InstructionBuffer,
+  NESTING_MAX,
+  OP,
+  POPS,
+  PUSHES,
+  refusal,
+  SIMD,
+  STORE_BYTES,
+  typeOfFunction,
+  VALUE_TYPE,
+  type WasmModule,
+} from '../../wasm/index.ts';
 import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../cost-table.ts';
 import { Uint32List } from './number-list.ts';
 
@@ -266,11 +282,15 @@ class BodyAnalyzer {
     if (!isFunction && this.#states <= STATES_MAX.module) return;
     const where = isFunction ? describeFunction(this.#module, this.#module.importedFunctionCount + body) : 'the module';
     const max = isFunction ? STATES_MAX.function : STATES_MAX.module;
-    throw refusal('wasm-limit', `${where} is too complex to compile: locals and operands, counted at each block, branch and store, are more than ${max}`);
+    throw refusal(
+      'wasm-limit',
+      `${where} is too complex to compile: locals and operands, counted at each block, branch and store, are more than ${max}`,
+    );
   }
 
   #enter(opcode: number, charge: number, height: number, params: number, results: number, at: number): void {
-    if (this.#nesting === NESTING_MAX) throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
+    if (this.#nesting === NESTING_MAX)
+      throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
     const { blockFlags, assignedFrom, assignedTo, assigned } = this.#analysis;
     const n = ++this.#nesting;
     this.#block[n] = blockFlags.length;

@@ -433,7 +433,10 @@ export class BodyRewriter {
     out.unsigned(this.#context.fuel.chargeSize);
     this.#set(this.#fuel);
     if (this.#context.withJournal) {
-      const source = this.#temporary('source', this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32);
+      const source = this.#temporary(
+        'source',
+        this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32,
+      );
       const address = this.#temporary('address', this.#addressType);
       this.#set(source);
       this.#tee(address);

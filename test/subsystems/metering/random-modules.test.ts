@@ -129,7 +129,8 @@ describe('random modules', () => {
       if (after.heap.length > state.heap.length) seen.grown++;
 
       const dirty = new Set(instance.dirtyPages());
-      for (const page of pagesThatDiffer(state.heap, after.heap)) assert.ok(dirty.has(page), `${what}: page ${page} is not reported`);
+      for (const page of pagesThatDiffer(state.heap, after.heap))
+        assert.ok(dirty.has(page), `${what}: page ${page} is not reported`);
       if (fault === undefined && random.oneIn(2)) {
         instance.commit();
         state = after;
