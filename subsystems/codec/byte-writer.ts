@@ -17,6 +17,9 @@ export function utf8Bytes(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(text, 'utf8'));
 }
 
+/** Bits that seven bytes of a LEB128 hold. */
+const LOW_BITS = 49n;
+
 /** Most decimal digits of a number written by `writeDigits`: 2^53 has 16. */
 const DIGITS_MAX = 16;
 
@@ -148,6 +151,19 @@ export class ByteWriter {
 
   /** LEB128 (or signed) of any size. */
   writeBigLeb(value: bigint, isSigned: boolean): void {
+    const high = value >> LOW_BITS;
+    if (high !== 0n && high < Number.MAX_SAFE_INTEGER && high > Number.MIN_SAFE_INTEGER) {
+      // Seven groups of 7 bits and the rest: plain numbers, for everything of up to 102 bits.
+      this.reserve(16);
+      let low = Number(BigInt.asUintN(49, value));
+      for (let group = 0; group < 7; group++) {
+        this.bytes[this.position++] = (low & 127) | 128;
+        low = Math.floor(low / 128);
+      }
+      if (isSigned) this.writeSleb(Number(high));
+      else this.writeLeb(Number(high));
+      return;
+    }
     // Two's complement in hexadecimal: linear, where shifting a bigint step by step would be quadratic.
     const magnitudeBits = (value < 0n ? -value : value).toString(16).length * 4;
     const groups = Math.floor((magnitudeBits + (isSigned ? 1 : 0) + 6) / 7);

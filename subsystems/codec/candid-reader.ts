@@ -152,6 +152,15 @@ export class CandidReader {
     this.skipLeb();
     const { bytes } = this;
     const last = this.position - 1;
+    if (last - start < 14) {
+      let low = 0;
+      for (let at = start + 6; at >= start; at--) low = low * 128 + ((bytes[at] ?? 0) & 127);
+      let high = 0;
+      for (let at = last; at >= start + 7; at--) high = high * 128 + ((bytes[at] ?? 0) & 127);
+      if (isSigned && ((bytes[last] ?? 0) & 64) !== 0) high -= 2 ** (7 * (last - start - 6));
+      const sum = high * 2 ** 49 + low;
+      return Number.isSafeInteger(sum) ? sum : (BigInt(high) << 49n) + BigInt(low);
+    }
     // From the top group down to hexadecimal digits: linear, which shifting a bigint would not be.
     const length = last - start + 1;
     const bits: number[] = [];

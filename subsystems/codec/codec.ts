@@ -1,13 +1,13 @@
+import type { IDL } from '@dfinity/candid';
 import { ServerError } from '../../kernel/index.ts';
 import { CodecPool, type CodecPoolOptions } from './codec-pool.ts';
-import type { CodecTarget } from './codec-job.ts';
-import { parseDid, type ParsedMethod } from './did-parser.ts';
+import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
 import type { CandidInterface, Codec, MethodInterface, TupleCodec } from './index.ts';
-import { OffloadingTuple, type SynchronousTuple } from './offloading-tuple.ts';
+import { OffloadingTuple } from './offloading-tuple.ts';
 import { previewMessage } from './preview.ts';
-import { CompiledTuple } from './tuple-codec.ts';
-import { graphOfTypes } from './types.ts';
+import { CompiledTuple, createEncoders } from './tuple-codec.ts';
+import { GraphBuilder } from './types.ts';
 import { UntypedTuple } from './untyped-tuple.ts';
 
 /** The server's codec. */
@@ -21,31 +21,31 @@ export class CandidCodec implements Codec {
 
   constructor(options: CodecPoolOptions = {}) {
     this.#pool = new CodecPool(options);
-    this.untyped = this.#tuple(new UntypedTuple(), { kind: 'untyped' });
-  }
-
-  #tuple(tuple: SynchronousTuple, target: CodecTarget): OffloadingTuple {
-    return new OffloadingTuple(tuple, target, this.#pool);
+    this.untyped = new OffloadingTuple(new UntypedTuple(), { kind: 'untyped' }, this.#pool);
   }
 
   parseInterface(did: string, candidArgs?: string): CandidInterface {
     const parsed = parseDid(did, candidArgs);
-    const target = { kind: 'typed', did, candidArgs } as const;
+    // One graph and one set of closures for all methods: types that they share are compiled once.
+    const graph = new GraphBuilder();
+    const encoders = createEncoders();
+    const tupleOf = (types: readonly IDL.Type[], method: string | undefined, part: 'args' | 'results'): TupleCodec =>
+      new OffloadingTuple(
+        new CompiledTuple(graph.add(types), part, encoders),
+        { kind: 'typed', did, candidArgs, method, part },
+        this.#pool,
+      );
     const methods = new Map<string, MethodInterface>();
-    for (const method of parsed.methods) {
-      const { name } = method;
+    for (const { name, annotation, parameters, results } of parsed.methods) {
       methods.set(name, {
         name,
-        kind: method.annotation ?? 'update',
-        args: this.#tuple(argumentsOf(method), { ...target, method: name, part: 'args' }),
-        results: this.#tuple(resultsOf(method), { ...target, method: name, part: 'results' }),
+        kind: annotation ?? 'update',
+        args: tupleOf(parameters, name, 'args'),
+        results: tupleOf(results, name, 'results'),
       });
     }
-    const init = parsed.initParameters;
-    const initArgs =
-      init === undefined
-        ? undefined
-        : this.#tuple(new CompiledTuple(graphOfTypes(init), 'args'), { ...target, method: undefined, part: 'args' });
+    const { initParameters } = parsed;
+    const initArgs = initParameters === undefined ? undefined : tupleOf(initParameters, undefined, 'args');
     return { text: did, methods, initArgs };
   }
 
@@ -65,12 +65,4 @@ export class CandidCodec implements Codec {
   close(): Promise<void> {
     return this.#pool.close();
   }
-}
-
-function argumentsOf(method: ParsedMethod): CompiledTuple {
-  return new CompiledTuple(graphOfTypes(method.parameters), 'args');
-}
-
-function resultsOf(method: ParsedMethod): CompiledTuple {
-  return new CompiledTuple(graphOfTypes(method.results), 'results');
 }

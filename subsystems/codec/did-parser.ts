@@ -342,9 +342,10 @@ class DidParser {
     fields.sort((left, right) => left.id - right.id);
     const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
     return this.#intern(key, () => {
-      const entries: Record<string, IDL.Type> = Object.create(null) as Record<string, never>;
-      for (const { label, type } of fields) entries[label] = type;
-      return kind === 'record' ? IDL.Record(entries) : IDL.Variant(entries);
+      // The library would sort the fields, hashing names at every comparison; they are sorted already.
+      const created = kind === 'record' ? IDL.Record({}) : IDL.Variant({});
+      for (const { label, type } of fields) created._fields.push([label, type]);
+      return created;
     });
   }
 

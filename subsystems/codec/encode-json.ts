@@ -40,11 +40,11 @@ export interface EncodeSlot {
   run: Encode;
 }
 
-/** Gives each type its slot and compiles it by `compile` on first use. */
-export function slotsOf(nodeCount: number, compile: (type: CandidType) => Encode): (type: CandidType) => EncodeSlot {
-  const slots: (EncodeSlot | undefined)[] = Array.from({ length: nodeCount });
+/** Gives each type of a graph its slot and compiles it by `compile` on first use. */
+export function slotsOf(compile: (type: CandidType) => Encode): (type: CandidType) => EncodeSlot {
+  const slots = new Map<CandidType, EncodeSlot>();
   return (type) => {
-    const known = slots[type.index];
+    const known = slots.get(type);
     if (known !== undefined) return known;
     const slot: EncodeSlot = {
       run: (reader, writer) => {
@@ -52,14 +52,14 @@ export function slotsOf(nodeCount: number, compile: (type: CandidType) => Encode
         slot.run(reader, writer);
       },
     };
-    slots[type.index] = slot;
+    slots.set(type, slot);
     return slot;
   };
 }
 
 /** Closures of the default encoding. */
-export function defaultEncoder(nodeCount: number): (type: CandidType) => EncodeSlot {
-  const slotOf = slotsOf(nodeCount, (type) => compileDefault(type, slotOf));
+export function defaultEncoder(): (type: CandidType) => EncodeSlot {
+  const slotOf = slotsOf((type) => compileDefault(type, slotOf));
   return slotOf;
 }
 

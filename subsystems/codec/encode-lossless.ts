@@ -50,8 +50,8 @@ const GUESSED_TAGS_MAX = 8;
 const FLOAT_CHARACTERS_MAX = 1_100;
 
 /** Closures of the lossless encoding. */
-export function losslessEncoder(nodeCount: number): (type: CandidType) => EncodeSlot {
-  const slotOf = slotsOf(nodeCount, (type) => compileLossless(type, slotOf));
+export function losslessEncoder(): (type: CandidType) => EncodeSlot {
+  const slotOf = slotsOf((type) => compileLossless(type, slotOf));
   return slotOf;
 }
 

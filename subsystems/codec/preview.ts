@@ -5,7 +5,7 @@ import { float32Text, floatText } from './json-output.ts';
 import { principalToText } from './principal.ts';
 import { SkipTable } from './skip-candid.ts';
 import { decodeHeader } from './type-table.ts';
-import { Op, TYPE_NAMES, type CandidType } from './types.ts';
+import { isTuple, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 /*
  * Candid messages as value text, for people who read logs: at most so many characters, and no work beyond them. Names of
@@ -147,11 +147,12 @@ class PreviewPrinter {
 
   #printRecord(type: CandidType): void {
     this.#add('record {');
+    const isPositional = isTuple(type);
     const level = this.#reader.enter();
     for (const [index, field] of type.fields.entries()) {
       if (this.isFull) return;
       // Ids that count from 0 are those of a tuple and need not be written.
-      this.#add(`${index > 0 ? ';' : ''} ${type.fields.every((other, at) => other.id === at) ? '' : `${field.id} = `}`);
+      this.#add(`${index > 0 ? ';' : ''} ${isPositional ? '' : `${field.id} = `}`);
       this.#print(field.type);
     }
     this.#reader.depth = level - 1;

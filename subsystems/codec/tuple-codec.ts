@@ -25,17 +25,29 @@ interface KeptPlan {
   readonly plan: DecodePlan;
 }
 
+/** The compiled closures of a graph's types, shared by all tuples of an interface. */
+export interface Encoders {
+  readonly default: (type: CandidType) => EncodeSlot;
+  readonly lossless: (type: CandidType) => EncodeSlot;
+}
+
+export function createEncoders(): Encoders {
+  return { default: defaultEncoder(), lossless: losslessEncoder() };
+}
+
 /** Both directions in one of the two encodings, for values of the types `graph.roots`. */
 class EncodingPair {
   readonly #graph: TypeGraph;
   readonly #isLossless: boolean;
   readonly #root: string;
+  readonly #slotOf: (type: CandidType) => EncodeSlot;
   #encode: Encode | undefined;
   #head: Uint8Array | undefined;
   #kept: KeptPlan | undefined;
 
-  constructor(graph: TypeGraph, isLossless: boolean, root: string) {
+  constructor(graph: TypeGraph, isLossless: boolean, root: string, encoders: Encoders) {
     this.#graph = graph;
+    this.#slotOf = isLossless ? encoders.lossless : encoders.default;
     this.#isLossless = isLossless;
     this.#root = root;
   }
@@ -56,9 +68,8 @@ class EncodingPair {
   }
 
   #compileEncode(): Encode {
-    const slotOf = (this.#isLossless ? losslessEncoder : defaultEncoder)(this.#graph.nodes.length);
     return sequenceEncoder(
-      this.#graph.roots.map((type: CandidType): EncodeSlot => slotOf(type)),
+      this.#graph.roots.map((type) => this.#slotOf(type)),
       this.#root === 'args' ? 'argument' : 'value',
     );
   }
@@ -99,10 +110,10 @@ export class CompiledTuple {
   readonly #lossless: EncodingPair;
 
   /** `root` is how errors call the values: `args` or `results`. */
-  constructor(graph: TypeGraph, root: string) {
+  constructor(graph: TypeGraph, root: string, encoders: Encoders = createEncoders()) {
     this.graph = graph;
-    this.#default = new EncodingPair(graph, false, root);
-    this.#lossless = new EncodingPair(graph, true, root);
+    this.#default = new EncodingPair(graph, false, root, encoders);
+    this.#lossless = new EncodingPair(graph, true, root, encoders);
   }
 
   encode(json: Uint8Array, options: EncodingOptions): Uint8Array {

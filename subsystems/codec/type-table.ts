@@ -22,11 +22,29 @@ function isComposite(op: Op): boolean {
   return op <= Op.OPT && op >= Op.SERVICE;
 }
 
+/** The composite types that a tuple consists of, each once. */
+function reachableComposites(roots: readonly CandidType[]): CandidType[] {
+  const met = new Set<CandidType>();
+  const demand = (type: CandidType): void => {
+    if (isComposite(type.op)) met.add(type);
+  };
+  roots.forEach(demand);
+  // A set is visited in the order of insertion, and what is added on the way is visited too.
+  for (const type of met) {
+    if (type.element !== undefined) demand(type.element);
+    for (const field of type.fields) demand(field.type);
+    type.parameters.forEach(demand);
+    type.results.forEach(demand);
+    for (const method of type.methods) demand(method.type);
+  }
+  return [...met];
+}
+
 /** Writes the head of messages whose values have the types `graph.roots`. */
 export function encodeHeader(graph: TypeGraph): Uint8Array {
   const writer = new ByteWriter();
   writer.start(TABLE_ENTRIES_MAX * 1_024);
-  const composite = graph.nodes.filter((node) => isComposite(node.op));
+  const composite = reachableComposites(graph.roots);
   const entryOf = new Map(composite.map((node, entry) => [node, entry]));
   const reference = (type: CandidType): void => writer.writeSleb(entryOf.get(type) ?? type.op);
   writer.writeAll(Uint8Array.from(MAGIC));

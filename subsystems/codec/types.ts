@@ -79,7 +79,7 @@ export class CandidType {
   }
 }
 
-/** Types in the order of a tuple, and how many nodes their graph has (all indexes are below). */
+/** The types of a tuple, and all nodes of the graph that they are part of, each at its index. */
 export interface TypeGraph {
   readonly roots: readonly CandidType[];
   readonly nodes: readonly CandidType[];
@@ -203,30 +203,40 @@ export function resolveAlias(type: IDL.Type): IDL.Type {
   return resolved;
 }
 
-/** Turns IDL types into a graph; the same IDL type becomes the same node. */
-export function graphOfTypes(types: readonly IDL.Type[]): TypeGraph {
-  const nodes: CandidType[] = [];
-  const known = new Map<IDL.Type, CandidType>();
-  const pending: [IDL.Type, CandidType][] = [];
+/** Turns IDL types into a graph; the same IDL type becomes the same node. All types of an interface share one. */
+export class GraphBuilder {
+  readonly #nodes: CandidType[] = [];
+  readonly #known = new Map<IDL.Type, CandidType>();
+  readonly #pending: [IDL.Type, CandidType][] = [];
 
-  function nodeOf(named: IDL.Type): CandidType {
-    const seen = known.get(named);
-    if (seen !== undefined) return seen;
-    const type = resolveAlias(named);
-    let node = known.get(type);
-    if (node === undefined) {
-      node = new CandidType(opOf(type), nodes.length);
-      nodes.push(node);
-      known.set(type, node);
-      if (node.op <= Op.OPT && node.op >= Op.SERVICE) pending.push([type, node]);
-    }
-    known.set(named, node);
-    return node;
+  /** The graph with these types as roots; it grows when more types are added. */
+  add(types: readonly IDL.Type[]): TypeGraph {
+    const nodeOf = (type: IDL.Type): CandidType => this.#nodeOf(type);
+    const roots = types.map(nodeOf);
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop())
+      fillNode(next[0], next[1], nodeOf);
+    return { roots, nodes: this.#nodes };
   }
 
-  const roots = types.map(nodeOf);
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) fillNode(next[0], next[1], nodeOf);
-  return { roots, nodes };
+  #nodeOf(named: IDL.Type): CandidType {
+    const seen = this.#known.get(named);
+    if (seen !== undefined) return seen;
+    const type = resolveAlias(named);
+    let node = this.#known.get(type);
+    if (node === undefined) {
+      node = new CandidType(opOf(type), this.#nodes.length);
+      this.#nodes.push(node);
+      this.#known.set(type, node);
+      if (node.op <= Op.OPT && node.op >= Op.SERVICE) this.#pending.push([type, node]);
+    }
+    this.#known.set(named, node);
+    return node;
+  }
+}
+
+/** A graph of its own for some types. */
+export function graphOfTypes(types: readonly IDL.Type[]): TypeGraph {
+  return new GraphBuilder().add(types);
 }
 
 function opOf(type: IDL.Type): Op {

@@ -50,9 +50,16 @@ export class ControlMemory {
     this.#list = new Int32Array(buffer, CONTROL.LIST, MAP_BYTES);
   }
 
-  /** Header words for a new message; pages from `freshPage` on are all zeros. */
+  /**
+   * Header words for a new message; pages from `freshPage` on are all zeros.
+   * Pages that an earlier message left touched would not be saved for this one: that is a bug of the caller.
+   */
   begin(instructions: number, freshPage: number): void {
     if (this.#numbers.length === 0) this.#refresh();
+    if (this.#words[TOUCHED] !== 0) {
+      this.seal();
+      throw new Error('a message begins before the one before it was committed or rolled back');
+    }
     this.#numbers[FUEL] = Math.max(0, Math.min(instructions, FUEL_MAX));
     const words = this.#words;
     words[STACK_BYTES] = this.stackBytes;

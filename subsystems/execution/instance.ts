@@ -203,28 +203,24 @@ export class Instance {
 
   /** The same state in a new instance: tables and segments as the module has them. */
   #freshInstance(): void {
-    this.#wasm.save_globals();
+    this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
     this.#wasm = this.#instantiate();
-    this.#wasm.load_globals();
+    this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
-  /** The mutable globals' bytes as they are now (outside a message). */
+  /** The mutable globals' bytes as they are now. */
   saveGlobals(): Uint8Array {
-    this.#wasm.save_globals();
-    return this.#control.bytes(CONTROL.GLOBALS, this.#globalBytes).slice();
+    this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
+    return this.#control.bytes(CONTROL.GLOBALS_COPY, this.code.layout.globalsBytes).slice();
   }
 
   /** Sets the mutable globals to what `saveGlobals` returned for the same module. */
   loadGlobals(bytes: Uint8Array): void {
-    if (bytes.length !== this.#globalBytes) {
-      throw new RangeError(`${bytes.length} bytes of globals for a module that has ${this.#globalBytes}`);
-    }
-    this.#control.bytes(CONTROL.GLOBALS, bytes.length).set(bytes);
-    this.#wasm.load_globals();
-  }
-
-  get #globalBytes(): number {
-    return this.code.layout.globalsEnd - CONTROL.GLOBALS;
+    const { globalsBytes } = this.code.layout;
+    if (bytes.length !== globalsBytes)
+      throw new RangeError(`${bytes.length} bytes of globals for a module that has ${globalsBytes}`);
+    this.#control.bytes(CONTROL.GLOBALS_COPY, globalsBytes).set(bytes);
+    this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
   /** The interface text that `get_candid_pointer` points to, or undefined. Run it on a throw-away instance. */

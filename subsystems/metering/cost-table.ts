@@ -19,8 +19,10 @@ function cost(instructions: number, ...opcodes: readonly number[]): void {
 function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
-const simd = (instructions: number, ...opcodes: readonly number[]): void => cost(instructions, ...opcodes.map((opcode) => SIMD + opcode));
-const misc = (instructions: number, ...opcodes: readonly number[]): void => cost(instructions, ...opcodes.map((opcode) => MISC + opcode));
+const simd = (instructions: number, ...opcodes: readonly number[]): void =>
+  cost(instructions, ...opcodes.map((opcode) => SIMD + opcode));
+const misc = (instructions: number, ...opcodes: readonly number[]): void =>
+  cost(instructions, ...opcodes.map((opcode) => MISC + opcode));
 
 // Control
 cost(0, 0x02, 0x03, 0x05, 0x0b); // block loop else end
@@ -87,7 +89,8 @@ simd(3, 253); // i32x4.trunc_sat_f64x2_u_zero
 
 /** In 64-bit modules loads and stores cost one more: their addresses are checked by code. */
 const COSTS_64 = COSTS_32.slice();
-for (const opcode of [...range(0x28, 0x3e), ...[...range(0, 11), ...range(84, 93)].map((n) => SIMD + n)]) COSTS_64[opcode] = 2;
+for (const opcode of [...range(0x28, 0x3e), ...[...range(0, 11), ...range(84, 93)].map((n) => SIMD + n)])
+  COSTS_64[opcode] = 2;
 
 /** Costs by opcode for a module of this pointer width. */
 export function instructionCosts(pointerWidth: 32 | 64): Uint16Array {
@@ -115,5 +118,6 @@ const SYSTEM_CALL_OVERHEAD: Partial<Record<Ic0Name, number>> = {
 
 /** The fixed cost of a system call. The instrumenter charges it; hosts charge only what depends on the arguments. */
 export function systemCallOverhead(name: string): number {
-  return (SYSTEM_CALL_OVERHEAD as Record<string, number | undefined>)[name] ?? SYSTEM_CALL_OVERHEAD_DEFAULT;
+  const overhead = Object.hasOwn(SYSTEM_CALL_OVERHEAD, name) ? SYSTEM_CALL_OVERHEAD[name as Ic0Name] : undefined;
+  return overhead ?? SYSTEM_CALL_OVERHEAD_DEFAULT;
 }

@@ -21,7 +21,9 @@ export const Metering = defineCapability<Metering>('metering');
 
 /** Cycles charged for one message that used `instructions`. */
 export function chargeOf(policy: MeteringPolicy, instructions: number): number {
-  return policy.isEnabled ? policy.cyclesPerMessage + Math.ceil((instructions * policy.cyclesPer10Instructions) / 10) : 0;
+  return policy.isEnabled
+    ? policy.cyclesPerMessage + Math.ceil((instructions * policy.cyclesPer10Instructions) / 10)
+    : 0;
 }
 
 /** Dry: the balance does not even pay for an empty message. */

@@ -49,7 +49,10 @@ export function decodeConstantExpression(r: ByteReader): ConstantExpression {
 }
 
 function unsupported(r: ByteReader, at: number, what: string): never {
-  throw refusal('wasm-unsupported', `${r.what}: ${what} in a constant expression at offset ${hex(at)}; only one constant, ref.null or ref.func is supported`);
+  throw refusal(
+    'wasm-unsupported',
+    `${r.what}: ${what} in a constant expression at offset ${hex(at)}; only one constant, ref.null or ref.func is supported`,
+  );
 }
 
 /** Signed LEB128. */

@@ -15,14 +15,16 @@ import type {
   WasmModule,
 } from './module.ts';
 import { hexByte, isValueType, VALUE_TYPE } from './module.ts';
-import { hex, refusal } from './refusal.ts';
+import { hex, plain, refusal } from './refusal.ts';
 
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 
 /** Numbers of things beyond which a module is no program; they bound the memory that decoding takes. */
 const COUNT_MAX = {
   types: 50_000,
-  'parameters or results': 1000,
+  /** V8's bound is 1000; the instrumenter adds two parameters and a result. */
+  'parameters of a type': 998,
+  'results of a type': 999,
   imports: 10_000,
   functions: 50_000,
   tables: 1,
@@ -35,9 +37,27 @@ const COUNT_MAX = {
   'custom sections': 1000,
 } as const;
 
+/** Each byte is a value type or so, and becomes a number in several lists; the largest real section has some 10 KB. */
+const TYPE_SECTION_BYTES_MAX = 2 * 1024 * 1024;
+
 /** Section ids in the order in which they must come (12, data count, stands before 10, code). */
 const SECTION_ORDER = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11] as const;
-const SECTION_NAMES = ['custom', 'type', 'import', 'function', 'table', 'memory', 'global', 'export', 'start', 'element', 'code', 'data', 'data count', 'tag'] as const;
+const SECTION_NAMES = [
+  'custom',
+  'type',
+  'import',
+  'function',
+  'table',
+  'memory',
+  'global',
+  'export',
+  'start',
+  'element',
+  'code',
+  'data',
+  'data count',
+  'tag',
+] as const;
 const EXTERNAL_KINDS: readonly ExternalKind[] = ['function', 'table', 'memory', 'global', 'tag'];
 
 /** Decodes a module's sections; refuses what is malformed, what no canister may have, and what is too much. */
@@ -80,12 +100,14 @@ class ModuleDecoder {
       if (name === undefined) top.fail(`unknown section ${id}`, at);
       const length = top.u32();
       const start = top.position;
-      if (length > top.end - start) top.fail(`the ${name} section says ${length} bytes, ${top.end - start} are left`, at);
+      if (length > top.end - start)
+        top.fail(`the ${name} section says ${length} bytes, ${top.end - start} are left`, at);
       top.position = start + length;
       const section = new ByteReader(this.#bytes, `${name} section`, start, top.position);
       if (id !== 0) {
         const order = SECTION_ORDER.indexOf(id as (typeof SECTION_ORDER)[number]);
-        if (id === 13) throw refusal('wasm-unsupported', `exception handling is not supported: tag section at offset ${hex(at)}`);
+        if (id === 13)
+          throw refusal('wasm-unsupported', `exception handling is not supported: tag section at offset ${hex(at)}`);
         if (order <= last) top.fail(`the ${name} section is out of order or repeated`, at);
         last = order;
       }
@@ -97,21 +119,36 @@ class ModuleDecoder {
 
   #header(): void {
     const bytes = this.#bytes;
-    if (bytes.length > MODULE_BYTES_MAX) throw refusal('wasm-limit', `the module has ${bytes.length} bytes, at most ${MODULE_BYTES_MAX} are allowed`);
+    if (bytes.length > MODULE_BYTES_MAX)
+      throw refusal('wasm-limit', `the module has ${bytes.length} bytes, at most ${MODULE_BYTES_MAX} are allowed`);
     if (bytes[0] !== 0 || bytes[1] !== 0x61 || bytes[2] !== 0x73 || bytes[3] !== 0x6d) {
-      throw refusal('wasm-malformed', bytes.length < 4 ? `not a wasm module: only ${bytes.length} bytes` : 'not a wasm module: it does not begin with 00 61 73 6d');
+      throw refusal(
+        'wasm-malformed',
+        bytes.length < 4
+          ? `not a wasm module: only ${bytes.length} bytes`
+          : 'not a wasm module: it does not begin with 00 61 73 6d',
+      );
     }
-    if (bytes[4] === 0x0d || bytes[6] === 1) throw refusal('wasm-unsupported', 'a WebAssembly component, not a core module; build for wasm32-unknown-unknown');
-    if (bytes[4] !== 1 || bytes[5] !== 0 || bytes[6] !== 0 || bytes[7] !== 0) throw refusal('wasm-malformed', 'unknown version of the binary format at offset 0x4');
+    if (bytes[4] === 0x0d || bytes[6] === 1)
+      throw refusal('wasm-unsupported', 'a WebAssembly component, not a core module; build for wasm32-unknown-unknown');
+    if (bytes[4] !== 1 || bytes[5] !== 0 || bytes[6] !== 0 || bytes[7] !== 0)
+      throw refusal('wasm-malformed', 'unknown version of the binary format at offset 0x4');
   }
 
   #section(id: number, r: ByteReader): void {
     switch (id) {
       case 0:
-        if (this.#customSections.length >= COUNT_MAX['custom sections']) throw tooMany('custom sections', this.#customSections.length + 1);
+        if (this.#customSections.length >= COUNT_MAX['custom sections'])
+          throw tooMany('custom sections', this.#customSections.length + 1);
         this.#customSections.push({ name: r.name(), content: r.take(r.end - r.position) });
         return;
       case 1:
+        if (r.end - r.position > TYPE_SECTION_BYTES_MAX) {
+          throw refusal(
+            'wasm-limit',
+            `the type section has ${r.end - r.position} bytes, at most ${TYPE_SECTION_BYTES_MAX} are allowed`,
+          );
+        }
         this.#types = vector(r, 'types', () => functionType(r));
         return;
       case 2:
@@ -163,8 +200,14 @@ class ModuleDecoder {
       this.#functionTypes.push(typeIndex);
       this.#importedFunctions++;
     } else {
-      const hint = kind === 'tag' ? 'exception handling is not supported' : 'a canister defines its own and imports only functions of ic0';
-      throw refusal('wasm-import', `the module imports the ${kind} ${module}.${name} (offset ${hex(at)}): ${hint}`);
+      const hint =
+        kind === 'tag'
+          ? 'exception handling is not supported'
+          : 'a canister defines its own and imports only functions of ic0';
+      throw refusal(
+        'wasm-import',
+        `the module imports the ${kind} ${plain(module)}.${plain(name)} (offset ${hex(at)}): ${hint}`,
+      );
     }
     this.#imports.push({ module, name, kind, typeIndex });
   }
@@ -217,10 +260,16 @@ class ModuleDecoder {
   #finish(): WasmModule {
     const defined = this.#functionTypes.length - this.#importedFunctions;
     if (defined !== this.#bodyStart.length) {
-      throw refusal('wasm-malformed', `the function section declares ${defined} functions, the code section has ${this.#bodyStart.length}`);
+      throw refusal(
+        'wasm-malformed',
+        `the function section declares ${defined} functions, the code section has ${this.#bodyStart.length}`,
+      );
     }
     if (this.#dataCount !== undefined && this.#dataCount !== this.#data.length) {
-      throw refusal('wasm-malformed', `the data count section says ${this.#dataCount} segments, the data section has ${this.#data.length}`);
+      throw refusal(
+        'wasm-malformed',
+        `the data count section says ${this.#dataCount} segments, the data section has ${this.#data.length}`,
+      );
     }
     return {
       bytes: this.#bytes,
@@ -266,34 +315,49 @@ function vector<T>(r: ByteReader, what: keyof typeof COUNT_MAX, item: () => T): 
 
 function valueType(r: ByteReader): ValueType {
   const byte = r.byte();
-  if (!isValueType(byte)) throw refusal('wasm-unsupported', `${r.what}: value type ${hexByte(byte)} at offset ${hex(r.position - 1)} is not supported`);
+  if (!isValueType(byte))
+    throw refusal(
+      'wasm-unsupported',
+      `${r.what}: value type ${hexByte(byte)} at offset ${hex(r.position - 1)} is not supported`,
+    );
   return byte;
 }
 
 function referenceType(r: ByteReader): ValueType {
   const type = valueType(r);
-  if (type !== VALUE_TYPE.funcref && type !== VALUE_TYPE.externref) r.fail('a reference type is needed', r.position - 1);
+  if (type !== VALUE_TYPE.funcref && type !== VALUE_TYPE.externref)
+    r.fail('a reference type is needed', r.position - 1);
   return type;
 }
 
 function functionType(r: ByteReader): FunctionType {
   const form = r.byte();
-  if (form !== 0x60) throw refusal('wasm-unsupported', `type section: type form ${hexByte(form)} at offset ${hex(r.position - 1)} (garbage collection proposal) is not supported`);
-  const params = vector(r, 'parameters or results', () => valueType(r));
-  return { params, results: vector(r, 'parameters or results', () => valueType(r)) };
+  if (form !== 0x60)
+    throw refusal(
+      'wasm-unsupported',
+      `type section: type form ${hexByte(form)} at offset ${hex(r.position - 1)} (garbage collection proposal) is not supported`,
+    );
+  const params = vector(r, 'parameters of a type', () => valueType(r));
+  return { params, results: vector(r, 'results of a type', () => valueType(r)) };
 }
 
 function limits(r: ByteReader): Limits {
   const at = r.position;
   const flags = r.byte();
-  if ((flags & 2) !== 0) throw refusal('wasm-unsupported', `${r.what}: shared memory (threads) at offset ${hex(at)} is not supported`);
-  if (flags > 7) throw refusal('wasm-unsupported', `${r.what}: limits of kind ${flags} at offset ${hex(at)} are not supported`);
+  if ((flags & 2) !== 0)
+    throw refusal('wasm-unsupported', `${r.what}: shared memory (threads) at offset ${hex(at)} is not supported`);
+  if (flags > 7)
+    throw refusal('wasm-unsupported', `${r.what}: limits of kind ${flags} at offset ${hex(at)} are not supported`);
   const minimum = r.u64();
   return { is64: (flags & 4) !== 0, minimum, maximum: (flags & 1) !== 0 ? r.u64() : undefined };
 }
 
 function tableType(r: ByteReader): TableType {
-  if (r.bytes[r.position] === 0x40) throw refusal('wasm-unsupported', `table section: a table with an initialiser at offset ${hex(r.position)} is not supported`);
+  if (r.bytes[r.position] === 0x40)
+    throw refusal(
+      'wasm-unsupported',
+      `table section: a table with an initialiser at offset ${hex(r.position)} is not supported`,
+    );
   const elementType = referenceType(r);
   return { elementType, ...limits(r) };
 }
@@ -313,7 +377,8 @@ function dataSegment(r: ByteReader): DataSegment {
   const at = r.position;
   const flags = r.u32();
   if (flags > 2) r.fail(`data segment flags ${flags}`, at);
-  if (flags === 2 && r.u32() !== 0) throw refusal('wasm-unsupported', `data section: a segment for a second memory at offset ${hex(at)}`);
+  if (flags === 2 && r.u32() !== 0)
+    throw refusal('wasm-unsupported', `data section: a segment for a second memory at offset ${hex(at)}`);
   const offset = flags === 1 ? undefined : decodeConstantExpression(r);
   return { offset, bytes: r.take(r.u32()) };
 }

@@ -1,5 +1,6 @@
 /** The binary format: bytes in, a module out; no state. */
 export { ByteReader, ByteWriter } from './bytes.ts';
+export { NESTING_MAX } from './complexity.ts';
 export { decodeModule } from './decode.ts';
 export { IC0_SIGNATURES, ic0Signature } from './ic0-signatures.ts';
 export type { HostType, Ic0Name, Ic0Signature } from './ic0-signatures.ts';
@@ -20,5 +21,6 @@ export type {
   WasmModule,
 } from './module.ts';
 export { MISC, OP, OPCODE_COUNT, opcodeName, POPS, PUSHES, SIMD, STORE_BYTES } from './opcodes.ts';
+export { describeFunction } from './names.ts';
 export { hex, refusal } from './refusal.ts';
 export { validateCanister } from './validate.ts';

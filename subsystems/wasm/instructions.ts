@@ -4,15 +4,15 @@
  */
 import { signedLeb } from './bytes.ts';
 import type { WasmModule } from './module.ts';
-import { formatFunctionType, isValueType, typeOfFunction } from './module.ts';
+import { isValueType, typeOfFunction } from './module.ts';
 import { IMMEDIATE, IMMEDIATES, MISC, OPCODE_COUNT, reasonForRefusal, SIMD } from './opcodes.ts';
 import { hex, refusal } from './refusal.ts';
-import { nameOfFunction } from './names.ts';
+import { describeFunction } from './names.ts';
 
 /** reference/modules.md §2. */
 export const INSTRUCTIONS_PER_FUNCTION_MAX = 1_000_000;
-/** V8 has the same bound. */
-export const LOCALS_PER_FUNCTION_MAX = 50_000;
+/** V8's bound is 50,000, parameters included; the instrumenter needs some of its own. */
+export const LOCALS_PER_FUNCTION_MAX = 49_900;
 
 /** Block type of a block without parameters and results, and the smallest value of one with a single result. */
 export const BLOCK_TYPE_EMPTY = -64;
@@ -48,7 +48,8 @@ export class InstructionBuffer {
   }
 
   addLabel(label: number): void {
-    if (this.labelCount === this.labels.length) this.labels = grown(this.labels, new Uint32Array(this.labels.length * 2));
+    if (this.labelCount === this.labels.length)
+      this.labels = grown(this.labels, new Uint32Array(this.labels.length * 2));
     this.labels[this.labelCount++] = label;
   }
 }
@@ -107,7 +108,8 @@ class BodyDecoder {
     into.labelCount = 0;
     while (this.#p < end) {
       if (n === opcodes.length) {
-        if (n > INSTRUCTIONS_PER_FUNCTION_MAX) this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+        if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
+          this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
         into.grow();
         ({ opcode: opcodes, at, first, second } = into);
       }
@@ -126,15 +128,18 @@ class BodyDecoder {
       n++;
     }
     if (this.#p > end) this.#tooShort();
-    if (n > INSTRUCTIONS_PER_FUNCTION_MAX) this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+    if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
+      this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
     at[n] = end;
     into.count = n;
   }
 
   #prefixed(prefix: number, start: number): number {
     const sub = this.#unsigned();
-    const opcode = prefix === 0xfc && sub < 0x100 ? MISC + sub : prefix === 0xfd && sub < 0x100 ? SIMD + sub : OPCODE_COUNT;
-    if ((IMMEDIATES[opcode] ?? 0) === IMMEDIATE.REFUSED) this.#refuse('wasm-unsupported', reasonForRefusal(prefix, sub), start);
+    const opcode =
+      prefix === 0xfc && sub < 0x100 ? MISC + sub : prefix === 0xfd && sub < 0x100 ? SIMD + sub : OPCODE_COUNT;
+    if ((IMMEDIATES[opcode] ?? 0) === IMMEDIATE.REFUSED)
+      this.#refuse('wasm-unsupported', reasonForRefusal(prefix, sub), start);
     return opcode;
   }
 
@@ -245,9 +250,7 @@ class BodyDecoder {
   }
 
   #refuse(code: 'wasm-malformed' | 'wasm-unsupported' | 'wasm-limit', reason: string, at: number): never {
-    const functionIndex = this.#module.importedFunctionCount + this.#body;
-    const name = nameOfFunction(this.#module, functionIndex);
-    const type = name === undefined ? formatFunctionType(typeOfFunction(this.#module, functionIndex)) : JSON.stringify(name);
-    throw refusal(code, `function ${functionIndex} ${type}: ${reason} at offset ${hex(at)}`);
+    const where = describeFunction(this.#module, this.#module.importedFunctionCount + this.#body);
+    throw refusal(code, `${where}: ${reason} at offset ${hex(at)}`);
   }
 }

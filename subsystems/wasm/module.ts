@@ -116,7 +116,8 @@ const TYPE_NAMES = new Map<number, string>(Object.entries(VALUE_TYPE).map(([name
 
 /** `(i32, i64) -> (f32)` */
 export function formatFunctionType(type: FunctionType): string {
-  const list = (types: readonly ValueType[]) => `(${types.map((byte) => TYPE_NAMES.get(byte) ?? hexByte(byte)).join(', ')})`;
+  const list = (types: readonly ValueType[]) =>
+    `(${types.map((byte) => TYPE_NAMES.get(byte) ?? hexByte(byte)).join(', ')})`;
   return `${list(type.params)} -> ${list(type.results)}`;
 }
 

@@ -1,10 +1,18 @@
 import { ByteReader } from './bytes.ts';
-import type { WasmModule } from './module.ts';
+import { formatFunctionType, typeOfFunction, type WasmModule } from './module.ts';
+import { quoted, shortened } from './refusal.ts';
 
 /** A function's name for messages: its export, else what the name section says. */
 export function nameOfFunction(module: WasmModule, functionIndex: number): string | undefined {
   const exported = module.exports.find(({ kind, index }) => kind === 'function' && index === functionIndex);
   return exported?.name ?? nameInSection(module, functionIndex);
+}
+
+/** `function 12 "inc"`, or with its type where it has no name. */
+export function describeFunction(module: WasmModule, functionIndex: number): string {
+  const name = nameOfFunction(module, functionIndex);
+  if (name !== undefined) return `function ${functionIndex} ${quoted(name)}`;
+  return `function ${functionIndex} ${shortened(formatFunctionType(typeOfFunction(module, functionIndex)))}`;
 }
 
 const FUNCTION_NAMES = 1;
@@ -43,7 +51,8 @@ function functionNames(module: WasmModule): ByteReader | undefined {
   while (!r.isAtEnd) {
     const id = r.byte();
     const length = r.u32();
-    if (id === FUNCTION_NAMES) return new ByteReader(section.content, 'name section', r.position, Math.min(r.end, r.position + length));
+    if (id === FUNCTION_NAMES)
+      return new ByteReader(section.content, 'name section', r.position, Math.min(r.end, r.position + length));
     r.take(length);
   }
   return undefined;

@@ -3,12 +3,13 @@
  * Opcodes are checked by the walk over the code, here only if the module is invalid, and always by the instrumenter.
  */
 import { messageOf } from '../../kernel/index.ts';
+import { boundComplexity } from './complexity.ts';
 import { ic0Signature } from './ic0-signatures.ts';
 import { decodeBody, InstructionBuffer } from './instructions.ts';
 import type { Export, WasmModule } from './module.ts';
 import { formatFunctionType, hexByte, typeOfFunction, VALUE_TYPE } from './module.ts';
 import { functionNameBytes } from './names.ts';
-import { refusal } from './refusal.ts';
+import { plain, quoted, refusal, shortened } from './refusal.ts';
 
 const CODE_BYTES_MAX = 10 * 1024 * 1024;
 const METHODS_MAX = 1000;
@@ -51,38 +52,62 @@ export function validateCanister(module: WasmModule): void {
   metadata(module);
   elements(module);
   data(module);
+  boundComplexity(module);
   wellFormed(module);
 }
 
 function limits(module: WasmModule): void {
-  if (module.codeBytes > CODE_BYTES_MAX) throw refusal('wasm-limit', `the code section has ${module.codeBytes} bytes, at most ${CODE_BYTES_MAX} are allowed`);
+  if (module.codeBytes > CODE_BYTES_MAX)
+    throw refusal(
+      'wasm-limit',
+      `the code section has ${module.codeBytes} bytes, at most ${CODE_BYTES_MAX} are allowed`,
+    );
   const nameBytes = functionNameBytes(module);
   if (nameBytes > FUNCTION_NAME_BYTES_MAX) {
-    throw refusal('wasm-limit', `the function names have ${nameBytes} bytes, at most ${FUNCTION_NAME_BYTES_MAX} are allowed; strip the name section`);
+    throw refusal(
+      'wasm-limit',
+      `the function names have ${nameBytes} bytes, at most ${FUNCTION_NAME_BYTES_MAX} are allowed; strip the name section`,
+    );
   }
 }
 
 function imports(module: WasmModule): void {
   for (const [index, { module: from, name, typeIndex }] of module.imports.entries()) {
     if (from.startsWith('wasi')) {
-      throw refusal('wasm-import', `the module imports ${from}.${name}: WASI does not exist in a canister; run wasi2ic on the module, which replaces these imports`);
+      throw refusal(
+        'wasm-import',
+        `the module imports ${plain(from)}.${plain(name)}: WASI does not exist in a canister; run wasi2ic on the module, which replaces these imports`,
+      );
     }
-    if (from !== 'ic0') throw refusal('wasm-import', `the module imports ${from}.${name}: only functions of ic0 can be imported`);
+    if (from !== 'ic0')
+      throw refusal(
+        'wasm-import',
+        `the module imports ${plain(from)}.${plain(name)}: only functions of ic0 can be imported`,
+      );
     const signature = ic0Signature(name);
-    if (signature === undefined) throw refusal('wasm-import', `the module imports ic0.${name}, which does not exist`);
+    if (signature === undefined)
+      throw refusal('wasm-import', `the module imports ic0.${plain(name)}, which does not exist`);
     if (signature.isOnly32Bit && module.pointerWidth === 64) {
-      throw refusal('wasm-import', `the module imports ic0.${name}, which exists only for 32-bit modules; this one has a 64-bit memory`);
+      throw refusal(
+        'wasm-import',
+        `the module imports ic0.${plain(name)}, which exists only for 32-bit modules; this one has a 64-bit memory`,
+      );
     }
     const valueType = (type: string) =>
-      type === 'i32' || (module.pointerWidth === 32 && (type === 'I' || type === 'bits')) ? VALUE_TYPE.i32 : VALUE_TYPE.i64;
+      type === 'i32' || (module.pointerWidth === 32 && (type === 'I' || type === 'bits'))
+        ? VALUE_TYPE.i32
+        : VALUE_TYPE.i64;
     const expected = {
       params: signature.params.map(valueType),
       results: signature.result === undefined ? [] : [valueType(signature.result)],
     };
     const actual = module.types[typeIndex];
     if (actual === undefined || formatFunctionType(actual) !== formatFunctionType(expected)) {
-      const has = actual === undefined ? 'no type' : formatFunctionType(actual);
-      throw refusal('wasm-import', `import ${index}, ic0.${name}, has type ${has}; in a ${module.pointerWidth}-bit module it must be ${formatFunctionType(expected)}`);
+      const has = actual === undefined ? 'no type' : shortened(formatFunctionType(actual));
+      throw refusal(
+        'wasm-import',
+        `import ${index}, ic0.${name}, has type ${has}; in a ${module.pointerWidth}-bit module it must be ${formatFunctionType(expected)}`,
+      );
     }
   }
 }
@@ -91,12 +116,16 @@ function memory(module: WasmModule): void {
   const type = module.memories[0];
   if (type === undefined) return;
   const max = MEMORY_PAGES_MAX[module.pointerWidth];
-  if (type.minimum > max) throw refusal('wasm-limit', `the memory begins with ${type.minimum} pages, at most ${max} are possible`);
+  if (type.minimum > max)
+    throw refusal('wasm-limit', `the memory begins with ${type.minimum} pages, at most ${max} are possible`);
   if (type.is64 && type.maximum !== undefined && type.maximum > max) {
     throw refusal('wasm-limit', `the memory's maximum is ${type.maximum} pages, at most ${max} are possible`);
   }
   if (type.maximum !== undefined && type.maximum < type.minimum) {
-    throw refusal('wasm-malformed', `the memory's maximum of ${type.maximum} pages is less than its minimum of ${type.minimum}`);
+    throw refusal(
+      'wasm-malformed',
+      `the memory's maximum of ${type.maximum} pages is less than its minimum of ${type.minimum}`,
+    );
   }
 }
 
@@ -109,7 +138,11 @@ function table(module: WasmModule): void {
 
 function globals(module: WasmModule): void {
   for (const [index, { type }] of module.globals.entries()) {
-    if (type < VALUE_TYPE.v128) throw refusal('wasm-unsupported', `global ${index} has type ${hexByte(type)}; only numbers and v128 are supported`);
+    if (type < VALUE_TYPE.v128)
+      throw refusal(
+        'wasm-unsupported',
+        `global ${index} has type ${hexByte(type)}; only numbers and v128 are supported`,
+      );
   }
 }
 
@@ -119,31 +152,44 @@ function exports(module: WasmModule): void {
   let nameBytes = 0;
   for (const exported of module.exports) {
     const { name, kind } = exported;
-    if (seen.has(name)) throw refusal('wasm-malformed', `${JSON.stringify(name)} is exported twice`);
+    if (seen.has(name)) throw refusal('wasm-malformed', `${quoted(name)} is exported twice`);
     seen.add(name);
-    if (RESERVED_EXPORTS.has(name)) throw refusal('wasm-export', `the export name ${JSON.stringify(name)} is reserved`);
+    if (RESERVED_EXPORTS.has(name)) throw refusal('wasm-export', `the export name ${quoted(name)} is reserved`);
     if (kind !== 'function') continue;
     const prefix = METHOD_PREFIXES.find((candidate) => name.startsWith(candidate));
     if (prefix !== undefined) {
       const method = name.slice(prefix.length);
       const other = methods.get(method);
-      if (other !== undefined) throw refusal('wasm-export', `method ${JSON.stringify(method)} is exported as ${other.trim()} and as ${prefix.trim()}`);
+      if (other !== undefined)
+        throw refusal('wasm-export', `method ${quoted(method)} is exported as ${other.trim()} and as ${prefix.trim()}`);
       methods.set(method, prefix);
       nameBytes += Buffer.byteLength(method);
     } else if (name.startsWith('canister_') && !HOOKS.has(name)) {
-      throw refusal('wasm-export', `the export ${JSON.stringify(name)} is neither a method nor a hook; names with canister_ are reserved`);
+      throw refusal(
+        'wasm-export',
+        `the export ${quoted(name)} is neither a method nor a hook; names with canister_ are reserved`,
+      );
     }
     if (prefix !== undefined || HOOKS.has(name)) entryType(module, exported);
   }
-  if (methods.size > METHODS_MAX) throw refusal('wasm-limit', `the module exports ${methods.size} methods, at most ${METHODS_MAX} are allowed`);
-  if (nameBytes > METHOD_NAME_BYTES_MAX) throw refusal('wasm-limit', `the method names have ${nameBytes} bytes, at most ${METHOD_NAME_BYTES_MAX} are allowed`);
+  if (methods.size > METHODS_MAX)
+    throw refusal('wasm-limit', `the module exports ${methods.size} methods, at most ${METHODS_MAX} are allowed`);
+  if (nameBytes > METHOD_NAME_BYTES_MAX)
+    throw refusal(
+      'wasm-limit',
+      `the method names have ${nameBytes} bytes, at most ${METHOD_NAME_BYTES_MAX} are allowed`,
+    );
 }
 
 function entryType(module: WasmModule, { name, index }: Export): void {
-  if (index >= module.functionTypes.length) throw refusal('wasm-malformed', `${JSON.stringify(name)} exports function ${index}, which does not exist`);
+  if (index >= module.functionTypes.length)
+    throw refusal('wasm-malformed', `${quoted(name)} exports function ${index}, which does not exist`);
   const type = typeOfFunction(module, index);
   if (type.params.length > 0 || type.results.length > 0) {
-    throw refusal('wasm-export', `${JSON.stringify(name)} (function ${index}) has type ${formatFunctionType(type)}; it must be () -> ()`);
+    throw refusal(
+      'wasm-export',
+      `${quoted(name)} (function ${index}) has type ${shortened(formatFunctionType(type))}; it must be () -> ()`,
+    );
   }
 }
 
@@ -153,14 +199,23 @@ function metadata(module: WasmModule): void {
   for (const { name, content } of module.customSections) {
     if (!name.startsWith('icp:')) continue;
     const match = /^icp:(public|private) (.*)$/s.exec(name);
-    if (match === null) throw refusal('wasm-unsupported', `custom section ${JSON.stringify(name)}: names with icp: must go on with "public " or "private "`);
+    if (match === null)
+      throw refusal(
+        'wasm-unsupported',
+        `custom section ${quoted(name)}: names with icp: must go on with "public " or "private "`,
+      );
     const key = match[2] ?? '';
-    if (visibility.has(key)) throw refusal('wasm-unsupported', `metadata ${JSON.stringify(key)} stands in the module twice`);
+    if (visibility.has(key)) throw refusal('wasm-unsupported', `metadata ${quoted(key)} stands in the module twice`);
     visibility.set(key, match[1] ?? '');
     bytes += Buffer.byteLength(key) + content.length;
   }
-  if (visibility.size > METADATA_SECTIONS_MAX) throw refusal('wasm-limit', `the module has ${visibility.size} icp: sections, at most ${METADATA_SECTIONS_MAX} are allowed`);
-  if (bytes > METADATA_BYTES_MAX) throw refusal('wasm-limit', `the icp: sections have ${bytes} bytes, at most ${METADATA_BYTES_MAX} are allowed`);
+  if (visibility.size > METADATA_SECTIONS_MAX)
+    throw refusal(
+      'wasm-limit',
+      `the module has ${visibility.size} icp: sections, at most ${METADATA_SECTIONS_MAX} are allowed`,
+    );
+  if (bytes > METADATA_BYTES_MAX)
+    throw refusal('wasm-limit', `the icp: sections have ${bytes} bytes, at most ${METADATA_BYTES_MAX} are allowed`);
 }
 
 /** Active elements must fit, so that no instantiation can fail later. */
@@ -170,8 +225,13 @@ function elements(module: WasmModule): void {
     const size = module.tables[segment.table]?.minimum ?? 0;
     const offset = segment.offset?.value;
     const count = segment.functions?.length ?? segment.expressions?.length ?? 0;
-    if (offset === undefined) throw refusal('wasm-unsupported', `element segment ${index}: its offset must be a constant`);
-    if (offset + count > size) throw refusal('wasm-malformed', `element segment ${index} puts ${count} elements at ${offset} of a table of ${size}`);
+    if (offset === undefined)
+      throw refusal('wasm-unsupported', `element segment ${index}: its offset must be a constant`);
+    if (offset + count > size)
+      throw refusal(
+        'wasm-malformed',
+        `element segment ${index} puts ${count} elements at ${offset} of a table of ${size}`,
+      );
   }
 }
 
@@ -181,11 +241,18 @@ function data(module: WasmModule): void {
   for (const [index, { offset, bytes }] of module.data.entries()) {
     if (offset === undefined) continue;
     if (offset.value === undefined || offset.bytes[0] !== opcode) {
-      throw refusal('wasm-unsupported', `data segment ${index}: its offset must be an ${module.pointerWidth === 64 ? 'i64' : 'i32'}.const`);
+      throw refusal(
+        'wasm-unsupported',
+        `data segment ${index}: its offset must be an ${module.pointerWidth === 64 ? 'i64' : 'i32'}.const`,
+      );
     }
-    if (module.memories.length === 0) throw refusal('wasm-malformed', `data segment ${index}: the module has no memory`);
+    if (module.memories.length === 0)
+      throw refusal('wasm-malformed', `data segment ${index}: the module has no memory`);
     if (offset.value + bytes.length > size) {
-      throw refusal('wasm-malformed', `data segment ${index} puts ${bytes.length} bytes at ${offset.value}, the memory begins with ${size}`);
+      throw refusal(
+        'wasm-malformed',
+        `data segment ${index} puts ${bytes.length} bytes at ${offset.value}, the memory begins with ${size}`,
+      );
     }
   }
 }

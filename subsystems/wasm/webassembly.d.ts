@@ -38,7 +38,12 @@ declare namespace WebAssembly {
     value: unknown;
   }
   class Table {
-    constructor(descriptor: { readonly element: string; readonly initial: number | bigint; readonly maximum?: number | bigint; readonly address?: 'i32' | 'i64' });
+    constructor(descriptor: {
+      readonly element: string;
+      readonly initial: number | bigint;
+      readonly maximum?: number | bigint;
+      readonly address?: 'i32' | 'i64';
+    });
     readonly length: number | bigint;
     get(index: number | bigint): unknown;
     set(index: number | bigint, value?: unknown): void;

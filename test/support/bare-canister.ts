@@ -7,7 +7,13 @@ import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { HostTrap } from '../../subsystems/execution/fault.ts';
 import { type Ic0Imports, Instance, type InstrumentedCode } from '../../subsystems/execution/instance.ts';
 import { instrument, type InstrumentOptions } from '../../subsystems/metering/instrument/index.ts';
-import { decodeModule, IC0_SIGNATURES, type HostType, ic0Signature, validateCanister } from '../../subsystems/wasm/index.ts';
+import {
+  decodeModule,
+  IC0_SIGNATURES,
+  type HostType,
+  ic0Signature,
+  validateCanister,
+} from '../../subsystems/wasm/index.ts';
 
 const WASM_PAGE_BYTES = 65_536;
 export const CONTROL_OPTIONS = { stackBytes: 512 * 1024, journalBytesMax: 1 << 30 } as const;
@@ -121,7 +127,10 @@ export interface BareCanister {
 const LIMIT = 2 ** 50;
 
 /** Starts and initialises an instrumented module. */
-export function startCanister(code: InstrumentedCode, control = new ControlMemory(CONTROL_OPTIONS)): BareCanister & { readonly instance: Instance } {
+export function startCanister(
+  code: InstrumentedCode,
+  control = new ControlMemory(CONTROL_OPTIONS),
+): BareCanister & { readonly instance: Instance } {
   const host = new BareHost();
   const instance = Instance.create(code, host.imports, control);
   host.heap = () => instance.heap();
@@ -151,7 +160,9 @@ export function startCanister(code: InstrumentedCode, control = new ControlMemor
 }
 
 /** The same for the module as its compiler made it: what V8 does with it is the floor. */
-export function startPlainCanister(bytes: Uint8Array): BareCanister {
+export function startPlainCanister(
+  bytes: Uint8Array,
+): BareCanister & { readonly exports: Readonly<Record<string, unknown>> } {
   const host = new BareHost();
   const { pointerWidth } = decodeModule(bytes);
   let memory: WebAssembly.Memory | undefined;
@@ -160,6 +171,7 @@ export function startPlainCanister(bytes: Uint8Array): BareCanister {
   memory = (exports['memory'] ?? exports['mem']) as WebAssembly.Memory | undefined;
   return {
     host,
+    exports,
     call(name, argument = new Uint8Array(0)) {
       host.argument = argument;
       host.reply = [];

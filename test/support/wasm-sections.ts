@@ -1,7 +1,10 @@
 import { ByteReader, ByteWriter } from '../../subsystems/wasm/index.ts';
 
 /** Copies a module, letting `change` replace the content of sections; undefined leaves one out. */
-export function mapSections(bytes: Uint8Array, change: (id: number, content: Uint8Array) => Uint8Array | undefined): Uint8Array {
+export function mapSections(
+  bytes: Uint8Array,
+  change: (id: number, content: Uint8Array) => Uint8Array | undefined,
+): Uint8Array {
   const out = new ByteWriter(bytes.length * 2);
   out.append(bytes.subarray(0, 8));
   const r = new ByteReader(bytes, 'module', 8);

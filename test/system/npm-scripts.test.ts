@@ -91,7 +91,8 @@ test('Ctrl-C in a terminal, which reaches npm and the server both, stops it grac
   assert.ok(npm.pid);
   const exited = once(npm, 'exit');
   process.kill(-npm.pid, 'SIGINT');
-  const [[code]] = await Promise.all([exited, ends(serverPid)]);
+  await ends(serverPid);
+  const [code] = (await exited) as [number | null];
   assert.match(printed(), /^shutdown: 0 actor\(s\) checkpointed$/m);
   assert.equal(code, 0);
 });

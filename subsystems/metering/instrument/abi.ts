@@ -11,8 +11,8 @@
  *   export callback       (fun f64, env i32 | i64)  runs the function at index `fun` of table 0; env i64 in 64-bit modules
  *   export undo           ()                        takes back what the message wrote to heap and globals
  *   export touch_range    (address f64, length f64) the host is about to write these bytes of the heap
- *   export save_globals   ()                        mutable globals to the control memory
- *   export load_globals   ()                        mutable globals from the control memory
+ *   export save_globals   (place i32)               mutable globals to the control memory, from `place` on
+ *   export load_globals   (place i32)               mutable globals from there
  *   export settle         ()                        after a fault: STOP and FUEL in the control memory become right
  *   export get_candid_pointer () -> f64             if the module has it; same preparations as `invoke`
  *
@@ -23,7 +23,8 @@
  *
  *   0             map: a byte for each 4 KiB page of the heap, 1 when the running message has touched it
  *   HEADER        numbers that both sides read and write (FUEL … GLOBALS_SAVED)
- *   GLOBALS       the mutable globals as they were when the message began, at `layout.globals[i].at`
+ *   GLOBALS       the mutable globals as they were when the message began, each at its `layout.globals[i].at`
+ *   GLOBALS_COPY  the same for the host's own use, between messages and during one
  *   LIST          page numbers in the order they were touched
  *   PRE_IMAGES    a slot for each touched page below FRESH: its bytes and the first SPILL_BYTES of the next page
  *
@@ -71,6 +72,7 @@ export const CONTROL = {
   /** i32: 1 when the globals have been saved since the message began. */
   GLOBALS_SAVED: MAP_BYTES + 32,
   GLOBALS: MAP_BYTES + 256,
+  GLOBALS_COPY: MAP_BYTES + 32768,
   LIST: MAP_BYTES + 65536,
   PRE_IMAGES: MAP_BYTES + 65536 + MAP_BYTES * 4,
 } as const;
@@ -104,8 +106,8 @@ export interface InstrumentedExports {
   readonly callback?: (fun: number, env: number | bigint) => void;
   readonly undo: () => void;
   readonly touch_range: (address: number, length: number) => void;
-  readonly save_globals: () => void;
-  readonly load_globals: () => void;
+  readonly save_globals: (place: number) => void;
+  readonly load_globals: (place: number) => void;
   readonly settle: () => void;
   readonly get_candid_pointer?: () => number;
 }
@@ -119,7 +121,7 @@ export interface DataSegment {
 /** A mutable global's place in the control memory. */
 export interface SavedGlobal {
   readonly type: 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
-  /** Byte offset in the control memory. */
+  /** Byte offset from the place where the globals are. */
   readonly at: number;
 }
 
@@ -135,8 +137,8 @@ export interface ModuleLayout {
   readonly hasCandidPointer: boolean;
   readonly data: readonly DataSegment[];
   readonly globals: readonly SavedGlobal[];
-  /** End of the saved globals in the control memory (exclusive). */
-  readonly globalsEnd: number;
+  /** Bytes that all of them take. */
+  readonly globalsBytes: number;
 }
 
 /** The name of the former start function among `layout.entries`. */

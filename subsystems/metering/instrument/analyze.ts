@@ -9,12 +9,35 @@
  *
  * Everything is kept in flat lists in order of appearance; the second pass reads them in the same order.
  */
-import { BLOCK_TYPE_EMPTY, decodeBody, hex, type InstructionBuffer, OP, POPS, PUSHES, refusal, SIMD, STORE_BYTES, typeOfFunction, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import {
+  BLOCK_TYPE_EMPTY,
+  decodeBody,
+  describeFunction,
+  hex,
+  type InstructionBuffer,
+  NESTING_MAX,
+  OP,
+  POPS,
+  PUSHES,
+  refusal,
+  SIMD,
+  STORE_BYTES,
+  typeOfFunction,
+  VALUE_TYPE,
+  type WasmModule,
+} from '../../wasm/index.ts';
 import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../cost-table.ts';
 import { Uint32List } from './number-list.ts';
 
-/** Deeper code is a bomb, not a program: a compiled `switch` of a thousand cases nests a thousand deep. */
-export const NESTING_MAX = 10_000;
+export { NESTING_MAX };
+
+/**
+ * V8's compilers copy the state of every local and operand wherever control flow splits or joins, so what a function costs
+ * them is a product: 10,000 `if`s in a function with 50,000 locals (90 KB) took 11.6 GB and 33 s at its first call, and the
+ * end of memory there is the end of the process. The sum of these copies is bounded, for a function because of memory (24
+ * bytes each), for a module because of time.
+ */
+const STATES_MAX = { function: 10_000_000, module: 200_000_000 } as const;
 
 /** What is known of a block, as bits of `blockFlags`. */
 export const BLOCK = {
@@ -95,6 +118,8 @@ class BodyAnalyzer {
   /** Calls, stores or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   #nesting = 0;
+  /** Copies of locals and operands that V8 will make, in the functions so far. */
+  #states = 0;
 
   constructor(module: WasmModule, analysis: ModuleAnalysis) {
     this.#module = module;
@@ -123,6 +148,8 @@ class BodyAnalyzer {
     this.#height[0] = 0;
     this.#results[0] = 0;
 
+    let states = 0;
+
     const open = (): void => {
       charge = charges.length;
       charges.push(0);
@@ -145,6 +172,7 @@ class BodyAnalyzer {
           const type = this.#module.types[first[i] ?? 0];
           const params = (first[i] ?? 0) < 0 ? 0 : (type?.params.length ?? 0);
           const results = (first[i] ?? 0) < 0 ? (first[i] === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
+          states += buffer.localCount + height;
           this.#enter(opcode, charge, Math.max(floor, height - params), params, results, buffer.at[i] ?? 0);
           if (opcode !== OP.BLOCK) open();
           break;
@@ -153,11 +181,13 @@ class BodyAnalyzer {
           const block = this.#block[this.#nesting] ?? 0;
           analysis.blockFlags.values[block] = analysis.blockFlags.at(block) | BLOCK.HAS_ELSE;
           height = (this.#height[this.#nesting] ?? 0) + (this.#params[this.#nesting] ?? 0);
-            open();
+          states += buffer.localCount + height;
+          open();
           break;
         }
         case OP.END: {
           if (this.#nesting === 0) break;
+          states += buffer.localCount + height;
           height = (this.#height[this.#nesting] ?? 0) + (this.#results[this.#nesting] ?? 0);
           const before = this.#charge[this.#nesting] ?? 0;
           if (this.#leave()) open();
@@ -166,11 +196,13 @@ class BodyAnalyzer {
         }
         case OP.BR:
         case OP.BR_IF:
+          states += buffer.localCount + height;
           this.#branch(first[i] ?? 0);
           if (opcode === OP.BR) height = floor;
           open();
           break;
         case OP.BR_TABLE:
+          states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
           this.#branchTable(buffer, i);
           height = floor;
           open();
@@ -229,18 +261,36 @@ class BodyAnalyzer {
           break;
         default:
           if (opcode >= SIMD) hasV128 = true;
-          if (STORE_BYTES[opcode] !== 0) this.#isBusy[this.#nesting] = 1;
+          if (STORE_BYTES[opcode] !== 0) {
+            // In front of it stands a test.
+            states += buffer.localCount + height;
+            this.#isBusy[this.#nesting] = 1;
+          }
       }
       if (height > heightMax) heightMax = height;
     }
+    this.#bound(body, states);
     analysis.cost[body] = total;
     const valueBytes = hasV128 ? 16 : 8;
     // Our own additions: two parameters, up to eight temporaries, five operands of a test or charge.
     analysis.frameBytes[body] = FRAME_BASE_BYTES + valueBytes * (buffer.localCount + heightMax + paramsMax + 15);
   }
 
+  #bound(body: number, states: number): void {
+    this.#states += states;
+    const isFunction = states > STATES_MAX.function;
+    if (!isFunction && this.#states <= STATES_MAX.module) return;
+    const where = isFunction ? describeFunction(this.#module, this.#module.importedFunctionCount + body) : 'the module';
+    const max = isFunction ? STATES_MAX.function : STATES_MAX.module;
+    throw refusal(
+      'wasm-limit',
+      `${where} is too complex to compile: locals and operands, counted at each block, branch and store, are more than ${max}`,
+    );
+  }
+
   #enter(opcode: number, charge: number, height: number, params: number, results: number, at: number): void {
-    if (this.#nesting === NESTING_MAX) throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
+    if (this.#nesting === NESTING_MAX)
+      throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
     const { blockFlags, assignedFrom, assignedTo, assigned } = this.#analysis;
     const n = ++this.#nesting;
     this.#block[n] = blockFlags.length;

@@ -1,5 +1,13 @@
 /** Puts the instrumented module together. */
-import { ByteWriter, type ConstantExpression, type ElementSegment, type Global, OP, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import {
+  ByteWriter,
+  type ConstantExpression,
+  type ElementSegment,
+  type Global,
+  OP,
+  VALUE_TYPE,
+  type WasmModule,
+} from '../../wasm/index.ts';
 import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';
@@ -7,7 +15,19 @@ import type { FuelGlobals } from './fuel.ts';
 import type { FunctionTypes } from './function-types.ts';
 import type { AdaptedImport } from './system-calls.ts';
 
-const SECTION = { CUSTOM: 0, TYPE: 1, IMPORT: 2, FUNCTION: 3, TABLE: 4, GLOBAL: 6, EXPORT: 7, ELEMENT: 9, CODE: 10, DATA: 11, DATA_COUNT: 12 } as const;
+const SECTION = {
+  CUSTOM: 0,
+  TYPE: 1,
+  IMPORT: 2,
+  FUNCTION: 3,
+  TABLE: 4,
+  GLOBAL: 6,
+  EXPORT: 7,
+  ELEMENT: 9,
+  CODE: 10,
+  DATA: 11,
+  DATA_COUNT: 12,
+} as const;
 const KIND = { FUNCTION: 0, MEMORY: 2 } as const;
 const HAS_MAXIMUM = 1;
 const IS_64 = 4;
@@ -37,7 +57,12 @@ export function encodeModule(input: EncodeInput): Uint8Array {
   vector(out, SECTION.TYPE, input.types.encode());
   section(out, SECTION.IMPORT, imports(input));
   vector(out, SECTION.FUNCTION, functionTypes(input));
-  if (module.tables.length > 0) vector(out, SECTION.TABLE, module.tables.map((table) => [table.elementType, ...limits(table)]));
+  if (module.tables.length > 0)
+    vector(
+      out,
+      SECTION.TABLE,
+      module.tables.map((table) => [table.elementType, ...limits(table)]),
+    );
   vector(out, SECTION.GLOBAL, [...module.globals.map(global), ...input.fuelGlobals.encode()]);
   section(out, SECTION.EXPORT, exports(input));
   const elements = module.elements.map((segment) => element(segment, input.callable));
@@ -96,7 +121,9 @@ function imports({ module, imports: adapted }: EncodeInput): Uint8Array {
 }
 
 function functionTypes({ module, types, added }: EncodeInput): number[][] {
-  const own = Array.from(module.functionTypes.subarray(module.importedFunctionCount), (type) => unsigned(types.widened(type)));
+  const own = Array.from(module.functionTypes.subarray(module.importedFunctionCount), (type) =>
+    unsigned(types.widened(type)),
+  );
   return [...own, ...added.all.map(({ typeIndex }) => unsigned(typeIndex))];
 }
 
@@ -121,7 +148,8 @@ function element(segment: ElementSegment, callable: Callable): number[] {
   const { mode, functions, expressions, elementType, table, offset } = segment;
   const hasExpressions = functions === undefined;
   const hasTable = mode === 'active' && (table !== 0 || elementType !== VALUE_TYPE.funcref);
-  const flags = (mode === 'active' ? (hasTable ? 2 : 0) : mode === 'passive' ? PASSIVE : DECLARATIVE) | (hasExpressions ? 4 : 0);
+  const flags =
+    (mode === 'active' ? (hasTable ? 2 : 0) : mode === 'passive' ? PASSIVE : DECLARATIVE) | (hasExpressions ? 4 : 0);
   const out = [flags];
   if (hasTable) out.push(...unsigned(table));
   if (offset !== undefined) out.push(...offset.bytes);
@@ -182,4 +210,3 @@ function data({ data: segments }: WasmModule): Uint8Array {
   }
   return out.written();
 }
-

@@ -18,6 +18,7 @@ import {
   controlAccess,
   get,
   i32,
+  i64,
   ifThen,
   readI32,
   set,
@@ -45,7 +46,9 @@ export function entryPoints(module: WasmModule): EntryPoint[] {
   return entries;
 }
 
-const GLOBAL_KINDS: Readonly<Record<number, { type: SavedGlobal['type']; bytes: number; load: number; store: number }>> = {
+const GLOBAL_KINDS: Readonly<
+  Record<number, { type: SavedGlobal['type']; bytes: number; load: number; store: number }>
+> = {
   [I32]: { type: 'i32', bytes: 4, load: OP.I32_LOAD, store: OP.I32_STORE },
   [I64]: { type: 'i64', bytes: 8, load: 0x29, store: OP.I64_STORE },
   [VALUE_TYPE.f32]: { type: 'f32', bytes: 4, load: 0x2a, store: OP.F32_STORE },
@@ -54,34 +57,44 @@ const GLOBAL_KINDS: Readonly<Record<number, { type: SavedGlobal['type']; bytes: 
 };
 
 export interface GlobalFunctions {
+  /** (place i32) */
   readonly save: number;
+  /** (place i32) */
   readonly load: number;
   readonly saved: readonly SavedGlobal[];
-  /** End of the area in the control memory. */
-  readonly end: number;
+  /** Bytes that all of them take. */
+  readonly bytes: number;
 }
 
-/** Mutable globals have fixed places in the control memory, in order. */
+/** Mutable globals one after the other, in order, from a place in the control memory that the caller names. */
 export function addGlobalFunctions(added: AddedFunctions, globals: readonly Global[]): GlobalFunctions {
   const saved: SavedGlobal[] = [];
   const save: Code[] = [];
   const load: Code[] = [];
-  let end: number = CONTROL.GLOBALS;
+  const place = 0;
+  let at = 0;
   for (const [index, { type, isMutable }] of globals.entries()) {
     const kind = GLOBAL_KINDS[type];
     if (!isMutable || kind === undefined) continue;
-    saved.push({ type: kind.type, at: end });
-    save.push(code(i32(end), [OP.GLOBAL_GET], unsigned(index), controlAccess(kind.store)));
-    load.push(code(i32(end), controlAccess(kind.load), [OP.GLOBAL_SET], unsigned(index)));
-    end += kind.bytes;
+    saved.push({ type: kind.type, at });
+    save.push(code(get(place), [OP.GLOBAL_GET], unsigned(index), controlAccess(kind.store, at)));
+    load.push(code(get(place), controlAccess(kind.load, at), [OP.GLOBAL_SET], unsigned(index)));
+    at += kind.bytes;
   }
-  return { save: added.add([], [], [], code(...save)), load: added.add([], [], [], code(...load)), saved, end };
+  return {
+    save: added.add([I32], [], [], code(...save)),
+    load: added.add([I32], [], [], code(...load)),
+    saved,
+    bytes: at,
+  };
 }
 
 /** What entry points need of the rest of the instrumentation. */
 export interface EntryContext {
   readonly globals: GlobalFunctions;
   readonly fuel: FuelGlobals;
+  /** (fuel) -> fuel */
+  readonly refill: number;
   /** The function to call instead of a module's function: adapters for imports. */
   readonly callable: (functionIndex: number) => number;
   /** Stack that a function takes before anything below it tests. */
@@ -93,11 +106,16 @@ function prologue(context: EntryContext, stack: number, fuel: number): number[] 
   return code(
     readI32(CONTROL.GLOBALS_SAVED),
     OP.I32_EQZ,
-    ifThen(call(context.globals.save), writeI32(CONTROL.GLOBALS_SAVED, i32(1))),
+    ifThen(i32(CONTROL.GLOBALS), call(context.globals.save), writeI32(CONTROL.GLOBALS_SAVED, i32(1))),
     readI32(CONTROL.STACK_BYTES),
     set(stack),
     context.fuel.load(fuel),
   );
+}
+
+/** Short functions do not test: a message that used more than it was given must not come out as a success. */
+function lastTest(context: EntryContext, fuel: number): number[] {
+  return code(get(fuel), i64(0), OP.I64_LT_S, ifThen(get(fuel), call(context.refill), set(fuel)));
 }
 
 /** `fuel = function(…, stack, fuel)`, its own arguments being on the stack and its results but the fuel staying there. */
@@ -115,7 +133,7 @@ function callThreaded(context: EntryContext, functionIndex: number, stack: numbe
           OP.I32_LT_S,
           ifThen(context.fuel.stopBecause(STOP.STACK_OVERFLOW)),
         );
-  return code(test, get(stack), get(fuel), call(context.callable(functionIndex)), set(fuel));
+  return code(test, get(stack), get(fuel), call(context.callable(functionIndex)), set(fuel), lastTest(context, fuel));
 }
 
 export function addInvoke(added: AddedFunctions, context: EntryContext, entries: readonly EntryPoint[]): number {
@@ -175,6 +193,7 @@ export function addCallback(added: AddedFunctions, context: EntryContext, module
       unsigned(type),
       [0],
       set(fuel),
+      lastTest(context, fuel),
       context.fuel.store(fuel),
     ),
   );

@@ -23,7 +23,21 @@
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, FUEL_SLICE, STOP } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
-import { call, type Code, code, get, i32, i64, ifThen, readF64, set, tee, unsigned, writeF64, writeI32 } from './assembler.ts';
+import {
+  call,
+  type Code,
+  code,
+  get,
+  i32,
+  i64,
+  ifThen,
+  readF64,
+  set,
+  tee,
+  unsigned,
+  writeF64,
+  writeI32,
+} from './assembler.ts';
 
 const { i64: I64, f64: F64 } = VALUE_TYPE;
 

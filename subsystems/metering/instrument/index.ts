@@ -12,9 +12,17 @@ import { analyzeModule } from './analyze.ts';
 import { addressCode } from './assembler.ts';
 import { callGraph } from './call-graph.ts';
 import { encodeModule } from './encode.ts';
-import { addCallback, addCandidPointer, addGlobalFunctions, addInvoke, entryPoints, type EntryContext } from './entry-points.ts';
+import {
+  addCallback,
+  addCandidPointer,
+  addGlobalFunctions,
+  addInvoke,
+  entryPoints,
+  type EntryContext,
+} from './entry-points.ts';
 import { addFuelFunctions, FuelGlobals } from './fuel.ts';
 import { FunctionTypes } from './function-types.ts';
+import { addSmallFunctions, isSmall } from './inlining-budget.ts';
 import { addJournalFunctions, addUndo } from './journal.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
@@ -57,7 +65,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
 
   const untestedStackBytes = (index: number): number =>
     index < imported || graph.isRecursive[index - imported] === 1 ? 0 : (graph.stackBytes[index - imported] ?? 0);
-  const context: EntryContext = { globals, fuel: fuelGlobals, callable, untestedStackBytes };
+  const context: EntryContext = { globals, fuel: fuelGlobals, refill: fuel.refill, callable, untestedStackBytes };
   const entries = entryPoints(module);
   const exports: [string, number][] = [
     [EXPORT.INVOKE, addInvoke(added, context, entries)],
@@ -70,28 +78,48 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const callback = addCallback(added, context, module);
   if (callback !== undefined) exports.push([EXPORT.CALLBACK, callback]);
   const candid = candidPointer(module);
-  if (candid !== undefined) exports.push([EXPORT.CANDID_POINTER, addCandidPointer(added, context, candid.index, candid.type)]);
+  if (candid !== undefined)
+    exports.push([EXPORT.CANDID_POINTER, addCandidPointer(added, context, candid.index, candid.type)]);
 
   const bodies = new ByteWriter(module.codeBytes * 2);
   const hints: [number, number[]][] = [];
+  let smallBodies = 0;
   const { journal: withJournal = true, depth: withDepth = true } = options;
-  const rewriter = new BodyRewriter({ module, analysis, graph, types, fuel, journal, callable, withJournal, withDepth });
+  const rewriter = new BodyRewriter({
+    module,
+    analysis,
+    graph,
+    types,
+    fuel,
+    journal,
+    callable,
+    withJournal,
+    withDepth,
+  });
   for (let body = 0; body < module.bodyStart.length; body++) {
     const places = rewriter.rewrite(body, buffer, bodies);
     if (places.length > 0) hints.push([imported + body, places]);
+    if (isSmall(rewriter.bodyBytes)) smallBodies++;
   }
+  addSmallFunctions(added, smallBodies, module.bodyStart.length);
 
   const referenced = analysis.referenced;
   return {
     bytes: encodeModule({ module, types, imports, added, bodies, hints, exports, fuelGlobals, callable, referenced }),
-    layout: layoutOf(module, entries.map(({ name }) => name), globals, callback !== undefined, candid !== undefined),
+    layout: layoutOf(
+      module,
+      entries.map(({ name }) => name),
+      globals,
+      callback !== undefined,
+      candid !== undefined,
+    ),
   };
 }
 
 function layoutOf(
   module: WasmModule,
   entries: readonly string[],
-  globals: { readonly saved: ModuleLayout['globals']; readonly end: number },
+  globals: { readonly saved: ModuleLayout['globals']; readonly bytes: number },
   hasCallbacks: boolean,
   hasCandidPointer: boolean,
 ): ModuleLayout {
@@ -108,7 +136,7 @@ function layoutOf(
       offset?.value === undefined || bytes.length === 0 ? [] : [{ offset: offset.value, bytes: bytes.slice() }],
     ),
     globals: globals.saved,
-    globalsEnd: globals.end,
+    globalsBytes: globals.bytes,
   };
 }
 
@@ -118,6 +146,7 @@ function candidPointer(module: WasmModule): { index: number; type: number } | un
   if (exported === undefined) return undefined;
   const { params, results } = typeOfFunction(module, exported.index);
   const [type] = results;
-  if (params.length > 0 || results.length !== 1 || (type !== VALUE_TYPE.i32 && type !== VALUE_TYPE.i64)) return undefined;
+  if (params.length > 0 || results.length !== 1 || (type !== VALUE_TYPE.i32 && type !== VALUE_TYPE.i64))
+    return undefined;
   return { index: exported.index, type };
 }

@@ -75,7 +75,12 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
   const page = 0;
   const slot = 1;
   const length = 2;
-  const trapLikeTheStore = code(address.constant(-1), [OP.I32_LOAD8_U, 0, ...unsigned(0xffffffff)], OP.DROP, OP.UNREACHABLE);
+  const trapLikeTheStore = code(
+    address.constant(-1),
+    [OP.I32_LOAD8_U, 0, ...unsigned(0xffffffff)],
+    OP.DROP,
+    OP.UNREACHABLE,
+  );
   const pageAddress = code(get(page), address.fromI32, address.constant(PAGE_SHIFT), address.shl);
   const growJournal = code(
     i32(GROWTH_PAGES),
@@ -285,7 +290,7 @@ export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals
       writeI32(CONTROL.TOUCHED, i32(0)),
       writeI32(CONTROL.SAVED, i32(0)),
       readI32(CONTROL.GLOBALS_SAVED),
-      ifThen(call(loadGlobals), writeI32(CONTROL.GLOBALS_SAVED, i32(0))),
+      ifThen(i32(CONTROL.GLOBALS), call(loadGlobals), writeI32(CONTROL.GLOBALS_SAVED, i32(0))),
     ),
   );
 }

@@ -81,6 +81,9 @@ export class BodyRewriter {
   readonly #temporaries = new Map<string, number>();
   readonly #temporaryTypes: ValueType[] = [];
 
+  /** Size of the body last rewritten. */
+  bodyBytes = 0;
+
   constructor(context: RewriteContext) {
     this.#context = context;
     this.#module = context.module;
@@ -124,7 +127,8 @@ export class BodyRewriter {
     head.unsigned(buffer.localGroups.length / 2 + this.#temporaryTypes.length);
     for (const number of buffer.localGroups) head.unsigned(number);
     for (const type of this.#temporaryTypes) head.put([1, type]);
-    section.unsigned(head.length + this.#out.length);
+    this.bodyBytes = head.length + this.#out.length;
+    section.unsigned(this.bodyBytes);
     section.append(head.written());
     section.append(this.#out.written());
     return this.#hints.map((position) => position + head.length);
@@ -429,7 +433,10 @@ export class BodyRewriter {
     out.unsigned(this.#context.fuel.chargeSize);
     this.#set(this.#fuel);
     if (this.#context.withJournal) {
-      const source = this.#temporary('source', this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32);
+      const source = this.#temporary(
+        'source',
+        this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32,
+      );
       const address = this.#temporary('address', this.#addressType);
       this.#set(source);
       this.#tee(address);
