@@ -1,0 +1,160 @@
+/**
+ * What the management canister needs of the host: which canisters there are, their numbers, and the few things that
+ * only the execution, the scheduler and the registry can do to them.
+ *
+ * The division of work:
+ * - The host keeps what it must know to run a canister: id, name, status, version, controllers, environment, code,
+ *   state, balance, logs, and the settings that it enforces (`EnforcedSettings`).
+ * - The management canister keeps the rest by itself (other settings, history, chunk store, snapshots), checks every
+ *   argument and every permission before it asks for anything, and asks for one change of a canister at a time.
+ *
+ * So nothing here checks who asks. What cannot be done throws, or rejects with, a ServerError: kind `unavailable` when
+ * trying again may help, any other kind when not. Anything else that is thrown is a bug.
+ */
+import { defineCapability } from '../../kernel/index.ts';
+import type { CanisterImage, CodeChange, ModuleInfo, StepFault } from '../execution/index.ts';
+import type { ManagementRequest, ManagementAnswer } from './index.ts';
+
+export type CanisterStatus = 'running' | 'stopping' | 'stopped';
+
+/**
+ * A canister as the management canister sees it. Live: the fields follow the last ended step. Always the same object
+ * for the same canister, so that records can be kept with it.
+ */
+export interface HostedCanister {
+  readonly id: Uint8Array;
+  readonly name: string;
+  readonly status: CanisterStatus;
+  /** Adds 1 for each successful change by a method of `CanisterHost`, and for what execution.md §11 lists besides. */
+  readonly version: number;
+  readonly controllers: readonly Uint8Array[];
+  /** The canister's own variables, without those that the host gives to every actor (`PUBLIC_CANISTER_ID:…`). */
+  readonly environment: ReadonlyMap<string, string>;
+  /** Undefined: the canister is empty. */
+  readonly code: HostedCode | undefined;
+  readonly balance: bigint;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  /** Ns since 1970 at which the global timer fires; 0: off. */
+  readonly timerNs: bigint;
+  readonly lowMemoryHook: LowMemoryHook;
+  readonly usage: CanisterUsage;
+}
+
+export interface HostedCode {
+  readonly module: ModuleInfo;
+  /** The bytes as uploaded (raw or gzip), shared: not to be written to. */
+  readonly wasm: Uint8Array;
+}
+
+export type LowMemoryHook = 'condition_not_satisfied' | 'ready' | 'executed';
+
+/** Totals since the canister was created. */
+export interface CanisterUsage {
+  /** Cycles charged for executions. */
+  readonly cyclesCharged: bigint;
+  /** Cycles that the canister burned itself. */
+  readonly cyclesBurned: bigint;
+  readonly queryCalls: number;
+  readonly queryInstructions: number;
+  readonly queryRequestBytes: number;
+  readonly queryResponseBytes: number;
+}
+
+/** The settings that running a canister depends on. What is left out stays. */
+export interface EnforcedSettings {
+  readonly controllers?: readonly Uint8Array[];
+  /** Replaces all of the canister's own variables. */
+  readonly environment?: ReadonlyMap<string, string>;
+  /** Calls of other canisters that attach less are rejected with code 5 and a full refund; default 0. */
+  readonly minimumIncomingCanisterCallCycles?: bigint;
+  /** Bytes of heap for update methods, init and post_upgrade; 0, the default: no limit. */
+  readonly wasmMemoryLimit?: number;
+  /** The low-memory hook runs when less than this is left below the limit; default 0. */
+  readonly wasmMemoryThreshold?: number;
+}
+
+export interface NewCanister {
+  /** Undefined: the host's next free one. Otherwise 10 bytes as the host's own ids are built. */
+  readonly id: Uint8Array | undefined;
+  /** Undefined: the host's starting balance. */
+  readonly balance: bigint | undefined;
+  /** With controllers in any case. */
+  readonly settings: EnforcedSettings & { readonly controllers: readonly Uint8Array[] };
+}
+
+/** A state to be put in place of the present one. */
+export interface RestoredState {
+  readonly image: CanisterImage;
+  /** The uploaded bytes of `image.module`; undefined exactly if that is. */
+  readonly wasm: Uint8Array | undefined;
+  /** Undefined: the present timer stays. */
+  readonly timerNs: bigint | undefined;
+  /** Undefined: evaluated anew. */
+  readonly lowMemoryHook: LowMemoryHook | undefined;
+}
+
+export interface CanisterLogRecord {
+  readonly index: number;
+  readonly timeNs: bigint;
+  readonly content: Uint8Array;
+}
+
+/** A WebAssembly global's value as its bits, 32, 64 or 128 of them, unsigned. */
+export interface GlobalValue {
+  readonly type: 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
+  readonly bits: bigint;
+}
+
+export interface CanisterHost {
+  /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. */
+  attach(management: ManagementEntry): void;
+
+  find(id: Uint8Array): HostedCanister | undefined;
+  /** In order of their ids. */
+  list(): readonly HostedCanister[];
+
+  /** An empty, running canister. Throws `invalid` when the id cannot be given: in use, used once, or of another form. */
+  create(spec: NewCanister): HostedCanister;
+  configure(canister: HostedCanister, settings: EnforcedSettings): void;
+
+  /** As `Execution.prepare`. */
+  prepare(wasm: Uint8Array): Promise<ModuleInfo>;
+  /** Changes the code, after the tasks given before; the fault if it failed, and then nothing has changed. */
+  change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
+  /** Drops code, state, timer and logs; open call contexts are rejected with code 4. */
+  uninstall(canister: HostedCanister): Promise<void>;
+
+  /** From stopping or stopped to running; those who wait for it to stop get `started`. On a running one nothing but the version changes. */
+  start(canister: HostedCanister): Promise<void>;
+  /**
+   * From running to stopping, and to stopped once no call context is open. Settles when that is so (at once for a
+   * stopped one), when it was started instead, or when it was removed; without limit of time.
+   */
+  stop(canister: HostedCanister): Promise<'stopped' | 'started' | 'removed'>;
+  /** Forgets a stopped canister, its cycles included. */
+  remove(canister: HostedCanister): Promise<void>;
+
+  /** The new balance. */
+  addCycles(canister: HostedCanister, amount: bigint): Promise<bigint>;
+
+  /** A copy of the state, after the tasks given before. The buffers are the caller's. */
+  capture(canister: HostedCanister): Promise<CanisterImage>;
+  /** Open call contexts stay. The image's buffers may be kept by the caller: they are copied. */
+  restore(canister: HostedCanister, state: RestoredState): Promise<void>;
+  /** Values of `image.globals`, in index order. */
+  readGlobals(image: CanisterImage): readonly GlobalValue[];
+  /** The bytes for `CanisterImage.globals`. Throws `invalid` when number or types are not those of the module. */
+  writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array;
+
+  /** What the canister printed and its traps, oldest first; bounded by the host. */
+  logs(canister: HostedCanister): readonly CanisterLogRecord[];
+}
+export const CanisterHost = defineCapability<CanisterHost>('canister-host');
+
+/** The part of the management canister that the host calls. */
+export interface ManagementEntry {
+  call(request: ManagementRequest): Promise<ManagementAnswer>;
+  /** A canister is gone, whoever removed it: what is kept of it may go. */
+  forget(canister: HostedCanister): void;
+}

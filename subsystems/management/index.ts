@@ -1,0 +1,41 @@
+import { defineCapability } from '../../kernel/index.ts';
+import type { Response } from '../execution/index.ts';
+import type { Change } from './history.ts';
+import type { HostedCanister, ManagementEntry } from './host.ts';
+
+export type { Change, ChangeDetails, ChangeOrigin } from './history.ts';
+export * from './host.ts';
+
+/** A call to the management canister. */
+export interface ManagementRequest {
+  /** Principal bytes. */
+  readonly sender: Uint8Array;
+  readonly senderIsCanister: boolean;
+  /** The operator himself: may do what a controller of every canister may, and see the list of canisters. */
+  readonly isAdmin?: boolean;
+  readonly method: string;
+  /** A Candid message, as it came. */
+  readonly argument: Uint8Array;
+  /** Attached to the call. */
+  readonly cycles: bigint;
+  /** A query call of a user, or a call of a composite query. */
+  readonly isQuery: boolean;
+}
+
+export interface ManagementAnswer {
+  readonly response: Response;
+  /** What was not taken of the attached cycles. */
+  readonly refunded: bigint;
+}
+
+/** The canister `aaaaa-aa`: what canisters, and users, may ask of the system itself. */
+export interface Management extends ManagementEntry {
+  /**
+   * Answers a call; never rejects for a guest's mistake. Changes of one canister happen one after the other. May take
+   * long: `stop_canister` waits up to five minutes.
+   */
+  call(request: ManagementRequest): Promise<ManagementAnswer>;
+  /** Enters into a canister's history what was done to it other than by `call` (over HTTP, from the manifest). */
+  record(canister: HostedCanister, change: Change): void;
+}
+export const Management = defineCapability<Management>('management');
