@@ -9,16 +9,18 @@ import type { MeteringPolicy } from '../metering/index.ts';
 import { Executor } from './executor.ts';
 import type {
   CanisterGauges,
-  CanisterMessage,
+  CanisterImage,
   CanisterObserver,
+  CanisterSettings,
   CanisterSpec,
+  CodeChange,
   Execution,
-  InstallRequest,
   ModuleInfo,
-  Outcome,
+  Step,
+  Task,
 } from './index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
-import type { OutcomeRecord } from './wire.ts';
+import type { StepRecord } from './wire.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;
@@ -37,7 +39,6 @@ interface Placed {
   readonly lane: number;
   readonly executor: Executor;
   readonly observer: CanisterObserver;
-  module: LoadedModule | undefined;
 }
 
 export class ExecutorPool implements Execution {
@@ -82,52 +83,50 @@ export class ExecutorPool implements Execution {
     const lane = handle % this.lanes;
     const executor = this.#executors[lane];
     if (executor === undefined) throw new Error(`no executor ${lane}`);
-    this.#canisters.push({ lane, executor, observer, module: undefined });
-    const { id, balance, controllers, env } = spec;
-    executor.send({ kind: 'create', handle, spec: { id, balance, controllers, env } });
+    this.#canisters.push({ lane, executor, observer });
+    executor.send({ kind: 'create', handle, spec });
     return handle;
   }
 
-  install(handle: number, request: InstallRequest): Promise<Outcome> {
-    const placed = this.#placed(handle);
-    const loaded = this.#loaded.get(request.module);
-    if (loaded === undefined) throw new Error(`module ${request.module.hash} does not come from prepare`);
-    const { argument, caller } = request;
-    const nowMs = this.#clock.nowMs();
-    return new Promise((resolve) => {
-      placed.executor.request(
-        (call) => ({ kind: 'install', call, handle, code: loaded.code, argument, caller, nowMs }),
-        (outcome) => {
-          if (outcome.kind === 'reply') placed.module = loaded;
-          resolve(outcome);
-        },
-      );
-    });
+  run(handle: number, task: Task, done: (step: Step) => void): void {
+    const { executor } = this.#placed(handle);
+    executor.run({ nowMs: this.#clock.nowMs(), handle, task }, done);
   }
 
-  execute(message: CanisterMessage, done: (outcome: Outcome) => void): void {
-    const placed = this.#placed(message.handle);
-    const entry = placed.module?.entries.get(message.method);
-    if (entry === undefined) throw new Error(`canister ${message.handle} has no method ${message.method}`);
-    placed.executor.execute(
-      {
-        nowMs: this.#clock.nowMs(),
-        handle: message.handle,
-        entry,
-        kind: message.kind,
-        caller: message.caller,
-        argument: message.argument,
-      },
-      done,
-    );
+  change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
+    const { executor } = this.#placed(handle);
+    const hash = this.#provide(executor, module);
+    const nowMs = this.#clock.nowMs();
+    executor.request((call) => ({ kind: 'install', call, handle, hash, change, nowMs }), done);
+  }
+
+  uninstall(handle: number): void {
+    this.#placed(handle).executor.send({ kind: 'uninstall', handle });
+  }
+
+  configure(handle: number, settings: CanisterSettings): void {
+    this.#placed(handle).executor.send({ kind: 'configure', handle, settings });
+  }
+
+  async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
+    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
+    if (answer?.kind !== 'image') throw threadStopped();
+    return { ...answer.image, module };
+  }
+
+  async restore(handle: number, image: CanisterImage): Promise<void> {
+    const { executor } = this.#placed(handle);
+    const { module, ...state } = image;
+    const hash = module === undefined ? undefined : this.#provide(executor, module);
+    const answer = await executor.ask((call) => ({ kind: 'restore', call, handle, image: state, hash }));
+    if (answer?.kind !== 'restored') throw threadStopped();
+    if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const balance = await this.#placed(handle).executor.addCycles(handle, amount);
-    if (balance === undefined) {
-      throw new ServerError('unavailable', 'executor-stopped', "the actor's thread has stopped");
-    }
-    return balance;
+    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
+    if (answer?.kind !== 'balance') throw threadStopped();
+    return answer.balance;
   }
 
   remove(handle: number): void {
@@ -142,6 +141,14 @@ export class ExecutorPool implements Execution {
   async close(): Promise<void> {
     this.#isClosing = true;
     await Promise.all([this.#loader.close(), ...this.#executors.map((executor) => executor.terminate())]);
+  }
+
+  /** Makes sure that an executor has a module; its name there. */
+  #provide(executor: Executor, module: ModuleInfo): string {
+    const loaded = this.#loaded.get(module);
+    if (loaded === undefined) throw new Error(`module ${module.hash} does not come from prepare`);
+    executor.provide(module.hash, loaded.code);
+    return module.hash;
   }
 
   #placed(handle: number): Placed {
@@ -167,8 +174,9 @@ export class ExecutorPool implements Execution {
 
   #replace(lane: number, reason: string): void {
     if (this.#isClosing) return;
-    const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]).length;
-    this.#log.error(`executor ${lane} has stopped (${reason}): ${lost} actor(s) answer 503 from now on`);
+    const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
+    this.#log.error(`executor ${lane} has stopped (${reason}): ${lost.length} actor(s) answer 503 from now on`);
+    for (const placed of lost) placed?.observer.lost();
     this.#executors[lane] = this.#startExecutor(lane);
   }
 }
@@ -177,14 +185,20 @@ export class ExecutorPool implements Execution {
 const gauges: { -readonly [K in keyof CanisterGauges]: CanisterGauges[K] } = {
   heapBytes: 0,
   stableBytes: 0,
+  version: 0,
   charge: 0,
   balance: undefined,
 };
 
-function gaugesOf(record: OutcomeRecord): CanisterGauges {
+function gaugesOf(record: StepRecord): CanisterGauges {
   gauges.heapBytes = record.heapBytes;
   gauges.stableBytes = record.stableBytes;
-  gauges.charge = record.outcome.charge;
+  gauges.version = record.version;
+  gauges.charge = record.step.charge;
   gauges.balance = record.balance;
   return gauges;
+}
+
+function threadStopped(): ServerError {
+  return new ServerError('unavailable', 'executor-stopped', "the actor's thread has stopped");
 }

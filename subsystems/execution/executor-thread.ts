@@ -11,22 +11,23 @@ import { messageOf } from '../../kernel/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import { ControlMemory } from './control-memory.ts';
 import { Engine, type EngineResult } from './engine.ts';
-import type { Outcome } from './index.ts';
+import type { InstrumentedCode } from './instance.ts';
 import { RingConsumer, RingProducer } from './message-ring.ts';
+import { unavailableStep } from './unavailable-step.ts';
 import {
   COMMAND,
   type Command,
-  EXECUTE,
-  type ExecuteRecord,
   type ExecutorOptions,
   INLINE_BYTES_MAX,
   MESSAGE,
-  outcomeBytes,
-  type OutcomeRecord,
   type PortMessage,
-  readExecute,
+  readTask,
+  stepBytes,
+  TASK,
+  type TaskRecord,
+  writeCall,
   writeDebug,
-  writeOutcome,
+  writeStep,
 } from './wire.ts';
 
 const PUBLISH_EVERY = 16;
@@ -36,7 +37,6 @@ const LONG_MESSAGE_INSTRUCTIONS = 2_000_000;
 const JOURNAL_BYTES_MAX = 3 * 2 ** 30;
 /** Written stable memory of all canisters of one thread. */
 const STABLE_BYTES_MAX = 4 * 2 ** 30;
-const SYS_TRANSIENT = 2;
 
 const options = workerData as ExecutorOptions;
 const inbox = new RingConsumer(options.inbox);
@@ -48,25 +48,10 @@ const engine = new Engine({
   stableBytesMax: STABLE_BYTES_MAX,
   reportBug: (message, cause) => sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` }),
 });
-/** Filled again and again. */
-const record: ExecuteRecord = {
-  nowMs: 0,
-  call: 0,
-  handle: 0,
-  entry: 0,
-  kind: 'update',
-  caller: new Uint8Array(0),
-  argument: new Uint8Array(0),
-};
-const ended: OutcomeRecord = {
-  call: 0,
-  handle: 0,
-  outcome: notStarted().outcome,
-  heapBytes: 0,
-  stableBytes: 0,
-  balance: undefined,
-};
+const modules = new Map<string, InstrumentedCode>();
 let unpublished = 0;
+/** What becomes of tasks that come while the server stops. */
+const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stopping'), debug: [], isBalanceMoved: false };
 
 for (;;) {
   if (inbox.drain(take) > 0) publish();
@@ -74,10 +59,8 @@ for (;;) {
 }
 
 function take(type: number, at: number): void {
-  if (type === EXECUTE) {
-    readExecute(inbox, at, record);
-    execute(record);
-  } else if (type === COMMAND) {
+  if (type === TASK) execute(readTask(inbox, at));
+  else if (type === COMMAND) {
     const command = receiveMessageOnPort(options.port)?.message as Command | undefined;
     if (command === undefined) throw new Error('the main thread announced a command and sent none');
     obey(command);
@@ -86,16 +69,39 @@ function take(type: number, at: number): void {
 
 function obey(command: Command): void {
   switch (command.kind) {
+    case 'module':
+      modules.set(command.hash, command.code);
+      return;
+    case 'forgetModule':
+      modules.delete(command.hash);
+      return;
     case 'create':
       canisters[command.handle] = engine.createCanister(command.spec);
       return;
     case 'install': {
       const canister = canisterAt(command.handle);
-      if (inbox.isStopping) answer(command.call, command.handle, canister, notStarted());
-      else answer(command.call, command.handle, canister, engine.install(canister, command.code, command));
+      const result = inbox.isStopping
+        ? NOT_STARTED
+        : engine.change(canister, moduleOf(command.hash), command.change, command.nowMs);
+      answer(command.call, command.handle, canister, result);
       return;
     }
-    case 'execute':
+    case 'uninstall':
+      engine.uninstall(canisterAt(command.handle));
+      return;
+    case 'configure':
+      engine.configure(canisterAt(command.handle), command.settings);
+      return;
+    case 'capture':
+      sendByPort({ kind: 'image', call: command.call, image: engine.capture(canisterAt(command.handle)) });
+      return;
+    case 'restore': {
+      const code = command.hash === undefined ? undefined : moduleOf(command.hash);
+      const problem = engine.restore(canisterAt(command.handle), code, command.image);
+      sendByPort({ kind: 'restored', call: command.call, problem });
+      return;
+    }
+    case 'task':
       execute(command.record);
       return;
     case 'addCycles': {
@@ -110,24 +116,31 @@ function obey(command: Command): void {
   }
 }
 
-function execute(message: ExecuteRecord): void {
-  const canister = canisterAt(message.handle);
-  const result = inbox.isStopping ? notStarted() : engine.execute(canister, message);
-  answer(message.call, message.handle, canister, result);
+function execute({ call, handle, task, nowMs }: TaskRecord): void {
+  const canister = canisterAt(handle);
+  answer(call, handle, canister, inbox.isStopping ? NOT_STARTED : engine.execute(canister, task, nowMs));
 }
 
 function answer(call: number, handle: number, canister: CanisterState, result: EngineResult): void {
   for (const line of result.debug) sendDebug(handle, line);
-  const { outcome } = result;
-  ended.call = call;
-  ended.handle = handle;
-  ended.outcome = outcome;
-  ended.heapBytes = canister.installed?.instance.heapBytes ?? 0;
-  ended.stableBytes = canister.stable.bytes;
-  ended.balance = result.isBalanceMoved ? canister.account.balance : undefined;
-  if (outcomeBytes(outcome) > INLINE_BYTES_MAX) sendByPort({ kind: 'outcome', record: { ...ended } });
-  else while (!writeOutcome(outbox, ended)) outbox.waitForRoom();
-  if (++unpublished >= PUBLISH_EVERY || outcome.instructions > LONG_MESSAGE_INSTRUCTIONS) publish();
+  const { step } = result;
+  const record = {
+    call,
+    handle,
+    step,
+    heapBytes: canister.installed?.instance.heapBytes ?? 0,
+    stableBytes: canister.stable.bytes,
+    version: canister.version,
+    balance: result.isBalanceMoved ? canister.account.balance : undefined,
+  };
+  const isLarge =
+    stepBytes(step) > INLINE_BYTES_MAX || step.calls.some(({ payload }) => payload.length > INLINE_BYTES_MAX);
+  if (isLarge) sendByPort({ kind: 'step', record });
+  else {
+    for (const outgoing of step.calls) while (!writeCall(outbox, outgoing)) outbox.waitForRoom();
+    while (!writeStep(outbox, record)) outbox.waitForRoom();
+  }
+  if (++unpublished >= PUBLISH_EVERY || step.instructions > LONG_MESSAGE_INSTRUCTIONS) publish();
 }
 
 function sendDebug(handle: number, text: string): void {
@@ -153,13 +166,8 @@ function canisterAt(handle: number): CanisterState {
   return canister;
 }
 
-function notStarted(): EngineResult {
-  const outcome: Outcome = {
-    kind: 'unavailable',
-    code: SYS_TRANSIENT,
-    message: 'the server is stopping',
-    instructions: 0,
-    charge: 0,
-  };
-  return { outcome, debug: [], isBalanceMoved: false };
+function moduleOf(hash: string): InstrumentedCode {
+  const code = modules.get(hash);
+  if (code === undefined) throw new Error(`no module ${hash} in this executor`);
+  return code;
 }

@@ -6,23 +6,28 @@
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
-import type { Outcome } from './index.ts';
+import type { OutgoingCall, Step } from './index.ts';
+import type { InstrumentedCode } from './instance.ts';
 import { createRing, RingConsumer, RingProducer } from './message-ring.ts';
+import { unavailableStep } from './unavailable-step.ts';
 import {
+  CALL,
   COMMAND,
   type Command,
   DEBUG,
-  type ExecuteRecord,
   type ExecutorOptions,
   INLINE_BYTES_MAX,
   MESSAGE,
-  OUTCOME,
-  type OutcomeRecord,
   type PortMessage,
+  readCall,
   readDebug,
-  readOutcome,
+  readStep,
   RING_BYTES,
-  writeExecute,
+  STEP,
+  type StepRecord,
+  taskBytes,
+  type TaskRecord,
+  writeTask,
 } from './wire.ts';
 
 /** Guest stack bytes → bytes of thread stack they may need in V8's largest frames. */
@@ -34,18 +39,19 @@ export interface ExecutorSettings {
 
 export interface ExecutorEvents {
   debug(handle: number, text: string): void;
-  /** Before the outcome's own callback. */
-  ended(record: OutcomeRecord): void;
+  /** Before the step's own callback. */
+  ended(record: StepRecord): void;
   /** A fault of the host's own happened inside a message. */
   bug(message: string): void;
   /** The thread has ended without being asked to. */
   died(reason: string): void;
 }
 
-const SYS_TRANSIENT = 2;
 const STOPPED_TEXT = "the actor's thread has stopped";
 
-type Pending = ((outcome: Outcome) => void) | undefined;
+type Done = (step: Step) => void;
+/** What an answer that is no step is given to. */
+type Answered = (message: PortMessage | undefined) => void;
 
 export class Executor {
   readonly #worker: Worker;
@@ -54,9 +60,13 @@ export class Executor {
   readonly #outbox: RingConsumer;
   readonly #events: ExecutorEvents;
   /** Callbacks by call number; the numbers are used again. */
-  readonly #pending: Pending[] = [];
+  readonly #pending: (Done | undefined)[] = [];
   readonly #free: number[] = [];
-  readonly #balances = new Map<number, (balance: bigint | undefined) => void>();
+  readonly #answers = new Map<number, Answered>();
+  /** Calls of the step that comes next. */
+  #calls: OutgoingCall[] = [];
+  /** Modules this thread has: sent once, named by hash afterwards. */
+  readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
   #spilled: Command[] = [];
   #isPublishDue = false;
@@ -93,22 +103,26 @@ export class Executor {
     return this.#isAlive;
   }
 
-  /** Runs a message; the record's buffers may be used again once this returns, except arguments too large to be copied here. */
-  execute(record: Omit<ExecuteRecord, 'call'>, done: (outcome: Outcome) => void): void {
-    if (!this.#isAlive) {
-      queueMicrotask(() => done(stopped()));
-      return;
-    }
-    this.#send({ kind: 'execute', record: { ...record, call: this.#expect(done) } });
+  /** Runs a task. Buffers in it must not be used again; a large argument is handed over. */
+  run(record: Omit<TaskRecord, 'call'>, done: Done): void {
+    if (!this.#isAlive) queueMicrotask(() => done(stopped()));
+    else this.#send({ kind: 'task', record: { ...record, call: this.#expect(done) } });
   }
 
-  /** Sends a command that is answered by an outcome. */
-  request(command: (call: number) => Command, done: (outcome: Outcome) => void): void {
-    if (!this.#isAlive) {
-      queueMicrotask(() => done(stopped()));
-      return;
-    }
-    this.#send(command(this.#expect(done)));
+  /** Sends a command that is answered by a step. */
+  request(command: (call: number) => Command, done: Done): void {
+    if (!this.#isAlive) queueMicrotask(() => done(stopped()));
+    else this.#send(command(this.#expect(done)));
+  }
+
+  /** Sends a command that is answered by a message on the port; undefined when the thread has stopped. */
+  ask(command: (call: number) => Command): Promise<PortMessage | undefined> {
+    if (!this.#isAlive) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const call = this.#expect(() => resolve(undefined));
+      this.#answers.set(call, resolve);
+      this.#send(command(call));
+    });
   }
 
   /** Sends a command that has no answer. */
@@ -116,17 +130,11 @@ export class Executor {
     if (this.#isAlive) this.#send(command);
   }
 
-  /** The new balance, or undefined when the thread has stopped. */
-  addCycles(handle: number, amount: bigint): Promise<bigint | undefined> {
-    if (!this.#isAlive) return Promise.resolve(undefined);
-    return new Promise((resolve) => {
-      const call = this.#expect(() => {
-        this.#balances.delete(call);
-        resolve(undefined);
-      });
-      this.#balances.set(call, resolve);
-      this.send({ kind: 'addCycles', call, handle, amount });
-    });
+  /** Makes sure that the thread has a module. */
+  provide(hash: string, code: InstrumentedCode): void {
+    if (this.#modules.has(hash) || !this.#isAlive) return;
+    this.#modules.add(hash);
+    this.#send({ kind: 'module', hash, code });
   }
 
   refuseNew(): void {
@@ -139,7 +147,7 @@ export class Executor {
     await this.#worker.terminate();
   }
 
-  #expect(done: (outcome: Outcome) => void): number {
+  #expect(done: Done): number {
     const call = this.#free.pop() ?? this.#pending.length;
     this.#pending[call] = done;
     return call;
@@ -152,8 +160,8 @@ export class Executor {
 
   /** False when the ring is full now. */
   #write(command: Command): boolean {
-    if (command.kind === 'execute' && command.record.argument.length <= INLINE_BYTES_MAX) {
-      return writeExecute(this.#inbox, command.record);
+    if (command.kind === 'task' && taskBytes(command.record.task) <= INLINE_BYTES_MAX) {
+      return writeTask(this.#inbox, command.record);
     }
     if (this.#inbox.reserve(COMMAND, 0) < 0) return false;
     this.#port.postMessage(command, transferables(command));
@@ -182,18 +190,31 @@ export class Executor {
   }
 
   #take(type: number, at: number): void {
-    if (type === OUTCOME) this.#ended(readOutcome(this.#outbox, at));
-    else if (type === DEBUG) {
-      const { handle, text } = readDebug(this.#outbox, at);
-      this.#events.debug(handle, text);
-    } else if (type === MESSAGE) this.#takeFromPort();
+    switch (type) {
+      case STEP: {
+        const calls = this.#calls;
+        if (calls.length > 0) this.#calls = [];
+        this.#ended(readStep(this.#outbox, at, calls));
+        break;
+      }
+      case CALL:
+        this.#calls.push(readCall(this.#outbox, at));
+        break;
+      case DEBUG: {
+        const { handle, text } = readDebug(this.#outbox, at);
+        this.#events.debug(handle, text);
+        break;
+      }
+      case MESSAGE:
+        this.#takeFromPort();
+    }
   }
 
   #takeFromPort(): void {
     const message = receiveMessageOnPort(this.#port)?.message as PortMessage | undefined;
     if (message === undefined) throw new Error('an executor announced a message and sent none');
     switch (message.kind) {
-      case 'outcome':
+      case 'step':
         this.#ended(message.record);
         break;
       case 'debug':
@@ -202,22 +223,21 @@ export class Executor {
       case 'bug':
         this.#events.bug(message.message);
         break;
-      case 'balance': {
-        const resolve = this.#balances.get(message.call);
-        this.#balances.delete(message.call);
+      default: {
+        const answered = this.#answers.get(message.call);
+        this.#answers.delete(message.call);
         this.#release(message.call);
-        resolve?.(message.balance);
-        break;
+        answered?.(message);
       }
     }
   }
 
-  #ended(record: OutcomeRecord): void {
+  #ended(record: StepRecord): void {
     this.#events.ended(record);
-    this.#release(record.call)?.(record.outcome);
+    this.#release(record.call)?.(record.step);
   }
 
-  #release(call: number): Pending {
+  #release(call: number): Done | undefined {
     const done = this.#pending[call];
     this.#pending[call] = undefined;
     this.#free.push(call);
@@ -234,13 +254,14 @@ export class Executor {
   }
 }
 
-function stopped(): Outcome {
-  return { kind: 'unavailable', code: SYS_TRANSIENT, message: STOPPED_TEXT, instructions: 0, charge: 0 };
+function stopped(): Step {
+  return unavailableStep(STOPPED_TEXT);
 }
 
 /** Buffers that are handed over instead of copied: only such as nobody here uses any more. */
 function transferables(command: Command): ArrayBuffer[] {
-  if (command.kind !== 'execute') return [];
-  const { buffer, byteLength } = command.record.argument;
-  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
+  if (command.kind !== 'task') return [];
+  const { task } = command.record;
+  const bytes = task.kind === 'update' || task.kind === 'query' ? task.argument : undefined;
+  return bytes?.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength ? [bytes.buffer] : [];
 }

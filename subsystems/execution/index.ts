@@ -129,8 +129,8 @@ export interface Execution {
   configure(handle: number, settings: CanisterSettings): void;
   /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
-  /** A copy of the whole state, as of the tasks given before. */
-  capture(handle: number): Promise<CanisterImage>;
+  /** A copy of the whole state, as of the tasks given before; `module` is the code it goes with. */
+  capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage>;
   /** Puts a captured state in place of the present one; the code comes with it. */
   restore(handle: number, image: CanisterImage): Promise<void>;
   /** Forgets a canister whose tasks have all ended. */

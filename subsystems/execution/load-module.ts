@@ -33,12 +33,9 @@ export function loadModule(
     layout: instrumented.layout,
   };
   const methods = new Map<string, MethodKind>();
-  const entries = new Map<string, number>();
-  for (const [entry, exported] of code.layout.entries.entries()) {
+  for (const exported of code.layout.entries) {
     for (const [prefix, kind] of METHOD_PREFIXES) {
-      if (!exported.startsWith(prefix)) continue;
-      methods.set(exported.slice(prefix.length), kind);
-      entries.set(exported.slice(prefix.length), entry);
+      if (exported.startsWith(prefix)) methods.set(exported.slice(prefix.length), kind);
     }
   }
   const metadata = metadataOf(module);
@@ -46,11 +43,12 @@ export function loadModule(
     hash,
     pointerWidth: code.layout.pointerWidth,
     methods,
+    entries: new Map(code.layout.entries.map((exported, entry) => [exported, entry])),
     metadata,
     candid: textOf(metadata, 'candid:service') ?? candidFromPointer(code, options.wasmStackBytes),
     candidArgs: textOf(metadata, 'candid:args'),
   };
-  return { info, code, entries };
+  return { info, code };
 }
 
 function unpacked(uploaded: Uint8Array): Uint8Array {

@@ -14,8 +14,6 @@ import type { InstrumentedCode } from './instance.ts';
 export interface LoadedModule {
   readonly info: ModuleInfo;
   readonly code: InstrumentedCode;
-  /** Number of the entry point a call reaches, by method name. */
-  readonly entries: ReadonlyMap<string, number>;
 }
 
 /** Answer of the worker to the bytes of one module. */

@@ -15,7 +15,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterSpec, CodeChange, RejectCode } from './index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, RejectCode } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import type { RingConsumer, RingProducer } from './message-ring.ts';
 import {
@@ -42,6 +42,9 @@ export const MESSAGE = 6;
 /** A principal has 29 bytes at most. */
 const PRINCIPAL_BYTES = 32;
 
+/** A canister's state without its code, which is named apart. */
+export type StateImage = Omit<CanisterImage, 'module'>;
+
 /** A task on its way. */
 export interface TaskRecord {
   nowMs: number;
@@ -64,16 +67,29 @@ export interface StepRecord {
   balance: bigint | undefined;
 }
 
-/** What goes by the port to an executor. Those with a `call` are answered by a step, `addCycles` by a balance. */
+/** What goes by the port to an executor. `install` and `task` are answered by a step, the others with a `call` by the port. */
 export type Command =
+  /** Comes before the first command that names its hash. */
+  | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
+  | { readonly kind: 'forgetModule'; readonly hash: string }
   | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
   | {
       readonly kind: 'install';
       readonly call: number;
       readonly handle: number;
-      readonly code: InstrumentedCode;
+      readonly hash: string;
       readonly change: CodeChange;
       readonly nowMs: number;
+    }
+  | { readonly kind: 'uninstall'; readonly handle: number }
+  | { readonly kind: 'configure'; readonly handle: number; readonly settings: CanisterSettings }
+  | { readonly kind: 'capture'; readonly call: number; readonly handle: number }
+  | {
+      readonly kind: 'restore';
+      readonly call: number;
+      readonly handle: number;
+      readonly image: StateImage;
+      readonly hash: string | undefined;
     }
   | { readonly kind: 'task'; readonly record: TaskRecord }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
@@ -84,6 +100,8 @@ export type PortMessage =
   | { readonly kind: 'step'; readonly record: StepRecord }
   | { readonly kind: 'debug'; readonly handle: number; readonly text: string }
   | { readonly kind: 'balance'; readonly call: number; readonly balance: bigint }
+  | { readonly kind: 'image'; readonly call: number; readonly image: StateImage }
+  | { readonly kind: 'restored'; readonly call: number; readonly problem: string | undefined }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
 
@@ -150,8 +168,8 @@ export function taskBytes(task: Task): number {
 
 /** False when the ring is full now. */
 export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: TaskRecord): boolean {
-  let data = EMPTY;
-  let method = EMPTY;
+  let data: Uint8Array = EMPTY;
+  let method: Uint8Array = EMPTY;
   if (task.kind === 'update' || task.kind === 'query') data = task.argument;
   else if (task.kind === 'callback') {
     data = task.response.kind === 'reply' ? task.response.data : encoder.encode(task.response.message);
@@ -332,7 +350,7 @@ export function stepBytes({ fault, answer }: Step): number {
 export function writeStep(ring: RingProducer, record: StepRecord): boolean {
   const { step, balance } = record;
   const { fault, answer } = step;
-  let data = EMPTY;
+  let data: Uint8Array = EMPTY;
   if (fault !== undefined) data = encoder.encode(fault.message);
   else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
   const at = ring.reserve(STEP, S.DATA + data.length);

@@ -11,6 +11,10 @@ export class Queue<T> {
     this.#items.push(item);
   }
 
+  peek(): T | undefined {
+    return this.#items[this.#first];
+  }
+
   shift(): T | undefined {
     if (this.#first === this.#items.length) return undefined;
     const item = this.#items[this.#first];
@@ -20,5 +24,13 @@ export class Queue<T> {
       this.#first = 0;
     }
     return item;
+  }
+
+  /** Takes everything. */
+  takeAll(): T[] {
+    const all = this.#items.slice(this.#first) as T[];
+    this.#items = [];
+    this.#first = 0;
+    return all;
   }
 }

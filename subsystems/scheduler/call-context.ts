@@ -1,0 +1,93 @@
+import type { Callbacks, ContextView, Outcome, StepFault } from '../execution/index.ts';
+import type { Agenda } from './agenda.ts';
+
+/** Who waits for the answer of a call. */
+export type Origin =
+  /** A client: gets the outcome. */
+  | { readonly kind: 'ingress'; readonly done: (outcome: Outcome) => void }
+  /** Another canister: its callback gets the response. */
+  | { readonly kind: 'canister'; readonly call: OpenCall }
+  /** Nobody: heartbeats and timers. */
+  | { readonly kind: 'system' };
+
+/** A call that an actor has made and whose callback has not run yet. */
+export interface OpenCall {
+  /** The context whose execution made it, and in which its callback will run. */
+  readonly context: CallContext;
+  readonly callbacks: Callbacks;
+  /** When a best-effort caller stops waiting, ms since 1970; Infinity: never. */
+  readonly deadlineMs: number;
+  /** The response is known: a later one is dropped. */
+  isAnswered: boolean;
+}
+
+/**
+ * A call in progress: made when its entry point starts, gone when it has answered (or nobody waits) and none of its own
+ * calls is open. Every execution that works for the call is told of it by a `ContextView`.
+ */
+export class CallContext {
+  readonly agenda: Agenda;
+  readonly origin: Origin;
+  readonly caller: Uint8Array;
+  readonly deadlineNs: bigint;
+  /** The composite query this belongs to; undefined for updates and system tasks. */
+  readonly evaluation: QueryEvaluation | undefined;
+  cyclesAvailable: bigint;
+  hasAnswered = false;
+  instructions = 0;
+  charge = 0;
+  /** Calls made whose callbacks have not ended. */
+  openCalls = 0;
+  /** An execution is under way: the next one must know what it did. */
+  isExecuting = false;
+  /** Why the last execution that faulted did; told to the caller if nothing answers. */
+  fault: StepFault | undefined;
+  /** A suspended composite query in the executor; 0: none. */
+  frame = 0;
+  /** Code was uninstalled: callbacks do not run any more. */
+  isDeleted = false;
+
+  constructor(
+    agenda: Agenda,
+    origin: Origin,
+    options: {
+      readonly caller: Uint8Array;
+      readonly deadlineNs?: bigint;
+      readonly cycles?: bigint;
+      readonly evaluation?: QueryEvaluation | undefined;
+    },
+  ) {
+    this.agenda = agenda;
+    this.origin = origin;
+    this.caller = options.caller;
+    this.deadlineNs = options.deadlineNs ?? 0n;
+    this.cyclesAvailable = options.cycles ?? 0n;
+    this.evaluation = options.evaluation;
+  }
+
+  get canAnswer(): boolean {
+    return !this.hasAnswered && this.origin.kind !== 'system';
+  }
+
+  /** What the next execution must know. Plain data: it may have to be cloned. */
+  view(): ContextView {
+    const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
+    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
+  }
+}
+
+/** Levels of composite queries below the first (reference/execution.md §12). */
+export const QUERY_DEPTH_MAX = 6;
+/** Calls of one composite query, over all levels. */
+export const QUERY_CALLS_MAX = 500;
+
+/** What all executions of one composite query share. */
+export class QueryEvaluation {
+  readonly depth: number;
+  readonly budget: { instructionsLeft: number; callsLeft: number };
+
+  constructor(depth: number, budget: QueryEvaluation['budget']) {
+    this.depth = depth;
+    this.budget = budget;
+  }
+}

@@ -1,0 +1,255 @@
+/**
+ * Calls and their contexts: what a step means for whoever waits.
+ *
+ *     client ──► context ──step──► answer ──────────────────────────► client
+ *                   │  └─ OutgoingCall ──► OpenCall ──► context of the callee ──► answer
+ *                   ▲                                                              │
+ *                   └──────────── callback task ◄──────── response + refund ◄──────┘
+ *
+ * Rules (reference/execution.md §2–§7):
+ * - A context is finished when nothing of it executes and none of its calls is open. If it still owes an answer then, the
+ *   caller gets the last fault, or "did not reply".
+ * - Each call gets exactly one response, and with it what the callee did not accept of its cycles. A best-effort caller
+ *   gets SYS_UNKNOWN when its time is over; what comes later is dropped, cycles with it.
+ * - A context whose code was uninstalled answers with a reject, its callbacks never run, refunds are still credited.
+ * - A composite query's calls are queries; when it has answered, what is still open is dropped.
+ */
+import type { CallKind, OutgoingCall, Outcome, RejectCode, Response, Step } from '../execution/index.ts';
+import { principalToText } from '../codec/index.ts';
+import type { Agenda, Waiting } from './agenda.ts';
+import { CallContext, type OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
+import type { SystemCanister } from './index.ts';
+
+const SYS_TRANSIENT = 2;
+const DESTINATION_INVALID = 3;
+const CANISTER_ERROR = 5;
+const SYS_UNKNOWN = 6;
+
+/** `ic0.call_with_best_effort_response` caps at this. */
+const BEST_EFFORT_SECONDS_MAX = 300;
+
+export interface CallsHost {
+  readonly nowMs: () => number;
+  readonly find: (id: Uint8Array) => Agenda | undefined;
+  /** Something new waits for a canister. */
+  readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
+  /** Cycles come back to a canister without a callback. */
+  readonly credit: (agenda: Agenda, amount: bigint) => void;
+  /** A canister that is stopping may have nothing left to wait for. */
+  readonly contextEnded: (agenda: Agenda) => void;
+}
+
+export class Calls {
+  readonly #host: CallsHost;
+  /** Open calls whose callers do not wait for ever. */
+  readonly #limited = new Set<OpenCall>();
+  systemCanister: SystemCanister | undefined;
+
+  constructor(host: CallsHost) {
+    this.#host = host;
+  }
+
+  /** A step of a context has ended: its effects, and what follows from them. */
+  ended(context: CallContext, step: Step): void {
+    context.isExecuting = false;
+    context.instructions += step.instructions;
+    context.charge += step.charge;
+    if (context.evaluation !== undefined) context.evaluation.budget.instructionsLeft -= step.instructions;
+    if (step.fault === undefined) {
+      if (step.cyclesAccepted !== 0n) context.cyclesAvailable -= step.cyclesAccepted;
+      context.frame = step.frame;
+      if (step.answer !== undefined) this.#answer(context, step.answer, undefined);
+      for (const call of step.calls) this.#send(context, call);
+    } else {
+      context.fault = step.fault;
+      context.frame = 0;
+    }
+    this.#finish(context);
+  }
+
+  /** The callback of a call has ended, with this step. */
+  callbackEnded(call: OpenCall, step: Step): void {
+    call.context.openCalls--;
+    this.ended(call.context, step);
+  }
+
+  /** Answers a call that never started. */
+  refuse(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
+    this.#answer(context, { kind: 'reject', code, message }, kind);
+    this.#finish(context);
+  }
+
+  /** Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. */
+  delete(context: CallContext, code: RejectCode, message: string): void {
+    context.isDeleted = true;
+    context.frame = 0;
+    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, 'reject');
+    this.#finish(context);
+  }
+
+  /** Answers best-effort calls whose time is over. */
+  expire(nowMs: number): void {
+    for (const call of this.#limited) {
+      if (call.deadlineMs > nowMs) continue;
+      this.#respond(call, { kind: 'reject', code: SYS_UNKNOWN, message: 'the call timed out' }, 0n);
+    }
+  }
+
+  #answer(context: CallContext, response: Response, kind: Outcome['kind'] | undefined): void {
+    context.hasAnswered = true;
+    const refunded = context.cyclesAvailable;
+    context.cyclesAvailable = 0n;
+    const { origin } = context;
+    if (origin.kind === 'ingress') origin.done(outcomeOf(context, response, kind));
+    else if (origin.kind === 'canister') this.#respond(origin.call, response, refunded);
+    // A query has no business left; what it still waits for is dropped.
+    if (context.evaluation !== undefined) context.isDeleted = true;
+  }
+
+  #finish(context: CallContext): void {
+    if (context.isExecuting) return;
+    if (context.frame !== 0 && (context.isDeleted || context.openCalls === 0)) {
+      this.#host.enqueue(context.agenda, { kind: 'dropFrame', frame: context.frame });
+      context.frame = 0;
+    }
+    if (context.openCalls > 0) return;
+    if (context.canAnswer) this.#answerFor(context);
+    if (context.agenda.contexts.delete(context)) this.#host.contextEnded(context.agenda);
+  }
+
+  /** The answer of a context that gave none. */
+  #answerFor(context: CallContext): void {
+    const { fault } = context;
+    if (fault !== undefined) {
+      this.#answer(context, { kind: 'reject', code: fault.code, message: fault.message }, fault.kind);
+      return;
+    }
+    const message = `Canister ${principalToText(context.agenda.id)} did not reply to the call`;
+    this.#answer(context, { kind: 'reject', code: CANISTER_ERROR, message }, 'noReply');
+  }
+
+  #send(context: CallContext, outgoing: OutgoingCall): void {
+    context.openCalls++;
+    const { timeoutSeconds } = outgoing;
+    const deadlineMs =
+      timeoutSeconds === undefined
+        ? Number.POSITIVE_INFINITY
+        : this.#host.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
+    const call: OpenCall = { context, callbacks: outgoing.callbacks, deadlineMs, isAnswered: false };
+    if (timeoutSeconds !== undefined) this.#limited.add(call);
+    if (outgoing.callee.length === 0) this.#callSystem(call, outgoing);
+    else this.#callCanister(call, outgoing);
+  }
+
+  #callCanister(call: OpenCall, outgoing: OutgoingCall): void {
+    const { evaluation } = call.context;
+    const callee = this.#host.find(outgoing.callee);
+    const refusal =
+      callee === undefined ? notFound(outgoing.callee) : this.#refusal(callee, outgoing.method, evaluation);
+    if (callee === undefined || refusal !== undefined) {
+      this.#respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
+      return;
+    }
+    const isBounded = Number.isFinite(call.deadlineMs) && evaluation === undefined;
+    const context = new CallContext(
+      callee,
+      { kind: 'canister', call },
+      {
+        caller: call.context.agenda.id,
+        cycles: outgoing.cycles,
+        deadlineNs: isBounded ? BigInt(Math.round(call.deadlineMs)) * 1_000_000n : 0n,
+        evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
+      },
+    );
+    if (evaluation === undefined) callee.contexts.add(context);
+    const kind: CallKind = evaluation === undefined ? 'update' : 'query';
+    const { method, payload } = outgoing;
+    this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload });
+  }
+
+  /** Why a call cannot reach its method now. */
+  #refusal(callee: Agenda, method: string, evaluation: QueryEvaluation | undefined): Refusal | undefined {
+    const standing = standingRefusal(callee);
+    if (standing !== undefined) return standing;
+    const name = principalToText(callee.id);
+    const kind = callee.module?.methods.get(method);
+    if (kind === undefined)
+      return refused(
+        CANISTER_ERROR,
+        `Canister ${name} has no ${evaluation === undefined ? 'update' : 'query'} method '${method}'`,
+      );
+    if (evaluation === undefined) {
+      if (kind !== 'composite_query') return undefined;
+      return refused(
+        CANISTER_ERROR,
+        `Composite query '${method}' of canister ${name} cannot be called in replicated mode`,
+      );
+    }
+    if (kind === 'update')
+      return refused(CANISTER_ERROR, `Canister ${name} has no query method '${method}': a query cannot call an update`);
+    if (evaluation.depth >= QUERY_DEPTH_MAX)
+      return refused(CANISTER_ERROR, `the composite query is more than ${QUERY_DEPTH_MAX} calls deep`);
+    if (--evaluation.budget.callsLeft < 0) return refused(CANISTER_ERROR, 'the composite query makes too many calls');
+    return undefined;
+  }
+
+  #callSystem(call: OpenCall, outgoing: OutgoingCall): void {
+    const { method, payload, cycles } = outgoing;
+    const isQuery = call.context.evaluation !== undefined;
+    if (this.systemCanister === undefined) {
+      this.#respond(
+        call,
+        { kind: 'reject', code: DESTINATION_INVALID, message: 'this host has no management canister' },
+        cycles,
+      );
+      return;
+    }
+    const sender = call.context.agenda.id;
+    this.systemCanister.call({ sender, method, argument: payload, cycles, isQuery }).then(
+      ({ response, refunded }) => this.#respond(call, response, refunded),
+      (error: unknown) => {
+        const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;
+        this.#respond(call, { kind: 'reject', code: SYS_TRANSIENT, message }, cycles);
+      },
+    );
+  }
+
+  #respond(call: OpenCall, response: Response, refunded: bigint): void {
+    if (call.isAnswered) return;
+    call.isAnswered = true;
+    this.#limited.delete(call);
+    const { context } = call;
+    if (context.isDeleted) {
+      if (refunded > 0n) this.#host.credit(context.agenda, refunded);
+      context.openCalls--;
+      this.#finish(context);
+      return;
+    }
+    this.#host.enqueue(context.agenda, { kind: 'response', call, response, refunded });
+  }
+}
+
+interface Refusal {
+  readonly code: RejectCode;
+  readonly message: string;
+}
+
+const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
+const notFound = (id: Uint8Array): Refusal => refused(DESTINATION_INVALID, `Canister ${principalToText(id)} not found`);
+
+/** Why a canister takes no calls at all now; undefined: it does. */
+export function standingRefusal(agenda: Agenda): Refusal | undefined {
+  const name = principalToText(agenda.id);
+  if (agenda.isLost) return refused(SYS_TRANSIENT, "the actor's thread has stopped");
+  if (agenda.status !== 'running') return refused(CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
+  if (agenda.module === undefined && !agenda.isChanging)
+    return refused(CANISTER_ERROR, `Canister ${name} contains no Wasm module`);
+  return undefined;
+}
+
+function outcomeOf(context: CallContext, response: Response, kind: Outcome['kind'] | undefined): Outcome {
+  const { instructions, charge } = context;
+  if (response.kind === 'reply') return { kind: 'reply', data: response.data, instructions, charge };
+  const { code, message } = response;
+  return { kind: kind === undefined || kind === 'reply' ? 'reject' : kind, code, message, instructions, charge };
+}
