@@ -8,4 +8,6 @@ export const codecPlugin = definePlugin({
   requires: {},
   neededBecause: 'it translates between JSON and Candid',
   create: () => createCodec(),
+  stop: (codec) => codec.close(),
+  stopDeadlineMs: 5_000,
 });

@@ -11,7 +11,14 @@ import type { Compiler } from '../compiler/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import { canisterId } from './canister-id.ts';
 import { CanisterRecord } from './canister-record.ts';
-import { type Canister, type Canisters, type DebugLine, InstallError, type InstallOptions } from './index.ts';
+import {
+  type Canister,
+  type Canisters,
+  type DebugLine,
+  InstallError,
+  type InstallOptions,
+  isInternalMethod,
+} from './index.ts';
 import { installManifest } from './install-manifest.ts';
 
 /** decisions.md, "Names, ids, callers". */
@@ -218,7 +225,7 @@ function encodeInitArgument(
 
 /** Internal methods are the actor's own and the operator's (decisions.md): hidden from everybody but controllers. */
 function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Array): void {
-  if (!method.startsWith('__motoko') && !method.startsWith('@') && !method.includes(' ')) return;
+  if (!isInternalMethod(method)) return;
   if (sameBytes(caller, record.id)) {
     throw new ServerError('invalid', 'caller-is-self', `no client may call ${method} in the name of the actor itself`);
   }

@@ -70,6 +70,11 @@ const KIND_OF_FAILURE = {
   unavailable: 'unavailable',
 } as const satisfies Record<FailedOutcome['kind'], ErrorKind>;
 
+/** Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of its interface. */
+export function isInternalMethod(method: string): boolean {
+  return method.startsWith('__motoko') || method.startsWith('@') || method.includes(' ');
+}
+
 /** The canisters this host has. */
 export interface Canisters {
   /**

@@ -1,11 +1,20 @@
-import { writeBase64 } from './base64.ts';
 import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
+import {
+  blobDecoder,
+  constant,
+  decodeBool,
+  decodeText,
+  floatDecoder,
+  funcDecoder,
+  integerDecoder,
+  mismatch,
+  principalDecoder,
+  type Decode,
+} from './decode-values.ts';
 import { MARKER } from './encode-lossless.ts';
 import { isFloat, isInteger } from './encode-values.ts';
 import { unreachable } from './faults.ts';
-import { float32Text, floatText, writeInteger, writeJsonString } from './json-output.ts';
-import { PRINCIPAL_CHARACTERS_MAX, writePrincipalText } from './principal.ts';
 import { SkipTable } from './skip-candid.ts';
 import { isSubtype } from './subtype.ts';
 import { isNullable, isTuple, Op, TYPE_NAMES, type CandidField, type CandidType, type TypeGraph } from './types.ts';
@@ -24,8 +33,6 @@ import { isNullable, isTuple, Op, TYPE_NAMES, type CandidField, type CandidType,
  * value is read at most once and skipped at most once. What is not Candid at all throws.
  */
 
-/** Reads one Candid value and writes it as JSON; false: it does not fit, and `reader.mismatch` says why. */
-export type Decode = (reader: CandidReader, writer: ByteWriter) => boolean;
 interface DecodeSlot {
   run: Decode;
 }
@@ -324,163 +331,4 @@ function recordLayout(
   const key = (field: CandidField): string => `${JSON.stringify(field.label)}:`;
   const isMarked = isLossless && expected.fields.some((field) => field.label === MARKER);
   return isMarked ? { open: `{"${MARKER}":"record","value":{`, close: '}}', key } : { open: '{', close: '}', key };
-}
-
-function mismatch(reason: string): Decode {
-  return (reader) => {
-    reader.charge(1);
-    reader.mismatch = reason;
-    return false;
-  };
-}
-
-function constant(text: string): Decode {
-  const bytes = utf8Bytes(text);
-  return (reader, writer) => {
-    reader.charge(1);
-    writer.writeAll(bytes);
-    return true;
-  };
-}
-
-const TRUE = utf8Bytes('true');
-const FALSE = utf8Bytes('false');
-
-const decodeBool: Decode = (reader, writer) => {
-  reader.charge(1);
-  writer.writeAll(reader.readFlag('a bool') ? TRUE : FALSE);
-  return true;
-};
-
-const decodeText: Decode = (reader, writer) => {
-  reader.charge(1);
-  const length = reader.readByteCount('a text');
-  const start = reader.position;
-  reader.position = start + length;
-  writeJsonString(reader, writer, start, start + length);
-  return true;
-};
-
-/** Reads an integer of one type. */
-export function integerReader(op: Op): (reader: CandidReader) => number | bigint {
-  switch (op) {
-    case Op.NAT:
-      return (reader) => reader.readLebInteger(false);
-    case Op.INT:
-      return (reader) => reader.readLebInteger(true);
-    case Op.NAT64:
-      return (reader) => reader.readFixed64(false);
-    case Op.INT64:
-      return (reader) => reader.readFixed64(true);
-    case Op.NAT8:
-    case Op.NAT16:
-    case Op.NAT32: {
-      const byteCount = 2 ** (Op.NAT8 - op);
-      return (reader) => reader.readFixed(byteCount, false);
-    }
-    case Op.INT8:
-    case Op.INT16:
-    case Op.INT32: {
-      const byteCount = 2 ** (Op.INT8 - op);
-      return (reader) => reader.readFixed(byteCount, true);
-    }
-    default:
-      return unreachable('not an integer type');
-  }
-}
-
-function integerDecoder(wire: Op, expected: Op, isLossless: boolean): Decode {
-  const read = integerReader(wire);
-  if (isLossless) {
-    const open = utf8Bytes(`{"${MARKER}":"${TYPE_NAMES[expected]}","value":"`);
-    const close = utf8Bytes('"}');
-    return (reader, writer) => {
-      reader.charge(1);
-      const value = read(reader);
-      writer.writeAll(open);
-      writeInteger(writer, value);
-      writer.writeAll(close);
-      return true;
-    };
-  }
-  return (reader, writer) => {
-    reader.charge(1);
-    const value = read(reader);
-    if (typeof value === 'number') {
-      writeInteger(writer, value);
-    } else {
-      writer.writeByte(0x22);
-      writeInteger(writer, value);
-      writer.writeByte(0x22);
-    }
-    return true;
-  };
-}
-
-function floatDecoder(op: Op, isLossless: boolean): Decode {
-  const byteCount = op === Op.FLOAT32 ? 4 : 8;
-  const toText = op === Op.FLOAT32 ? float32Text : floatText;
-  const open = isLossless ? `{"${MARKER}":"${TYPE_NAMES[op]}","value":"` : '';
-  const close = isLossless ? '"}' : '';
-  return (reader, writer) => {
-    reader.charge(1);
-    const value = reader.readFloat(byteCount);
-    const text = toText(value);
-    if (!isLossless && !Number.isFinite(value)) writer.writeAscii(`"${text}"`);
-    else writer.writeAscii(open + text + close);
-    return true;
-  };
-}
-
-function writePrincipal(writer: ByteWriter, principal: Uint8Array): void {
-  writer.reserve(PRINCIPAL_CHARACTERS_MAX);
-  writer.position = writePrincipalText(principal, 0, principal.length, writer.bytes, writer.position);
-}
-
-function principalDecoder(isLossless: boolean, kind: string): Decode {
-  const open = utf8Bytes(isLossless ? `{"${MARKER}":"${kind}","value":"` : '"');
-  const close = utf8Bytes(isLossless ? '"}' : '"');
-  return (reader, writer) => {
-    reader.charge(1);
-    const principal = reader.readPrincipal();
-    writer.writeAll(open);
-    writePrincipal(writer, principal);
-    writer.writeAll(close);
-    return true;
-  };
-}
-
-function funcDecoder(isLossless: boolean): Decode {
-  const open = utf8Bytes(isLossless ? `{"${MARKER}":"func","principal":"` : '{"principal":"');
-  const middle = utf8Bytes('","method":');
-  return (reader, writer) => {
-    reader.charge(1);
-    if (!reader.readFlag('a func')) throw reader.fail('an opaque reference cannot be shown');
-    const principal = reader.readPrincipal();
-    writer.writeAll(open);
-    writePrincipal(writer, principal);
-    writer.writeAll(middle);
-    decodeText(reader, writer);
-    writer.writeByte(0x7d);
-    return true;
-  };
-}
-
-/** A blob; a vec of something else fits only when it is empty. */
-function blobDecoder(isBlob: boolean, isLossless: boolean): Decode {
-  const open = utf8Bytes(isLossless ? `{"${MARKER}":"blob","value":"` : '"');
-  const close = utf8Bytes(isLossless ? '"}' : '"');
-  return (reader, writer) => {
-    reader.charge(1);
-    const count = isBlob ? reader.readByteCount('a blob') : reader.readLength('a vec');
-    if (!isBlob && count > 0) {
-      reader.mismatch = 'expected a blob, found a vec of another type';
-      return false;
-    }
-    writer.writeAll(open);
-    writeBase64(writer, reader.bytes, reader.position, reader.position + count);
-    reader.position += count;
-    writer.writeAll(close);
-    return true;
-  };
 }

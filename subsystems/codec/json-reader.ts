@@ -11,6 +11,7 @@ import {
   WORK_PER_BYTE,
   type PathStep,
 } from './faults.ts';
+import { SpanStack } from './span-stack.ts';
 
 /*
  * A strict JSON tokenizer over UTF-8 bytes, driven by the types that are expected.
@@ -429,26 +430,6 @@ export class JsonReader {
   /** Fails unless nothing but blanks is left. */
   expectEnd(): void {
     if (this.peek() !== -1) throw this.unexpected('the end of the text');
-  }
-}
-
-/** A stack of pairs of offsets, one pair a field; a record takes a frame of it for as long as it is read. */
-export class SpanStack {
-  values = new Int32Array(256);
-  top = 0;
-
-  /** A frame of `count` pairs, all −1; left by setting `top` to what is returned. */
-  push(count: number): number {
-    const base = this.top;
-    this.top = base + 2 * count;
-    if (this.top > this.values.length) {
-      const grown = new Int32Array(Math.max(this.top, this.values.length * 2));
-      grown.set(this.values);
-      this.values = grown;
-    }
-    if (count > 16) this.values.fill(-1, base, this.top);
-    else for (let index = base; index < this.top; index++) this.values[index] = -1;
-    return base;
   }
 }
 

@@ -23,6 +23,7 @@ const BLANK = /[\s\ufeff]*/y;
 const IDENTIFIER = /[A-Za-z_][A-Za-z0-9_]*/y;
 const NUMBER = /[+-]inf\b|[+-]?(?:0[xX][0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?)/y;
 const PUNCTUATION = /->|[{}()[\];:,=.]/y;
+const SLASH = 0x2f;
 /** The part of a text up to the next quote, escape or line end. */
 const PLAIN_TEXT = /[^"\\]*/y;
 
@@ -95,12 +96,15 @@ export class Lexer {
 
   #match(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#offset;
-    return pattern.exec(this.#source)?.[0];
+    // `test` makes no array of matches, which would be most of the work.
+    return pattern.test(this.#source) ? this.#source.slice(this.#offset, pattern.lastIndex) : undefined;
   }
 
   #skipBlanks(): void {
     for (;;) {
-      this.#offset += this.#match(BLANK)?.length ?? 0;
+      BLANK.lastIndex = this.#offset;
+      if (BLANK.test(this.#source)) this.#offset = BLANK.lastIndex;
+      if (this.#source.charCodeAt(this.#offset) !== SLASH) return;
       if (this.#source.startsWith('//', this.#offset)) {
         const end = this.#source.indexOf('\n', this.#offset);
         this.#offset = end === -1 ? this.#source.length : end + 1;
@@ -134,10 +138,9 @@ export class Lexer {
     if (this.#source[offset] === '"') return { kind: 'text', value: this.#scanText(), offset };
     for (const [kind, pattern] of TOKEN_PATTERNS) {
       const value = this.#match(pattern);
-      if (value !== undefined) {
-        this.#offset = offset + value.length;
-        return { kind, value, offset };
-      }
+      if (value === undefined) continue;
+      this.#offset = offset + value.length;
+      return { kind, value, offset };
     }
     const character = String.fromCodePoint(this.#source.codePointAt(offset) ?? 0);
     throw this.fail(`unexpected character ${JSON.stringify(character)}`, offset);

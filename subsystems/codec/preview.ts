@@ -1,5 +1,5 @@
 import { CandidReader } from './candid-reader.ts';
-import { integerReader } from './decode-json.ts';
+import { integerReader } from './decode-values.ts';
 import { isInteger } from './encode-values.ts';
 import { float32Text, floatText } from './json-output.ts';
 import { principalToText } from './principal.ts';

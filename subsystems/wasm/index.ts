@@ -1,5 +1,5 @@
 /** The binary format: bytes in, a module out; no state. */
-export { ByteReader, ByteWriter } from './bytes.ts';
+export { ByteReader, ByteWriter, signedLeb } from './bytes.ts';
 export { NESTING_MAX } from './complexity.ts';
 export { decodeModule } from './decode.ts';
 export { IC0_SIGNATURES, ic0Signature } from './ic0-signatures.ts';

@@ -1,4 +1,4 @@
-import type { Canister } from '../../canisters/index.ts';
+import { type Canister, isInternalMethod } from '../../canisters/index.ts';
 import { queryParametersOf } from '../request-target.ts';
 import type { Route, RouteHost } from '../route.ts';
 
@@ -39,7 +39,9 @@ function snapshotOf(canister: Canister, nowMs: number): object {
     messages: canister.messages,
     traps: canister.traps,
     moduleHash: canister.module.hash,
-    methods: Array.from(canister.module.methods, ([name, kind]) => ({ name, kind })),
+    methods: Array.from(canister.module.methods, ([name, kind]) => ({ name, kind })).filter(
+      ({ name }) => !isInternalMethod(name),
+    ),
     candid: canister.candid?.text ?? null,
     idleMs: Math.max(0, Math.round(nowMs - canister.lastMessageMs)),
   };

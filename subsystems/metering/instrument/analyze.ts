@@ -93,10 +93,18 @@ export function analyzeModule(module: WasmModule, buffer: InstructionBuffer): Mo
 }
 
 /**
- * Bytes of a frame besides its values: return address, frame pointer, frame marker, instance, feedback vector and what
- * V8 spills for itself. Measured: see the calibration in test/subsystems/metering/stack-depth.test.ts.
+ * Stack that a frame takes, at most. V8's baseline compiler has the larger frames: a slot for every local, and for every
+ * operand that lives across a call; arguments beyond the registers' number come on top. Measured for a dozen shapes of
+ * functions on both tiers (test/subsystems/metering/stack-depth.test.ts): the real frame is 0.3 to 1.02 of this.
  */
-const FRAME_BASE_BYTES = 160;
+const FRAME = {
+  /** Return address, frame pointer, marker, instance, feedback vector and what V8 spills for itself. */
+  BASE_BYTES: 96,
+  /** Values that instrumentation adds: two parameters, two operands. */
+  ADDED: 4,
+  /** Temporaries in front of stores, bulk operations and indirect calls. */
+  TEMPORARIES: { STORE: 6, BULK: 4, INDIRECT: 2 },
+} as const;
 
 class BodyAnalyzer {
   readonly #module: WasmModule;
@@ -149,6 +157,7 @@ class BodyAnalyzer {
     this.#results[0] = 0;
 
     let states = 0;
+    const temporaries = { store: 0, bulk: 0, indirect: 0 };
 
     const open = (): void => {
       charge = charges.length;
@@ -238,6 +247,7 @@ class BodyAnalyzer {
           const params = type?.params.length ?? 0;
           height = Math.max(floor, height - params) + (type?.results.length ?? 0);
           if (params > paramsMax) paramsMax = params;
+          temporaries.indirect = FRAME.TEMPORARIES.INDIRECT;
           this.#isBusy[this.#nesting] = 1;
           if (opcode === OP.RETURN_CALL_INDIRECT) {
             this.#branch(this.#nesting);
@@ -257,12 +267,14 @@ class BodyAnalyzer {
         case OP.MEMORY_INIT:
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
+          temporaries.bulk = FRAME.TEMPORARIES.BULK;
           this.#isBusy[this.#nesting] = 1;
           break;
         default:
           if (opcode >= SIMD) hasV128 = true;
           if (STORE_BYTES[opcode] !== 0) {
             // In front of it stands a test.
+            temporaries.store = FRAME.TEMPORARIES.STORE;
             states += buffer.localCount + height;
             this.#isBusy[this.#nesting] = 1;
           }
@@ -272,8 +284,9 @@ class BodyAnalyzer {
     this.#bound(body, states);
     analysis.cost[body] = total;
     const valueBytes = hasV128 ? 16 : 8;
-    // Our own additions: two parameters, up to eight temporaries, five operands of a test or charge.
-    analysis.frameBytes[body] = FRAME_BASE_BYTES + valueBytes * (buffer.localCount + heightMax + paramsMax + 15);
+    const values =
+      buffer.localCount + heightMax + paramsMax + temporaries.store + temporaries.bulk + temporaries.indirect;
+    analysis.frameBytes[body] = FRAME.BASE_BYTES + valueBytes * (values + FRAME.ADDED);
   }
 
   #bound(body: number, states: number): void {

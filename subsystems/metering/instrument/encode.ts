@@ -61,7 +61,8 @@ export function encodeModule(input: EncodeInput): Uint8Array {
     vector(
       out,
       SECTION.TABLE,
-      module.tables.map((table) => [table.elementType, ...limits(table)]),
+      // Without a maximum: tables never grow, and one beyond 2^53 would come out rounded.
+      module.tables.map((table) => [table.elementType, ...limits({ ...table, maximum: undefined })]),
     );
   vector(out, SECTION.GLOBAL, [...module.globals.map(global), ...input.fuelGlobals.encode()]);
   section(out, SECTION.EXPORT, exports(input));

@@ -5,7 +5,15 @@
  * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
  * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `call-graph.ts` (stack), `system-calls.ts`, `entry-points.ts`.
  */
-import { ByteWriter, InstructionBuffer, VALUE_TYPE, typeOfFunction, type WasmModule } from '../../wasm/index.ts';
+import {
+  ByteWriter,
+  InstructionBuffer,
+  VALUE_TYPE,
+  typeOfFunction,
+  type WasmModule,
+  describeFunction,
+  refusal,
+} from '../../wasm/index.ts';
 import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi.ts';
 import { AddedFunctions } from './added-functions.ts';
 import { analyzeModule } from './analyze.ts';
@@ -28,6 +36,9 @@ import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 
 export * from './abi.ts';
+
+/** V8 refuses longer functions. */
+const BODY_BYTES_MAX = 7_654_321;
 
 /** Parts that benchmarks leave out to see what they cost; a host never does. */
 export interface InstrumentOptions {
@@ -98,6 +109,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   });
   for (let body = 0; body < module.bodyStart.length; body++) {
     const places = rewriter.rewrite(body, buffer, bodies);
+    if (rewriter.bodyBytes > BODY_BYTES_MAX) throw tooLarge(module, imported + body, rewriter.bodyBytes);
     if (places.length > 0) hints.push([imported + body, places]);
     if (isSmall(rewriter.bodyBytes)) smallBodies++;
   }
@@ -114,6 +126,14 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
       candid !== undefined,
     ),
   };
+}
+
+function tooLarge(module: WasmModule, functionIndex: number, bytes: number): Error {
+  const where = describeFunction(module, functionIndex);
+  return refusal(
+    'wasm-limit',
+    `${where} has ${bytes} bytes when instrumented, at most ${BODY_BYTES_MAX} are possible; split it`,
+  );
 }
 
 function layoutOf(

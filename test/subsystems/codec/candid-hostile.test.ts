@@ -265,6 +265,7 @@ describe('malformed messages are refused with the reason', () => {
     ['an opaque reference', '4449444c00016800', /opaque reference/],
     ['a value of type empty', '4449444c00016f', /type empty/],
     ['an unknown annotation', '4449444c016a0000010400', /unknown annotation 4/],
+    ['methods that are not sorted', '4449444c026902016201016101 6a000000 0100', /must increase/],
     ['a method that is no function', '4449444c01690101617d00', /not a function/],
   ];
   for (const [title, message16, expected] of rows) {
@@ -287,4 +288,8 @@ test('types of later versions are skipped', () => {
 test('redundant LEB128 bytes are accepted', () => {
   assert.equal(fromCandid(codecOf('nat'), bytes('4449444c 8000 8100 7d 858000')), '[5]');
   assert.equal(fromCandid(codecOf('int'), bytes('4449444c 00 01 7c ffff7f')), '[-1]');
+});
+
+test('a bool of 2 is refused also where it is skipped', () => {
+  refuses(() => fromCandid(codecOfTuple('(opt nat)'), bytes('4449444c 016e7e 0100 0102')), /instead of 0 or 1/);
 });
