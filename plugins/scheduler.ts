@@ -1,14 +1,17 @@
-import { definePlugin } from '../kernel/index.ts';
+import { Clock, definePlugin } from '../kernel/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
+import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../subsystems/scheduler/round-scheduler.ts';
+import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
 
 export const schedulerPlugin = definePlugin({
   name: 'scheduler',
   provides: Scheduler,
-  requires: { execution: Execution },
+  requires: { execution: Execution, metering: Metering, clock: Clock },
   neededBecause: 'every message goes through it',
-  create: ({ execution }) => new RoundScheduler(execution),
+  create: ({ execution, metering, clock }, { config }: { readonly config: TickingOptions }) =>
+    new RoundScheduler({ execution, clock }, { ...config, queryInstructionsMax: metering.policy.instructionLimit }),
   // No deadline: the executing message is awaited, whatever it takes.
   stop: (scheduler) => scheduler.drain(),
 });

@@ -2,13 +2,43 @@
  * Canister ids: 8 bytes of a big-endian number, then 01 01 (an opaque principal). The numbers start where local
  * replicas start, so that no id collides with a mainnet canister that a program has hard-coded.
  */
+import { ServerError } from '../../kernel/index.ts';
+
 const FIRST_NUMBER = 0x8000_0000_0010_0001n;
 const ID_BYTES = 10;
 
+/** Gives out ids, each once for ever. */
+export class CanisterIds {
+  #next = 0n;
+  readonly #taken = new Set<string>();
+
+  next(): Uint8Array {
+    for (;;) {
+      const id = canisterId(this.#next++);
+      if (this.#taken.delete(hexOf(id))) continue;
+      return id;
+    }
+  }
+
+  /** Takes a chosen id. Throws ServerError `invalid` when it has another form or was given out before. */
+  claim(id: Uint8Array): void {
+    const number = id.length === ID_BYTES ? new DataView(id.buffer, id.byteOffset).getBigUint64(0) : undefined;
+    if (number === undefined || id[8] !== 1 || id[9] !== 1) {
+      throw new ServerError('invalid', 'id-unfit', `${hexOf(id)} is not the id of a canister: 8 bytes, then 01 01`);
+    }
+    const hex = hexOf(id);
+    const wasGiven = number >= FIRST_NUMBER && number < FIRST_NUMBER + this.#next;
+    if (wasGiven || this.#taken.has(hex)) {
+      throw new ServerError('invalid', 'id-taken', `the id ${hex} has been given to a canister already`);
+    }
+    this.#taken.add(hex);
+  }
+}
+
 /** The id of the `index`-th canister of this host, counted from 0. */
-export function canisterId(index: number): Uint8Array {
+export function canisterId(index: bigint): Uint8Array {
   const id = new Uint8Array(ID_BYTES);
-  new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + BigInt(index));
+  new DataView(id.buffer).setBigUint64(0, FIRST_NUMBER + index);
   id[8] = 1;
   id[9] = 1;
   return id;
@@ -16,4 +46,8 @@ export function canisterId(index: number): Uint8Array {
 
 export function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, index) => byte === b[index]);
 }

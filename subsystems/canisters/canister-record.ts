@@ -1,6 +1,14 @@
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { type CandidInterface, principalToText } from '../codec/index.ts';
 import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome } from '../execution/index.ts';
+import type {
+  CanisterUsage,
+  EnforcedSettings,
+  HostedCanister,
+  HostedCode,
+  LowMemoryHook,
+} from '../management/index.ts';
+import type { CanisterStatus, Scheduler } from '../scheduler/index.ts';
 import { hexOf } from './canister-id.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 import type { Canister } from './index.ts';
@@ -11,37 +19,55 @@ const PENDING_CHARGE_MAX = 2 ** 50;
 export interface CanisterIdentity {
   readonly name: string;
   readonly id: Uint8Array;
-  readonly module: ModuleInfo;
-  readonly candid: CandidInterface | undefined;
   readonly balance: bigint;
   readonly controllers: readonly Uint8Array[];
+  /** The canister's own variables. */
+  readonly environment: ReadonlyMap<string, string>;
 }
 
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
+  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'lost'>;
   readonly forwardDebugOutput: boolean;
 }
 
+/** Code as it was installed, with its interface, and where it came from. */
+export interface RecordedCode extends HostedCode {
+  readonly candid: CandidInterface | undefined;
+}
+
 /** What the main thread knows of one canister: executors report to it, everybody else reads it. */
-export class CanisterRecord implements Canister, CanisterObserver {
+export class CanisterRecord implements Canister, CanisterObserver, HostedCanister {
   readonly name: string;
   readonly id: Uint8Array;
   readonly idHex: string;
   readonly principal: string;
-  readonly module: ModuleInfo;
-  readonly candid: CandidInterface | undefined;
-  readonly status = 'running';
-  readonly controllers: readonly Uint8Array[];
   readonly debugBuffer = new DebugBuffer();
-  /** The executors' name for it. */
+  /** The executors' and the scheduler's name for it. */
   handle = -1;
+  code: RecordedCode | undefined = undefined;
+  /** .did text that the manifest gave, for modules that carry none. */
+  givenCandid: string | undefined = undefined;
+  /** The manifest's file, which an upgrade without a body reads again. */
+  readFile: (() => Promise<Uint8Array>) | undefined = undefined;
+  controllers: readonly Uint8Array[];
+  environment: ReadonlyMap<string, string>;
+  settings: EnforcedSettings = {};
+  version = 0;
   heapBytes = 0;
   stableBytes = 0;
   messages = 0;
   traps = 0;
   lastMessageMs: number;
+  lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
+  #isRemoved = false;
   readonly #context: RecordContext;
+  #cyclesCharged = 0;
+  #queryCalls = 0;
+  #queryInstructions = 0;
+  #queryRequestBytes = 0;
+  #queryResponseBytes = 0;
   /** Not yet taken from `#balance`: subtracting a BigInt for every message would cost more than the rest of `ended`. */
   #pendingCharge = 0;
   #balance: bigint;
@@ -51,12 +77,28 @@ export class CanisterRecord implements Canister, CanisterObserver {
     this.id = identity.id;
     this.idHex = hexOf(identity.id);
     this.principal = principalToText(identity.id);
-    this.module = identity.module;
-    this.candid = identity.candid;
     this.controllers = identity.controllers;
+    this.environment = identity.environment;
     this.#balance = identity.balance;
     this.#context = context;
     this.lastMessageMs = context.clock.nowMs();
+  }
+
+  get module(): ModuleInfo | undefined {
+    return this.code?.module;
+  }
+
+  get candid(): CandidInterface | undefined {
+    return this.code?.candid;
+  }
+
+  get status(): CanisterStatus {
+    return this.#isRemoved ? 'stopped' : this.#context.scheduler.statusOf(this.handle);
+  }
+
+  get timerNs(): bigint {
+    const timerMs = this.#isRemoved ? undefined : this.#context.scheduler.timerOf(this.handle);
+    return timerMs === undefined ? 0n : BigInt(Math.round(timerMs * 1000)) * 1000n;
   }
 
   get balance(): bigint {
@@ -67,9 +109,26 @@ export class CanisterRecord implements Canister, CanisterObserver {
     return this.#balance;
   }
 
+  get usage(): CanisterUsage {
+    return {
+      cyclesCharged: BigInt(this.#cyclesCharged),
+      // Burned cycles leave with the balance and are not counted apart.
+      cyclesBurned: 0n,
+      queryCalls: this.#queryCalls,
+      queryInstructions: this.#queryInstructions,
+      queryRequestBytes: this.#queryRequestBytes,
+      queryResponseBytes: this.#queryResponseBytes,
+    };
+  }
+
   setBalance(balance: bigint): void {
     this.#pendingCharge = 0;
     this.#balance = balance;
+  }
+
+  /** It is deleted: nobody knows its status any more. */
+  removed(): void {
+    this.#isRemoved = true;
   }
 
   debug(text: string): void {
@@ -80,15 +139,26 @@ export class CanisterRecord implements Canister, CanisterObserver {
   ended(gauges: CanisterGauges): void {
     this.heapBytes = gauges.heapBytes;
     this.stableBytes = gauges.stableBytes;
+    if (gauges.version > this.version) this.version = gauges.version;
+    this.#cyclesCharged += gauges.charge;
     if (gauges.balance !== undefined) this.setBalance(gauges.balance);
     else this.#pendingCharge += gauges.charge;
     if (this.#pendingCharge > PENDING_CHARGE_MAX) this.setBalance(this.balance);
   }
 
-  /** Counts one ended message. */
-  count(outcome: Outcome): void {
+  lost(): void {
+    this.#context.scheduler.lost(this.handle);
+  }
+
+  /** Counts one ended message from a client. */
+  count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number): void {
     this.messages++;
     if (outcome.kind === 'trap' || outcome.kind === 'limit') this.traps++;
     this.lastMessageMs = this.#context.clock.nowMs();
+    if (kind === 'update') return;
+    this.#queryCalls++;
+    this.#queryInstructions += outcome.instructions;
+    this.#queryRequestBytes += requestBytes;
+    this.#queryResponseBytes += outcome.kind === 'reply' ? outcome.data.length : 0;
   }
 }

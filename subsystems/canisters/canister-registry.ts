@@ -1,29 +1,29 @@
 /**
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
- * Code and state live in the executors; this is what the main thread knows without asking them.
+ * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
-import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { CallKind, Execution, ModuleInfo, Outcome } from '../execution/index.ts';
-import type { Metering } from '../metering/index.ts';
-import type { Manifest } from '../manifest/index.ts';
+import type { Codec } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
+import type { CallKind, Execution, Outcome } from '../execution/index.ts';
+import type { Manifest } from '../manifest/index.ts';
+import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
-import { canisterId } from './canister-id.ts';
-import { CanisterRecord } from './canister-record.ts';
+import { CanisterIds, sameBytes } from './canister-id.ts';
+import { type CanisterIdentity, CanisterRecord } from './canister-record.ts';
+import { CodeChanges } from './code-changes.ts';
 import {
   type Canister,
   type Canisters,
   type DebugLine,
-  InstallError,
   type InstallOptions,
   isInternalMethod,
+  type UpgradeOptions,
 } from './index.ts';
 import { installManifest } from './install-manifest.ts';
 
 /** decisions.md, "Names, ids, callers". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
-const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
 
 export interface CanisterRegistryDependencies {
   readonly execution: Execution;
@@ -41,21 +41,34 @@ export interface CanisterRegistryOptions {
   readonly forwardDebugOutput: boolean;
 }
 
+export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
+  /** Undefined: the next free one. */
+  readonly id?: Uint8Array | undefined;
+  /** Undefined: the host's starting balance. */
+  readonly balance?: bigint | undefined;
+}
+
 export class CanisterRegistry implements Canisters {
+  readonly ids = new CanisterIds();
   readonly #with: CanisterRegistryDependencies;
+  readonly #changes: CodeChanges;
   readonly #forwardDebugOutput: boolean;
-  readonly #list: CanisterRecord[] = [];
-  /** By name, by hex id, and by textual principal; filled in that order of precedence. */
+  readonly #byId = new Map<string, CanisterRecord>();
+  /** By name, by hex id, and by textual principal; a name wins. */
   readonly #byReference = new Map<string, CanisterRecord>();
-  /** Names that may not be installed now: an installation of the same name is under way. */
+  /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
-  #idsGiven = 0;
+  /** Variables that every canister gets: where the manifest's actors are. */
+  #sharedEnvironment: ReadonlyMap<string, string> = new Map();
 
   constructor(dependencies: CanisterRegistryDependencies, options: CanisterRegistryOptions) {
     this.#with = dependencies;
+    this.#changes = new CodeChanges(dependencies);
     this.#forwardDebugOutput = options.forwardDebugOutput;
   }
+
+  // ---- finding
 
   resolve(reference: string): CanisterRecord {
     const found = this.#byReference.get(reference);
@@ -67,9 +80,16 @@ export class CanisterRegistry implements Canisters {
     throw new ServerError('missing', 'actor-missing', `no actor ${quoted(reference)}: GET /actors lists them`);
   }
 
-  list(): readonly Canister[] {
-    return this.#list;
+  /** By the bytes of its id. */
+  find(id: Uint8Array): CanisterRecord | undefined {
+    return this.#byId.get(Buffer.from(id).toString('hex'));
   }
+
+  list(): readonly CanisterRecord[] {
+    return [...this.#byId.values()].sort((a, b) => Buffer.compare(a.id, b.id));
+  }
+
+  // ---- calling
 
   async call(
     canister: Canister,
@@ -78,11 +98,9 @@ export class CanisterRegistry implements Canisters {
     caller: Uint8Array,
     argument: Uint8Array,
   ): Promise<Outcome> {
-    const record = this.#recordOf(canister);
-    const exported = record.module.methods.get(method);
-    if (exported === undefined) {
-      throw new ServerError('missing', 'method-missing', `actor ${record.name} has no method ${quoted(method)}`);
-    }
+    const record = recordOf(canister);
+    const exported = record.module?.methods.get(method);
+    if (exported === undefined) throw methodMissing(record, method);
     if (kind === 'query' && exported === 'update') {
       throw new ServerError(
         'invalid',
@@ -98,12 +116,15 @@ export class CanisterRegistry implements Canisters {
       );
     }
     refuseInternal(record, method, caller);
+    const requestBytes = argument.length;
     const outcome = await this.#with.scheduler.deliver({ handle: record.handle, kind, method, caller, argument });
-    if (outcome.kind !== 'unavailable') record.count(outcome);
+    if (outcome.kind !== 'unavailable') record.count(outcome, kind, requestBytes);
     return outcome;
   }
 
-  async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister> {
+  // ---- life cycle
+
+  async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
     if (!NAME.test(name)) {
       throw new ServerError(
         'invalid',
@@ -116,65 +137,97 @@ export class CanisterRegistry implements Canisters {
     }
     this.#installing.add(name);
     try {
-      const module = await this.#with.execution.prepare(moduleBytes);
-      const candid = this.#interfaceOf(name, module, options.candidText);
-      return await this.#create(name, module, candid, options);
+      const code = await this.#changes.prepare(name, moduleBytes, options.candidText);
+      const argument = this.#changes.encodeArgument(code.candid, options.argument);
+      const record = this.create({
+        name,
+        id: options.id,
+        balance: options.cycles,
+        controllers: [options.caller],
+        environment: options.env ?? new Map(),
+      });
+      record.givenCandid = options.candidText;
+      record.readFile = options.readFile;
+      try {
+        await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
+      } catch (error) {
+        this.#forget(record);
+        throw error;
+      }
+      this.#rejected.delete(name);
+      return record;
     } finally {
       this.#installing.delete(name);
     }
   }
 
-  async #create(
-    name: string,
-    module: ModuleInfo,
-    candid: CandidInterface | undefined,
-    options: InstallOptions,
-  ): Promise<Canister> {
-    const { execution, metering, codec, clock, log } = this.#with;
-    const argument = encodeInitArgument(codec, candid, options.argument);
-    const id = canisterId(this.#idsGiven++);
-    const balance = metering.policy.isEnabled ? (options.cycles ?? metering.policy.startingCycles) : 0n;
-    const controllers = [options.caller];
-    const record = new CanisterRecord(
-      { name, id, module, candid, balance, controllers },
-      { clock, log, forwardDebugOutput: this.#forwardDebugOutput },
-    );
-    record.handle = execution.create({ id, balance, controllers, env: options.env ?? new Map() }, record);
-    const outcome = await execution.install(record.handle, { module, argument, caller: options.caller });
-    if (outcome.kind !== 'reply') {
-      execution.remove(record.handle);
-      throw new InstallError(
-        outcome,
-        record.debugBuffer.take().map((line) => line.text),
-      );
-    }
-    this.#add(record);
-    return record;
+  async upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void> {
+    const record = recordOf(canister);
+    const bytes = moduleBytes ?? (await record.readFile?.());
+    if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
+    await this.#changes.upgrade(record, bytes, options);
   }
 
-  #add(record: CanisterRecord): void {
-    this.#list.push(record);
-    this.#rejected.delete(record.name);
+  async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
+    const record = recordOf(canister);
+    const code = await this.#changes.prepare(record.name, moduleBytes, options.candidText ?? record.givenCandid);
+    const argument = this.#changes.encodeArgument(code.candid, options.argument);
+    await this.#changes.apply(record, code, { mode: 'reinstall', argument, caller: options.caller });
+  }
+
+  stop(canister: Canister): Promise<void> {
+    return this.#with.scheduler.stop(recordOf(canister).handle);
+  }
+
+  start(canister: Canister): Promise<void> {
+    this.#with.scheduler.start(recordOf(canister).handle);
+    return Promise.resolve();
+  }
+
+  remove(canister: Canister): Promise<void> {
+    const record = recordOf(canister);
+    if (record.status !== 'stopped') {
+      throw new ServerError(
+        'invalid',
+        'actor-not-stopped',
+        `${record.name} is ${record.status}: POST /stop/${record.name} first`,
+      );
+    }
+    this.#forget(record);
+    return Promise.resolve();
+  }
+
+  /** An empty canister. */
+  create(spec: NewRecord): CanisterRecord {
+    const { execution, scheduler, metering, clock, log } = this.#with;
+    const id = spec.id ?? this.ids.next();
+    const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
+    const { name, controllers, environment } = spec;
+    const record = new CanisterRecord(
+      { name, id, balance, controllers, environment },
+      { clock, log, scheduler, forwardDebugOutput: this.#forwardDebugOutput },
+    );
+    record.handle = execution.create({ id, balance, controllers, env: this.environmentOf(environment) }, record);
+    scheduler.admit(record.handle, id);
+    this.#byId.set(record.idHex, record);
     this.#byReference.set(record.name, record);
     if (!this.#byReference.has(record.idHex)) this.#byReference.set(record.idHex, record);
     if (!this.#byReference.has(record.principal)) this.#byReference.set(record.principal, record);
+    return record;
   }
 
-  /**
-   * The interface: what the module carries, else the given text. A module whose own does not parse still serves raw
-   * calls; a given text is the operator's, so a mistake in it is refused with its place.
-   */
-  #interfaceOf(name: string, module: ModuleInfo, givenText: string | undefined): CandidInterface | undefined {
-    const { codec, log } = this.#with;
-    const text = module.candid ?? givenText;
-    if (text === undefined) return undefined;
-    try {
-      return codec.parseInterface(text, module.candid === undefined ? undefined : module.candidArgs);
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      if (module.candid === undefined) throw error;
-      log.warn(`${name}: the module's Candid interface does not parse, only raw calls work: ${error.message}`);
-      return undefined;
+  /** A canister's own variables and those that every canister gets. */
+  environmentOf(own: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+    return new Map([...this.#sharedEnvironment, ...own]);
+  }
+
+  #forget(record: CanisterRecord): void {
+    this.#with.scheduler.withdraw(record.handle);
+    this.#with.execution.remove(record.handle);
+    record.removed();
+    this.#byId.delete(record.idHex);
+    for (const reference of [record.name, record.idHex, record.principal]) {
+      if (this.#byReference.get(reference) === record) this.#byReference.delete(reference);
     }
   }
 
@@ -182,45 +235,37 @@ export class CanisterRegistry implements Canisters {
     if (!this.#with.metering.policy.isEnabled) {
       throw new ServerError('invalid', 'metering-off', 'metering is off (--cycles 0): there is no balance to add to');
     }
-    const record = this.#recordOf(canister);
+    const record = recordOf(canister);
     const balance = await this.#with.execution.addCycles(record.handle, amount);
     record.setBalance(balance);
     return balance;
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {
-    return this.#recordOf(canister).debugBuffer.take();
+    return recordOf(canister).debugBuffer.take();
   }
 
   async installManifest(progress: (note: string) => void): Promise<void> {
-    await installManifest({ ...this.#with, canisters: this }, progress, (name, reason) => {
-      this.#rejected.set(name, reason);
-    });
-  }
-
-  #recordOf(canister: Canister): CanisterRecord {
-    if (canister instanceof CanisterRecord) return canister;
-    throw new Error(`${canister.name} is not a canister of this registry`);
+    await installManifest(
+      {
+        ...this.#with,
+        canisters: this,
+        ids: this.ids,
+        share: (environment) => {
+          this.#sharedEnvironment = environment;
+        },
+      },
+      progress,
+      (name, reason) => {
+        this.#rejected.set(name, reason);
+      },
+    );
   }
 }
 
-function encodeInitArgument(
-  codec: Codec,
-  candid: CandidInterface | undefined,
-  argument: InstallOptions['argument'],
-): Uint8Array {
-  if (argument === undefined) return EMPTY_ARGUMENTS;
-  if (argument instanceof Uint8Array) return argument;
-  switch (argument.kind) {
-    case 'bytes':
-      return argument.bytes;
-    case 'candid':
-      return codec.encodeText(argument.text, candid?.initArgs);
-    case 'json':
-      // Without types only the self-describing encoding says what a value is.
-      if (candid?.initArgs === undefined) return codec.untyped.encode(Buffer.from(argument.text), { lossless: true });
-      return candid.initArgs.encode(Buffer.from(argument.text), { lossless: false });
-  }
+export function recordOf(canister: Canister): CanisterRecord {
+  if (canister instanceof CanisterRecord) return canister;
+  throw new Error(`${canister.name} is not a canister of this host`);
 }
 
 /** Internal methods are the actor's own and the operator's (decisions.md): hidden from everybody but controllers. */
@@ -230,11 +275,12 @@ function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Arr
     throw new ServerError('invalid', 'caller-is-self', `no client may call ${method} in the name of the actor itself`);
   }
   if (record.controllers.some((controller) => sameBytes(controller, caller))) return;
-  throw new ServerError('missing', 'method-missing', `actor ${record.name} has no method ${quoted(method)}`);
+  throw methodMissing(record, method);
 }
 
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, index) => byte === b[index]);
+function methodMissing(record: CanisterRecord, method: string): ServerError {
+  const what = record.module === undefined ? 'is empty: no code is installed' : `has no method ${quoted(method)}`;
+  return new ServerError('missing', 'method-missing', `actor ${record.name} ${what}`);
 }
 
 /** Names from outside, shortened: they may be long or strange. */

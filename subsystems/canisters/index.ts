@@ -10,7 +10,8 @@ export interface Canister {
   readonly idHex: string;
   readonly principal: string;
   readonly status: 'running' | 'stopping' | 'stopped';
-  readonly module: ModuleInfo;
+  /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
+  readonly module: ModuleInfo | undefined;
   /** Undefined when the module carries no interface: raw calls and the lossless encoding still work. */
   readonly candid: CandidInterface | undefined;
   /** Cycles; 0 when metering is off. */
@@ -46,9 +47,20 @@ export interface InstallOptions {
   /** .did text, for a module that carries no interface. */
   readonly candidText?: string | undefined;
   readonly env?: ReadonlyMap<string, string>;
+  /** One that has been given out for it; undefined: the next free one. */
+  readonly id?: Uint8Array | undefined;
+  /** Reads the module again, for an upgrade without a body; undefined: nothing is recorded. */
+  readonly readFile?: (() => Promise<Uint8Array>) | undefined;
 }
 
-/** The start or init hook failed: nothing was created. `logs` is what the canister printed before. */
+export interface UpgradeOptions {
+  readonly argument: Uint8Array | undefined;
+  readonly caller: Uint8Array;
+  /** Whether the heap stays. Undefined: kept when both modules are made for it, replaced when the old one is not. */
+  readonly persistence?: 'keep' | 'replace' | undefined;
+}
+
+/** A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before. */
 export class InstallError extends ServerError {
   readonly outcome: FailedOutcome;
   readonly logs: readonly string[];
@@ -88,6 +100,19 @@ export interface Canisters {
   call(canister: Canister, kind: CallKind, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
+  /**
+   * Replaces the code and keeps the state, atomically, between two messages; an actor with open calls is stopped first
+   * and started afterwards. Without bytes the manifest's file is read again. Throws ServerError: the module is refused,
+   * no wasm is recorded, or a hook failed (`InstallError`).
+   */
+  upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void>;
+  /** Replaces the code and starts with fresh state. Throws as `install` does. */
+  reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void>;
+  /** Resolves when no call is open any more. Rejects with ServerError `unavailable` if that takes longer than five minutes. */
+  stop(canister: Canister): Promise<void>;
+  start(canister: Canister): Promise<void>;
+  /** Deletes a stopped actor with all its state. Throws ServerError `invalid` while it is not stopped. */
+  remove(canister: Canister): Promise<void>;
   /** Adds cycles; the new balance. Throws ServerError `invalid` when metering is off. */
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
   /** Takes the debug output since the last read: reading clears it. */

@@ -1,37 +1,50 @@
 import { readFile } from 'node:fs/promises';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { principalToText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
+import type { CanisterIds } from './canister-id.ts';
 import type { Canisters } from './index.ts';
 
 /** The anonymous principal: who installs the manifest's actors (decisions.md). */
 const ANONYMOUS = Uint8Array.of(4);
+/** Where another actor of the manifest is, as tools of the Internet Computer name it. */
+const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
 
 export interface InstallManifestDependencies {
   readonly canisters: Pick<Canisters, 'install'>;
+  readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
   readonly log: Logger;
+  /** Variables for every canister of the host. */
+  readonly share: (environment: ReadonlyMap<string, string>) => void;
 }
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
 export async function installManifest(
-  { canisters, manifest, compiler, log }: InstallManifestDependencies,
+  { canisters, ids, manifest, compiler, log, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<void> {
   progress('reading the manifest');
   const actors = await manifest.read();
+  // All ids first, in the manifest's order: an actor may name one that comes after it.
+  const idOf = new Map(actors.map(({ name }) => [name, ids.next()]));
+  share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
   for (const [index, actor] of actors.entries()) {
     const place = `(${index + 1} of ${actors.length})`;
+    const readModule = (): Promise<Uint8Array> => moduleOf(actor, compiler, log);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
-      const bytes = await moduleOf(actor, compiler, log);
+      const bytes = await readModule();
       const candidText =
         actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
       progress(`installing ${actor.name} ${place}`);
       const { args, cycles, env } = actor;
-      await canisters.install(actor.name, bytes, { argument: args, caller: ANONYMOUS, cycles, candidText, env });
+      const id = idOf.get(actor.name);
+      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile: readModule };
+      await canisters.install(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));

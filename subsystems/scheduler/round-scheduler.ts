@@ -359,7 +359,13 @@ export class RoundScheduler implements Scheduler {
       return;
     }
     context.isExecuting = true;
-    const task: Task = { kind: call, entry, argument, context: context.view(), instructionsMax: instructionsMax(context) };
+    const task: Task = {
+      kind: call,
+      entry,
+      argument,
+      context: context.view(),
+      instructionsMax: instructionsMax(context),
+    };
     this.#run(agenda, lane, task, (step) => this.#calls.ended(context, step));
   }
 

@@ -38,8 +38,8 @@ function snapshotOf(canister: Canister, nowMs: number): object {
     stableBytes: canister.stableBytes,
     messages: canister.messages,
     traps: canister.traps,
-    moduleHash: canister.module.hash,
-    methods: Array.from(canister.module.methods, ([name, kind]) => ({ name, kind })).filter(
+    moduleHash: canister.module?.hash ?? null,
+    methods: Array.from(canister.module?.methods ?? [], ([name, kind]) => ({ name, kind })).filter(
       ({ name }) => !isInternalMethod(name),
     ),
     candid: canister.candid?.text ?? null,

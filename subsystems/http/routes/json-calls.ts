@@ -43,7 +43,7 @@ function jsonFormOf(codec: Pick<Codec, 'untyped'>, canister: Canister, method: s
   const encoding = isLossless ? LOSSLESS : PLAIN;
   const described = canister.candid?.methods.get(method);
   if (described !== undefined) return { args: described.args, results: described.results, encoding };
-  if (!canister.module.methods.has(method)) {
+  if (!canister.module?.methods.has(method)) {
     throw new ServerError(
       'missing',
       'method-missing',

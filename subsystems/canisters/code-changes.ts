@@ -1,0 +1,116 @@
+/**
+ * Changes of a canister's code: install, reinstall, upgrade.
+ *
+ * An upgrade happens between two messages. A canister with open calls is stopped first, so that no callback comes back
+ * to code that does not know it, and started again afterwards, also when the upgrade failed.
+ */
+import { type Logger, ServerError } from '../../kernel/index.ts';
+import type { CandidInterface, Codec } from '../codec/index.ts';
+import type { CodeChange, Execution, Step } from '../execution/index.ts';
+import type { Metering } from '../metering/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import type { CanisterRecord, RecordedCode } from './canister-record.ts';
+import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
+
+const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
+/** Its presence says that a module finds its state in the heap it left (reference/modules.md §4). */
+const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
+
+export interface CodeChangesDependencies {
+  readonly execution: Execution;
+  readonly scheduler: Scheduler;
+  readonly metering: Metering;
+  readonly codec: Codec;
+  readonly log: Logger;
+}
+
+export class CodeChanges {
+  readonly #with: CodeChangesDependencies;
+
+  constructor(dependencies: CodeChangesDependencies) {
+    this.#with = dependencies;
+  }
+
+  /** Checks a module and its interface; `givenCandid` is for modules that carry none. */
+  async prepare(name: string, wasm: Uint8Array, givenCandid: string | undefined): Promise<RecordedCode> {
+    const module = await this.#with.execution.prepare(wasm);
+    const { codec, log } = this.#with;
+    if (module.candid === undefined) {
+      // The operator's own text: a mistake in it is refused with its place.
+      const candid = givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
+      return { module, wasm, candid };
+    }
+    try {
+      return { module, wasm, candid: codec.parseInterface(module.candid, module.candidArgs) };
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      log.warn(`${name}: the module's Candid interface does not parse, only raw calls work: ${error.message}`);
+      return { module, wasm, candid: undefined };
+    }
+  }
+
+  encodeArgument(candid: CandidInterface | undefined, argument: InstallOptions['argument']): Uint8Array {
+    const { codec } = this.#with;
+    if (argument === undefined) return EMPTY_ARGUMENTS;
+    if (argument instanceof Uint8Array) return argument;
+    switch (argument.kind) {
+      case 'bytes':
+        return argument.bytes;
+      case 'candid':
+        return codec.encodeText(argument.text, candid?.initArgs);
+      case 'json':
+        // Without types only the self-describing encoding says what a value is.
+        if (candid?.initArgs === undefined) return codec.untyped.encode(Buffer.from(argument.text), { lossless: true });
+        return candid.initArgs.encode(Buffer.from(argument.text), { lossless: false });
+    }
+  }
+
+  /** Throws InstallError when a hook failed: nothing has changed then. */
+  async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<void> {
+    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    if (step.fault !== undefined) {
+      const { fault, instructions, charge } = step;
+      const lines = record.debugBuffer.take().map((line) => line.text);
+      throw new InstallError({ ...fault, instructions, charge }, lines);
+    }
+    record.code = code;
+  }
+
+  /** As `apply`, for the management canister: the fault is a value. */
+  async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step['fault']> {
+    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    if (step.fault === undefined) record.code = code;
+    return step.fault;
+  }
+
+  async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
+    const code = await this.prepare(record.name, wasm, record.givenCandid);
+    const keepsHeap = decidePersistence(record, code, options.persistence);
+    const argument = options.argument ?? EMPTY_ARGUMENTS;
+    const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
+    const { scheduler } = this.#with;
+    const wasRunning = record.status === 'running';
+    if (wasRunning) await scheduler.stop(record.handle);
+    try {
+      await this.apply(record, code, change);
+    } finally {
+      if (wasRunning) scheduler.start(record.handle);
+    }
+  }
+}
+
+function decidePersistence(record: CanisterRecord, code: RecordedCode, wanted: UpgradeOptions['persistence']): boolean {
+  const isOld = record.module?.metadata.has(PERSISTENCE_SECTION) ?? false;
+  const isNew = code.module.metadata.has(PERSISTENCE_SECTION);
+  if (wanted === 'replace') return false;
+  if (wanted === 'keep' || isOld) {
+    if (isNew) return true;
+    throw new ServerError(
+      'invalid',
+      'upgrade-loses-heap',
+      `${record.name} keeps its state in its heap, and the new module is not made to find it there: compile it with ` +
+        'enhanced orthogonal persistence, or give up the state with ?mode=reinstall on /install',
+    );
+  }
+  return false;
+}
