@@ -7,7 +7,6 @@ import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
 
 const IN_MEMORY = 'this version keeps everything in memory';
-const NO_TIMERS = 'this version runs no heartbeats and no timers';
 const NO_OUTCALLS = 'this version makes no outcalls, every http_request of an actor is refused';
 const NO_PLUGIN_LOADING = 'this version has only its own plugins';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
@@ -145,7 +144,6 @@ export const FLAGS = {
     unit: 'ms',
     min: 0,
     summary: 'Time between heartbeats; 0 disables them.',
-    notBuilt: NO_TIMERS,
   }),
   'timer-ms': integer({
     group: 'scheduler',
@@ -154,7 +152,6 @@ export const FLAGS = {
     unit: 'ms',
     min: 0,
     summary: 'Time between looks at the global timers; 0 disables them.',
-    notBuilt: NO_TIMERS,
   }),
   'live-cap': integer({
     group: 'scheduler',

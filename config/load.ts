@@ -71,7 +71,7 @@ function buildConfig(
       instructionLimit: flags['instruction-limit'],
     },
     execution: { executors: flags.executors, wasmStackBytes: variables.SVC_WASM_STACK },
-    scheduler: {},
+    scheduler: { heartbeatMs: flags['heartbeat-ms'], timerMs: flags['timer-ms'] },
     canisters: { forwardDebugOutput: flags.verbose },
     manifest: { file: resolve(options.directory, flags.manifest) },
     compiler: { cacheDirectory: cacheDirectory(options.environment) },

@@ -34,6 +34,13 @@ export interface ExecutionSection {
   readonly wasmStackBytes: number;
 }
 
+export interface SchedulerSection {
+  /** 0: no heartbeats. */
+  readonly heartbeatMs: number;
+  /** How often global timers are looked at; 0: never. */
+  readonly timerMs: number;
+}
+
 export interface CanistersSection {
   /** Whether debug output of actors also goes to stderr. */
   readonly forwardDebugOutput: boolean;
@@ -57,7 +64,7 @@ export interface ServerConfig {
   readonly auth: AuthSection;
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
-  readonly scheduler: EmptySection;
+  readonly scheduler: SchedulerSection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
   readonly compiler: CompilerSection;

@@ -12,6 +12,7 @@ export const schedulerPlugin = definePlugin({
   neededBecause: 'every message goes through it',
   create: ({ execution, metering, clock }, { config }: { readonly config: TickingOptions }) =>
     new RoundScheduler({ execution, clock }, { ...config, queryInstructionsMax: metering.policy.instructionLimit }),
+  ready: (scheduler) => scheduler.beginTicking(),
   // No deadline: the executing message is awaited, whatever it takes.
   stop: (scheduler) => scheduler.drain(),
 });
