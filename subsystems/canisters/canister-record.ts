@@ -10,6 +10,7 @@ import type {
 } from '../management/index.ts';
 import type { CanisterStatus, Scheduler } from '../scheduler/index.ts';
 import { hexOf } from './canister-id.ts';
+import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 import type { Canister } from './index.ts';
 
@@ -28,7 +29,7 @@ export interface CanisterIdentity {
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'lost'>;
+  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
 }
 
@@ -44,6 +45,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   readonly idHex: string;
   readonly principal: string;
   readonly debugBuffer = new DebugBuffer();
+  readonly log = new CanisterLog();
   /** The executors' and the scheduler's name for it. */
   handle = -1;
   code: RecordedCode | undefined = undefined;
@@ -131,12 +133,34 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#isRemoved = true;
   }
 
+  /** Its code is gone, and what came with it. */
+  emptied(): void {
+    this.code = undefined;
+    this.heapBytes = 0;
+    this.stableBytes = 0;
+    this.log.clear();
+  }
+
+  /** The low-memory hook is due once each time the condition comes to hold (reference/execution.md §8). */
+  checkMemory(): void {
+    const { wasmMemoryLimit = 0, wasmMemoryThreshold = 0 } = this.settings;
+    const isLow = wasmMemoryLimit > 0 && wasmMemoryLimit < this.heapBytes + wasmMemoryThreshold;
+    if (!isLow) this.lowMemoryHook = 'condition_not_satisfied';
+    else if (this.lowMemoryHook === 'condition_not_satisfied') {
+      this.lowMemoryHook = 'executed';
+      this.#context.scheduler.lowMemory(this.handle);
+    }
+  }
+
   debug(text: string): void {
-    this.debugBuffer.append(this.#context.clock.nowMs(), text);
+    const nowMs = this.#context.clock.nowMs();
+    this.debugBuffer.append(nowMs, text);
+    this.log.append(nowMs, text);
     if (this.#context.forwardDebugOutput) this.#context.log.info(`[${this.name}] ${text}`);
   }
 
   ended(gauges: CanisterGauges): void {
+    const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
     this.heapBytes = gauges.heapBytes;
     this.stableBytes = gauges.stableBytes;
     if (gauges.version > this.version) this.version = gauges.version;
@@ -144,6 +168,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     if (gauges.balance !== undefined) this.setBalance(gauges.balance);
     else this.#pendingCharge += gauges.charge;
     if (this.#pendingCharge > PENDING_CHARGE_MAX) this.setBalance(this.balance);
+    if (isMemoryChanged) this.checkMemory();
   }
 
   lost(): void {

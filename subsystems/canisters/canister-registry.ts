@@ -3,10 +3,11 @@
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
-import type { Codec } from '../codec/index.ts';
+import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { CallKind, Execution, Outcome } from '../execution/index.ts';
+import type { CallKind, CodeChange, Execution, ModuleInfo, Outcome, StepFault } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
+import type { HostedCode } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
@@ -56,6 +57,8 @@ export class CanisterRegistry implements Canisters {
   readonly #byId = new Map<string, CanisterRecord>();
   /** By name, by hex id, and by textual principal; a name wins. */
   readonly #byReference = new Map<string, CanisterRecord>();
+  /** Told of each canister that is gone. */
+  onRemoved: (record: CanisterRecord) => void = () => undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
@@ -175,6 +178,16 @@ export class CanisterRegistry implements Canisters {
     await this.#changes.apply(record, code, { mode: 'reinstall', argument, caller: options.caller });
   }
 
+  /** As the management canister changes code: the fault is a value. */
+  async changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
+    const candid = this.interfaceOf(record, code.module);
+    return await this.#changes.tryApply(record, { ...code, candid }, change);
+  }
+
+  interfaceOf(record: CanisterRecord, module: ModuleInfo): CandidInterface | undefined {
+    return this.#changes.interfaceOf(record.name, module, record.givenCandid);
+  }
+
   stop(canister: Canister): Promise<void> {
     return this.#with.scheduler.stop(recordOf(canister).handle);
   }
@@ -225,6 +238,7 @@ export class CanisterRegistry implements Canisters {
     this.#with.scheduler.withdraw(record.handle);
     this.#with.execution.remove(record.handle);
     record.removed();
+    this.onRemoved(record);
     this.#byId.delete(record.idHex);
     for (const reference of [record.name, record.idHex, record.principal]) {
       if (this.#byReference.get(reference) === record) this.#byReference.delete(reference);

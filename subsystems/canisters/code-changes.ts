@@ -6,7 +6,7 @@
  */
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { CodeChange, Execution, Step } from '../execution/index.ts';
+import type { CodeChange, Execution, ModuleInfo, StepFault } from '../execution/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
@@ -34,18 +34,22 @@ export class CodeChanges {
   /** Checks a module and its interface; `givenCandid` is for modules that carry none. */
   async prepare(name: string, wasm: Uint8Array, givenCandid: string | undefined): Promise<RecordedCode> {
     const module = await this.#with.execution.prepare(wasm);
+    return { module, wasm, candid: this.interfaceOf(name, module, givenCandid) };
+  }
+
+  /**
+   * The interface: what the module carries, else the given text. A module whose own does not parse still serves raw
+   * calls; a given text is the operator's, so a mistake in it is refused with its place.
+   */
+  interfaceOf(name: string, module: ModuleInfo, givenCandid: string | undefined): CandidInterface | undefined {
     const { codec, log } = this.#with;
-    if (module.candid === undefined) {
-      // The operator's own text: a mistake in it is refused with its place.
-      const candid = givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
-      return { module, wasm, candid };
-    }
+    if (module.candid === undefined) return givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
     try {
-      return { module, wasm, candid: codec.parseInterface(module.candid, module.candidArgs) };
+      return codec.parseInterface(module.candid, module.candidArgs);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       log.warn(`${name}: the module's Candid interface does not parse, only raw calls work: ${error.message}`);
-      return { module, wasm, candid: undefined };
+      return undefined;
     }
   }
 
@@ -77,7 +81,7 @@ export class CodeChanges {
   }
 
   /** As `apply`, for the management canister: the fault is a value. */
-  async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step['fault']> {
+  async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
     const step = await this.#with.scheduler.change(record.handle, code.module, change);
     if (step.fault === undefined) record.code = code;
     return step.fault;

@@ -19,6 +19,9 @@ export interface ModuleInfo {
   readonly methods: ReadonlyMap<string, MethodKind>;
   /** Numbers of the entry points by export name (`canister_update inc`, `canister_heartbeat`), for tasks. */
   readonly entries: ReadonlyMap<string, number>;
+  /** The mutable globals: where in `CanisterImage.globals` each is kept, in index order. */
+  readonly globals: readonly { readonly type: 'i32' | 'i64' | 'f32' | 'f64' | 'v128'; readonly at: number }[];
+  readonly globalsBytes: number;
   /** Contents of the `icp:public` and `icp:private` sections by name. */
   readonly metadata: ReadonlyMap<string, { readonly isPublic: boolean; readonly content: Uint8Array }>;
   /** Interface text: `candid:service`, else what `get_candid_pointer` returns. */

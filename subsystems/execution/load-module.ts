@@ -44,6 +44,8 @@ export function loadModule(
     pointerWidth: code.layout.pointerWidth,
     methods,
     entries: new Map(code.layout.entries.map((exported, entry) => [exported, entry])),
+    globals: code.layout.globals,
+    globalsBytes: code.layout.globalsBytes,
     metadata,
     candid: textOf(metadata, 'candid:service') ?? candidFromPointer(code, options.wasmStackBytes),
     candidArgs: textOf(metadata, 'candid:args'),

@@ -38,6 +38,8 @@ export class Agenda {
   isLost = false;
   /** Its code is being changed: nothing starts until that has ended. */
   isChanging = false;
+  /** What another canister must attach to a call. */
+  minimumCycles = 0n;
   /** Heartbeats and timers: ahead of everything else. */
   readonly system = new Queue<Waiting>();
   /** Updates and responses. */

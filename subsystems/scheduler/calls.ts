@@ -145,7 +145,9 @@ export class Calls {
     const { evaluation } = call.context;
     const callee = this.#host.find(outgoing.callee);
     const refusal =
-      callee === undefined ? notFound(outgoing.callee) : this.#refusal(callee, outgoing.method, evaluation);
+      callee === undefined
+        ? notFound(outgoing.callee)
+        : this.#refusal(callee, call.context.agenda, outgoing, evaluation);
     if (callee === undefined || refusal !== undefined) {
       this.#respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
       return;
@@ -168,10 +170,21 @@ export class Calls {
   }
 
   /** Why a call cannot reach its method now. */
-  #refusal(callee: Agenda, method: string, evaluation: QueryEvaluation | undefined): Refusal | undefined {
+  #refusal(
+    callee: Agenda,
+    sender: Agenda,
+    { method, cycles }: OutgoingCall,
+    evaluation: QueryEvaluation | undefined,
+  ): Refusal | undefined {
     const standing = standingRefusal(callee);
     if (standing !== undefined) return standing;
     const name = principalToText(callee.id);
+    if (cycles < callee.minimumCycles && callee !== sender && evaluation === undefined) {
+      return refused(
+        CANISTER_ERROR,
+        `Canister ${name} wants at least ${callee.minimumCycles} cycles with a call, and got ${cycles}`,
+      );
+    }
     const kind = callee.module?.methods.get(method);
     if (kind === undefined)
       return refused(

@@ -53,6 +53,10 @@ export interface Scheduler {
   stop(handle: number): Promise<void>;
   /** Forgets a stopped canister: calls to it are answered `not found`. */
   withdraw(handle: number): void;
+  /** Calls of other canisters that attach less are rejected, and refunded. */
+  setMinimumCycles(handle: number, cycles: bigint): void;
+  /** Little of the canister's heap is left: its hook is due. */
+  lowMemory(handle: number): void;
   /** The canister's executor has died. */
   lost(handle: number): void;
   attach(systemCanister: SystemCanister): void;

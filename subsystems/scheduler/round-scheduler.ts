@@ -40,6 +40,7 @@ const CANISTER_ERROR = 5;
 const NO_PRINCIPAL = new Uint8Array(0);
 
 const INSPECT = 'canister_inspect_message';
+const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
 /** One executor thread as the scheduler sees it. */
 class Lane {
@@ -145,6 +146,15 @@ export class RoundScheduler implements Scheduler {
     this.#ticking.forget(agenda);
     this.#byId.delete(keyOf(agenda.id));
     this.#agendas[handle] = undefined;
+  }
+
+  setMinimumCycles(handle: number, cycles: bigint): void {
+    this.#agendaOf(handle).minimumCycles = cycles;
+  }
+
+  lowMemory(handle: number): void {
+    const agenda = this.#agendaOf(handle);
+    if (agenda.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(agenda, LOW_MEMORY);
   }
 
   lost(handle: number): void {

@@ -1,0 +1,34 @@
+import type { CanisterLogRecord } from '../management/index.ts';
+
+/** Bytes of content kept for `fetch_canister_logs`; the IC keeps 4 KiB, which is little to debug with. */
+const LOG_BYTES_MAX = 64 * 1024;
+const NS_PER_MS = 1_000_000;
+
+/** What a canister printed, for its controllers: kept apart from the debug buffer, which reading clears. */
+export class CanisterLog {
+  #records: CanisterLogRecord[] = [];
+  #bytes = 0;
+  #next = 0;
+
+  append(timeMs: number, text: string): void {
+    const content = Buffer.from(text).subarray(0, LOG_BYTES_MAX);
+    this.#records.push({ index: this.#next++, timeNs: BigInt(Math.round(timeMs * NS_PER_MS)), content });
+    this.#bytes += content.length;
+    if (this.#bytes <= LOG_BYTES_MAX) return;
+    let dropped = 0;
+    // Half at once, so that a canister that prints without end does not move the list for every line.
+    while (this.#bytes > LOG_BYTES_MAX / 2 && dropped < this.#records.length - 1) {
+      this.#bytes -= this.#records[dropped++]?.content.length ?? 0;
+    }
+    this.#records = this.#records.slice(dropped);
+  }
+
+  get records(): readonly CanisterLogRecord[] {
+    return this.#records;
+  }
+
+  clear(): void {
+    this.#records = [];
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * What the management canister asks of this host, done over the registry, the scheduler and the executors.
+ * Who may ask is the management canister's business; here it is only done.
+ */
+import { ServerError } from '../../kernel/index.ts';
+import type { CanisterImage, CodeChange, Execution, ModuleInfo, StepFault } from '../execution/index.ts';
+import type {
+  CanisterHost,
+  CanisterLogRecord,
+  EnforcedSettings,
+  GlobalValue,
+  HostedCanister,
+  HostedCode,
+  ManagementEntry,
+  NewCanister,
+  RestoredState,
+} from '../management/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import { hexOf } from './canister-id.ts';
+import { CanisterRecord } from './canister-record.ts';
+import type { CanisterRegistry } from './canister-registry.ts';
+import { readGlobals, writeGlobals } from './globals-image.ts';
+
+const NS_PER_MS = 1_000_000;
+
+export interface RegistryHostDependencies {
+  readonly registry: CanisterRegistry;
+  readonly execution: Execution;
+  readonly scheduler: Scheduler;
+}
+
+export class RegistryHost implements CanisterHost {
+  readonly #registry: CanisterRegistry;
+  readonly #execution: Execution;
+  readonly #scheduler: Scheduler;
+
+  constructor({ registry, execution, scheduler }: RegistryHostDependencies) {
+    this.#registry = registry;
+    this.#execution = execution;
+    this.#scheduler = scheduler;
+  }
+
+  attach(management: ManagementEntry): void {
+    this.#scheduler.attach({
+      call: ({ sender, method, argument, cycles, isQuery }) =>
+        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
+    });
+    this.#registry.onRemoved = (record) => management.forget(record);
+  }
+
+  find(id: Uint8Array): CanisterRecord | undefined {
+    return this.#registry.find(id);
+  }
+
+  list(): readonly CanisterRecord[] {
+    return this.#registry.list();
+  }
+
+  create(spec: NewCanister): CanisterRecord {
+    if (spec.id !== undefined) this.#registry.ids.claim(spec.id);
+    const id = spec.id ?? this.#registry.ids.next();
+    const { controllers, environment } = spec.settings;
+    const record = this.#registry.create({
+      // Actors that actors made have no other name (decisions.md).
+      name: hexOf(id),
+      id,
+      balance: spec.balance,
+      controllers,
+      environment: environment ?? new Map(),
+    });
+    this.#enforce(record, spec.settings);
+    return record;
+  }
+
+  configure(canister: HostedCanister, settings: EnforcedSettings): void {
+    const record = recordOf(canister);
+    this.#enforce(record, settings);
+    this.#changed(record);
+  }
+
+  #enforce(record: CanisterRecord, settings: EnforcedSettings): void {
+    record.settings = { ...record.settings, ...settings };
+    if (settings.controllers !== undefined) record.controllers = settings.controllers;
+    if (settings.environment !== undefined) record.environment = settings.environment;
+    this.#execution.configure(record.handle, {
+      controllers: record.controllers,
+      env: this.#registry.environmentOf(record.environment),
+    });
+    this.#scheduler.setMinimumCycles(record.handle, record.settings.minimumIncomingCanisterCallCycles ?? 0n);
+    record.checkMemory();
+  }
+
+  /** One more version, in the executor too, which counts on from there. */
+  #changed(record: CanisterRecord): void {
+    record.version++;
+    this.#execution.configure(record.handle, { version: record.version });
+  }
+
+  prepare(wasm: Uint8Array): Promise<ModuleInfo> {
+    return this.#execution.prepare(wasm);
+  }
+
+  change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
+    return this.#registry.changeCode(recordOf(canister), code, change);
+  }
+
+  uninstall(canister: HostedCanister): Promise<void> {
+    const record = recordOf(canister);
+    this.#scheduler.uninstall(record.handle);
+    record.emptied();
+    this.#changed(record);
+    return Promise.resolve();
+  }
+
+  start(canister: HostedCanister): Promise<void> {
+    const record = recordOf(canister);
+    this.#scheduler.start(record.handle);
+    this.#changed(record);
+    return Promise.resolve();
+  }
+
+  async stop(canister: HostedCanister): Promise<'stopped' | 'started' | 'removed'> {
+    const record = recordOf(canister);
+    try {
+      this.#changed(record);
+      await this.#scheduler.stop(record.handle);
+      return 'stopped';
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      return this.#registry.find(record.id) === record ? 'started' : 'removed';
+    }
+  }
+
+  remove(canister: HostedCanister): Promise<void> {
+    return this.#registry.remove(recordOf(canister));
+  }
+
+  async addCycles(canister: HostedCanister, amount: bigint): Promise<bigint> {
+    const record = recordOf(canister);
+    const balance = await this.#execution.addCycles(record.handle, amount);
+    record.setBalance(balance);
+    return balance;
+  }
+
+  capture(canister: HostedCanister): Promise<CanisterImage> {
+    const record = recordOf(canister);
+    return this.#execution.capture(record.handle, record.module);
+  }
+
+  async restore(canister: HostedCanister, state: RestoredState): Promise<void> {
+    const record = recordOf(canister);
+    const { module } = state.image;
+    await this.#execution.restore(record.handle, state.image);
+    if (module === undefined || state.wasm === undefined) record.emptied();
+    else record.code = { module, wasm: state.wasm, candid: this.#registry.interfaceOf(record, module) };
+    const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
+    this.#scheduler.restored(record.handle, module, timerMs);
+    if (state.lowMemoryHook !== undefined) record.lowMemoryHook = state.lowMemoryHook;
+    this.#changed(record);
+  }
+
+  readGlobals(image: CanisterImage): readonly GlobalValue[] {
+    return image.module === undefined ? [] : readGlobals(image.module, image.globals);
+  }
+
+  writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array {
+    return writeGlobals(module, values);
+  }
+
+  logs(canister: HostedCanister): readonly CanisterLogRecord[] {
+    return recordOf(canister).log.records;
+  }
+}
+
+function timerMsOf(timerNs: bigint): number {
+  return timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS;
+}
+
+function recordOf(canister: HostedCanister): CanisterRecord {
+  if (canister instanceof CanisterRecord) return canister;
+  throw new Error(`${canister.name} is not a canister of this host`);
+}
