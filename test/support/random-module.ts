@@ -61,6 +61,7 @@ class Generator {
       (global $g0 (export "g0") (mut i32) (i32.const 5))
       (global $g1 (export "g1") (mut i64) (i64.const 6))
       (global $g2 (export "g2") (mut f64) (f64.const 1.5))
+      (global $gp (export "gp") (mut ${p}) (${p}.const 4090))
       (global $constant i32 (i32.const 77))
       (func $nothing (type $nothing) nop)
       ${functions.join('\n')}
@@ -124,9 +125,13 @@ class Generator {
   /** An address as programs compute it: a local, a local plus a constant, an index, a constant. */
   #pointer(): string {
     const p = this.#p;
-    switch (this.#r.below(8)) {
+    switch (this.#r.below(11)) {
       case 0:
         return this.#address();
+      case 6:
+        return '(global.get $gp)';
+      case 7:
+        return `(${p}.add (global.get $gp) (${p}.shl (${p}.and ${this.#local()} (${p}.const 31)) (${p}.const 3)))`;
       case 1:
         return `(${p}.add ${this.#local()} (${p}.const ${this.#r.below(80) - 16}))`;
       case 2:
@@ -222,7 +227,7 @@ class Generator {
       case 2:
         return `(local.set ${this.#localName()} (${p}.add ${this.#local()} (${p}.const ${this.#r.below(600) - 100})))`;
       case 3:
-        return `(global.set $g0 ${this.#i32()})`;
+        return this.#r.oneIn(2) ? `(global.set $g0 ${this.#i32()})` : `(global.set $gp ${this.#pointer()})`;
       case 4:
         return `(global.set $g2 (f64.sqrt (f64.add (global.get $g2) (f64.const ${this.#r.below(50)}))))`;
       case 5:

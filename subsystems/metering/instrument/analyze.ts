@@ -46,6 +46,8 @@ export const BLOCK = {
   /** An innermost loop without calls and stores. */
   TIGHT_LOOP: 2,
   HAS_ELSE: 4,
+  /** A global is set inside, or a function called that may do so. */
+  CHANGES_GLOBALS: 8,
 } as const;
 
 /** Facts about all functions; `body` indices count defined functions. */
@@ -125,6 +127,7 @@ class BodyAnalyzer {
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
   /** Calls, stores or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
+  readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
   #nesting = 0;
   /** Copies of locals and operands that V8 will make, in the functions so far. */
   #states = 0;
@@ -234,6 +237,7 @@ class BodyAnalyzer {
           if (callee >= imported) analysis.callees.push(callee - imported);
           else total += this.#importCosts[callee] ?? 0;
           this.#isBusy[this.#nesting] = 1;
+          this.#changesGlobals[this.#nesting] = 1;
           if (opcode === OP.RETURN_CALL) {
             this.#branch(this.#nesting);
             height = floor;
@@ -249,6 +253,7 @@ class BodyAnalyzer {
           if (params > paramsMax) paramsMax = params;
           temporaries.indirect = FRAME.TEMPORARIES.INDIRECT;
           this.#isBusy[this.#nesting] = 1;
+          this.#changesGlobals[this.#nesting] = 1;
           if (opcode === OP.RETURN_CALL_INDIRECT) {
             this.#branch(this.#nesting);
             height = floor;
@@ -259,6 +264,9 @@ class BodyAnalyzer {
         case OP.LOCAL_SET:
         case OP.LOCAL_TEE:
           if (this.#nesting > 0) analysis.assigned.push(first[i] ?? 0);
+          break;
+        case OP.GLOBAL_SET:
+          this.#changesGlobals[this.#nesting] = 1;
           break;
         case OP.REF_FUNC:
           analysis.referenced.add(first[i] ?? 0);
@@ -314,6 +322,7 @@ class BodyAnalyzer {
     this.#target[n] = n;
     this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
     this.#isBusy[n] = 0;
+    this.#changesGlobals[n] = 0;
     blockFlags.push(0);
     assignedFrom.push(assigned.length);
     assignedTo.push(0);
@@ -332,6 +341,10 @@ class BodyAnalyzer {
       if (target < (this.#target[n - 1] ?? 0)) this.#target[n - 1] = target;
     }
     const isLoop = this.#isLoop[n] === 1;
+    if (this.#changesGlobals[n] === 1) {
+      flags |= BLOCK.CHANGES_GLOBALS;
+      this.#changesGlobals[n - 1] = 1;
+    }
     if (isLoop && this.#isBusy[n] === 0) flags |= BLOCK.TIGHT_LOOP;
     if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
     blockFlags.values[block] = flags;

@@ -164,8 +164,29 @@ export class BodyRewriter {
           break;
         case OP.I32_ADD:
         case OP.I64_ADD:
+        case OP.I32_SUB:
+        case OP.I64_SUB:
+        case OP.I32_MUL:
+        case OP.I64_MUL:
+        case OP.I32_SHL:
+        case OP.I64_SHL:
           out.byte(opcode);
-          windows.add(opcode === OP.I32_ADD);
+          windows.binary(opcode);
+          break;
+        case OP.GLOBAL_GET:
+          out.copy(bytes, from, to);
+          windows.globalGet(first[i] ?? 0);
+          break;
+        case OP.GLOBAL_SET:
+          out.copy(bytes, from, to);
+          windows.pop(1);
+          windows.globalsChange();
+          break;
+        case OP.I32_WRAP_I64:
+        case OP.I64_EXTEND_I32_S:
+        case OP.I64_EXTEND_I32_U:
+          out.byte(opcode);
+          windows.convert(opcode);
           break;
         case OP.BLOCK:
         case OP.LOOP:
@@ -299,6 +320,7 @@ export class BodyRewriter {
     out.unsigned(this.#context.callable(functionIndex));
     this.#windows.pop(params.length);
     this.#windows.pushUnknown(results.length);
+    this.#windows.globalsChange();
     if (opcode === OP.CALL) this.#set(this.#fuel);
     else this.#endOfPath();
   }
@@ -318,6 +340,7 @@ export class BodyRewriter {
     out.unsigned(table);
     this.#windows.pop(1 + (type?.params.length ?? 0));
     this.#windows.pushUnknown(type?.results.length ?? 0);
+    this.#windows.globalsChange();
     if (opcode === OP.CALL_INDIRECT) this.#set(this.#fuel);
     else this.#endOfPath();
   }

@@ -6,8 +6,9 @@
  * dominates, and a store inside the window needs no test of its own (a touch saves SPILL_BYTES beyond the page's end).
  *
  * What a base is: *value numbers*. Each local and operand that the pass can follow holds "value v plus constant c";
- * copies and additions of constants keep v, everything else gets a new one. A value number stands for what was computed
- * at one place the last time it ran. That stays true in loops because locals set in a loop get new numbers at its head.
+ * copies and additions of constants keep v, sums, products and shifts are numbered by what they compute from which values
+ * (value-table.ts), and so is reading a global until one may have been set; everything else gets a new one. A value number stands for what was computed at one place the last time
+ * it ran. That stays true in loops because locals set in a loop get new numbers at its head.
  *
  * Joins. Behind a block's end only what was known at the first branch to it holds; behind an `if` what was known before;
  * locals set inside get new numbers. A loop's end is reached from inside only.
@@ -16,7 +17,9 @@
  * this function and every store is tested.
  */
 import { SPILL_BYTES, PAGE_BYTES } from './abi.ts';
-import { NESTING_MAX, type ModuleAnalysis } from './analyze.ts';
+import { OP } from '../../wasm/index.ts';
+import { BLOCK, NESTING_MAX, type ModuleAnalysis } from './analyze.ts';
+import { ValueTable } from './value-table.ts';
 
 /** What `store` decided. */
 export const STORE = {
@@ -70,7 +73,13 @@ export class TouchedWindows {
   #branchFactsMax = 0;
   // Locals as they were at the beginning of an `if` that has an `else`: local, value, constant.
   #saved: number[] = [];
+  /** Which contents of the globals are meant: a new number wherever one may have been set. */
+  #globals = 0;
+  #globalsNext = 0;
+  readonly #blockGlobals = new Uint32Array(NESTING_MAX + 1);
+  readonly #blockGlobalsNext = new Uint32Array(NESTING_MAX + 1);
   #values = 0;
+  readonly #table = new ValueTable();
   #work = 0;
   #workMax = 0;
 
@@ -96,6 +105,9 @@ export class TouchedWindows {
     this.#branchFactsMax = 0;
     this.#saved.length = 0;
     this.#values = 0;
+    this.#table.begin();
+    this.#globals = 0;
+    this.#globalsNext = 0;
     this.#work = 0;
     this.#workMax = instructions * WORK_PER_INSTRUCTION_MAX + 10_000;
   }
@@ -132,16 +144,89 @@ export class TouchedWindows {
     if (keeps) this.localGet(local);
   }
 
-  /** An addition keeps a base when one operand is a constant. */
-  add(is32Bit: boolean): void {
+  globalGet(global: number): void {
+    this.#push(this.#computed(OP.GLOBAL_GET, global, this.#globals), 0, -1);
+  }
+
+  /** A global was set, or a function called that may have set one. */
+  globalsChange(): void {
+    this.#globals = ++this.#globalsNext;
+  }
+
+  /**
+   * add, sub, mul or shl of the two operands on top. A constant part stays apart as far as the operation distributes over
+   * it (modulo 2^32 or 2^64, as wasm computes); the rest is numbered by what was computed.
+   */
+  binary(opcode: number): void {
     const right = this.#pop();
     const left = this.#pop();
     const rightValue = right === -1 ? UNKNOWN : (this.#stackValue[right] ?? 0);
     const leftValue = left === -1 ? UNKNOWN : (this.#stackValue[left] ?? 0);
-    const base = rightValue === CONSTANT ? leftValue : leftValue === CONSTANT ? rightValue : UNKNOWN;
-    const sum = (this.#stackConstant[left] ?? 0) + (this.#stackConstant[right] ?? 0);
-    if (base > 0 && Number.isSafeInteger(sum)) this.#push(base, is32Bit ? sum | 0 : sum, -1);
+    const rightConstant = this.#stackConstant[right] ?? 0;
+    const leftConstant = this.#stackConstant[left] ?? 0;
+    if (rightValue === UNKNOWN || leftValue === UNKNOWN) return this.#push(UNKNOWN, 0, -1);
+    switch (opcode) {
+      case OP.I32_ADD:
+      case OP.I64_ADD:
+        if (rightValue === CONSTANT) return this.#pushSum(opcode, leftValue, leftConstant + rightConstant);
+        if (leftValue === CONSTANT) return this.#pushSum(opcode, rightValue, leftConstant + rightConstant);
+        return this.#pushSum(
+          opcode,
+          this.#computed(opcode, Math.min(leftValue, rightValue), Math.max(leftValue, rightValue)),
+          leftConstant + rightConstant,
+        );
+      case OP.I32_SUB:
+      case OP.I64_SUB:
+        if (rightValue === CONSTANT) return this.#pushSum(opcode, leftValue, leftConstant - rightConstant);
+        if (leftValue === CONSTANT) return this.#push(UNKNOWN, 0, -1);
+        return this.#pushSum(opcode, this.#computed(opcode, leftValue, rightValue), leftConstant - rightConstant);
+      case OP.I32_SHL:
+      case OP.I64_SHL:
+        if (rightValue !== CONSTANT || leftValue === CONSTANT) return this.#push(UNKNOWN, 0, -1);
+        return this.#pushProduct(
+          opcode,
+          leftValue,
+          leftConstant,
+          rightConstant,
+          2 ** (rightConstant & (opcode === OP.I32_SHL ? 31 : 63)),
+        );
+      default:
+        if (rightValue === CONSTANT && leftValue > 0)
+          return this.#pushProduct(opcode, leftValue, leftConstant, rightConstant, rightConstant);
+        if (leftValue === CONSTANT && rightValue > 0)
+          return this.#pushProduct(opcode, rightValue, rightConstant, leftConstant, leftConstant);
+        return this.#push(UNKNOWN, 0, -1);
+    }
+  }
+
+  /** wrap or extend: another number of the same value, constant included. */
+  convert(opcode: number): void {
+    const operand = this.#pop();
+    const value = operand === -1 ? UNKNOWN : (this.#stackValue[operand] ?? 0);
+    const constant = this.#stackConstant[operand] ?? 0;
+    if (value > 0 && constant === (constant | 0)) this.#push(this.#computed(opcode, value, constant), 0, -1);
     else this.#push(UNKNOWN, 0, -1);
+  }
+
+  #computed(opcode: number, left: number, right: number): number {
+    const value = this.#table.find(opcode, left, right, this.#values + 1);
+    if (value > this.#values) this.#values = value;
+    return value;
+  }
+
+  /** `value + constant`; two constants (no value) are not followed further. */
+  #pushSum(opcode: number, value: number, constant: number): void {
+    if (value > 0 && Number.isSafeInteger(constant))
+      this.#push(value, opcode < OP.I64_ADD ? constant | 0 : constant, -1);
+    else this.#push(UNKNOWN, 0, -1);
+  }
+
+  /** `(value + constant) * factor` as `value * factor + constant * factor`. */
+  #pushProduct(opcode: number, value: number, constant: number, operand: number, factor: number): void {
+    if (operand !== (operand | 0)) return this.#push(UNKNOWN, 0, -1);
+    const is32Bit = opcode < OP.I64_ADD;
+    const product = is32Bit ? Math.imul(constant, factor) : constant * factor;
+    this.#pushSum(opcode, this.#computed(opcode, value, operand), product);
   }
 
   // ---- stores
@@ -208,6 +293,7 @@ export class TouchedWindows {
 
   enterLoop(block: number, params: number): void {
     this.#forgetAssigned(block);
+    if ((this.#analysis.blockFlags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
     this.#enter(block, params);
   }
 
@@ -229,6 +315,7 @@ export class TouchedWindows {
       this.#localConstant[local] = this.#saved[k + 2] ?? 0;
     }
     this.#top = this.#floor;
+    this.#globals = this.#blockGlobals[n] ?? 0;
   }
 
   endBlock(results: number): void {
@@ -273,6 +360,8 @@ export class TouchedWindows {
     this.#blockFloor[n] = this.#floor;
     this.#blockFacts[n] = this.#facts;
     this.#blockBranchFacts[n] = NEVER;
+    this.#blockGlobals[n] = this.#globals;
+    this.#blockGlobalsNext[n] = this.#globalsNext;
     this.#floor = this.#top;
   }
 
@@ -280,6 +369,7 @@ export class TouchedWindows {
     const n = this.#nesting--;
     this.#top = this.#blockTop[n] ?? 0;
     this.#floor = this.#blockFloor[n] ?? 0;
+    if (this.#globalsNext !== this.#blockGlobalsNext[n]) this.globalsChange();
     this.pushUnknown(results);
   }
 

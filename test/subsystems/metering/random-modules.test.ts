@@ -17,7 +17,7 @@ import { wat } from '../../support/wat.ts';
 const SEEDS = 160;
 const MESSAGES = 4;
 const PAGE_BYTES = 4096;
-const GLOBALS = ['guard', 'g0', 'g1', 'g2'] as const;
+const GLOBALS = ['guard', 'g0', 'g1', 'g2', 'gp'] as const;
 
 interface PlainExports {
   readonly memory: WebAssembly.Memory;
@@ -68,7 +68,14 @@ function runPlain(exports: PlainExports, method: string): string | undefined {
 function globalsOf(instance: Instance): (number | bigint)[] {
   const bytes = instance.saveGlobals();
   const view = new DataView(bytes.buffer);
-  return [view.getInt32(0, true), view.getInt32(4, true), view.getBigInt64(8, true), view.getFloat64(16, true)];
+  const pointer = instance.code.layout.pointerWidth === 64 ? view.getBigInt64(24, true) : view.getInt32(24, true);
+  return [
+    view.getInt32(0, true),
+    view.getInt32(4, true),
+    view.getBigInt64(8, true),
+    view.getFloat64(16, true),
+    pointer,
+  ];
 }
 
 function assertSameBytes(actual: Uint8Array, expected: Uint8Array, what: string): void {

@@ -1,0 +1,39 @@
+/** Slots, a power of two; a function with more different computations than half of that gets new numbers for the rest. */
+const SLOTS = 8192;
+
+/**
+ * The same number for the same computation on the same values: `a[i]` and `a[i + 1]` get the same base although a compiler
+ * computed their addresses apart.
+ */
+export class ValueTable {
+  readonly #opcode = new Uint16Array(SLOTS);
+  readonly #left = new Int32Array(SLOTS);
+  readonly #right = new Int32Array(SLOTS);
+  readonly #value = new Int32Array(SLOTS);
+  /** In which function a slot was written; so nothing has to be cleared. */
+  readonly #stamp = new Uint32Array(SLOTS);
+  #now = 0;
+  #used = 0;
+
+  begin(): void {
+    this.#now++;
+    this.#used = 0;
+  }
+
+  /** The value number of `opcode` on two numbers, `fresh` if the computation is new. */
+  find(opcode: number, left: number, right: number, fresh: number): number {
+    let slot = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b) ^ Math.imul(opcode, 0xc2b2ae35)) >>> 0;
+    for (slot %= SLOTS; this.#stamp[slot] === this.#now; slot = (slot + 1) % SLOTS) {
+      if (this.#left[slot] === left && this.#right[slot] === right && this.#opcode[slot] === opcode)
+        return this.#value[slot] ?? fresh;
+    }
+    if (this.#used >= SLOTS / 2) return fresh;
+    this.#used++;
+    this.#stamp[slot] = this.#now;
+    this.#opcode[slot] = opcode;
+    this.#left[slot] = left;
+    this.#right[slot] = right;
+    this.#value[slot] = fresh;
+    return fresh;
+  }
+}
