@@ -26,6 +26,7 @@ export interface CodeChangesDependencies {
 
 export class CodeChanges {
   readonly #with: CodeChangesDependencies;
+  readonly #uploaded = new WeakMap<ModuleInfo, Uint8Array>();
 
   constructor(dependencies: CodeChangesDependencies) {
     this.#with = dependencies;
@@ -34,7 +35,10 @@ export class CodeChanges {
   /** Checks a module and its interface; `givenCandid` is for modules that carry none. */
   async prepare(name: string, wasm: Uint8Array, givenCandid: string | undefined): Promise<RecordedCode> {
     const module = await this.#with.execution.prepare(wasm);
-    return { module, wasm, candid: this.interfaceOf(name, module, givenCandid) };
+    // A thousand actors of one module keep its bytes once.
+    const shared = this.#uploaded.get(module) ?? wasm;
+    this.#uploaded.set(module, shared);
+    return { module, wasm: shared, candid: this.interfaceOf(name, module, givenCandid) };
   }
 
   /**
