@@ -1,0 +1,86 @@
+import { hkdfSync } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { hexOf } from '../candid-values.ts';
+import { REFUSE } from '../refusal.ts';
+import { Ed25519Tree } from './ed25519-tree.ts';
+import type { DerivedKey, KeyTree } from './key-tree.ts';
+import { Secp256k1Tree } from './secp256k1-tree.ts';
+
+export type SigningAlgorithm = 'ecdsa' | 'bip340' | 'ed25519';
+
+/** The names that programs ask for; here they are all alike. */
+const KEY_NAMES: readonly string[] = ['dfx_test_key', 'test_key_1', 'key_1'];
+const PATH_ELEMENTS_MAX = 255;
+/** Indexes are hashed, but a cached key is found by them. */
+const PATH_BYTES_MAX = 64 * 1024;
+/** Each step takes some 0.2 ms; after so many others get their turn. */
+const STEPS_PER_TURN = 16;
+/** Programs sign with few keys again and again. */
+const CACHED_KEYS_MAX = 256;
+const CACHED_PATH_BYTES_MAX = 1024;
+
+/**
+ * Keys that canisters sign with. They live in this process and are as safe as its memory: good for testing, and for
+ * nothing of value. The same seed gives the same keys.
+ */
+export class SigningKeys {
+  readonly #seed: Uint8Array;
+  readonly #trees = new Map<string, KeyTree>();
+  readonly #derived = new Map<string, DerivedKey>();
+
+  constructor(seed: Uint8Array) {
+    this.#seed = seed;
+  }
+
+  /** Refuses unknown names and paths that are too long. */
+  async derive(
+    algorithm: SigningAlgorithm,
+    name: string,
+    canisterId: Uint8Array,
+    path: readonly Uint8Array[],
+  ): Promise<DerivedKey> {
+    if (!KEY_NAMES.includes(name))
+      throw REFUSE.notOffered(`there is no key ${JSON.stringify(name.slice(0, 100))}: use ${KEY_NAMES.join(', ')}`);
+    if (path.length > PATH_ELEMENTS_MAX)
+      throw REFUSE.badArgument(
+        `the derivation path has ${path.length} elements: at most ${PATH_ELEMENTS_MAX} are allowed`,
+      );
+    const bytes = path.reduce((sum, { length }) => sum + length, 0);
+    if (bytes > PATH_BYTES_MAX)
+      throw REFUSE.badArgument(`the derivation path has ${bytes} bytes: at most ${PATH_BYTES_MAX} are allowed`);
+    const place = [algorithm, name, hexOf(canisterId), ...path.map(hexOf)].join('/');
+    const cached = this.#derived.get(place);
+    const key = cached ?? (await walk(this.#tree(algorithm, name), [canisterId, ...path]));
+    if (bytes <= CACHED_PATH_BYTES_MAX) this.#keep(place, key);
+    return key;
+  }
+
+  #tree(algorithm: SigningAlgorithm, name: string): KeyTree {
+    const place = `${algorithm} ${name}`;
+    let tree = this.#trees.get(place);
+    if (tree === undefined) {
+      const seed = new Uint8Array(hkdfSync('sha512', this.#seed, new Uint8Array(0), `svc master key ${place}`, 64));
+      tree = algorithm === 'ed25519' ? new Ed25519Tree(seed) : new Secp256k1Tree(seed);
+      this.#trees.set(place, tree);
+    }
+    return tree;
+  }
+
+  /** The map is in the order of use: the first one was used the longest ago. */
+  #keep(place: string, key: DerivedKey): void {
+    this.#derived.delete(place);
+    this.#derived.set(place, key);
+    if (this.#derived.size <= CACHED_KEYS_MAX) return;
+    const [oldest] = this.#derived.keys();
+    if (oldest !== undefined) this.#derived.delete(oldest);
+  }
+}
+
+async function walk(tree: KeyTree, path: readonly Uint8Array[]): Promise<DerivedKey> {
+  let key = tree.master;
+  for (const [step, index] of path.entries()) {
+    if (step % STEPS_PER_TURN === STEPS_PER_TURN - 1) await nextTurn();
+    key = tree.child(key, index);
+  }
+  return key;
+}

@@ -1,0 +1,143 @@
+import type { Clock, Random } from '../../kernel/index.ts';
+import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from './candid-types.ts';
+import { sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
+import type { CanisterRecordExtras, CanisterRecords } from './canister-records.ts';
+import type { Change, ChangeDetails, ChangeOrigin } from './history.ts';
+import type { CanisterHost, HostedCanister } from './host.ts';
+import { REFUSE } from './refusal.ts';
+import type { SigningKeys } from './keys/signing-keys.ts';
+
+/** One call while it is worked on. */
+export interface Call {
+  readonly sender: Uint8Array;
+  readonly senderIsCanister: boolean;
+  readonly isAdmin: boolean;
+  readonly method: MethodName;
+  readonly cycles: bigint;
+  /** Of the attached cycles, what a method keeps; counts only if it succeeds. */
+  cyclesTaken: bigint;
+}
+
+/** A method: the argument has the types of the interface already. */
+export type Method<M extends MethodName> = (argument: ArgumentOf<M>, call: Call) => ResultOf<M> | Promise<ResultOf<M>>;
+export type Methods = { readonly [M in MethodName]: Method<M> };
+
+/** Who may do something with a canister besides its controllers. */
+export interface AlsoAllowed {
+  readonly admin?: boolean;
+  readonly itself?: boolean;
+}
+
+/** What the methods share. */
+export class MethodContext {
+  readonly host: CanisterHost;
+  readonly records: CanisterRecords;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly keys: SigningKeys;
+  readonly hostVersion: string;
+  readonly stopTimeoutMs: number;
+
+  constructor(parts: {
+    readonly host: CanisterHost;
+    readonly records: CanisterRecords;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly keys: SigningKeys;
+    readonly hostVersion: string;
+    readonly stopTimeoutMs: number;
+  }) {
+    this.host = parts.host;
+    this.records = parts.records;
+    this.clock = parts.clock;
+    this.random = parts.random;
+    this.keys = parts.keys;
+    this.hostVersion = parts.hostVersion;
+    this.stopTimeoutMs = parts.stopTimeoutMs;
+  }
+
+  /** Ns since 1970, at the resolution that actors see. */
+  nowNs(): bigint {
+    return BigInt(Math.trunc(this.clock.nowMs() * 1000)) * 1000n;
+  }
+
+  /** Refuses unknown canisters. */
+  find(id: PrincipalJson): HostedCanister {
+    const canister = this.host.find(toPrincipal(id));
+    if (canister === undefined) throw REFUSE.noCanister(id);
+    return canister;
+  }
+
+  recordOf(canister: HostedCanister): CanisterRecordExtras {
+    return this.records.of(canister);
+  }
+
+  mayControl(call: Call, canister: HostedCanister, also: AlsoAllowed = {}): boolean {
+    if (also.admin === true && call.isAdmin) return true;
+    if (also.itself === true && sameBytes(call.sender, canister.id)) return true;
+    return canister.controllers.some((controller) => sameBytes(controller, call.sender));
+  }
+
+  expectControl(call: Call, canister: HostedCanister, also: AlsoAllowed = {}): void {
+    if (this.mayControl(call, canister, also)) return;
+    throw REFUSE.notAllowed(
+      `${toPrincipalText(call.sender)} may not call ${call.method} for canister ${toPrincipalText(canister.id)}: ` +
+        'it is not one of its controllers',
+    );
+  }
+
+  /** The canister, if the sender controls it. */
+  controlled(call: Call, id: PrincipalJson, also: AlsoAllowed = {}): HostedCanister {
+    const canister = this.find(id);
+    this.expectControl(call, canister, also);
+    return canister;
+  }
+
+  /**
+   * Changes a canister that the sender controls, after the changes before it; that it exists and who controls it is
+   * looked at when its turn has come.
+   */
+  change<T>(
+    call: Call,
+    id: PrincipalJson,
+    also: AlsoAllowed,
+    work: (canister: HostedCanister, record: CanisterRecordExtras) => Promise<T>,
+  ): Promise<T> {
+    const canister = this.controlled(call, id, also);
+    const record = this.recordOf(canister);
+    return record.exclusive(() => {
+      this.expectPresent(canister);
+      this.expectControl(call, canister, also);
+      return work(canister, record);
+    });
+  }
+
+  /** After a wait: the canister may have been removed meanwhile. */
+  expectPresent(canister: HostedCanister): void {
+    if (this.host.find(canister.id) !== canister) throw REFUSE.noCanister(toPrincipalText(canister.id));
+  }
+
+  /**
+   * Reads `sender_canister_version`. A canister's version is higher by the time its call arrives here than it was when
+   * it made it, so only a version that it has not reached yet is surely wrong.
+   */
+  originOf(call: Call, senderVersion: NatJson | null): ChangeOrigin {
+    const { sender, senderIsCanister } = call;
+    if (!senderIsCanister) return { kind: 'user', id: sender };
+    const version = senderVersion === null ? undefined : toNat(senderVersion);
+    const canister = this.host.find(sender);
+    if (version !== undefined && canister !== undefined && version > BigInt(canister.version))
+      throw REFUSE.wrongState(`sender_canister_version is ${version}, but the sender's version is ${canister.version}`);
+    return { kind: 'canister', id: sender, version };
+  }
+
+  /** Enters a change that has just been made. */
+  enter(canister: HostedCanister, origin: ChangeOrigin, details: ChangeDetails): void {
+    this.record(canister, { origin, details });
+  }
+
+  record(canister: HostedCanister, change: Change): void {
+    const { history } = this.recordOf(canister);
+    history.add({ ...change, timeNs: this.nowNs(), version: canister.version });
+  }
+}

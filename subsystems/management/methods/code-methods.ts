@@ -1,0 +1,144 @@
+import type { InstallModeJson, NatJson, PrincipalJson } from '../candid-types.ts';
+import { tagOf, toBlob, toBytes } from '../candid-values.ts';
+import type { CodeChange, ModuleInfo } from '../../execution/index.ts';
+import type { HostedCanister } from '../host.ts';
+import type { Call, MethodContext, Methods } from '../method-context.ts';
+import { assembleModule } from '../module-assembly.ts';
+import { Refusal, REFUSE, refusalOf } from '../refusal.ts';
+import { hashOf } from './settings-methods.ts';
+
+/** Its presence says that a module takes over the heap of the one before it. */
+const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
+
+/** Code: uploading, installing, taking away. */
+export function codeMethods(
+  context: MethodContext,
+): Pick<
+  Methods,
+  'install_code' | 'install_chunked_code' | 'upload_chunk' | 'clear_chunk_store' | 'stored_chunks' | 'uninstall_code'
+> {
+  const ITSELF = { itself: true } as const;
+  return {
+    install_code(argument, call) {
+      const { canister_id: target, mode, arg, sender_canister_version: senderVersion } = argument;
+      return install(context, call, { target, mode, arg, senderVersion }, () => toBytes(argument.wasm_module));
+    },
+
+    install_chunked_code(argument, call) {
+      const { target_canister: target, mode, arg, sender_canister_version: senderVersion } = argument;
+      return install(context, call, { target, mode, arg, senderVersion }, () => {
+        const store = context.controlled(call, argument.store_canister ?? target, ITSELF);
+        const hashes = argument.chunk_hashes_list.map(({ hash }) => toBytes(hash));
+        return assembleModule(context.recordOf(store).chunkStore.chunks, hashes, toBytes(argument.wasm_module_hash));
+      });
+    },
+
+    upload_chunk({ canister_id: id, chunk }, call) {
+      const canister = context.controlled(call, id, ITSELF);
+      return { hash: toBlob(context.recordOf(canister).chunkStore.add(toBytes(chunk))) };
+    },
+
+    clear_chunk_store({ canister_id: id }, call) {
+      context.recordOf(context.controlled(call, id, ITSELF)).chunkStore.clear();
+    },
+
+    stored_chunks({ canister_id: id }, call) {
+      const { chunks } = context.recordOf(context.controlled(call, id, ITSELF)).chunkStore;
+      return [...chunks.keys()].map((hash) => ({ hash: toBlob(hashOf(hash)) }));
+    },
+
+    uninstall_code({ canister_id: id, sender_canister_version: version }, call) {
+      return context.change(call, id, { admin: true }, async (canister) => {
+        await uninstall(context, call, canister, version);
+      });
+    },
+  };
+}
+
+/** Empties a canister and its chunk store, and says so in its history. */
+export async function uninstall(
+  context: MethodContext,
+  call: Call,
+  canister: HostedCanister,
+  senderVersion: NatJson | null,
+): Promise<void> {
+  const origin = context.originOf(call, senderVersion);
+  await context.host.uninstall(canister);
+  context.recordOf(canister).chunkStore.clear();
+  context.enter(canister, origin, { kind: 'codeUninstall' });
+}
+
+interface Installation {
+  readonly target: PrincipalJson;
+  readonly mode: InstallModeJson;
+  readonly arg: string;
+  readonly senderVersion: NatJson | null;
+}
+
+function install(
+  context: MethodContext,
+  call: Call,
+  { target, mode, arg, senderVersion }: Installation,
+  moduleOf: () => Uint8Array | Promise<Uint8Array>,
+): Promise<void> {
+  return context.change(call, target, {}, async (canister) => {
+    const origin = context.originOf(call, senderVersion);
+    const tag = tagOf(mode);
+    if (tag === 'install' && canister.code !== undefined)
+      throw new Refusal(5, 'IC0514', `canister ${target} is not empty: reinstall or upgrade it`);
+    if (tag === 'upgrade' && canister.code === undefined) throw REFUSE.empty(target);
+    const wasm = await moduleOf();
+    const module = await prepareModule(context, canister, wasm);
+    const change = codeChange(mode, { from: canister.code?.module, to: module }, toBytes(arg), call.sender);
+    const fault = await context.host.change(canister, { module, wasm }, change);
+    if (fault !== undefined) throw new FaultRefusal(fault.code, fault.message);
+    context.enter(canister, origin, { kind: 'codeDeployment', mode: change.mode, moduleHash: hashOf(module.hash) });
+  });
+}
+
+/** The execution's own words, which carry their number where there is one. */
+class FaultRefusal extends Refusal {
+  constructor(code: Refusal['code'], message: string) {
+    super(code, 'IC0502', message);
+    if (/^IC\d{4}: /.test(message)) this.message = message;
+  }
+}
+
+/** Checks and compiles a module for a canister. */
+async function prepareModule(context: MethodContext, canister: HostedCanister, wasm: Uint8Array): Promise<ModuleInfo> {
+  let module: ModuleInfo;
+  try {
+    module = await context.host.prepare(wasm);
+  } catch (error) {
+    throw refusalOf(error, 5, 'IC0505');
+  }
+  context.expectPresent(canister);
+  return module;
+}
+
+/** What becomes of the code; holds the rules of orthogonal persistence (execution.md §10). */
+function codeChange(
+  mode: InstallModeJson,
+  { from, to }: { readonly from: ModuleInfo | undefined; readonly to: ModuleInfo },
+  argument: Uint8Array,
+  caller: Uint8Array,
+): CodeChange {
+  const tag = tagOf(mode);
+  if (tag !== 'upgrade') return { mode: tag, argument, caller };
+  const options = mode.upgrade ?? { skip_pre_upgrade: null, wasm_memory_persistence: null };
+  const persistence = options.wasm_memory_persistence;
+  const keepsHeap = persistence !== null && ('keep' in persistence || 'Keep' in persistence);
+  if (persistence === null && from?.metadata.has(PERSISTENCE_SECTION) === true)
+    throw REFUSE.wrongState(
+      'the installed module keeps its heap across upgrades: the upgrade has to say wasm_memory_persistence = opt keep (or replace, which drops the heap)',
+    );
+  if (keepsHeap && !to.metadata.has(PERSISTENCE_SECTION))
+    throw REFUSE.wrongState(
+      `wasm_memory_persistence is keep, but the new module cannot take over a heap: it has no section icp:private ${PERSISTENCE_SECTION}`,
+    );
+  if (keepsHeap && from !== undefined && from.pointerWidth !== to.pointerWidth)
+    throw REFUSE.wrongState(
+      `wasm_memory_persistence is keep, but the heap has ${from.pointerWidth}-bit addresses and the new module ${to.pointerWidth}-bit ones`,
+    );
+  return { mode: 'upgrade', keepsHeap, skipsPreUpgrade: options.skip_pre_upgrade === true, argument, caller };
+}

@@ -1,0 +1,58 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PrincipalJson } from '../candid-types.ts';
+import { sameBytes } from '../candid-values.ts';
+import type { Call, MethodContext, Methods } from '../method-context.ts';
+import { Refusal, REFUSE } from '../refusal.ts';
+
+const ADMIN = { admin: true } as const;
+
+/** Starting, stopping, deleting. */
+export function lifecycleMethods(
+  context: MethodContext,
+): Pick<Methods, 'start_canister' | 'stop_canister' | 'delete_canister'> {
+  return {
+    // Neither waits for changes under way: a stop may take five minutes, and a start is what ends it.
+    async start_canister({ canister_id: id }, call) {
+      const canister = context.controlled(call, id, ADMIN);
+      await context.host.start(canister);
+    },
+
+    stop_canister: ({ canister_id: id }, call) => stop(context, id, call),
+
+    delete_canister({ canister_id: id }, call) {
+      return context.change(call, id, ADMIN, async (canister) => {
+        if (sameBytes(call.sender, canister.id)) throw REFUSE.wrongState(`canister ${id} cannot delete itself`);
+        if (canister.status !== 'stopped')
+          throw new Refusal(5, 'IC0510', `canister ${id} is ${canister.status}: only a stopped one can be deleted`);
+        await context.host.remove(canister);
+        context.records.forget(canister);
+      });
+    },
+  };
+}
+
+async function stop(context: MethodContext, id: PrincipalJson, call: Call): Promise<void> {
+  const canister = context.controlled(call, id, ADMIN);
+  const giveUp = new AbortController();
+  const waited = sleep(context.stopTimeoutMs, 'timeout' as const, { ref: false, signal: giveUp.signal });
+  // Aborted below; nobody waits for it then.
+  waited.catch(() => undefined);
+  try {
+    switch (await Promise.race([context.host.stop(canister), waited])) {
+      case 'stopped':
+        return;
+      case 'started':
+        throw new Refusal(5, 'IC0511', `canister ${id} was started while it was stopping`);
+      case 'removed':
+        throw REFUSE.noCanister(id);
+      case 'timeout':
+        throw new Refusal(
+          2,
+          'IC0206',
+          `canister ${id} has not stopped within ${context.stopTimeoutMs / 1000} s, because calls are still open; it goes on stopping`,
+        );
+    }
+  } finally {
+    giveUp.abort();
+  }
+}

@@ -1,0 +1,62 @@
+import type { SchnorrKeyJson } from '../candid-types.ts';
+import { toBlob, toBytes, toPrincipal } from '../candid-values.ts';
+import { signEd25519 } from '../keys/ed25519-tree.ts';
+import type { DerivedKey } from '../keys/key-tree.ts';
+import { signBip340, signEcdsa, tweakForTaproot } from '../keys/secp256k1-tree.ts';
+import type { SigningAlgorithm } from '../keys/signing-keys.ts';
+import type { Call, MethodContext, Methods } from '../method-context.ts';
+import { REFUSE } from '../refusal.ts';
+
+const HASH_BYTES = 32;
+const AUXILIARY_BYTES = 32;
+
+/** Public keys, and signatures with the sender's own keys. They cost no cycles here, as `ic0.cost_sign_with_…` says. */
+export function signingMethods(
+  context: MethodContext,
+): Pick<Methods, 'ecdsa_public_key' | 'sign_with_ecdsa' | 'schnorr_public_key' | 'sign_with_schnorr'> {
+  const derive = (algorithm: SigningAlgorithm, name: string, owner: Uint8Array, path: readonly string[]) =>
+    context.keys.derive(algorithm, name, owner, path.map(toBytes));
+  return {
+    async ecdsa_public_key({ canister_id: id, derivation_path: path, key_id: key }, call) {
+      return publicKeyJson(await derive('ecdsa', key.name, ownerOf(id, call), path));
+    },
+
+    async sign_with_ecdsa({ message_hash: blob, derivation_path: path, key_id: key }, call) {
+      const hash = toBytes(blob);
+      if (hash.length !== HASH_BYTES)
+        throw REFUSE.badArgument(`message_hash has ${hash.length} bytes: ${HASH_BYTES} are needed`);
+      return { signature: toBlob(signEcdsa(await derive('ecdsa', key.name, call.sender, path), hash)) };
+    },
+
+    async schnorr_public_key({ canister_id: id, derivation_path: path, key_id: key }, call) {
+      return publicKeyJson(await derive(algorithmOf(key), key.name, ownerOf(id, call), path));
+    },
+
+    async sign_with_schnorr({ message: blob, derivation_path: path, key_id: key, aux }, call) {
+      const message = toBytes(blob);
+      const algorithm = algorithmOf(key);
+      const merkleRoot = aux?.bip341 === undefined ? undefined : toBytes(aux.bip341.merkle_root_hash);
+      if (merkleRoot !== undefined && algorithm === 'ed25519')
+        throw REFUSE.badArgument('aux is for bip340secp256k1 only: leave it out');
+      if (merkleRoot !== undefined && merkleRoot.length !== 0 && merkleRoot.length !== HASH_BYTES)
+        throw REFUSE.badArgument(`merkle_root_hash has ${merkleRoot.length} bytes: 0 or ${HASH_BYTES} are allowed`);
+      const derived = await derive(algorithm, key.name, call.sender, path);
+      if (algorithm === 'ed25519') return { signature: toBlob(signEd25519(derived, message)) };
+      const signer = merkleRoot === undefined ? derived : tweakForTaproot(derived, merkleRoot);
+      return { signature: toBlob(signBip340(signer, message, context.random.bytes(AUXILIARY_BYTES))) };
+    },
+  };
+}
+
+/** Whose key it is: any canister's may be asked for, and it need not be here. */
+function ownerOf(id: string | null, call: Call): Uint8Array {
+  return id === null ? call.sender : toPrincipal(id);
+}
+
+function algorithmOf({ algorithm }: SchnorrKeyJson): SigningAlgorithm {
+  return algorithm.ed25519 === undefined ? 'bip340' : 'ed25519';
+}
+
+function publicKeyJson({ publicKey, chainCode }: DerivedKey) {
+  return { public_key: toBlob(publicKey), chain_code: toBlob(chainCode) };
+}

@@ -1,0 +1,306 @@
+import type { ArgumentOf, BlobJson, NatJson, RangeJson, SnapshotJson } from '../candid-types.ts';
+import {
+  fromGlobal,
+  fromNat,
+  hexOf,
+  sameBytes,
+  tagOf,
+  toBlob,
+  toBytes,
+  toGlobal,
+  toNat,
+  toPrincipalText,
+} from '../candid-values.ts';
+import type { CanisterRecordExtras } from '../canister-records.ts';
+import { bytesOfChunks } from '../chunk-store.ts';
+import type { HostedCanister } from '../host.ts';
+import type { Call, MethodContext, Methods } from '../method-context.ts';
+import { REFUSE, refusalOf } from '../refusal.ts';
+import { mayView } from '../settings.ts';
+import { type Snapshot, TakenSnapshot, UploadedSnapshot, WASM_PAGE_BYTES } from '../snapshot.ts';
+import { ownerOfSnapshot } from '../snapshot-shelf.ts';
+import { hashOf } from './settings-methods.ts';
+import { uninstall } from './code-methods.ts';
+
+/** What one call reads or writes; a response has at most 2 MiB. */
+const SLICE_BYTES_MAX = 2_000_000;
+const MODULE_BYTES_MAX = 100 << 20;
+const STABLE_BYTES_MAX = 500 * 2 ** 30;
+const CERTIFIED_DATA_BYTES_MAX = 32;
+const GLOBALS_MAX = 1000;
+
+/** Taking, loading, reading and uploading snapshots. */
+export function snapshotMethods(
+  context: MethodContext,
+): Pick<
+  Methods,
+  | 'take_canister_snapshot'
+  | 'load_canister_snapshot'
+  | 'list_canister_snapshots'
+  | 'delete_canister_snapshot'
+  | 'read_canister_snapshot_metadata'
+  | 'read_canister_snapshot_data'
+  | 'upload_canister_snapshot_metadata'
+  | 'upload_canister_snapshot_data'
+> {
+  return {
+    take_canister_snapshot(argument, call) {
+      return context.change(call, argument.canister_id, {}, async (canister, record) => {
+        // A wrong version must not be found only after the snapshot was taken.
+        context.originOf(call, argument.sender_canister_version);
+        const snapshot = await take(context, canister, record, argument.replace_snapshot);
+        if (argument.uninstall_code === true)
+          await uninstall(context, call, canister, argument.sender_canister_version);
+        return snapshotJson(snapshot);
+      });
+    },
+
+    load_canister_snapshot({ canister_id: id, snapshot_id: snapshotId, sender_canister_version: version }, call) {
+      return context.change(call, id, {}, (canister, record) =>
+        load(context, call, { canister, record, snapshotId: toBytes(snapshotId), version }),
+      );
+    },
+
+    list_canister_snapshots({ canister_id: id }, call) {
+      return visible(context, call, id).snapshots.list.map(snapshotJson);
+    },
+
+    delete_canister_snapshot({ canister_id: id, snapshot_id: snapshotId }, call) {
+      const { snapshots } = context.recordOf(context.controlled(call, id));
+      snapshots.remove(expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId));
+    },
+
+    read_canister_snapshot_metadata({ canister_id: id, snapshot_id: snapshotId }, call) {
+      const { snapshots } = visible(context, call, id);
+      const { takenAtNs, content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      const { timerNs, lowMemoryHook } = content;
+      return {
+        source: content.source === 'uploaded' ? { metadata_upload: null } : { taken_from_canister: null },
+        taken_at_timestamp: fromNat(takenAtNs),
+        wasm_module_size: content.wasm.length,
+        globals: content.globals.map(fromGlobal),
+        wasm_memory_size: content.heap.length,
+        stable_memory_size: content.stableBytes,
+        wasm_chunk_store: [...content.chunks.keys()].map((hash) => ({ hash: toBlob(hashOf(hash)) })),
+        canister_version: content.version,
+        certified_data: toBlob(content.certifiedData),
+        global_timer: timerNs === undefined ? null : timerNs === 0n ? { inactive: null } : { active: fromNat(timerNs) },
+        on_low_wasm_memory_hook_status: lowMemoryHook === undefined ? null : { [lowMemoryHook]: null },
+      };
+    },
+
+    read_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind }, call) {
+      const { snapshots } = visible(context, call, id);
+      const { content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      if (kind.wasm_chunk !== undefined) {
+        const hash = hexOf(toBytes(kind.wasm_chunk.hash));
+        const chunk = content.chunks.get(hash);
+        if (chunk === undefined) throw REFUSE.badArgument(`the snapshot has no chunk ${hash.slice(0, 64)}`);
+        return { chunk: toBlob(chunk) };
+      }
+      if (kind.stable_memory !== undefined) {
+        const { offset, size } = sliceOf('stable memory', kind.stable_memory, content.stableBytes);
+        return { chunk: toBlob(content.readStable(offset, size)) };
+      }
+      const [what, range, bytes] =
+        kind.wasm_module === undefined
+          ? (['heap', kind.wasm_memory, content.heap] as const)
+          : (['module', kind.wasm_module, content.wasm] as const);
+      if (range === undefined) throw new Error(`no such kind of data: ${tagOf(kind)}`);
+      const { offset, size } = sliceOf(what, range, bytes.length);
+      return { chunk: toBlob(bytes.subarray(offset, offset + size)) };
+    },
+
+    upload_canister_snapshot_metadata(argument, call) {
+      const canister = context.controlled(call, argument.canister_id);
+      const { snapshots } = context.recordOf(canister);
+      const replaced = replacedBy(argument.replace_snapshot, snapshots);
+      snapshots.expectRoom(replaced);
+      const { stored } = context.records;
+      const uploaded = createUpload(context, argument, canister.version);
+      try {
+        return { snapshot_id: toBlob(snapshots.add(uploaded, context.nowNs(), replaced).id) };
+      } catch (error) {
+        stored.give(uploaded.bytes);
+        throw error;
+      }
+    },
+
+    upload_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind, chunk }, call) {
+      const { snapshots } = context.recordOf(context.controlled(call, id));
+      const { content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      if (!(content instanceof UploadedSnapshot))
+        throw REFUSE.badArgument(`snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added`);
+      const bytes = toBytes(chunk);
+      const place = (what: string, offset: NatJson, length: number): number =>
+        sliceOf(what, { offset, size: bytes.length }, length).offset;
+      if (kind.wasm_module !== undefined)
+        content.writeWasm(place('module', kind.wasm_module.offset, content.wasm.length), bytes);
+      else if (kind.wasm_memory !== undefined)
+        content.heap.set(bytes, place('heap', kind.wasm_memory.offset, content.heap.length));
+      else if (kind.stable_memory !== undefined)
+        content.writeStable(place('stable memory', kind.stable_memory.offset, content.stableBytes), bytes);
+      else content.addChunk(bytes);
+    },
+  };
+}
+
+async function take(
+  context: MethodContext,
+  canister: HostedCanister,
+  record: CanisterRecordExtras,
+  replace: BlobJson | null,
+): Promise<Snapshot> {
+  if (canister.code === undefined) throw REFUSE.empty(toPrincipalText(canister.id));
+  record.snapshots.expectRoom(replacedBy(replace, record.snapshots));
+  const { host } = context;
+  // A copy is about to be made, so there should be room for it first.
+  const estimate = canister.heapBytes + canister.code.wasm.length + bytesOfChunks(record.chunkStore.chunks);
+  context.records.stored.take(estimate);
+  let content: TakenSnapshot;
+  try {
+    const { code, version, timerNs, lowMemoryHook } = canister;
+    const image = await host.capture(canister);
+    context.expectPresent(canister);
+    content = new TakenSnapshot({
+      state: { image, wasm: code.wasm, timerNs: undefined, lowMemoryHook: undefined },
+      globals: host.readGlobals(image),
+      chunks: new Map(record.chunkStore.chunks),
+      version,
+      timerNs,
+      lowMemoryHook,
+    });
+  } finally {
+    context.records.stored.give(estimate);
+  }
+  // What the upload or deletion of snapshots has changed meanwhile counts.
+  const replaced = replacedBy(replace, record.snapshots);
+  record.snapshots.expectRoom(replaced);
+  context.records.stored.take(content.bytes);
+  return record.snapshots.add(content, context.nowNs(), replaced);
+}
+
+async function load(
+  context: MethodContext,
+  call: Call,
+  to: {
+    readonly canister: HostedCanister;
+    readonly record: CanisterRecordExtras;
+    readonly snapshotId: Uint8Array;
+    readonly version: NatJson | null;
+  },
+): Promise<void> {
+  const { canister, record, snapshotId } = to;
+  const origin = context.originOf(call, to.version);
+  const owner = context.host.find(ownerOfSnapshot(snapshotId));
+  const snapshot = expectSnapshot(
+    owner === undefined ? undefined : context.recordOf(owner).snapshots.find(snapshotId),
+    toBlob(snapshotId),
+  );
+  if (owner !== undefined) context.expectControl(call, owner);
+  const { content } = snapshot;
+  const chunks = new Map(content.chunks);
+  // Room is made sure of first: afterwards the canister has changed.
+  const chunkBytes = bytesOfChunks(chunks);
+  context.records.stored.take(chunkBytes);
+  try {
+    const state = await content.prepare(context.host);
+    context.expectPresent(canister);
+    await context.host.restore(canister, state);
+  } catch (error) {
+    throw refusalOf(error, 4, 'IC0408');
+  } finally {
+    context.records.stored.give(chunkBytes);
+  }
+  context.expectPresent(canister);
+  record.chunkStore.replace(chunks);
+  context.enter(canister, origin, {
+    kind: 'loadSnapshot',
+    from: owner === undefined || sameBytes(owner.id, canister.id) ? undefined : owner.id,
+    snapshotId: snapshot.id,
+    version: BigInt(content.version),
+    takenAtNs: snapshot.takenAtNs,
+    isUploaded: content.source === 'uploaded',
+  });
+}
+
+function createUpload(
+  context: MethodContext,
+  argument: ArgumentOf<'upload_canister_snapshot_metadata'>,
+  version: number,
+): UploadedSnapshot {
+  const size = (what: string, json: NatJson, unit: number, largest: number): number => {
+    const bytes = toNat(json);
+    if (bytes > BigInt(largest)) throw REFUSE.badArgument(`${what} is ${bytes}: at most ${largest} is possible`);
+    if (bytes % BigInt(unit) !== 0n) throw REFUSE.badArgument(`${what} is ${bytes}: no multiple of ${unit}`);
+    return Number(bytes);
+  };
+  const wasmBytes = size('wasm_module_size', argument.wasm_module_size, 1, MODULE_BYTES_MAX);
+  const heapBytes = size('wasm_memory_size', argument.wasm_memory_size, WASM_PAGE_BYTES, Number.MAX_SAFE_INTEGER);
+  const stableBytes = size('stable_memory_size', argument.stable_memory_size, WASM_PAGE_BYTES, STABLE_BYTES_MAX);
+  const certifiedData = toBytes(argument.certified_data);
+  if (certifiedData.length > CERTIFIED_DATA_BYTES_MAX)
+    throw REFUSE.badArgument(`certified_data has ${certifiedData.length} of ${CERTIFIED_DATA_BYTES_MAX} bytes`);
+  if (argument.globals.length > GLOBALS_MAX)
+    throw REFUSE.badArgument(`${argument.globals.length} globals: at most ${GLOBALS_MAX} are allowed`);
+  const timer = argument.global_timer;
+  const hook = argument.on_low_wasm_memory_hook_status;
+  const { stored } = context.records;
+  stored.take(wasmBytes + heapBytes);
+  try {
+    return new UploadedSnapshot(
+      {
+        wasmBytes,
+        heapBytes,
+        stableBytes,
+        globals: argument.globals.map(toGlobal),
+        certifiedData,
+        timerNs: timer === null ? undefined : timer.active === undefined ? 0n : toNat(timer.active),
+        lowMemoryHook: hook === null ? undefined : tagOf(hook),
+        version,
+      },
+      stored,
+    );
+  } catch (error) {
+    stored.give(wasmBytes + heapBytes);
+    // An array of that length is more than the engine gives out.
+    if (error instanceof RangeError) throw REFUSE.full(`no room for a heap of ${heapBytes} bytes`);
+    throw error;
+  }
+}
+
+/** What of a canister's snapshots the sender may see. */
+function visible(context: MethodContext, call: Call, id: string): CanisterRecordExtras {
+  const canister = context.find(id);
+  const record = context.recordOf(canister);
+  if (!mayView(record.settings.snapshotVisibility, call.sender)) context.expectControl(call, canister);
+  return record;
+}
+
+function replacedBy(id: BlobJson | null, snapshots: CanisterRecordExtras['snapshots']): Snapshot | undefined {
+  return id === null ? undefined : expectSnapshot(snapshots.find(toBytes(id)), id);
+}
+
+function expectSnapshot(snapshot: Snapshot | undefined, id: BlobJson): Snapshot {
+  if (snapshot === undefined) throw REFUSE.badArgument(`there is no snapshot ${shownId(id)}`);
+  return snapshot;
+}
+
+function shownId(id: BlobJson): string {
+  const hex = hexOf(toBytes(id.slice(0, 64)));
+  return id.length > 64 ? `${hex}…` : hex;
+}
+
+function sliceOf(what: string, { offset, size }: RangeJson, length: number): { offset: number; size: number } {
+  const from = toNat(offset);
+  const bytes = toNat(size);
+  if (bytes > BigInt(SLICE_BYTES_MAX))
+    throw REFUSE.badArgument(`${bytes} bytes at once: at most ${SLICE_BYTES_MAX} are allowed`);
+  if (from + bytes > BigInt(length))
+    throw REFUSE.badArgument(`the ${what} has ${length} bytes: ${bytes} from ${from} on are not within it`);
+  return { offset: Number(from), size: Number(bytes) };
+}
+
+function snapshotJson({ id, takenAtNs, content }: Snapshot): SnapshotJson {
+  return { id: toBlob(id), taken_at_timestamp: fromNat(takenAtNs), total_size: content.bytes };
+}

@@ -1,0 +1,40 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { RejectCode } from '../execution/index.ts';
+
+/**
+ * A call that is refused. Thrown by the methods, turned into a reject where the call is answered; a refused call has
+ * changed nothing, and its cycles go back.
+ */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly code: RejectCode;
+
+  /** `number` as in the replica's list (`IC0301`); it begins the message, for those who match on it. */
+  constructor(code: RejectCode, number: string, message: string) {
+    super(`${number}: ${message}`);
+    this.code = code;
+  }
+}
+
+export const REFUSE = {
+  /** The argument's bytes, or what they say, are not what the method takes. */
+  badArgument: (message: string) => new Refusal(4, 'IC0408', message),
+  /** Nothing is wrong with the call but that this system does not do it. */
+  notOffered: (message: string) => new Refusal(4, 'IC0406', message),
+  unknownMethod: (method: string) =>
+    new Refusal(4, 'IC0407', `the management canister has no method ${JSON.stringify(method.slice(0, 100))}`),
+  noCanister: (id: string) => new Refusal(3, 'IC0301', `canister ${id} not found`),
+  notAllowed: (message: string) => new Refusal(5, 'IC0512', message),
+  wrongState: (message: string) => new Refusal(5, 'IC0504', message),
+  idInUse: (id: string) => new Refusal(2, 'IC0205', `canister ${id} exists already`),
+  empty: (id: string) => new Refusal(5, 'IC0537', `canister ${id} has no wasm module`),
+  full: (message: string) => new Refusal(1, 'IC0101', message),
+  unavailable: (message: string) => new Refusal(2, 'IC0201', message),
+} as const;
+
+/** What the host could not do, as a refusal with the number that fits; bugs are thrown on. */
+export function refusalOf(error: unknown, code: RejectCode, number: string): Refusal {
+  if (error instanceof Refusal) return error;
+  if (!(error instanceof ServerError)) throw error;
+  return error.kind === 'unavailable' ? REFUSE.unavailable(error.message) : new Refusal(code, number, error.message);
+}
