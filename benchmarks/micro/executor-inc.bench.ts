@@ -8,6 +8,7 @@
 import { bench, do_not_optimize, group, run } from 'mitata';
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { Engine } from '../../subsystems/execution/engine.ts';
+import { FULL_LIMIT } from '../../subsystems/execution/index.ts';
 import { loadModule } from '../../subsystems/execution/load-module.ts';
 import { IC0_SIGNATURES } from '../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
@@ -45,21 +46,26 @@ function engineCounter(wasm: Uint8Array): { inc: () => unknown; get: () => unkno
     controllers: [],
     env: new Map(),
   });
-  const message = { caller: CALLER, argument: EMPTY_ARGS, nowMs: NOW_MS };
-  const installed = engine.install(canister, module.code, message);
-  if (installed.outcome.kind !== 'reply') throw new Error(installed.outcome.message);
-  const entry = (method: string): number => {
-    const index = module.entries.get(method);
-    if (index === undefined) throw new Error(`no method ${method}`);
+  const installation = { mode: 'install', argument: EMPTY_ARGS, caller: CALLER } as const;
+  const installed = engine.change(canister, module.code, installation, NOW_MS);
+  if (installed.step.fault !== undefined) throw new Error(installed.step.fault.message);
+  const entry = (exported: string): number => {
+    const index = module.info.entries.get(exported);
+    if (index === undefined) throw new Error(`no export ${exported}`);
     return index;
   };
-  const inc = { ...message, kind: 'update', entry: entry('inc') } as const;
-  const get = { ...message, kind: 'query', entry: entry('get') } as const;
+  const context = { caller: CALLER, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
+  const rest = { argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT };
+  const inc = { ...rest, kind: 'update', entry: entry('canister_update inc') } as const;
+  const get = { ...rest, kind: 'query', entry: entry('canister_query get') } as const;
   const check = (result: ReturnType<Engine['execute']>): unknown => {
-    if (result.outcome.kind !== 'reply') throw new Error(result.outcome.message);
+    if (result.step.answer?.kind !== 'reply') throw new Error(result.step.fault?.message ?? 'no reply');
     return result;
   };
-  return { inc: () => check(engine.execute(canister, inc)), get: () => check(engine.execute(canister, get)) };
+  return {
+    inc: () => check(engine.execute(canister, inc, NOW_MS)),
+    get: () => check(engine.execute(canister, get, NOW_MS)),
+  };
 }
 
 /** The module as the compiler made it, on imports that only move the bytes they must. */

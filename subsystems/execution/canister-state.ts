@@ -1,8 +1,10 @@
 /** What an executor knows of one canister besides its live instance's memory. */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
-import type { CanisterSpec, MethodKind } from './index.ts';
+import type { CanisterSettings, CanisterSpec, MethodKind } from './index.ts';
 import type { Instance } from './instance.ts';
+import { OpenCalls } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from './stable-memory.ts';
+import type { SuspendedFrame } from './suspended-frames.ts';
 
 export interface EnvironmentVariable {
   /** UTF-8. */
@@ -13,8 +15,11 @@ export interface EnvironmentVariable {
 /** Code in place and running: the instance, and what kind of method each entry point of its module is. */
 export interface InstalledCode {
   readonly instance: Instance;
-  readonly methodKinds: readonly (MethodKind | undefined)[];
+  readonly roles: readonly EntryRole[];
 }
+
+/** What an entry point is: how its method is exported, or what the system calls it for. */
+export type EntryRole = MethodKind | 'timer' | 'task' | 'inspect' | 'hook';
 
 /** `ic0.canister_status`. */
 export const STATUS_CODE = { running: 1, stopping: 2, stopped: 3 } as const;
@@ -24,17 +29,23 @@ const NO_BYTES = new Uint8Array(0);
 
 export class CanisterState {
   readonly id: Uint8Array;
-  readonly controllers: readonly Uint8Array[];
+  controllers: readonly Uint8Array[];
   readonly account: CyclesAccount;
   /** Replaced as a whole when code is installed on fresh state. */
   stable: StableMemory;
   /** By name, and the same in the order of the names' bytes. */
-  readonly environment: ReadonlyMap<string, EnvironmentVariable>;
-  readonly environmentInOrder: readonly EnvironmentVariable[];
+  environment: ReadonlyMap<string, EnvironmentVariable> = new Map();
+  environmentInOrder: readonly EnvironmentVariable[] = [];
   status: CanisterStatus = 'running';
   /** Counts what changed the canister; see `reference/execution.md` §11. */
   version = 0;
   certifiedData: Uint8Array = NO_BYTES;
+  /** The global timer's deadline, ns since 1970; 0: off. */
+  timerNs = 0n;
+  /** Calls that wait for their responses. */
+  readonly openCalls = new OpenCalls();
+  /** Composite queries that wait for theirs, when there are any. */
+  frames: Set<SuspendedFrame> | undefined = undefined;
   /** Undefined until code is installed. */
   installed: InstalledCode | undefined = undefined;
   #lastNowMs = 0;
@@ -44,8 +55,20 @@ export class CanisterState {
     this.controllers = spec.controllers;
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
+    this.#setEnvironment(spec.env);
+  }
+
+  /** Takes over what was set; what was left out stays. */
+  configure({ controllers, env, status, version }: CanisterSettings): void {
+    if (controllers !== undefined) this.controllers = controllers;
+    if (env !== undefined) this.#setEnvironment(env);
+    if (status !== undefined) this.status = status;
+    if (version !== undefined) this.version = version;
+  }
+
+  #setEnvironment(env: ReadonlyMap<string, string>): void {
     const encoder = new TextEncoder();
-    const variables = [...spec.env].map(([key, value]) => ({
+    const variables = [...env].map(([key, value]) => ({
       key,
       variable: { name: encoder.encode(key), value: encoder.encode(value) },
     }));
@@ -79,7 +102,7 @@ const OWED_MAX = 2 ** 52;
  */
 export class CyclesAccount {
   readonly #policy: MeteringPolicy;
-  /** Balance that makes the instruction limit affordable. */
+  /** Balance that makes the instruction limit affordable, and after it another message. */
   readonly #ample: bigint;
   #balance: bigint;
   #owed = 0;
@@ -88,7 +111,7 @@ export class CyclesAccount {
 
   constructor(balance: bigint, policy: MeteringPolicy) {
     this.#policy = policy;
-    this.#ample = BigInt(chargeOf(policy, policy.instructionLimit)) + 10n;
+    this.#ample = BigInt(chargeOf(policy, policy.instructionLimit) + policy.cyclesPerMessage) + 10n;
     this.#balance = balance;
     this.#measure();
   }
@@ -107,6 +130,11 @@ export class CyclesAccount {
     const balance = this.balance + amount;
     this.#balance = balance < 0n ? 0n : balance;
     this.#measure();
+  }
+
+  /** Whether the balance is known to pay for the longest message and one more; false: it has to be looked at. */
+  get isAmple(): boolean {
+    return this.#owed <= this.#slack;
   }
 
   get isDry(): boolean {

@@ -71,6 +71,24 @@ export class ControlMemory {
     words[GLOBALS_SAVED] = 0;
   }
 
+  /** New instructions for the message in progress. */
+  refuel(instructions: number): void {
+    if (this.#numbers.length === 0) this.#refresh();
+    this.#numbers[FUEL] = Math.max(0, Math.min(instructions, FUEL_MAX));
+    this.#words[STOPPED] = STOP.NONE;
+  }
+
+  get areGlobalsSaved(): boolean {
+    if (this.#words.length === 0) this.#refresh();
+    return this.#words[GLOBALS_SAVED] !== 0;
+  }
+
+  /** Says that the globals' place holds them as they were when the message began. */
+  setGlobalsSaved(): void {
+    if (this.#words.length === 0) this.#refresh();
+    this.#words[GLOBALS_SAVED] = 1;
+  }
+
   /** Instructions left as wasm last stored them; negative when a charge did not fit. */
   get instructionsLeft(): number {
     if (this.#numbers.length === 0) this.#refresh();

@@ -69,6 +69,14 @@ export class Instance {
     return instance;
   }
 
+  /** On a copy of a heap that exists, as it is. Throws RangeError when there is no room for it. */
+  static onCopy(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heap: Uint8Array): Instance {
+    const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
+    const memory = newHeap(code.layout, pages);
+    new Uint8Array(memory.buffer).set(heap);
+    return new Instance(code, imports, control, memory);
+  }
+
   #instantiate(): InstrumentedExports {
     const instance = new WebAssembly.Instance(this.code.module, {
       ic0: this.#imports,
@@ -175,6 +183,79 @@ export class Instance {
     const before = preImage === undefined ? undefined : this.#control.bytes(preImage, SPILL_BYTES);
     for (let k = 0; k < SPILL_BYTES; k++) if (heap[at + k] !== (before?.[k] ?? 0)) return true;
     return false;
+  }
+
+  /** Content of the dirty pages as the message has made them, by number; to be asked before commit or rollback. */
+  dirtyContents(): Map<number, Uint8Array> {
+    const heap = this.heap();
+    const contents = new Map<number, Uint8Array>();
+    for (const page of this.dirtyPages()) contents.set(page, heap.slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES));
+    return contents;
+  }
+
+  /** Content of the dirty pages as it was when the message began, by number; to be asked before commit or rollback. */
+  preImages(): Map<number, Uint8Array> {
+    const heap = this.heap();
+    const contents = new Map<number, Uint8Array>();
+    const touched = this.#control.touchedPages();
+    let slot = touched.reduce((count, page) => count + (page < this.#freshPage ? 1 : 0), 0);
+    // Latest first, as `undo` does it: where pre-images overlap, the earlier one is right.
+    for (const page of touched.toReversed()) {
+      const isSaved = page < this.#freshPage;
+      const place = CONTROL.PRE_IMAGES + (isSaved ? --slot : 0) * SLOT_BYTES;
+      contents.set(page, isSaved ? this.#control.bytes(place, PAGE_BYTES).slice() : new Uint8Array(PAGE_BYTES));
+      const next = (page + 1) * PAGE_BYTES;
+      const preImage = isSaved ? place + PAGE_BYTES : undefined;
+      if (next >= heap.length) continue;
+      if (!contents.has(page + 1)) {
+        if (!this.#spilled(heap, next, preImage)) continue;
+        contents.set(page + 1, heap.slice(next, next + PAGE_BYTES));
+      }
+      const behind = contents.get(page + 1);
+      if (preImage === undefined) behind?.fill(0, 0, SPILL_BYTES);
+      else behind?.set(this.#control.bytes(preImage, SPILL_BYTES));
+    }
+    return contents;
+  }
+
+  /** Begins a message's work with another heap size, pages and globals, which the message then counts as its changes. */
+  layOver(heapBytes: number, pages: ReadonlyMap<number, Uint8Array>, globals: Uint8Array): Fault | undefined {
+    try {
+      this.growTo(heapBytes);
+      for (const [page, bytes] of pages) {
+        this.touch(page * PAGE_BYTES, bytes.length);
+        this.heap().set(bytes, page * PAGE_BYTES);
+      }
+    } catch (error) {
+      if (error instanceof RangeError) return { kind: 'trap', message: `the heap cannot be grown: ${error.message}` };
+      return this.#fault(error);
+    }
+    this.keepGlobals();
+    this.loadGlobals(globals);
+    return undefined;
+  }
+
+  /** Grows the heap within a message. Throws RangeError when it cannot. */
+  growTo(heapBytes: number): void {
+    const pages = (heapBytes - this.heapBytes) / WASM_PAGE_BYTES;
+    if (pages <= 0) return;
+    const grow = this.#memory.grow.bind(this.#memory) as (delta: number | bigint) => unknown;
+    grow(this.code.layout.pointerWidth === 64 ? BigInt(pages) : pages);
+  }
+
+  /** Sees to it that a rollback finds the globals as they were when the message began, whatever the host does to them. */
+  keepGlobals(): void {
+    if (this.#control.areGlobalsSaved) return;
+    this.#wasm.save_globals(CONTROL.GLOBALS);
+    this.#control.setGlobalsSaved();
+  }
+
+  /** Goes on with the message that another instance on the same heap has begun: its journal stays, the instructions are new. */
+  resume(instructionLimit: number): void {
+    this.#instructionLimit = instructionLimit;
+    this.#isExhausted = false;
+    this.#bytesAtBegin = this.heap().length;
+    this.#control.refuel(instructionLimit);
   }
 
   /** Keeps what the message did. */

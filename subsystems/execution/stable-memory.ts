@@ -161,6 +161,58 @@ export class StableMemory {
     }
   }
 
+  /** Content of the dirty granules as the message has made them, by number; to be asked before commit or rollback. */
+  dirtyContents(): Map<number, Uint8Array> {
+    return new Map(this.#dirty.map((granule) => [granule, this.#content(this.#entry(granule))]));
+  }
+
+  /** Content of the dirty granules as it was when the message began, by number; to be asked before commit or rollback. */
+  preImages(): Map<number, Uint8Array> {
+    return new Map(this.#dirty.map((granule, i) => [granule, this.#content(this.#before[i] ?? 0)]));
+  }
+
+  /** Begins a message with another size and other content in some granules, which count as its writes. Throws as `write` does. */
+  layOver(pages: number, granules: ReadonlyMap<number, Uint8Array>): void {
+    this.#pages = pages;
+    for (const [granule, bytes] of granules) this.write(granule * STABLE_GRANULE_BYTES, bytes, 0, bytes.length);
+  }
+
+  /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes. */
+  contents(runBytesMax: number): { offset: number; bytes: Uint8Array }[] {
+    const runs: { offset: number; bytes: Uint8Array }[] = [];
+    const runMax = Math.max(1, Math.floor(runBytesMax / STABLE_GRANULE_BYTES));
+    let first = -1;
+    let last = -2;
+    const end = (): void => {
+      if (first < 0) return;
+      const offset = first * STABLE_GRANULE_BYTES;
+      const bytes = new Uint8Array((last + 1 - first) * STABLE_GRANULE_BYTES);
+      this.read(offset, bytes, 0, bytes.length);
+      runs.push({ offset, bytes });
+    };
+    for (const key of [...this.#tables.keys()].sort((a, b) => a - b)) {
+      const table = this.#tables.get(key) ?? [];
+      for (const [index, entry] of table.entries()) {
+        if (entry === 0) continue;
+        const granule = key * TABLE_ENTRIES + index;
+        if (granule !== last + 1 || granule - first >= runMax) {
+          end();
+          first = granule;
+        }
+        last = granule;
+      }
+    }
+    end();
+    return runs;
+  }
+
+  #content(entry: number): Uint8Array {
+    if (entry === 0) return new Uint8Array(STABLE_GRANULE_BYTES);
+    const slot = slotOf(entry);
+    const start = StablePagePool.offsetOf(slot);
+    return this.#pool.slabOf(slot).slice(start, start + STABLE_GRANULE_BYTES);
+  }
+
   /** Keeps what the message wrote. */
   commit(): void {
     for (let i = 0; i < this.#dirty.length; i++) {

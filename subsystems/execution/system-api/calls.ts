@@ -1,26 +1,85 @@
+import { CLEANUP } from '../callback-buffer.ts';
 import { HostTrap } from '../fault.ts';
+import { contractViolation, type CurrentExecution } from './current-execution.ts';
+import { amount128 } from './cycles.ts';
+import { PRINCIPAL_BYTES_MAX } from './identity.ts';
+import { CALL_BYTES_MAX, type OutgoingDraft } from './outgoing-draft.ts';
 
-/** Calls to other canisters. This host cannot make them: they trap by name, which the caller is told. */
-export function callImports() {
-  const refuse = (name: string): never => {
-    throw new HostTrap(`ic0.${name}: calls between actors are not built yet`);
+/** Longest method name a call may be made to. */
+export const METHOD_NAME_BYTES_MAX = 20_000;
+/** Longest a caller waits with a bounded wait; more is cut to this. */
+export const CALL_TIMEOUT_SECONDS_MAX = 300;
+
+/** The one way in which `call_perform` refuses; by number SYS_TRANSIENT. */
+const NOT_QUEUED = 2;
+
+const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Calls to other canisters. They are collected, and sent when the execution returns. */
+export function callImports(x: CurrentExecution) {
+  const construction = (name: string): OutgoingDraft => {
+    if (!x.draft.isOpen) throw contractViolation(`ic0.${name}: no call is under construction`);
+    return x.draft;
+  };
+  const addCycles = (name: string, amount: bigint): void => {
+    const draft = construction(name);
+    const available = x.spendableCycles;
+    if (amount > available)
+      throw new HostTrap(`ic0.${name}: ${amount} cycles are more than the ${available} that can be put on a call`);
+    draft.cycles += amount;
+    x.cyclesGained -= amount;
   };
   return {
     call_new: (
-      _calleeSource: number,
-      _calleeSize: number,
-      _nameSource: number,
-      _nameSize: number,
-      _replyFunction: number,
-      _replyEnv: number | bigint,
-      _rejectFunction: number,
-      _rejectEnv: number | bigint,
-    ) => refuse('call_new'),
-    call_on_cleanup: (_function: number, _env: number | bigint) => refuse('call_on_cleanup'),
-    call_data_append: (_source: number, _size: number) => refuse('call_data_append'),
-    call_with_best_effort_response: (_timeoutSeconds: number) => refuse('call_with_best_effort_response'),
-    call_perform: (): number => refuse('call_perform'),
-    call_cycles_add128: (_high: bigint, _low: bigint) => refuse('call_cycles_add128'),
-    call_cycles_add: (_amount: bigint) => refuse('call_cycles_add'),
+      calleeSource: number,
+      calleeSize: number,
+      nameSource: number,
+      nameSize: number,
+      replyFun: number,
+      replyEnv: number | bigint,
+      rejectFun: number,
+      rejectEnv: number | bigint,
+    ) => {
+      x.discardDraft();
+      const callee = x.copyIn('call_new', calleeSource, calleeSize, PRINCIPAL_BYTES_MAX);
+      if (nameSize > METHOD_NAME_BYTES_MAX)
+        throw new HostTrap(
+          `ic0.call_new: Size of method_name ${nameSize} exceeds the allowed limit of ${METHOD_NAME_BYTES_MAX}.`,
+        );
+      const name = LOSSY_TEXT.decode(x.copyIn('call_new', nameSource, nameSize, METHOD_NAME_BYTES_MAX));
+      x.draft.open(callee, name, nameSize, replyFun, replyEnv, rejectFun, rejectEnv);
+    },
+    call_on_cleanup: (fun: number, env: number | bigint) => {
+      const { callbacks } = construction('call_on_cleanup');
+      if (callbacks.hasCleanup)
+        throw contractViolation('ic0.call_on_cleanup: the call under construction has a cleanup already');
+      callbacks.set(CLEANUP, fun, env);
+    },
+    call_data_append: (source: number, size: number) => {
+      const draft = construction('call_data_append');
+      if (draft.size + size > CALL_BYTES_MAX)
+        throw new HostTrap(
+          `ic0.call_data_append: ${draft.size + size} bytes of method name and payload are more than the ${CALL_BYTES_MAX} allowed`,
+        );
+      const memory = x.memory;
+      const heap = memory.heap();
+      x.checkHeapRange('call_data_append', heap, source, size);
+      memory.charge(size);
+      draft.append(heap, source, size);
+    },
+    call_with_best_effort_response: (timeoutSeconds: number) => {
+      const draft = construction('call_with_best_effort_response');
+      if (draft.timeoutSeconds !== undefined)
+        throw contractViolation(
+          'ic0.call_with_best_effort_response: the call under construction has a timeout already',
+        );
+      draft.timeoutSeconds = Math.min(timeoutSeconds >>> 0, CALL_TIMEOUT_SECONDS_MAX);
+    },
+    call_perform: (): number => {
+      construction('call_perform');
+      return x.performDraft() ? 0 : NOT_QUEUED;
+    },
+    call_cycles_add128: (high: bigint, low: bigint) => addCycles('call_cycles_add128', amount128(high, low)),
+    call_cycles_add: (amount: bigint) => addCycles('call_cycles_add', BigInt.asUintN(64, amount)),
   };
 }

@@ -9,13 +9,15 @@
  * kept here, and the engine applies it only if the execution returns.
  */
 import { copyBytes, sliceBytes } from '../bytes.ts';
+import { slotOf } from '../callback-buffer.ts';
 import { chargeOf, type MeteringPolicy } from '../../metering/index.ts';
-import type { CallContext } from '../call-context.ts';
 import type { CanisterState } from '../canister-state.ts';
 import { MODES, type Mode } from './contexts.ts';
 import { DebugOutput } from './debug-output.ts';
 import { HostTrap } from '../fault.ts';
+import type { ContextView, OutgoingCall } from '../index.ts';
 import type { Instance } from '../instance.ts';
+import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** What the system API needs of a live instance. */
 export type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed'>;
@@ -29,6 +31,9 @@ const FIRST_REPLY_CAPACITY = 1 << 16;
 /** What canisters see as their balance while metering is off: what the replica starts canisters with. */
 const UNMETERED_BALANCE = 100_000_000_000_000n;
 
+/** Most bytes of method names and payloads that one execution may send; beyond, `call_perform` answers 2. */
+const CALLS_BYTES_MAX = 256 * 1024 * 1024;
+
 /** Most stable memory one execution may write, in granules: 2 GiB, 8 GiB and 1 GiB, as the replica has it. */
 const STABLE_GRANULES_MAX = { message: 2 ** 19, install: 2 ** 21, query: 2 ** 18 } as const;
 
@@ -41,7 +46,7 @@ export class CurrentExecution {
   /** Set by `begin`; reading them while nothing executes is a bug. */
   #memory: GuestMemory | undefined;
   #canister: CanisterState | undefined;
-  #callContext: CallContext | undefined;
+  #context: ContextView | undefined;
 
   /** The argument, or in a reply callback the reply. */
   argument: Uint8Array = NO_BYTES;
@@ -51,7 +56,7 @@ export class CurrentExecution {
   #instructionLimit = 0;
   #spendable: bigint | undefined;
 
-  // The response that a callback is about, and what inspect is about: nothing in this host's first messages.
+  // The response that a callback is about, and what inspect is about; read only in their contexts.
   rejectCode = 0;
   rejectMessage: Uint8Array = NO_BYTES;
   cyclesRefunded = 0n;
@@ -68,6 +73,16 @@ export class CurrentExecution {
   cyclesGained = 0n;
   cyclesAccepted = 0n;
   certifiedData: Uint8Array | undefined = undefined;
+  /** As set by this execution, ns since 1970, 0: off. */
+  timerNs: bigint | undefined = undefined;
+  /** Calls performed, in order; counted as open at their canister already. */
+  calls: readonly OutgoingCall[] = NO_CALLS;
+  #performed: OutgoingCall[] = [];
+  #callBytes = 0;
+  /** The call under construction, while it `isOpen`. */
+  readonly draft = new OutgoingDraft();
+  /** Instructions of the call context before this execution. */
+  instructionsBefore = 0;
 
   readonly debug = new DebugOutput();
 
@@ -85,7 +100,7 @@ export class CurrentExecution {
     mode: Mode,
     memory: GuestMemory,
     canister: CanisterState,
-    callContext: CallContext,
+    context: ContextView,
     argument: Uint8Array,
     nowMs: number,
     isCharged: boolean,
@@ -94,12 +109,18 @@ export class CurrentExecution {
     this.enterMode(mode);
     this.#memory = memory;
     this.#canister = canister;
-    this.#callContext = callContext;
+    this.#context = context;
+    this.instructionsBefore = context.instructions;
     this.argument = argument;
     this.#nowMs = nowMs;
     this.#isCharged = isCharged;
     this.#instructionLimit = instructionLimit;
     this.#timeNs = undefined;
+    this.forgetEffects();
+  }
+
+  /** Goes on with nothing done yet: at the beginning, and when a cleanup follows what a callback did in vain. */
+  forgetEffects(): void {
     this.#spendable = undefined;
     this.answer = 'none';
     this.replyLength = 0;
@@ -107,6 +128,17 @@ export class CurrentExecution {
     if (this.cyclesGained !== 0n) this.cyclesGained = 0n;
     if (this.cyclesAccepted !== 0n) this.cyclesAccepted = 0n;
     this.certifiedData = undefined;
+    this.timerNs = undefined;
+    this.calls = NO_CALLS;
+    this.draft.isOpen = false;
+  }
+
+  /** Goes on with the cleanup of a callback that was undone after `instructions`. */
+  beginCleanup(mode: 'C' | 'CC', instructions: number): void {
+    this.enterMode(mode);
+    this.forgetEffects();
+    this.argument = NO_BYTES;
+    this.instructionsBefore += instructions;
   }
 
   /** Goes on in another mode: from the start function to the init hook. */
@@ -121,8 +153,9 @@ export class CurrentExecution {
     this.modeBit = 0;
     this.#memory = undefined;
     this.#canister = undefined;
-    this.#callContext = undefined;
+    this.#context = undefined;
     this.argument = NO_BYTES;
+    if (this.calls !== NO_CALLS) this.#endCalls();
     if (this.rejectText !== '') this.rejectText = '';
     if (this.reply.length > 1 << 20) this.reply = new Uint8Array(FIRST_REPLY_CAPACITY);
   }
@@ -133,8 +166,55 @@ export class CurrentExecution {
   get canister(): CanisterState {
     return this.#canister ?? nothingExecutes();
   }
-  get callContext(): CallContext {
-    return this.#callContext ?? nothingExecutes();
+  get context(): ContextView {
+    return this.#context ?? nothingExecutes();
+  }
+
+  /** Performs the call under construction; false, and its cycles are back, when it cannot be queued. */
+  performDraft(): boolean {
+    const { draft } = this;
+    const bytes = this.#callBytes + draft.size;
+    const slot = bytes <= CALLS_BYTES_MAX && this.#canPayForResponse ? this.canister.openCalls.raise(draft.callee) : 0;
+    if (slot === 0) {
+      this.discardDraft();
+      return false;
+    }
+    if (this.calls === NO_CALLS) this.calls = this.#performed = [];
+    this.#performed.push(draft.finish(slot));
+    this.#callBytes = bytes;
+    return true;
+  }
+
+  /** Gives the call under construction up, if there is one: its cycles come back. */
+  discardDraft(): void {
+    const { draft } = this;
+    if (!draft.isOpen) return;
+    draft.isOpen = false;
+    if (draft.cycles !== 0n) this.cyclesGained += draft.cycles;
+  }
+
+  /** Takes the performed calls back: they are not sent. */
+  withdrawCalls(): void {
+    if (this.calls === NO_CALLS) return;
+    const { openCalls } = this.canister;
+    for (const { callbacks } of this.calls) openCalls.lower(slotOf(callbacks));
+    this.#endCalls();
+  }
+
+  /** Whether the canister will have the price of the smallest message after this one. */
+  get #canPayForResponse(): boolean {
+    if (!this.#policy.isEnabled || !this.#isCharged) return true;
+    const { account } = this.canister;
+    if (account.isAmple && this.cyclesGained >= 0n) return true;
+    const price = chargeOf(this.#policy, this.memory.instructionsUsed()) + this.#policy.cyclesPerMessage;
+    return account.balance + this.cyclesGained >= BigInt(price);
+  }
+
+  #endCalls(): void {
+    this.calls = NO_CALLS;
+    this.#performed = [];
+    this.#callBytes = 0;
+    this.draft.shrink();
   }
 
   /** The message's instant, ns since 1970, in steps of a microsecond. */

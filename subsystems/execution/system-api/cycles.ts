@@ -46,8 +46,8 @@ function amount64(name: string, amount: bigint): bigint {
 
 /** What the call still offers; once it is answered, the rest is on its way back to the caller. */
 function available(x: CurrentExecution): bigint {
-  if (x.answer !== 'none' || x.callContext.hasAnswered) return 0n;
-  return x.callContext.cyclesAvailable - x.cyclesAccepted;
+  if (x.answer !== 'none' || !x.context.canAnswer) return 0n;
+  return x.context.cyclesAvailable - x.cyclesAccepted;
 }
 
 function accept(x: CurrentExecution, amountMax: bigint): bigint {

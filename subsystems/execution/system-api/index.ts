@@ -32,7 +32,7 @@ export function createSystemApi(execution: CurrentExecution): SystemApi {
     ...messageImports(execution),
     ...respondingImports(execution),
     ...cyclesImports(execution),
-    ...callImports(),
+    ...callImports(execution),
     ...stableMemoryImports(execution),
     ...timeImports(execution),
     ...identityImports(execution),
@@ -60,6 +60,9 @@ function guard(x: CurrentExecution, name: Ic0Name, run: HostFunction): HostFunct
       return (a: unknown, b: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b));
     case 3:
       return (a: unknown, b: unknown, c: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b, c));
+    case 8:
+      return (a: unknown, b: unknown, c: unknown, d: unknown, e: unknown, f: unknown, g: unknown, h: unknown) =>
+        (x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b, c, d, e, f, g, h);
     default:
       return (...args: unknown[]) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(...args));
   }

@@ -47,9 +47,9 @@ export function decodeStrictly(name: string, bytes: Uint8Array): string {
 }
 
 function checkOpen(x: CurrentExecution, name: string): void {
-  if (x.answer !== 'none' || x.callContext.hasAnswered)
-    throw contractViolation(`ic0.${name}: the call is already answered`);
-  if (!x.callContext.needsAnswer) throw contractViolation(`ic0.${name}: there is no call to answer`);
+  if (x.answer !== 'none') throw contractViolation(`ic0.${name}: the call is already answered`);
+  if (!x.context.canAnswer)
+    throw contractViolation(`ic0.${name}: the call is already answered, or was none that wants an answer`);
 }
 
 function checkSize(x: CurrentExecution, name: string, size: number): void {

@@ -5,7 +5,18 @@ import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Engine, type EngineResult } from '../../../subsystems/execution/engine.ts';
-import type { CallKind, CanisterSpec } from '../../../subsystems/execution/index.ts';
+import {
+  type CallKind,
+  type CanisterSpec,
+  type CodeChange,
+  type ContextView,
+  FULL_LIMIT,
+  type OutgoingCall,
+  type RejectCode,
+  type Response,
+  type StepFault,
+  type Task,
+} from '../../../subsystems/execution/index.ts';
 import type { Instance } from '../../../subsystems/execution/instance.ts';
 import { loadModule } from '../../../subsystems/execution/load-module.ts';
 import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
@@ -52,15 +63,45 @@ export function load(bytes: Uint8Array): LoadedModule {
 }
 
 /** An engine whose host bugs fail the test that caused them. */
-export function newEngine(policy: Partial<MeteringPolicy> = {}, stableBytesMax = 256 << 20): Engine {
+export function newEngine(
+  policy: Partial<MeteringPolicy> = {},
+  stableBytesMax = 256 << 20,
+  frameBytesMax = 16 << 20,
+): Engine {
   return new Engine({
     policy: { ...POLICY, ...policy },
     control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20 }),
     stableBytesMax,
+    frameBytesMax,
     reportBug: (message, cause) => {
       throw new Error(`a bug of the host: ${message}`, { cause });
     },
   });
+}
+
+/** What a caller would be told of a step. */
+export type Outcome = { readonly instructions: number; readonly charge: number } & (
+  | { readonly kind: 'reply'; readonly data: Uint8Array }
+  | { readonly kind: 'reject' | 'noReply' | StepFault['kind']; readonly code: RejectCode; readonly message: string }
+);
+export interface TestResult extends EngineResult {
+  readonly outcome: Outcome;
+}
+
+export function withOutcome(result: EngineResult): TestResult {
+  const { fault, answer, instructions, charge } = result.step;
+  const rest = { instructions, charge };
+  if (fault !== undefined) return { ...result, outcome: { ...fault, ...rest } };
+  if (answer !== undefined) return { ...result, outcome: { ...answer, ...rest } };
+  return {
+    ...result,
+    outcome: { kind: 'noReply', code: 5, message: 'the canister did not reply to the call', ...rest },
+  };
+}
+
+/** The context of a call from outside. */
+export function contextOf(caller: Uint8Array, changes: Partial<ContextView> = {}): ContextView {
+  return { caller, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0, ...changes };
 }
 
 export interface Sample {
@@ -69,6 +110,7 @@ export interface Sample {
   readonly spec?: Partial<CanisterSpec>;
   readonly argument?: Uint8Array;
   readonly stableBytesMax?: number;
+  readonly frameBytesMax?: number;
 }
 
 export const CANISTER_ID = new Uint8Array([0x80, 0, 0, 0, 0, 0x10, 0, 1, 1, 1]);
@@ -77,13 +119,13 @@ export const CANISTER_ID = new Uint8Array([0x80, 0, 0, 0, 0, 0x10, 0, 1, 1, 1]);
 export class TestCanister {
   readonly engine: Engine;
   readonly state: CanisterState;
-  readonly module: LoadedModule;
-  readonly installed: EngineResult;
+  module: LoadedModule;
+  readonly installed: TestResult;
   caller = ANONYMOUS;
   nowMs = 1_800_000_000_000;
 
   constructor(sample: Sample) {
-    this.engine = newEngine(sample.policy, sample.stableBytesMax);
+    this.engine = newEngine(sample.policy, sample.stableBytesMax, sample.frameBytesMax);
     this.module = load(sample.bytes);
     this.state = this.engine.createCanister({
       id: CANISTER_ID,
@@ -95,8 +137,27 @@ export class TestCanister {
     this.installed = this.install(sample.argument);
   }
 
-  install(argument: Uint8Array = EMPTY_ARGS, module: LoadedModule = this.module): EngineResult {
-    return this.engine.install(this.state, module.code, { argument, caller: this.caller, nowMs: this.nowMs });
+  install(argument: Uint8Array = EMPTY_ARGS, module: LoadedModule = this.module): TestResult {
+    return this.change({ mode: 'reinstall', argument, caller: this.caller }, module);
+  }
+
+  change(change: CodeChange, module: LoadedModule = this.module): TestResult {
+    const result = this.engine.change(this.state, module.code, change, this.nowMs);
+    if (result.step.fault === undefined) this.module = module;
+    const { instructions, charge, fault } = result.step;
+    const outcome: Outcome =
+      fault === undefined
+        ? { kind: 'reply', data: new Uint8Array(0), instructions, charge }
+        : { ...fault, instructions, charge };
+    return { ...result, outcome };
+  }
+
+  upgrade(
+    options: Partial<Extract<CodeChange, { readonly mode: 'upgrade' }>> & { readonly module?: LoadedModule } = {},
+  ): TestResult {
+    const { module = this.module, ...rest } = options;
+    const change = { keepsHeap: false, skipsPreUpgrade: false, argument: EMPTY_ARGS, caller: this.caller, ...rest };
+    return this.change({ ...change, mode: 'upgrade' }, module);
   }
 
   get instance(): Instance {
@@ -105,17 +166,55 @@ export class TestCanister {
     return instance;
   }
 
-  run(kind: CallKind, method: string, argument: Uint8Array = EMPTY_ARGS): EngineResult {
-    const entry = this.module.entries.get(method);
-    if (entry === undefined) throw new Error(`no method ${method}`);
-    return this.engine.execute(this.state, { entry, kind, caller: this.caller, argument, nowMs: this.nowMs });
+  /** Number of an entry point by its export name. */
+  entry(exported: string): number {
+    const entry = this.module.info.entries.get(exported);
+    if (entry === undefined) throw new Error(`no export ${exported}`);
+    return entry;
   }
 
-  update(method: string, argument?: Uint8Array): EngineResult {
+  execute(task: Task): TestResult {
+    return withOutcome(this.engine.execute(this.state, task, this.nowMs));
+  }
+
+  run(
+    kind: CallKind,
+    method: string,
+    argument: Uint8Array = EMPTY_ARGS,
+    context: Partial<ContextView> = {},
+    instructionsMax = FULL_LIMIT,
+  ): TestResult {
+    const entry = this.entry(`canister_${this.module.info.methods.get(method) ?? 'update'} ${method}`);
+    return this.execute({ kind, entry, argument, context: contextOf(this.caller, context), instructionsMax });
+  }
+
+  /** Hands in the response to a call of this canister's. */
+  respond(
+    call: OutgoingCall,
+    response: Response,
+    rest: { readonly refunded?: bigint; readonly frame?: number; readonly context?: Partial<ContextView> } = {},
+  ): TestResult {
+    const { refunded = 0n, frame = 0, context = {} } = rest;
+    return this.execute({
+      kind: 'callback',
+      callbacks: call.callbacks,
+      response,
+      refunded,
+      frame,
+      context: contextOf(this.caller, context),
+      instructionsMax: FULL_LIMIT,
+    });
+  }
+
+  system(exported: string): TestResult {
+    return this.execute({ kind: 'system', entry: this.entry(exported) });
+  }
+
+  update(method: string, argument?: Uint8Array): TestResult {
     return this.run('update', method, argument);
   }
 
-  query(method: string, argument?: Uint8Array): EngineResult {
+  query(method: string, argument?: Uint8Array): TestResult {
     return this.run('query', method, argument);
   }
 
@@ -135,14 +234,14 @@ export class TestCanister {
 }
 
 /** The reply's bytes, or an error that shows what came instead. */
-export function replyOf(result: EngineResult): Uint8Array {
+export function replyOf(result: TestResult): Uint8Array {
   const { outcome } = result;
   if (outcome.kind !== 'reply') throw new Error(`expected a reply, got ${outcome.kind}: ${outcome.message}`);
   return outcome.data;
 }
 
 /** The message of an outcome that is not a reply. */
-export function faultOf(result: EngineResult, kind: string): string {
+export function faultOf(result: TestResult, kind: string): string {
   const { outcome } = result;
   if (outcome.kind === 'reply') throw new Error(`expected ${kind}, got a reply of ${outcome.data.length} bytes`);
   if (outcome.kind !== kind) throw new Error(`expected ${kind}, got ${outcome.kind}: ${outcome.message}`);

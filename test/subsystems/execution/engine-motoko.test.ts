@@ -48,8 +48,6 @@ persistent actor Counter {
   };
   public func balance() : async Nat { Cycles.balance() };
   public func burn(k : Nat) : async Nat { Cycles.burn<system>(k) };
-  public func later() : async Nat { await helper() };
-  public func helper() : async Nat { 1 };
   public func refuse() : async () { n += 1; throw error("not today") };
   func error(t : Text) : Error { Prim.error(t) };
   system func heartbeat() : async () {};
@@ -187,14 +185,6 @@ for (const persistence of ['enhanced', 'classical'] as const) {
         JSON.stringify(outcome),
       );
       assert.equal(nat(replyOf(c.query('get'))), 1n);
-    });
-
-    test('what needs a call between actors traps by name and changes nothing', () => {
-      const c = create();
-      const before = c.fingerprint();
-      assert.match(faultOf(c.update('later'), 'trap'), /^ic0\.call_new: calls between actors are not built yet$/);
-      assert.equal(c.fingerprint(), before);
-      replyOf(c.update('inc'));
     });
 
     test('bad Candid is a trap', () => {

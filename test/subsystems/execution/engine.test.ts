@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { FULL_LIMIT } from '../../../subsystems/execution/index.ts';
 import { chargeOf } from '../../../subsystems/metering/index.ts';
 import {
   ANONYMOUS,
   assemble,
-  EMPTY_ARGS,
+  contextOf,
   faultOf,
   load,
   POLICY,
@@ -12,6 +13,7 @@ import {
   TestCanister,
   type Width,
   WIDTHS,
+  withOutcome,
 } from './engine-fixture.ts';
 import { type Call, encodeScript, ScriptCanister, scriptModule } from './script-canister.ts';
 
@@ -199,15 +201,10 @@ for (const width of WIDTHS) {
         [state.installed, state.stable.pages, state.stable.storedBytes, state.version],
         [undefined, 0, 0, 0],
       );
-      const { outcome } = engine.execute(state, {
-        entry: 0,
-        kind: 'update',
-        caller: ANONYMOUS,
-        argument: EMPTY_ARGS,
-        nowMs: 0,
-      });
-      assert.ok(
-        outcome.kind === 'reject' && outcome.code === 3 && outcome.message === 'the canister contains no Wasm module',
+      const { outcome } = c.run(NOTHING);
+      assert.deepEqual(
+        [outcome.kind, faultOf(c.run(NOTHING), 'unavailable')],
+        ['unavailable', 'the canister contains no Wasm module'],
       );
       // The thread is none the worse for it.
       assert.equal(engine.stableBytesStored, 0);
@@ -288,16 +285,22 @@ for (const width of WIDTHS) {
         controllers: [],
         env: new Map(),
       });
-      const message = { caller: new Uint8Array([1]), nowMs: 0, argument: encodeScript(width, []) };
-      assert.equal(first.canister.engine.install(other, module.code, message).outcome.kind, 'reply');
-      const entry = module.entries.get('run') ?? -1;
-      const run = (calls: readonly Call[]): string =>
-        first.canister.engine.execute(other, {
-          ...message,
+      const caller = new Uint8Array([1]);
+      const { engine } = first.canister;
+      const installation = { mode: 'install', argument: encodeScript(width, []), caller } as const;
+      assert.equal(engine.change(other, module.code, installation, 0).step.fault, undefined);
+      const entry = module.info.entries.get('canister_update run') ?? -1;
+      const run = (calls: readonly Call[]): string => {
+        const argument = encodeScript(width, calls);
+        const task = {
           kind: 'update',
           entry,
-          argument: encodeScript(width, calls),
-        }).outcome.kind;
+          argument,
+          context: contextOf(caller),
+          instructionsMax: FULL_LIMIT,
+        } as const;
+        return withOutcome(engine.execute(other, task, 0)).outcome.kind;
+      };
       first.results([
         ['store8', 0, 1],
         ['stable64_grow', 1],

@@ -7,8 +7,7 @@
  */
 import { IC0_SIGNATURES, type HostType, type Ic0Name } from '../../../subsystems/wasm/index.ts';
 import type { CallKind } from '../../../subsystems/execution/index.ts';
-import type { EngineResult } from '../../../subsystems/execution/engine.ts';
-import { assemble, type Sample, TestCanister, type Width } from './engine-fixture.ts';
+import { assemble, type Sample, TestCanister, type TestResult, type Width } from './engine-fixture.ts';
 
 const OPERATION_BYTES = 72;
 const BLOB_BYTES = 4096;
@@ -136,7 +135,7 @@ export class ScriptCanister {
     blob?: Uint8Array,
     kind: CallKind = 'update',
     method = kind === 'update' ? 'run' : 'look',
-  ): EngineResult {
+  ): TestResult {
     return this.canister.run(kind, method, encodeScript(this.width, calls, blob));
   }
 

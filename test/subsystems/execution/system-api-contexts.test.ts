@@ -5,7 +5,6 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newCallContext } from '../../../subsystems/execution/call-context.ts';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Instance } from '../../../subsystems/execution/instance.ts';
 import { createSystemApi, CurrentExecution } from '../../../subsystems/execution/system-api/index.ts';
@@ -13,11 +12,14 @@ import {
   ANONYMOUS,
   assemble,
   CANISTER_ID,
+  contextOf,
   EMPTY_ARGS,
+  faultOf,
   load,
   newEngine,
   POLICY,
   STACK_BYTES,
+  TestCanister,
   type Width,
   WIDTHS,
 } from './engine-fixture.ts';
@@ -177,10 +179,10 @@ for (const width of WIDTHS) {
     });
     const wrong: string[] = [];
     for (const { name, modes } of rows) {
-      const entry = module.entries.get(name);
+      const entry = module.info.entries.get(`canister_update ${name}`);
       assert.ok(entry !== undefined, name);
       for (const mode of ALL_MODES) {
-        x.begin(mode, instance, canister, newCallContext(ANONYMOUS, true), EMPTY_ARGS, 0, true, 1_000_000);
+        x.begin(mode, instance, canister, contextOf(ANONYMOUS), EMPTY_ARGS, 0, true, 1_000_000);
         instance.begin(1_000_000);
         const fault = instance.run(entry);
         instance.rollback();
@@ -206,27 +208,15 @@ test('every import the server offers is in the specification, but for those of o
 
 test('minting cycles links and traps: only the cycles minting canister may', () => {
   for (const width of WIDTHS) {
-    const module = load(
-      assemble(
+    const c = new TestCanister({
+      bytes: assemble(
         width,
         `(module (import "ic0" "mint_cycles128" (func $mint (param i64 i64 PTR))) (memory %index 1)
           (func (export "canister_update mint") (call $mint (i64.const 0) (i64.const 1) (PTR.const 0))))`,
       ),
-    );
-    const engine = newEngine();
-    const canister = engine.createCanister({ id: CANISTER_ID, balance: 10n ** 14n, controllers: [], env: new Map() });
-    const request = { argument: EMPTY_ARGS, caller: ANONYMOUS, nowMs: 0 };
-    assert.equal(engine.install(canister, module.code, request).outcome.kind, 'reply');
-    const { outcome } = engine.execute(canister, {
-      ...request,
-      kind: 'update',
-      entry: module.entries.get('mint') ?? -1,
     });
-    assert.ok(
-      outcome.kind === 'trap' &&
-        outcome.message.includes('ic0.mint_cycles128 cannot be executed on a canister other than'),
-      JSON.stringify(outcome),
-    );
+    const text = 'Canister violated contract: ic0.mint_cycles128 cannot be executed on a canister other than';
+    assert.ok(faultOf(c.update('mint'), 'trap').startsWith(text));
   }
 });
 

@@ -334,21 +334,6 @@ for (const width of WIDTHS) {
       assert.equal(c.canister.state.account.balance, 0n);
     });
 
-    test('calls and timers trap by name until they are built', () => {
-      const c = new ScriptCanister(width);
-      for (const call of [
-        ['call_new', 0, 0, 0, 0, 0, 0, 0, 0],
-        ['call_on_cleanup', 0, 0],
-        ['call_data_append', 0, 0],
-        ['call_with_best_effort_response', 1],
-        ['call_perform'],
-        ['call_cycles_add128', 0, 1],
-      ] satisfies Call[]) {
-        assert.equal(c.trap([call]), `ic0.${call[0]}: calls between actors are not built yet`);
-      }
-      assert.equal(c.trap([['global_timer_set', 1]]), 'ic0.global_timer_set: timers are not built yet');
-    });
-
     test('stable memory is written, read, and kept by updates only', () => {
       const c = new ScriptCanister(width);
       const blob = utf8.encode('kept');

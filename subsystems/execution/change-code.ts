@@ -1,0 +1,323 @@
+/**
+ * What becomes of a canister's code, all or nothing: installation, reinstallation, upgrade, removal, and state put in
+ * place from outside.
+ *
+ * An upgrade has two messages, each with the instruction limit and a price of its own: `canister_pre_upgrade` on the old
+ * instance, then start function and `canister_post_upgrade` on the new one. They are one transaction all the same:
+ *
+ *   heap kept    the new instance works on the very memory of the old one, within the journal that the old one has begun:
+ *                one undo takes back both. A memory whose maximum is not the new module's is copied instead.
+ *   heap fresh   the old heap is not needed any more, so it is undone right after the hook and kept for the case of failure.
+ *
+ * Stable memory has a journal of its own, which ends with the transaction; effects of the hook (certified data, burned
+ * cycles) are carried over, all but the timer.
+ */
+import { messageOf } from '../../kernel/index.ts';
+import { hookContext } from './call-context.ts';
+import type { CanisterState, EntryRole } from './canister-state.ts';
+import {
+  type EngineParts,
+  type EngineResult,
+  emptyCanister,
+  faultyStep,
+  NO_BYTES,
+  refusal,
+  SYS_TRANSIENT,
+} from './engine-parts.ts';
+import { rolesOf } from './entry-roles.ts';
+import type { Fault } from './fault.ts';
+import type { CanisterImage, CodeChange } from './index.ts';
+import { Instance, type InstrumentedCode } from './instance.ts';
+import { finished } from './run-task.ts';
+import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
+type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
+type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
+
+const RUN_BYTES_MAX = 1 << 20;
+
+/** Runs the hooks of a change; a step without fault means that it is done, any other that the canister is what it was, less the charge. */
+export function changeCode(
+  parts: EngineParts,
+  canister: CanisterState,
+  code: InstrumentedCode,
+  change: CodeChange,
+  nowMs: number,
+): EngineResult {
+  if (canister.account.isDry) return parts.dry();
+  return change.mode === 'upgrade'
+    ? upgrade(parts, canister, code, change, nowMs)
+    : install(parts, canister, code, change, nowMs);
+}
+
+function install(
+  parts: EngineParts,
+  canister: CanisterState,
+  code: InstrumentedCode,
+  change: Installation,
+  nowMs: number,
+): EngineResult {
+  const { x } = parts;
+  const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
+  let instance: Instance;
+  try {
+    instance = Instance.create(code, parts.imports, parts.control);
+  } catch (error) {
+    return noRoomForHeap(error);
+  }
+  const stable = new StableMemory(parts.pool);
+  canister.stable = stable;
+  canister.version++;
+  canister.timerNs = 0n;
+  const limit = canister.account.instructionsAllowed;
+  x.begin('s', instance, canister, hookContext(change.caller), change.argument, canister.instant(nowMs), true, limit);
+  instance.begin(limit);
+  const fault = runHooks(parts, instance, 'canister_init');
+  const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+  if (fault !== undefined) {
+    // The control memory belongs to the next message, so the journal must be put in order though the instance is dropped.
+    instance.rollback();
+    stable.clear();
+    canister.stable = stableBefore;
+    canister.version = versionBefore;
+    canister.timerNs = timerBefore;
+    const charge = canister.account.charge(instructions);
+    const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
+    return finished(parts, faultyStep(reason, instructions, charge), false);
+  }
+  instance.commit();
+  stable.commit();
+  stableBefore.clear();
+  canister.certifiedData = NO_BYTES;
+  const isBalanceMoved = parts.moveCycles(canister);
+  const charge = canister.account.charge(instructions);
+  return installed(parts, canister, instance, instructions, charge, isBalanceMoved);
+}
+
+function upgrade(
+  parts: EngineParts,
+  canister: CanisterState,
+  code: InstrumentedCode,
+  change: Upgrade,
+  nowMs: number,
+): EngineResult {
+  const old = canister.installed?.instance;
+  if (old === undefined) return emptyCanister();
+  const { x, policy } = parts;
+  const { account, stable, version: versionBefore, timerNs: timerBefore } = canister;
+  const context = hookContext(change.caller);
+  const instant = canister.instant(nowMs);
+
+  // The old code's hook.
+  const preLimit = account.instructionsAllowed;
+  const preEntry = change.skipsPreUpgrade ? undefined : old.entry('canister_pre_upgrade');
+  x.begin('G', old, canister, context, NO_BYTES, instant, true, preLimit);
+  old.begin(preLimit);
+  let fault = preEntry === undefined ? undefined : old.run(preEntry);
+  let instructions = fault?.kind === 'limit' ? preLimit : old.instructionsUsed();
+  let charge = preEntry === undefined ? 0 : account.charge(instructions);
+  if (fault !== undefined) {
+    parts.rollback(canister, old);
+    const reason = parts.explain(fault, preLimit, preLimit < policy.instructionLimit);
+    return finished(parts, faultyStep(reason, instructions, charge), false);
+  }
+  const { certifiedData, cyclesGained } = x;
+  let isBalanceMoved = parts.moveCycles(canister);
+
+  /** Back to what was, after a fault of the second part. */
+  const giveUp = (): void => {
+    stable.rollback();
+    canister.version = versionBefore;
+    canister.timerNs = timerBefore;
+    if (isBalanceMoved) account.add(-cyclesGained);
+  };
+
+  // The new code's.
+  canister.version++;
+  canister.timerNs = 0n;
+  let place: NewPlace;
+  try {
+    place = newPlace(parts, old, code, change.keepsHeap);
+  } catch (error) {
+    parts.rollback(canister, old);
+    giveUp();
+    const { step } = noRoomForHeap(error);
+    return finished(parts, { ...step, instructions, charge }, false);
+  }
+  if (typeof place === 'string') {
+    parts.rollback(canister, old);
+    giveUp();
+    const reason = parts.explain({ kind: 'trap', message: place }, 0, false);
+    return finished(parts, faultyStep(reason, instructions, charge), false);
+  }
+  const { instance, isShared } = place;
+  const limit = account.instructionsAllowed;
+  x.begin('s', instance, canister, context, change.argument, instant, true, limit);
+  x.certifiedData = certifiedData;
+  if (isShared) instance.resume(limit);
+  else instance.begin(limit);
+  fault = runHooks(parts, instance, 'canister_post_upgrade');
+  const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+  instructions += used;
+  if (fault !== undefined) {
+    (isShared ? old : instance).rollback();
+    giveUp();
+    charge += account.charge(used);
+    const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
+    return finished(parts, faultyStep(reason, instructions, charge), false);
+  }
+  instance.commit();
+  stable.commit();
+  isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
+  charge += account.charge(used);
+  return installed(parts, canister, instance, instructions, charge, isBalanceMoved);
+}
+
+/** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
+type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
+
+/** May throw RangeError: no room. */
+function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
+  const { imports, control } = parts;
+  if (!keepsHeap) {
+    old.rollback();
+    return { instance: Instance.create(code, imports, control), isShared: false };
+  }
+  const { layout } = code;
+  const { layout: oldLayout } = old.code;
+  if (layout.pointerWidth !== oldLayout.pointerWidth)
+    return `the heap of a ${oldLayout.pointerWidth}-bit module cannot be kept for a ${layout.pointerWidth}-bit one`;
+  const pages = old.heapBytes / WASM_PAGE_BYTES;
+  if (pages > layout.heapPagesMax)
+    return `the heap of ${pages} pages cannot be kept: the new module takes at most ${layout.heapPagesMax}`;
+  if (layout.heapPagesMax === oldLayout.heapPagesMax) {
+    old.growTo(layout.heapPagesInitial * WASM_PAGE_BYTES);
+    old.keepGlobals();
+    return { instance: new Instance(code, imports, control, old.memory), isShared: true };
+  }
+  const instance = Instance.onCopy(code, imports, control, old.heap());
+  old.rollback();
+  return { instance, isShared: false };
+}
+
+/** Start function and one hook, whichever the module has. */
+function runHooks({ x }: EngineParts, instance: Instance, hook: string): Fault | undefined {
+  const start = instance.entry(START_ENTRY);
+  const fault = start === undefined ? undefined : instance.run(start);
+  if (fault !== undefined) return fault;
+  x.enterMode('I');
+  const entry = instance.entry(hook);
+  return entry === undefined ? undefined : instance.run(entry);
+}
+
+/** Puts new code in place whose memory is committed. */
+function installed(
+  parts: EngineParts,
+  canister: CanisterState,
+  instance: Instance,
+  instructions: number,
+  charge: number,
+  isBalanceMoved: boolean,
+): EngineResult {
+  const { x } = parts;
+  parts.frames.dropAll(canister);
+  canister.installed = { instance, roles: rolesOf(instance.code) };
+  if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
+  canister.timerNs = x.timerNs ?? 0n;
+  const step = {
+    fault: undefined,
+    answer: undefined,
+    calls: x.calls,
+    cyclesAccepted: 0n,
+    timerNs: canister.timerNs,
+    isAccepted: false,
+    frame: 0,
+    instructions,
+    charge,
+  };
+  return finished(parts, step, isBalanceMoved);
+}
+
+/** A heap that the machine has no room for is not the module's fault; the canister stays as it was. */
+function noRoomForHeap(error: unknown): EngineResult {
+  if (!(error instanceof RangeError)) throw error;
+  return refusal('unavailable', SYS_TRANSIENT, `the canister's heap cannot be allocated: ${messageOf(error)}`);
+}
+
+/** Drops code and state; balance, settings and version stay the canister's. */
+export function uninstallCode(parts: EngineParts, canister: CanisterState): void {
+  parts.frames.dropAll(canister);
+  canister.installed = undefined;
+  canister.stable.clear();
+  canister.certifiedData = NO_BYTES;
+  canister.timerNs = 0n;
+  canister.openCalls.clear();
+  canister.version++;
+}
+
+/** A copy of the state that goes with the code. */
+export function captureState({ installed: code, stable, certifiedData }: CanisterState): Omit<CanisterImage, 'module'> {
+  return {
+    heap: code === undefined ? new Uint8Array(0) : code.instance.heap().slice(),
+    globals: code === undefined ? new Uint8Array(0) : code.instance.saveGlobals(),
+    stable: stable.contents(RUN_BYTES_MAX),
+    stablePages: stable.pages,
+    certifiedData: certifiedData.slice(),
+  };
+}
+
+/**
+ * Puts code and state in place of what there is; no hook runs. Timer, version and open calls stay.
+ * Why it cannot be, in words, or undefined when it is done.
+ */
+export function restoreState(
+  parts: EngineParts,
+  canister: CanisterState,
+  code: InstrumentedCode | undefined,
+  image: Omit<CanisterImage, 'module'>,
+): string | undefined {
+  const problem = problemOf(code, image);
+  if (problem !== undefined) return problem;
+  const stable = new StableMemory(parts.pool);
+  let instance: Instance | undefined;
+  try {
+    stable.grow(image.stablePages);
+    for (const { offset, bytes } of image.stable) stable.write(offset, bytes, 0, bytes.length);
+    stable.commit();
+    if (code !== undefined) {
+      instance = Instance.onCopy(code, parts.imports, parts.control, image.heap);
+      instance.loadGlobals(image.globals);
+    }
+  } catch (error) {
+    stable.clear();
+    return messageOf(error);
+  }
+  parts.frames.dropAll(canister);
+  canister.stable.clear();
+  canister.stable = stable;
+  canister.certifiedData = image.certifiedData.slice();
+  canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
+  return undefined;
+}
+
+function problemOf(
+  code: InstrumentedCode | undefined,
+  { heap, globals, stable, stablePages }: Omit<CanisterImage, 'module'>,
+): string | undefined {
+  const pages = heap.length / WASM_PAGE_BYTES;
+  if (!Number.isInteger(pages)) return `a heap of ${heap.length} bytes is not a number of pages of ${WASM_PAGE_BYTES}`;
+  if (code === undefined) {
+    if (heap.length > 0 || globals.length > 0) return 'there is a heap or globals, but no module that they belong to';
+  } else {
+    const { heapPagesInitial, heapPagesMax, globalsBytes } = code.layout;
+    if (pages < heapPagesInitial || pages > heapPagesMax)
+      return `the heap has ${pages} pages, the module takes ${heapPagesInitial} to ${heapPagesMax}`;
+    if (globals.length !== globalsBytes)
+      return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
+  }
+  if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
+  for (const { offset, bytes } of stable)
+    if (offset + bytes.length > stablePages * STABLE_PAGE_BYTES)
+      return `stable memory of ${stablePages} pages has no ${bytes.length} bytes at offset ${offset}`;
+  return undefined;
+}

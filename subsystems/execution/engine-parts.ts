@@ -1,0 +1,154 @@
+/** What the kinds of execution have in common: the tools of one thread, and how an execution ends. */
+import type { MeteringPolicy } from '../metering/index.ts';
+import { sliceBytes } from './bytes.ts';
+import type { CanisterState } from './canister-state.ts';
+import type { ControlMemory } from './control-memory.ts';
+import type { Fault } from './fault.ts';
+import type { OutgoingCall, RejectCode, Response, Step, StepFault } from './index.ts';
+import type { Instance } from './instance.ts';
+import type { StablePagePool } from './stable-memory.ts';
+import type { SuspendedFrames } from './suspended-frames.ts';
+import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
+
+/** How a task ended, and what is to be told of it. */
+export interface EngineResult {
+  readonly step: Step;
+  /** What was printed, in order; last the reason of a fault. */
+  readonly debug: readonly string[];
+  /** Whether the balance changed by more than the charge. */
+  readonly isBalanceMoved: boolean;
+}
+
+export const NO_BYTES = new Uint8Array(0);
+const NO_LINES: readonly string[] = Object.freeze([]);
+const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
+
+export const SYS_TRANSIENT = 2;
+const CANISTER_REJECT = 4;
+export const CANISTER_ERROR = 5;
+
+interface PartsOptions {
+  readonly policy: MeteringPolicy;
+  readonly control: ControlMemory;
+  readonly pool: StablePagePool;
+  readonly frames: SuspendedFrames;
+  readonly reportBug: (message: string, cause: unknown) => void;
+}
+
+export class EngineParts {
+  readonly policy: MeteringPolicy;
+  readonly control: ControlMemory;
+  readonly pool: StablePagePool;
+  readonly frames: SuspendedFrames;
+  /** The execution in progress, as the imports see it. */
+  readonly x: CurrentExecution;
+  readonly imports: SystemApi;
+  readonly #reportBug: PartsOptions['reportBug'];
+
+  constructor({ policy, control, pool, frames, reportBug }: PartsOptions) {
+    this.policy = policy;
+    this.control = control;
+    this.pool = pool;
+    this.frames = frames;
+    this.#reportBug = reportBug;
+    this.x = new CurrentExecution(policy);
+    this.imports = createSystemApi(this.x);
+  }
+
+  /** Keeps memory and effects of a replicated execution that returned, all but its cycles. */
+  commit(canister: CanisterState, instance: Instance): void {
+    const { x } = this;
+    if (canister.frames !== undefined) this.frames.preserve(canister, instance);
+    instance.commit();
+    canister.stable.commit();
+    canister.version++;
+    if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
+    if (x.timerNs !== undefined) canister.timerNs = x.timerNs;
+  }
+
+  rollback(canister: CanisterState, instance: Instance): void {
+    instance.rollback();
+    canister.stable.rollback();
+  }
+
+  /** Applies what a replicated execution that returned accepted, burned and put on calls; whether there was anything. */
+  moveCycles(canister: CanisterState): boolean {
+    const { x } = this;
+    if (x.cyclesGained === 0n || !this.policy.isEnabled) return false;
+    canister.account.add(x.cyclesGained);
+    return true;
+  }
+
+  /** How the execution answered its call. */
+  answer(): Response | undefined {
+    const { x } = this;
+    switch (x.answer) {
+      case 'reply':
+        return { kind: 'reply', data: sliceBytes(x.reply, 0, x.replyLength) };
+      case 'reject':
+        return { kind: 'reject', code: CANISTER_REJECT, message: x.rejectText };
+      case 'none':
+        return undefined;
+    }
+  }
+
+  /**
+   * Why the execution did not return, in words; they go to the canister's log too. `instructionLimit` is what it had,
+   * `isPoor` says that the balance bought no more.
+   */
+  explain(fault: Fault, instructionLimit: number, isPoor: boolean): StepFault {
+    const { debug } = this.x;
+    if (fault.kind === 'limit' && isPoor) {
+      const message = `the canister is out of cycles: its balance paid for ${instructionLimit} instructions, which the message used up`;
+      debug.conclude(message);
+      return { kind: 'outOfCycles', code: SYS_TRANSIENT, message };
+    }
+    if (fault.kind === 'limit') {
+      const message = `Canister exceeded the limit of ${instructionLimit} instructions for single message execution.`;
+      debug.conclude(message);
+      return { kind: 'limit', code: CANISTER_ERROR, message };
+    }
+    if (fault.kind === 'host') this.#reportBug(fault.message, fault.cause);
+    debug.conclude(fault.message);
+    return { kind: 'trap', code: CANISTER_ERROR, message: fault.message };
+  }
+
+  /** A canister whose balance does not pay for any message. */
+  dry(): EngineResult {
+    return refusal(
+      'outOfCycles',
+      SYS_TRANSIENT,
+      `the canister is out of cycles: a message costs at least ${this.policy.cyclesPerMessage}`,
+    );
+  }
+}
+
+/** The step of an execution that did not return: it has no effects. */
+export function faultyStep(fault: StepFault, instructions: number, charge: number): Step {
+  return {
+    fault,
+    answer: undefined,
+    calls: NO_CALLS,
+    cyclesAccepted: 0n,
+    timerNs: undefined,
+    isAccepted: false,
+    frame: 0,
+    instructions,
+    charge,
+  };
+}
+
+/** A task that nothing was run for. */
+export function refusal(
+  kind: StepFault['kind'],
+  code: RejectCode,
+  message: string,
+  isBalanceMoved = false,
+): EngineResult {
+  return { step: faultyStep({ kind, code, message }, 0, 0), debug: NO_LINES, isBalanceMoved };
+}
+
+/** A task for a canister without code. */
+export function emptyCanister(isBalanceMoved = false): EngineResult {
+  return refusal('unavailable', CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
+}

@@ -1,0 +1,237 @@
+/**
+ * Callbacks: a response has come for a call that the canister made.
+ *
+ * The refund is the canister's before anything runs, and stays so. Then the reply or reject callback runs, looked up in
+ * the table of the module that is installed now. If it does not return, it is undone, and the cleanup callback runs on
+ * the state before it; what that does is kept, and if it traps as well, undone and otherwise ignored.
+ *
+ * One part in twenty of what the message may use is kept back for the cleanup: a callback that runs into the limit must
+ * not leave behind what only the cleanup can release. A callback that answers a call of an update runs even on a dry
+ * balance, with at least that reserve: its canister has been waiting for it, and its locks would stay locked. It cannot
+ * go on for ever that way, since `call_perform` refuses a canister that could not pay for the next response.
+ *
+ * In a composite query the state before the callback is the query's frame, laid over the committed state.
+ */
+import { CallbackBuffer, CLEANUP, REJECT, REPLY, type Which } from './callback-buffer.ts';
+import type { CanisterState } from './canister-state.ts';
+import {
+  emptyCanister,
+  type EngineParts,
+  type EngineResult,
+  faultyStep,
+  NO_BYTES,
+  refusal,
+  SYS_TRANSIENT,
+} from './engine-parts.ts';
+import type { Fault } from './fault.ts';
+import type { Step, StepFault, Task } from './index.ts';
+import type { Instance } from './instance.ts';
+import { finished, noRoomForFrame } from './run-task.ts';
+import type { SuspendedFrame } from './suspended-frames.ts';
+import { ServerError } from '../../kernel/index.ts';
+
+type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
+
+/** Of the instructions of a callback, what is kept for its cleanup. */
+const CLEANUP_SHARE = 0.05;
+
+const encoder = new TextEncoder();
+/** Callbacks never nest. */
+const functions = new CallbackBuffer();
+
+export function runCallback(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: CallbackTask,
+  nowMs: number,
+): EngineResult {
+  functions.read(task.callbacks);
+  if (task.frame !== 0) return runCompositeCallback(parts, canister, task, nowMs);
+
+  const { account } = canister;
+  const isRefunded = task.refunded !== 0n && parts.policy.isEnabled;
+  if (isRefunded) account.add(task.refunded);
+  canister.openCalls.lower(functions.slot);
+  const { installed } = canister;
+  if (installed === undefined) return emptyCanister(isRefunded);
+
+  const { x, policy } = parts;
+  const { instance } = installed;
+  const instant = canister.instant(nowMs);
+  const affordable = Math.max(account.instructionsAllowed, Math.floor(policy.instructionLimit * CLEANUP_SHARE));
+  const limits = shared(Math.min(affordable, task.instructionsMax));
+  const isReply = task.response.kind === 'reply';
+  setResponse(parts, task);
+  x.begin(isReply ? 'Ry' : 'Rt', instance, canister, task.context, argumentOf(task), instant, true, limits.total);
+  instance.begin(limits.callback);
+  const fault = callTable(instance, isReply ? REPLY : REJECT);
+  const used = usedBy(instance, fault, limits.callback);
+
+  let step: Step;
+  let isBalanceMoved = isRefunded;
+  if (fault === undefined) {
+    x.discardDraft();
+    parts.commit(canister, instance);
+    isBalanceMoved = parts.moveCycles(canister) || isRefunded;
+    step = {
+      fault: undefined,
+      answer: parts.answer(),
+      calls: x.calls,
+      cyclesAccepted: x.cyclesAccepted,
+      timerNs: x.timerNs,
+      isAccepted: false,
+      frame: 0,
+      instructions: used,
+      charge: account.charge(used),
+    };
+  } else {
+    parts.rollback(canister, instance);
+    x.withdrawCalls();
+    const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
+    const reason = parts.explain(fault, limits.callback, isPoor);
+    let total = used;
+    let timerNs: bigint | undefined;
+    if (functions.hasCleanup) {
+      x.beginCleanup('C', used);
+      instance.begin(limits.cleanup);
+      const cleanupFault = callTable(instance, CLEANUP);
+      total += usedBy(instance, cleanupFault, limits.cleanup);
+      if (cleanupFault === undefined) {
+        parts.commit(canister, instance);
+        isBalanceMoved = parts.moveCycles(canister) || isRefunded;
+        timerNs = x.timerNs;
+      } else {
+        parts.rollback(canister, instance);
+        parts.explain(cleanupFault, limits.cleanup, isPoor);
+      }
+    }
+    step = { ...faultyStep(reason, total, account.charge(total)), timerNs };
+  }
+  forgetResponse(parts);
+  return finished(parts, step, isBalanceMoved);
+}
+
+function runCompositeCallback(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: CallbackTask,
+  nowMs: number,
+): EngineResult {
+  const { installed } = canister;
+  const frame = parts.frames.take(task.frame);
+  if (installed === undefined) return emptyCanister();
+  if (frame === undefined || frame.canister !== canister)
+    return refusal(
+      'unavailable',
+      SYS_TRANSIENT,
+      'the state that the composite query waited with is gone: its canister has new code, or the executor needed the room',
+    );
+  if (canister.account.isDry) return parts.dry();
+  const { instance } = installed;
+  if (instance.heapBytes > frame.heapBytes)
+    return refusal(
+      'unavailable',
+      SYS_TRANSIENT,
+      'the heap of the canister has grown while its composite query waited for a call',
+    );
+
+  const { x } = parts;
+  const limits = shared(Math.min(parts.policy.instructionLimit, task.instructionsMax));
+  const isReply = task.response.kind === 'reply';
+  setResponse(parts, task);
+  x.begin(
+    isReply ? 'CRy' : 'CRt',
+    instance,
+    canister,
+    task.context,
+    argumentOf(task),
+    canister.instant(nowMs),
+    false,
+    limits.callback,
+  );
+  instance.begin(limits.callback);
+  const fault = layOver(canister, instance, frame) ?? callTable(instance, isReply ? REPLY : REJECT);
+  const used = usedBy(instance, fault, limits.callback);
+
+  let step: Step;
+  if (fault === undefined) {
+    // Also without calls of its own it may wait for others that were made before.
+    const isWaiting = x.answer === 'none';
+    const number = isWaiting ? parts.frames.save(canister, instance, frame.number) : 0;
+    const performed = x.calls;
+    x.withdrawCalls();
+    parts.rollback(canister, instance);
+    if (isWaiting && number === 0) step = noRoomForFrame(parts, used);
+    else
+      step = {
+        fault: undefined,
+        answer: parts.answer(),
+        calls: isWaiting ? performed : x.calls,
+        cyclesAccepted: 0n,
+        timerNs: undefined,
+        isAccepted: false,
+        frame: number,
+        instructions: used,
+        charge: 0,
+      };
+  } else {
+    parts.rollback(canister, instance);
+    x.withdrawCalls();
+    const reason: StepFault = parts.explain(fault, limits.callback, false);
+    let total = used;
+    if (functions.hasCleanup) {
+      // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
+      x.beginCleanup('CC', used);
+      instance.begin(limits.cleanup);
+      const cleanupFault = layOver(canister, instance, frame) ?? callTable(instance, CLEANUP);
+      total += usedBy(instance, cleanupFault, limits.cleanup);
+      parts.rollback(canister, instance);
+      if (cleanupFault !== undefined) parts.explain(cleanupFault, limits.cleanup, false);
+    }
+    step = faultyStep(reason, total, 0);
+  }
+  forgetResponse(parts);
+  return finished(parts, step, false);
+}
+
+function setResponse({ x }: EngineParts, { response, refunded }: CallbackTask): void {
+  x.cyclesRefunded = refunded;
+  x.rejectCode = response.kind === 'reply' ? 0 : response.code;
+  x.rejectMessage = response.kind === 'reply' ? NO_BYTES : encoder.encode(response.message);
+}
+
+function forgetResponse({ x }: EngineParts): void {
+  x.cyclesRefunded = 0n;
+  x.rejectCode = 0;
+  x.rejectMessage = NO_BYTES;
+}
+
+function argumentOf({ response }: CallbackTask): Uint8Array {
+  return response.kind === 'reply' ? response.data : NO_BYTES;
+}
+
+function shared(total: number): { readonly total: number; readonly callback: number; readonly cleanup: number } {
+  const cleanup = Math.floor(total * CLEANUP_SHARE);
+  return { total, callback: total - cleanup, cleanup };
+}
+
+function callTable(instance: Instance, which: Which): Fault | undefined {
+  const { pointerWidth } = instance.code.layout;
+  return instance.runCallback(functions.fun(which), functions.env(which, pointerWidth));
+}
+
+function usedBy(instance: Instance, fault: Fault | undefined, limit: number): number {
+  return fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+}
+
+function layOver({ stable }: CanisterState, instance: Instance, frame: SuspendedFrame): Fault | undefined {
+  const fault = instance.layOver(frame.heapBytes, frame.pages, frame.globals);
+  if (fault !== undefined) return fault;
+  try {
+    stable.layOver(frame.stablePages, frame.granules);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ServerError) return { kind: 'trap', message: error.message };
+    throw error;
+  }
+}

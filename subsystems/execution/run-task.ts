@@ -1,0 +1,243 @@
+/**
+ * Methods, system tasks and inspection.
+ *
+ *   1. A dry balance ends a task before it begins. Otherwise the instruction limit is what `--instruction-limit` says,
+ *      or what the balance still buys, or what the task brings (the rest of a composite query), whichever is least.
+ *   2. The instance opens a transaction (`begin`), the `CurrentExecution` is set up for the imports, the entry point
+ *      runs. Whatever goes wrong in there comes back as a `Fault`.
+ *   3. Heap, globals and stable memory are kept only after an update method or system task that returned; after queries,
+ *      also those run as updates, after inspection and after faults they are taken back byte for byte. The buffered
+ *      effects follow them, except cycles: they count wherever a replicated execution returned.
+ *   4. Updates and system tasks pay for the instructions used, faulty or not.
+ *
+ * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
+ * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
+ */
+import { ServerError } from '../../kernel/index.ts';
+import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
+import type { CanisterState, EntryRole, InstalledCode } from './canister-state.ts';
+import {
+  emptyCanister,
+  type EngineParts,
+  type EngineResult,
+  faultyStep,
+  NO_BYTES,
+  SYS_TRANSIENT,
+} from './engine-parts.ts';
+import type { Step, Task } from './index.ts';
+import type { Mode } from './system-api/contexts.ts';
+
+type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
+
+const encoder = new TextEncoder();
+
+/** Runs a method. Throws only for mistakes of the host's: a method that this kind of call cannot reach. */
+export function runMethod(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: TaskOf<'update' | 'query'>,
+  nowMs: number,
+): EngineResult {
+  const installed = canister.installed;
+  if (installed === undefined) return emptyCanister();
+  const isCharged = task.kind === 'update';
+  const mode = methodMode(installed.roles[task.entry], isCharged);
+  const { account } = canister;
+  if (account.isDry) return parts.dry();
+
+  const { x, policy } = parts;
+  const { instance } = installed;
+  const affordable = isCharged ? account.instructionsAllowed : policy.instructionLimit;
+  const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
+  x.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
+  instance.begin(limit);
+  const fault = instance.run(task.entry);
+  const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+
+  if (fault !== undefined) {
+    parts.rollback(canister, instance);
+    x.withdrawCalls();
+    const charge = isCharged ? account.charge(instructions) : 0;
+    const step = faultyStep(
+      parts.explain(fault, limit, limit < task.instructionsMax && limit < policy.instructionLimit),
+      instructions,
+      charge,
+    );
+    return finished(parts, step, false);
+  }
+  let frame = 0;
+  let { calls } = x;
+  if (mode === 'U') {
+    x.discardDraft();
+    parts.commit(canister, instance);
+  } else {
+    if (mode === 'CQ' && calls.length > 0) {
+      const isWaiting = x.answer === 'none';
+      if (isWaiting) frame = parts.frames.save(canister, instance, 0);
+      x.withdrawCalls();
+      if (isWaiting && frame === 0) {
+        parts.rollback(canister, instance);
+        return finished(parts, noRoomForFrame(parts, instructions), false);
+      }
+      // Whoever has answered waits for nothing.
+      if (!isWaiting) calls = x.calls;
+    }
+    parts.rollback(canister, instance);
+  }
+  const isBalanceMoved = isCharged && parts.moveCycles(canister);
+  const step: Step = {
+    fault: undefined,
+    answer: parts.answer(),
+    calls,
+    cyclesAccepted: x.cyclesAccepted,
+    timerNs: x.timerNs,
+    isAccepted: false,
+    frame,
+    instructions,
+    charge: isCharged ? account.charge(instructions) : 0,
+  };
+  return finished(parts, step, isBalanceMoved);
+}
+
+/** Runs the heartbeat, the global timer's hook, or the low memory hook. The timer is off before its hook begins, whatever becomes of that. */
+export function runSystemTask(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: TaskOf<'system'>,
+  nowMs: number,
+): EngineResult {
+  const installed = canister.installed;
+  if (installed === undefined) return emptyCanister();
+  const role = roleOf(installed, task.entry, 'timer', 'task');
+  if (role === 'timer') canister.timerNs = 0n;
+  const { account } = canister;
+  if (account.isDry) return parts.dry();
+
+  const { x } = parts;
+  const { instance } = installed;
+  const limit = account.instructionsAllowed;
+  x.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
+  instance.begin(limit);
+  const fault = instance.run(task.entry);
+  const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+  if (fault !== undefined) {
+    parts.rollback(canister, instance);
+    x.withdrawCalls();
+    const charge = account.charge(instructions);
+    const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
+    return finished(parts, faultyStep(reason, instructions, charge), false);
+  }
+  x.discardDraft();
+  parts.commit(canister, instance);
+  const isBalanceMoved = parts.moveCycles(canister);
+  const step: Step = {
+    fault: undefined,
+    answer: undefined,
+    calls: x.calls,
+    cyclesAccepted: 0n,
+    timerNs: x.timerNs,
+    isAccepted: false,
+    frame: 0,
+    instructions,
+    charge: account.charge(instructions),
+  };
+  return finished(parts, step, isBalanceMoved);
+}
+
+/** Asks the canister whether it takes a message from outside. Whatever it does is undone. */
+export function runInspection(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: TaskOf<'inspect'>,
+  nowMs: number,
+): EngineResult {
+  const installed = canister.installed;
+  if (installed === undefined) return emptyCanister();
+  roleOf(installed, task.entry, 'inspect', 'inspect');
+  if (canister.account.isDry) return parts.dry();
+
+  const { x } = parts;
+  const { instance } = installed;
+  const limit = parts.policy.instructionLimit;
+  const context = hookContext(task.caller);
+  x.begin('F', instance, canister, context, task.argument, canister.instant(nowMs), false, limit);
+  x.methodName = encoder.encode(task.method);
+  instance.begin(limit);
+  const fault = instance.run(task.entry);
+  const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
+  parts.rollback(canister, instance);
+  x.methodName = NO_BYTES;
+  if (fault !== undefined)
+    return finished(parts, faultyStep(parts.explain(fault, limit, false), instructions, 0), false);
+  const step: Step = {
+    fault: undefined,
+    answer: undefined,
+    calls: x.calls,
+    cyclesAccepted: 0n,
+    timerNs: undefined,
+    isAccepted: x.isAccepted,
+    frame: 0,
+    instructions,
+    charge: 0,
+  };
+  return finished(parts, step, false);
+}
+
+const DROPPED: EngineResult = {
+  step: {
+    fault: undefined,
+    answer: undefined,
+    calls: [],
+    cyclesAccepted: 0n,
+    timerNs: undefined,
+    isAccepted: false,
+    frame: 0,
+    instructions: 0,
+    charge: 0,
+  },
+  debug: [],
+  isBalanceMoved: false,
+};
+
+/** The result of giving up a composite query that waits. */
+export function droppedFrame(): EngineResult {
+  return DROPPED;
+}
+
+/** Ends the execution. */
+export function finished(parts: EngineParts, step: Step, isBalanceMoved: boolean): EngineResult {
+  const debug = parts.x.debug.take();
+  parts.x.end();
+  return { step, debug, isBalanceMoved };
+}
+
+/** The step of a composite query that would have to be kept and cannot be. */
+export function noRoomForFrame(parts: EngineParts, instructions: number): Step {
+  const mebibytes = parts.frames.bytesMax / (1 << 20);
+  const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in this executor, and no more fits in`;
+  parts.x.debug.conclude(message);
+  return faultyStep({ kind: 'unavailable', code: SYS_TRANSIENT, message }, instructions, 0);
+}
+
+function methodMode(role: EntryRole | undefined, isUpdate: boolean): Mode {
+  if (role === 'query') return isUpdate ? 'RQ' : 'NRQ';
+  if (role === 'update' && isUpdate) return 'U';
+  if (role === 'composite_query' && !isUpdate) return 'CQ';
+  const call = isUpdate ? 'an update' : 'a query';
+  throw mismatch(`${call} call cannot reach ${isMethod(role) ? `a method of kind ${role}` : 'a hook'}`);
+}
+
+/** The role of an entry point that must be one of two. */
+function roleOf({ roles }: InstalledCode, entry: number, one: EntryRole, other: EntryRole): EntryRole {
+  const role = roles[entry];
+  if (role === one || role === other) return role;
+  throw mismatch(`entry point ${entry} is for ${role ?? 'nothing'}, not for ${one}`);
+}
+
+function isMethod(role: EntryRole | undefined): boolean {
+  return role === 'update' || role === 'query' || role === 'composite_query';
+}
+
+function mismatch(message: string): ServerError {
+  return new ServerError('invalid', 'method-kind-mismatch', message);
+}

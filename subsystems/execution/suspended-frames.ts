@@ -1,0 +1,118 @@
+/**
+ * Composite queries that wait for their calls.
+ *
+ * Such a query sees its canister as it was when the query began, plus what the query itself wrote, while the canister
+ * goes on. It holds no instance meanwhile: a frame is data, the content of every page that differs between the query's
+ * view and the committed state. It starts as the pages that the query wrote. When the canister commits something, the
+ * pages that changed join each of its frames as they were before, unless the frame has them already. So the invariant is:
+ *
+ *     committed state + the frame's pages laid over = the query's view
+ *
+ * To go on, the frame is laid over in a message of its own, which is rolled back like every query.
+ *
+ * Two things cannot be laid over, and then the query is rejected as one that may be tried again: a heap cannot shrink,
+ * so a frame ends when the committed heap has grown past the frame's; and new code ends all frames of its canister.
+ * The bytes of all frames of a thread are bounded; a frame that does not fit ends its query, too.
+ */
+import type { CanisterState } from './canister-state.ts';
+import type { Instance } from './instance.ts';
+import { PAGE_BYTES } from '../metering/instrument/index.ts';
+import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
+
+export interface SuspendedFrame {
+  readonly number: number;
+  readonly canister: CanisterState;
+  readonly heapBytes: number;
+  readonly globals: Uint8Array;
+  /** Content by number of the 4 KiB page. */
+  readonly pages: Map<number, Uint8Array>;
+  readonly stablePages: number;
+  /** Content by number of the granule of stable memory. */
+  readonly granules: Map<number, Uint8Array>;
+}
+
+/** Besides its pages. */
+const FRAME_BYTES = 1024;
+/** Frames are numbered with 31 bits: as many as cross between threads. */
+const NUMBER_MAX = 0x7fff_ffff;
+
+export class SuspendedFrames {
+  readonly bytesMax: number;
+  readonly #frames = new Map<number, SuspendedFrame>();
+  #lastNumber = 0;
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
+  }
+
+  /** Bytes held now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Keeps what the message in progress has made of its canister; to be called before the rollback. The frame's number,
+   * or 0 when there is no room for it. `number`: the one the query had before, 0 if it was not suspended yet.
+   */
+  save(canister: CanisterState, instance: Instance, number: number): number {
+    const { stable } = canister;
+    const frame: SuspendedFrame = {
+      number: number === 0 ? this.#nextNumber() : number,
+      canister,
+      heapBytes: instance.heapBytes,
+      globals: instance.saveGlobals(),
+      pages: instance.dirtyContents(),
+      stablePages: stable.pages,
+      granules: stable.dirtyContents(),
+    };
+    const bytes = sizeOf(frame);
+    if (this.#bytes + bytes > this.bytesMax) return 0;
+    this.#bytes += bytes;
+    this.#frames.set(frame.number, frame);
+    (canister.frames ??= new Set()).add(frame);
+    return frame.number;
+  }
+
+  /** Takes a frame out, to lay it over: undefined when it has ended. */
+  take(number: number): SuspendedFrame | undefined {
+    const frame = this.#frames.get(number);
+    if (frame === undefined) return undefined;
+    this.#frames.delete(number);
+    this.#bytes -= sizeOf(frame);
+    const { canister } = frame;
+    canister.frames?.delete(frame);
+    if (canister.frames?.size === 0) canister.frames = undefined;
+    return frame;
+  }
+
+  /** Ends all frames of a canister. */
+  dropAll(canister: CanisterState): void {
+    for (const frame of canister.frames ?? []) this.take(frame.number);
+  }
+
+  /** Keeps for the canister's frames what the message in progress is about to change for good; to be called before the commit. */
+  preserve(canister: CanisterState, instance: Instance): void {
+    const { frames, stable } = canister;
+    if (frames === undefined) return;
+    const pages = instance.preImages();
+    const granules = stable.preImages();
+    for (const frame of frames) {
+      const before = sizeOf(frame);
+      for (const [page, bytes] of pages) if (!frame.pages.has(page)) frame.pages.set(page, bytes);
+      for (const [granule, bytes] of granules) if (!frame.granules.has(granule)) frame.granules.set(granule, bytes);
+      this.#bytes += sizeOf(frame) - before;
+      if (this.#bytes > this.bytesMax) this.take(frame.number);
+    }
+  }
+
+  #nextNumber(): number {
+    do this.#lastNumber = this.#lastNumber === NUMBER_MAX ? 1 : this.#lastNumber + 1;
+    while (this.#frames.has(this.#lastNumber));
+    return this.#lastNumber;
+  }
+}
+
+function sizeOf({ globals, pages, granules }: SuspendedFrame): number {
+  return FRAME_BYTES + globals.length + pages.size * PAGE_BYTES + granules.size * STABLE_GRANULE_BYTES;
+}

@@ -1,0 +1,85 @@
+import { copyBytes, sliceBytes } from '../bytes.ts';
+import { CallbackBuffer, REJECT, REPLY } from '../callback-buffer.ts';
+import type { OutgoingCall } from '../index.ts';
+
+export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
+
+/** Method name and payload of a call together: what a message between canisters of one subnet may carry. */
+export const CALL_BYTES_MAX = 10 * 1024 * 1024;
+const FIRST_CAPACITY = 4096;
+const KEPT_CAPACITY = 1 << 20;
+const NO_BYTES = new Uint8Array(0);
+
+/** The call under construction. One object for all calls of a thread. */
+export class OutgoingDraft {
+  /** Between `call_new` and `call_perform`. */
+  isOpen = false;
+  readonly callbacks = new CallbackBuffer();
+  cycles = 0n;
+  timeoutSeconds: number | undefined = undefined;
+  #callee: Uint8Array = NO_BYTES;
+  #method = '';
+  #methodBytes = 0;
+  #payload = new Uint8Array(FIRST_CAPACITY);
+  #payloadLength = 0;
+
+  open(
+    callee: Uint8Array,
+    method: string,
+    methodBytes: number,
+    replyFun: number,
+    replyEnv: number | bigint,
+    rejectFun: number,
+    rejectEnv: number | bigint,
+  ): void {
+    this.isOpen = true;
+    this.#callee = callee;
+    this.#method = method;
+    this.#methodBytes = methodBytes;
+    this.#payloadLength = 0;
+    if (this.cycles !== 0n) this.cycles = 0n;
+    this.timeoutSeconds = undefined;
+    this.callbacks.clear();
+    this.callbacks.set(REPLY, replyFun, replyEnv);
+    this.callbacks.set(REJECT, rejectFun, rejectEnv);
+  }
+
+  get callee(): Uint8Array {
+    return this.#callee;
+  }
+
+  /** Bytes of name and payload. */
+  get size(): number {
+    return this.#methodBytes + this.#payloadLength;
+  }
+
+  append(source: Uint8Array, at: number, length: number): void {
+    const end = this.#payloadLength + length;
+    if (end > this.#payload.length) {
+      const larger = new Uint8Array(Math.min(Math.max(end, this.#payload.length * 2), CALL_BYTES_MAX));
+      larger.set(this.#payload.subarray(0, this.#payloadLength));
+      this.#payload = larger;
+    }
+    copyBytes(source, at, this.#payload, this.#payloadLength, length);
+    this.#payloadLength = end;
+  }
+
+  /** The call as it leaves; `slot` is where it is counted as open. */
+  finish(slot: number): OutgoingCall {
+    this.isOpen = false;
+    this.callbacks.slot = slot;
+    return {
+      callee: this.#callee,
+      method: this.#method,
+      payload: sliceBytes(this.#payload, 0, this.#payloadLength),
+      cycles: this.cycles,
+      timeoutSeconds: this.timeoutSeconds,
+      callbacks: this.callbacks.write(),
+    };
+  }
+
+  /** Lets go of a large payload's buffer. */
+  shrink(): void {
+    if (this.#payload.length > KEPT_CAPACITY) this.#payload = new Uint8Array(FIRST_CAPACITY);
+  }
+}
