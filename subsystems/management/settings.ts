@@ -59,7 +59,7 @@ export const NO_CHANGE: SettingsChange = { own: {}, enforced: {} };
 export function readSettings(json: SettingsJson): SettingsChange {
   const own: { -readonly [K in keyof OwnSettings]?: OwnSettings[K] } = {};
   const enforced: { -readonly [K in keyof EnforcedSettings]: EnforcedSettings[K] } = {};
-  const nat = (name: keyof SettingsJson & string, value: NatJson | null, largest: bigint, set: (n: bigint) => void) => {
+  const nat = (name: keyof SettingsJson, value: NatJson | null, largest: bigint, set: (n: bigint) => void) => {
     if (value === null) return;
     const n = toNat(value);
     if (n > largest) throw REFUSE.badArgument(`${name} is ${n}: at most ${largest} is allowed`);

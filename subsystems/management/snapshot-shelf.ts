@@ -54,7 +54,7 @@ export class SnapshotShelf {
   }
 
   clear(): void {
-    for (const snapshot of [...this.#snapshots]) this.remove(snapshot);
+    for (let last = this.#snapshots.at(-1); last !== undefined; last = this.#snapshots.at(-1)) this.remove(last);
   }
 
   /** A number of its own and the canister's id: so a snapshot's id says whose it is. */

@@ -61,7 +61,7 @@ export function settingsMethods(
         version: canister.version,
         settings: settingsJson(canister, record.settings),
         module_hash: canister.code === undefined ? null : toBlob(hashOf(canister.code.module.hash)),
-        memory_size: Object.values(metrics).reduce((sum: number, bytes: number) => sum + bytes, 0),
+        memory_size: sumOf(metrics),
         memory_metrics: metrics,
         cycles: fromNat(canister.balance),
         reserved_cycles: 0,
@@ -156,6 +156,11 @@ function memoryMetrics(context: MethodContext, canister: HostedCanister): Memory
     wasm_chunk_store_size: record.chunkStore.bytes,
     snapshots_size: record.snapshots.bytes,
   };
+}
+
+function sumOf(metrics: MemoryMetricsJson): number {
+  const sizes: readonly number[] = Object.values(metrics);
+  return sizes.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 export function hashOf(hex: string): Uint8Array {
