@@ -1,10 +1,12 @@
 import type { Plugin } from '../kernel/index.ts';
 import { authPlugin } from './auth.ts';
+import { canisterHostPlugin } from './canister-host.ts';
 import { canistersPlugin } from './canisters.ts';
 import { codecPlugin } from './codec.ts';
 import { compilerPlugin } from './compiler.ts';
 import { executionPlugin } from './execution.ts';
 import { httpPlugin } from './http.ts';
+import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
 import { schedulerPlugin } from './scheduler.ts';
@@ -19,5 +21,7 @@ export const builtinPlugins: readonly Plugin[] = [
   manifestPlugin,
   compilerPlugin,
   canistersPlugin,
+  canisterHostPlugin,
+  managementPlugin,
   httpPlugin,
 ];

@@ -21,6 +21,7 @@ import {
   isInternalMethod,
   type UpgradeOptions,
 } from './index.ts';
+import { RegistryHost } from './registry-host.ts';
 import { installManifest } from './install-manifest.ts';
 
 /** decisions.md, "Names, ids, callers". */
@@ -51,6 +52,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 
 export class CanisterRegistry implements Canisters {
   readonly ids = new CanisterIds();
+  readonly host: RegistryHost;
   readonly #with: CanisterRegistryDependencies;
   readonly #changes: CodeChanges;
   readonly #forwardDebugOutput: boolean;
@@ -69,6 +71,8 @@ export class CanisterRegistry implements Canisters {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
     this.#forwardDebugOutput = options.forwardDebugOutput;
+    const { execution, scheduler } = dependencies;
+    this.host = new RegistryHost({ registry: this, execution, scheduler });
   }
 
   // ---- finding

@@ -1,6 +1,7 @@
 import { defineCapability, type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { CallKind, ModuleInfo, Outcome } from '../execution/index.ts';
+import type { CanisterHost } from '../management/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -89,6 +90,8 @@ export function isInternalMethod(method: string): boolean {
 
 /** The canisters this host has. */
 export interface Canisters {
+  /** What the management canister may do with them. */
+  readonly host: CanisterHost;
   /**
    * By name, hex id or textual principal (a name wins). Throws ServerError `missing`:
    * no such actor, or rejected at start, then with the reason.

@@ -1,10 +1,11 @@
-import { readFile } from 'node:fs/promises';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { Manifest, ManifestActor } from '../manifest/index.ts';
+import type { Execution } from '../execution/index.ts';
+import type { Manifest } from '../manifest/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { Canisters } from './index.ts';
+import { ManifestModules, readNamed } from './manifest-modules.ts';
 
 /** The anonymous principal: who installs the manifest's actors (decisions.md). */
 const ANONYMOUS = Uint8Array.of(4);
@@ -16,6 +17,7 @@ export interface InstallManifestDependencies {
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
+  readonly execution: Pick<Execution, 'prepare'>;
   readonly log: Logger;
   /** Variables for every canister of the host. */
   readonly share: (environment: ReadonlyMap<string, string>) => void;
@@ -23,7 +25,7 @@ export interface InstallManifestDependencies {
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
 export async function installManifest(
-  { canisters, ids, manifest, compiler, log, share }: InstallManifestDependencies,
+  { canisters, ids, manifest, compiler, execution, log, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<void> {
@@ -32,40 +34,25 @@ export async function installManifest(
   // All ids first, in the manifest's order: an actor may name one that comes after it.
   const idOf = new Map(actors.map(({ name }) => [name, ids.next()]));
   share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
+  const modulesNow = (): ManifestModules => new ManifestModules({ compiler, execution, log, actors, idOf });
+  const modules = modulesNow();
   for (const [index, actor] of actors.entries()) {
     const place = `(${index + 1} of ${actors.length})`;
-    const readModule = (): Promise<Uint8Array> => moduleOf(actor, compiler, log);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
-      const bytes = await readModule();
+      const bytes = await modules.moduleOf(actor);
       const candidText =
         actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
       progress(`installing ${actor.name} ${place}`);
       const { args, cycles, env } = actor;
       const id = idOf.get(actor.name);
-      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile: readModule };
+      const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
+      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile };
       await canisters.install(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
       log.announce(`REJECTED ${actor.name} ${messageOf(error)}`);
     }
-  }
-}
-
-async function moduleOf(actor: ManifestActor, compiler: Compiler, log: Logger): Promise<Uint8Array> {
-  if (actor.source.kind === 'wasm') return await readNamed(actor.source.file);
-  const compiled = await compiler.compile(actor.source.file, { name: actor.name });
-  for (const warning of compiled.warnings) log.warn(warning);
-  return compiled.wasm;
-}
-
-async function readNamed(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw new ServerError('invalid', 'manifest-file-unreadable', `cannot read ${file}: ${messageOf(error)}`, {
-      cause: error,
-    });
   }
 }

@@ -49,6 +49,11 @@ export interface ExecutorEvents {
 
 const STOPPED_TEXT = "the actor's thread has stopped";
 
+/** About what a wake-up costs on each side when it crosses cores. */
+const SPIN_US = 20;
+/** Then the event loop gets its turn, whatever the actors have to say to each other. */
+const DRAIN_MS_MAX = 1;
+
 type Done = (step: Step) => void;
 /** What an answer that is no step is given to. */
 type Answered = (message: PortMessage | undefined) => void;
@@ -70,6 +75,8 @@ export class Executor {
   /** What did not fit into the ring, in order. */
   #spilled: Command[] = [];
   #isPublishDue = false;
+  #isDraining = false;
+  #hasSentWhileDraining = false;
   #isAlive = true;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents) {
@@ -169,6 +176,10 @@ export class Executor {
   }
 
   #schedulePublish(): void {
+    if (this.#isDraining) {
+      this.#hasSentWhileDraining = true;
+      return;
+    }
     if (this.#isPublishDue) return;
     this.#isPublishDue = true;
     setImmediate(() => {
@@ -177,9 +188,20 @@ export class Executor {
     });
   }
 
+  /**
+   * Takes what has come. When that led to new tasks (a call between actors, a callback), they are published at once,
+   * and their steps are looked for a moment: a wake-up on each side costs more than a short execution.
+   */
   #drain(): void {
-    this.#outbox.drain((type, at) => this.#take(type, at));
-    if (this.#spilled.length > 0) this.#refill();
+    this.#isDraining = true;
+    const until = performance.now() + DRAIN_MS_MAX;
+    do {
+      this.#hasSentWhileDraining = false;
+      this.#outbox.drain(this.#take);
+      if (this.#spilled.length > 0) this.#refill();
+      this.#inbox.publish();
+    } while (this.#hasSentWhileDraining && performance.now() < until && this.#outbox.spin(SPIN_US));
+    this.#isDraining = false;
   }
 
   #refill(): void {
@@ -189,7 +211,7 @@ export class Executor {
     this.#inbox.publish();
   }
 
-  #take(type: number, at: number): void {
+  readonly #take = (type: number, at: number): void => {
     switch (type) {
       case STEP: {
         const calls = this.#calls;
@@ -208,7 +230,7 @@ export class Executor {
       case MESSAGE:
         this.#takeFromPort();
     }
-  }
+  };
 
   #takeFromPort(): void {
     const message = receiveMessageOnPort(this.#port)?.message as PortMessage | undefined;

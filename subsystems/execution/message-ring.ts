@@ -21,6 +21,8 @@ const BLOCKED = 48;
 const STOPPING = 64;
 const CONTROL_BYTES = 512;
 const RECORD_HEADER_BYTES = 8;
+/** Reading the clock costs as much as a few looks at the ring. */
+const LOOKS_PER_CLOCK = 32;
 const SKIP = 0xffff_ffff;
 
 /** A ring of `capacityBytes` (a power of two). */
@@ -152,6 +154,20 @@ export class RingConsumer extends RingEnd {
       Atomics.store(this.words, BLOCKED, 0);
       Atomics.notify(this.words, TAIL);
     }
+  }
+
+  /**
+   * Looks for something published, for about `microseconds` at most. Worth it only when an answer is on its way: being
+   * woken costs more than that.
+   */
+  spin(microseconds: number): boolean {
+    const until = performance.now() + microseconds / 1000;
+    do {
+      for (let look = 0; look < LOOKS_PER_CLOCK; look++) {
+        if (Atomics.load(this.words, HEAD) !== this.#tail) return true;
+      }
+    } while (performance.now() < until);
+    return false;
   }
 
   /** Blocks the thread until something is published. */
