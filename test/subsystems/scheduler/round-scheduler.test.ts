@@ -1,15 +1,46 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CanisterMessage, Execution, Outcome } from '../../../subsystems/execution/index.ts';
+import type { Execution, ModuleInfo, Step, Task } from '../../../subsystems/execution/index.ts';
+import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 
-const REPLY: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 1, charge: 1 };
+const STEP: Step = {
+  fault: undefined,
+  answer: undefined,
+  calls: [],
+  cyclesAccepted: 0n,
+  timerNs: undefined,
+  isAccepted: false,
+  frame: 0,
+  instructions: 1,
+  charge: 1,
+};
+const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };
 
-/** An execution whose messages end when the test says so. */
-class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'execute' | 'refuseNew'> {
+const MODULE = {
+  methods: new Map([
+    ['m', 'update'],
+    ['q', 'query'],
+  ]),
+  entries: new Map([
+    ['canister_update m', 0],
+    ['canister_query q', 1],
+    ['canister_heartbeat', 2],
+    ['canister_global_timer', 3],
+  ]),
+} as unknown as ModuleInfo;
+
+interface Started {
+  readonly handle: number;
+  readonly task: Task;
+  readonly done: (step: Step) => void;
+}
+
+/** An execution whose tasks end when the test says so. */
+class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'run' | 'change' | 'refuseNew' | 'configure'> {
   readonly lanes: number;
-  readonly started: CanisterMessage[] = [];
-  readonly #running: ((outcome: Outcome) => void)[] = [];
+  readonly started: Started[] = [];
+  readonly #running: Started[] = [];
   refused = false;
 
   constructor(lanes = 1) {
@@ -20,9 +51,18 @@ class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'execute' | 
     return handle % this.lanes;
   }
 
-  execute(started: CanisterMessage, done: (outcome: Outcome) => void): void {
+  run(handle: number, task: Task, done: (step: Step) => void): void {
+    const started = { handle, task, done };
     this.started.push(started);
-    this.#running.push(done);
+    this.#running.push(started);
+  }
+
+  change(_handle: number, _module: ModuleInfo, _change: unknown, done: (step: Step) => void): void {
+    queueMicrotask(() => done(STEP));
+  }
+
+  configure(): void {
+    // States are the scheduler's business here.
   }
 
   refuseNew(): void {
@@ -33,8 +73,8 @@ class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'execute' | 
     return this.#running.length;
   }
 
-  endOne(): void {
-    this.#running.shift()?.(REPLY);
+  endOne(step: Step = REPLY): void {
+    this.#running.shift()?.done(step);
   }
 
   endAll(): void {
@@ -42,31 +82,44 @@ class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'execute' | 
   }
 }
 
-function scheduler(execution: HeldExecution): RoundScheduler {
-  return new RoundScheduler(execution as unknown as Execution);
+let nowMs = 1_000;
+
+/** A scheduler with canisters 0 … 10 that have code. */
+async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
+  const granted = { execution: execution as unknown as Execution, clock: { nowMs: () => nowMs } };
+  const rounds = new RoundScheduler(granted, { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000 });
+  for (let handle = 0; handle <= 10; handle++) {
+    rounds.admit(handle, Uint8Array.of(handle, 1, 1));
+    await rounds.change(handle, MODULE, { mode: 'install', argument: new Uint8Array(0), caller: Uint8Array.of(4) });
+  }
+  return rounds;
 }
 
 let sequence = 0;
-function message(handle: number): CanisterMessage {
+function message(handle: number): IngressMessage {
   const argument = Buffer.from(String(sequence++));
   return { handle, kind: 'update', method: 'm', caller: Uint8Array.of(4), argument };
 }
 
-const numberOf = (sent: CanisterMessage): number => Number(Buffer.from(sent.argument).toString());
+const numberOf = ({ argument }: { readonly argument: Uint8Array }): number => Number(Buffer.from(argument).toString());
+const argumentOf = ({ task }: Started): { readonly argument: Uint8Array } => {
+  assert.ok(task.kind === 'update');
+  return task;
+};
 
 test('messages of one canister start in the order they came, also past the window', async () => {
   const execution = new HeldExecution();
-  const { deliver } = bound(scheduler(execution));
+  const { deliver } = bound(await scheduler(execution));
   const sent = Array.from({ length: 1000 }, () => message(0));
   const outcomes = sent.map((each) => deliver(each));
   execution.endAll();
   for (const outcome of await Promise.all(outcomes)) assert.equal(outcome.kind, 'reply');
-  assert.deepEqual(execution.started.map(numberOf), sent.map(numberOf));
+  assert.deepEqual(execution.started.map(argumentOf).map(numberOf), sent.map(numberOf));
 });
 
-test('a canister that floods its lane does not starve the others: each gets its turn', () => {
+test('a canister that floods its lane does not starve the others: each gets its turn', async () => {
   const execution = new HeldExecution();
-  const { deliver } = bound(scheduler(execution));
+  const { deliver } = bound(await scheduler(execution));
   for (let i = 0; i < 5000; i++) void deliver(message(0));
   const window = execution.started.length;
   for (let handle = 1; handle <= 10; handle++) void deliver(message(handle));
@@ -78,9 +131,9 @@ test('a canister that floods its lane does not starve the others: each gets its 
   }
 });
 
-test('lanes do not wait for each other', () => {
+test('lanes do not wait for each other', async () => {
   const execution = new HeldExecution(2);
-  const { deliver } = bound(scheduler(execution));
+  const { deliver } = bound(await scheduler(execution));
   for (let i = 0; i < 5000; i++) void deliver(message(0));
   void deliver(message(1));
   assert.ok(execution.started.some((each) => each.handle === 1));
@@ -88,7 +141,7 @@ test('lanes do not wait for each other', () => {
 
 test('the 10,001st waiting message of a canister is refused with the numbers, and others still get in', async () => {
   const execution = new HeldExecution();
-  const { deliver } = bound(scheduler(execution));
+  const { deliver } = bound(await scheduler(execution));
   void deliver(message(0));
   const window = (): number => execution.running;
   let before = -1;
@@ -108,7 +161,7 @@ test('the 10,001st waiting message of a canister is refused with the numbers, an
 
 test('drain answers what waits, lets what executes end, and resolves only then', async () => {
   const execution = new HeldExecution();
-  const rounds = scheduler(execution);
+  const rounds = await scheduler(execution);
   const outcomes = Array.from({ length: 500 }, () => rounds.deliver(message(0)));
   const executing = execution.running;
   let isDrained = false;
@@ -130,3 +183,166 @@ test('drain answers what waits, lets what executes end, and resolves only then',
 function bound(rounds: RoundScheduler): { readonly deliver: RoundScheduler['deliver'] } {
   return { deliver: (each) => rounds.deliver(each) };
 }
+
+test('queries overtake waiting updates', async () => {
+  const execution = new HeldExecution();
+  const { deliver } = bound(await scheduler(execution));
+  for (let i = 0; i < 1000; i++) void deliver(message(0));
+  const window = execution.started.length;
+  void deliver({ ...message(0), kind: 'query', method: 'q' });
+  execution.endOne();
+  execution.endOne();
+  assert.ok(execution.started.slice(window).some(({ task }) => task.kind === 'query'));
+});
+
+test('a reply of a canister that never comes is a reject, and its state is the reason given', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  const outcome = rounds.deliver(message(0));
+  execution.endOne(STEP);
+  const ended = await outcome;
+  assert.equal(ended.kind, 'noReply');
+  assert.match(ended.kind === 'noReply' ? ended.message : '', /did not reply/);
+});
+
+test('a call to another canister reaches it, and its answer comes back to the callback with what was not accepted', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  const outcome = rounds.deliver(message(0));
+  const call = {
+    callee: Uint8Array.of(1, 1, 1),
+    method: 'm',
+    payload: Uint8Array.of(7),
+    cycles: 100n,
+    timeoutSeconds: undefined,
+    callbacks: new Uint8Array(56).fill(3),
+  };
+  execution.endOne({ ...STEP, calls: [call] });
+  const callee = execution.started.at(-1);
+  assert.equal(callee?.handle, 1);
+  assert.ok(callee?.task.kind === 'update');
+  assert.equal(callee.task.context.cyclesAvailable, 100n);
+  assert.deepEqual(callee.task.context.caller, Uint8Array.of(0, 1, 1));
+  execution.endOne({ ...REPLY, cyclesAccepted: 30n, answer: { kind: 'reply', data: Uint8Array.of(9) } });
+  const callback = execution.started.at(-1);
+  assert.equal(callback?.handle, 0);
+  assert.ok(callback?.task.kind === 'callback');
+  assert.equal(callback.task.refunded, 70n);
+  assert.deepEqual(callback.task.response, { kind: 'reply', data: Uint8Array.of(9) });
+  assert.deepEqual(callback.task.callbacks, call.callbacks);
+  execution.endOne();
+  assert.equal((await outcome).kind, 'reply');
+});
+
+test('two callbacks of one context never execute at the same time', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  void rounds.deliver(message(0));
+  const call = (id: number) => ({
+    callee: Uint8Array.of(id, 1, 1),
+    method: 'm',
+    payload: new Uint8Array(0),
+    cycles: 0n,
+    timeoutSeconds: undefined,
+    callbacks: new Uint8Array(56),
+  });
+  execution.endOne({ ...STEP, calls: [call(1), call(2)] });
+  execution.endOne();
+  execution.endOne();
+  const callbacks = (): number => execution.started.filter(({ task }) => task.kind === 'callback').length;
+  assert.equal(callbacks(), 1, 'the second waits for the first');
+  execution.endOne();
+  assert.equal(callbacks(), 2);
+});
+
+test('calls to a canister that does not exist, is stopped, or lacks the method are rejected with a refund', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  await rounds.stop(2);
+  const cases: readonly (readonly [Uint8Array, string, number])[] = [
+    [Uint8Array.of(99, 1, 1), 'm', 3],
+    [Uint8Array.of(2, 1, 1), 'm', 5],
+    [Uint8Array.of(1, 1, 1), 'nothing', 5],
+  ];
+  for (const [callee, method, code] of cases) {
+    void rounds.deliver(message(0));
+    const callbacks = new Uint8Array(56);
+    execution.endOne({
+      ...STEP,
+      calls: [{ callee, method, payload: new Uint8Array(0), cycles: 5n, timeoutSeconds: undefined, callbacks }],
+    });
+    const task = execution.started.at(-1)?.task;
+    assert.ok(task?.kind === 'callback' && task.response.kind === 'reject', `${method}: ${task?.kind}`);
+    assert.equal(task.response.code, code);
+    assert.equal(task.refunded, 5n);
+    execution.endOne();
+  }
+});
+
+test('stopping waits for open calls, refuses new ones, and ends when the last has ended', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  const open = rounds.deliver(message(0));
+  const stopped = rounds.stop(0);
+  assert.equal(rounds.statusOf(0), 'stopping');
+  assert.equal((await rounds.deliver(message(0))).kind, 'reject');
+  execution.endOne();
+  await stopped;
+  assert.equal(rounds.statusOf(0), 'stopped');
+  assert.equal((await open).kind, 'reply');
+  rounds.start(0);
+  assert.equal(rounds.statusOf(0), 'running');
+});
+
+test('a best-effort call is given up at its deadline, and its late answer is dropped', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  rounds.beginTicking();
+  void rounds.deliver(message(0));
+  const callbacks = new Uint8Array(56);
+  execution.endOne({
+    ...STEP,
+    calls: [
+      {
+        callee: Uint8Array.of(1, 1, 1),
+        method: 'm',
+        payload: new Uint8Array(0),
+        cycles: 0n,
+        timeoutSeconds: 1,
+        callbacks,
+      },
+    ],
+  });
+  nowMs += 2_000;
+  const isCallback = ({ task }: Started): boolean => task.kind === 'callback';
+  while (!execution.started.some(isCallback)) await new Promise((resolve) => setTimeout(resolve, 2));
+  const callback = execution.started.find(isCallback)?.task;
+  assert.ok(callback?.kind === 'callback' && callback.response.kind === 'reject');
+  assert.equal(callback.response.code, 6);
+  execution.endAll();
+  assert.equal(execution.started.filter(isCallback).length, 1);
+  await rounds.drain();
+});
+
+test('a heartbeat is skipped only while the one before it has not ended; a timer fires once', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  void rounds.deliver(message(0));
+  execution.endOne({ ...REPLY, timerNs: 1n });
+  const beats = (handle: number, entry: number): number =>
+    execution.started.filter(
+      (each) => each.handle === handle && each.task.kind === 'system' && each.task.entry === entry,
+    ).length;
+  assert.equal(beats(0, 2), 0, 'nothing before ticking begins');
+  rounds.beginTicking();
+  await new Promise((resolve) => setTimeout(resolve, 80));
+  assert.equal(beats(0, 2), 1, 'eight periods, and the first beat has not ended');
+  assert.equal(beats(0, 3), 1);
+  execution.endAll();
+  await new Promise((resolve) => setTimeout(resolve, 40));
+  assert.ok(beats(0, 2) >= 2);
+  assert.equal(beats(0, 3), 1, 'the timer was off before its hook ran');
+  const drained = rounds.drain();
+  execution.endAll();
+  await drained;
+});
