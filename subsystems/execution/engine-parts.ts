@@ -1,14 +1,15 @@
 /** What the kinds of execution have in common: the tools of one thread, and how an execution ends. */
 import type { MeteringPolicy } from '../metering/index.ts';
 import { sliceBytes } from './bytes.ts';
-import type { CanisterState } from './canister-state.ts';
+import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
-import type { OutgoingCall, RejectCode, Response, Step, StepFault } from './index.ts';
+import type { RejectCode, Response, Step, StepFault } from './index.ts';
 import type { Instance } from './instance.ts';
 import type { StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
+import { NO_CALLS } from './system-api/outgoing-draft.ts';
 
 /** How a task ended, and what is to be told of it. */
 export interface EngineResult {
@@ -21,7 +22,6 @@ export interface EngineResult {
 
 export const NO_BYTES = new Uint8Array(0);
 const NO_LINES: readonly string[] = Object.freeze([]);
-const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
 
 export const SYS_TRANSIENT = 2;
 const CANISTER_REJECT = 4;
@@ -111,6 +111,13 @@ export class EngineParts {
     if (fault.kind === 'host') this.#reportBug(fault.message, fault.cause);
     debug.conclude(fault.message);
     return { kind: 'trap', code: CANISTER_ERROR, message: fault.message };
+  }
+
+  /** A task for an entry point that its kind cannot reach: the host has mixed something up, and the canister is not to suffer. */
+  unreachable(kind: string, entry: number, role: EntryRole | undefined): EngineResult {
+    const message = `internal error: ${kind} cannot reach entry point ${entry}, which is for ${role ?? 'nothing'}`;
+    this.#reportBug(message, undefined);
+    return refusal('trap', CANISTER_ERROR, message);
   }
 
   /** A canister whose balance does not pay for any message. */

@@ -64,7 +64,7 @@ export class Engine {
     uninstallCode(this.#parts, canister);
   }
 
-  /** Runs one task; its buffers are only read meanwhile. Throws only for mistakes of the host's: an entry point that such a task cannot reach. */
+  /** Runs one task; its buffers are only read meanwhile. */
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
     switch (task.kind) {
       case 'update':

@@ -13,9 +13,8 @@
  * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
  * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
  */
-import { ServerError } from '../../kernel/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
-import type { CanisterState, EntryRole, InstalledCode } from './canister-state.ts';
+import type { CanisterState, EntryRole } from './canister-state.ts';
 import {
   emptyCanister,
   type EngineParts,
@@ -31,7 +30,7 @@ type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 
 const encoder = new TextEncoder();
 
-/** Runs a method. Throws only for mistakes of the host's: a method that this kind of call cannot reach. */
+/** Runs a method. */
 export function runMethod(
   parts: EngineParts,
   canister: CanisterState,
@@ -42,6 +41,7 @@ export function runMethod(
   if (installed === undefined) return emptyCanister();
   const isCharged = task.kind === 'update';
   const mode = methodMode(installed.roles[task.entry], isCharged);
+  if (mode === undefined) return parts.unreachable(task.kind, task.entry, installed.roles[task.entry]);
   const { account } = canister;
   if (account.isDry) return parts.dry();
 
@@ -108,7 +108,8 @@ export function runSystemTask(
 ): EngineResult {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
-  const role = roleOf(installed, task.entry, 'timer', 'task');
+  const role = installed.roles[task.entry];
+  if (role !== 'timer' && role !== 'task') return parts.unreachable(task.kind, task.entry, role);
   if (role === 'timer') canister.timerNs = 0n;
   const { account } = canister;
   if (account.isDry) return parts.dry();
@@ -153,7 +154,8 @@ export function runInspection(
 ): EngineResult {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
-  roleOf(installed, task.entry, 'inspect', 'inspect');
+  const role = installed.roles[task.entry];
+  if (role !== 'inspect') return parts.unreachable(task.kind, task.entry, role);
   if (canister.account.isDry) return parts.dry();
 
   const { x } = parts;
@@ -219,25 +221,9 @@ export function noRoomForFrame(parts: EngineParts, instructions: number): Step {
   return faultyStep({ kind: 'unavailable', code: SYS_TRANSIENT, message }, instructions, 0);
 }
 
-function methodMode(role: EntryRole | undefined, isUpdate: boolean): Mode {
+function methodMode(role: EntryRole | undefined, isUpdate: boolean): Mode | undefined {
   if (role === 'query') return isUpdate ? 'RQ' : 'NRQ';
   if (role === 'update' && isUpdate) return 'U';
   if (role === 'composite_query' && !isUpdate) return 'CQ';
-  const call = isUpdate ? 'an update' : 'a query';
-  throw mismatch(`${call} call cannot reach ${isMethod(role) ? `a method of kind ${role}` : 'a hook'}`);
-}
-
-/** The role of an entry point that must be one of two. */
-function roleOf({ roles }: InstalledCode, entry: number, one: EntryRole, other: EntryRole): EntryRole {
-  const role = roles[entry];
-  if (role === one || role === other) return role;
-  throw mismatch(`entry point ${entry} is for ${role ?? 'nothing'}, not for ${one}`);
-}
-
-function isMethod(role: EntryRole | undefined): boolean {
-  return role === 'update' || role === 'query' || role === 'composite_query';
-}
-
-function mismatch(message: string): ServerError {
-  return new ServerError('invalid', 'method-kind-mismatch', message);
+  return undefined;
 }

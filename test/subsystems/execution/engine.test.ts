@@ -317,16 +317,15 @@ for (const width of WIDTHS) {
       assert.deepEqual(first.results([['stable64_size']]), [1n]);
     });
 
-    test('a call that cannot reach the method is refused by the engine, too', () => {
+    test('a call that cannot reach the method is a bug of the host, and is refused', () => {
       const c = new ScriptCanister(width);
-      assert.throws(
-        () => c.run(NOTHING, undefined, 'query', 'run'),
-        /a query call cannot reach a method of kind update/,
-      );
-      assert.throws(
-        () => c.run(NOTHING, undefined, 'update', 'compose'),
-        /an? update call cannot reach a method of kind composite_query/,
-      );
+      for (const [kind, method] of [
+        ['query', 'run'],
+        ['update', 'compose'],
+      ] as const) {
+        // The fixture throws what is reported.
+        assert.throws(() => c.run(NOTHING, undefined, kind, method), new RegExp(`${kind} cannot reach entry point`));
+      }
     });
   });
 }

@@ -4,9 +4,12 @@
  *
  * Argument: u64 count · BLOB_BYTES of data · operations of 72 bytes (u64 number, eight u64 parameters). It is copied to
  * ARGUMENT_AT, so the blob has a known address; the result of operation i is kept at RESULTS_AT + 8 i.
+ *
+ * Scripts for callbacks and hooks lie in the heap, in slots: `keeping` puts them there. The callback function runs the script
+ * whose address is its environment; the hooks run those of the slots named in HOOK_SLOTS, if there are any.
  */
 import { IC0_SIGNATURES, type HostType, type Ic0Name } from '../../../subsystems/wasm/index.ts';
-import type { CallKind } from '../../../subsystems/execution/index.ts';
+import type { CallKind, ContextView } from '../../../subsystems/execution/index.ts';
 import { assemble, type Sample, TestCanister, type TestResult, type Width } from './engine-fixture.ts';
 
 const OPERATION_BYTES = 72;
@@ -18,8 +21,16 @@ const OPERATIONS_AT = BLOB_AT + BLOB_BYTES;
 export const HEAP_PAGES = 64;
 export const HEAP_BYTES = HEAP_PAGES * 65_536;
 
-/** Besides the imports: a store of one byte, a store to a mutable global, heap growth, a plain wasm trap, an endless loop. */
-const OWN = ['store8', 'load8', 'global_set', 'global_get', 'heap_grow', 'unreachable', 'spin'] as const;
+/** Scripts to be run later. */
+const SLOTS_AT = 0x30_0000;
+const SLOT_BYTES = 0x4000;
+export function slotAt(slot: number): number {
+  return SLOTS_AT + slot * SLOT_BYTES;
+}
+export const HOOK_SLOTS = { canister_heartbeat: 20, canister_global_timer: 21, canister_pre_upgrade: 22 } as const;
+
+/** Besides the imports: copying within the heap, a store of one byte, a store to a mutable global, heap growth, a plain wasm trap, an endless loop. */
+const OWN = ['store8', 'load8', 'global_set', 'global_get', 'heap_grow', 'heap_copy', 'unreachable', 'spin'] as const;
 type Own = (typeof OWN)[number];
 export type Operation = Ic0Name | Own;
 export type Call = readonly [Operation, ...(number | bigint)[]];
@@ -54,6 +65,7 @@ function source(width: Width): string {
     global_set: `(global.set $g ${param(0, 'i64')}) (i64.const 0)`,
     global_get: `(global.get $g)`,
     heap_grow: asResult('PTR', `(memory.grow ${param(0, 'PTR')})`),
+    heap_copy: `(memory.copy ${param(0, 'PTR')} ${param(1, 'PTR')} ${param(2, 'PTR')}) (i64.const 0)`,
     unreachable: `(unreachable)`,
     spin: `(loop $l (br $l)) (i64.const 0)`,
   };
@@ -80,23 +92,31 @@ function source(width: Width): string {
     (memory (export "memory") %index ${HEAP_PAGES})
     (global $g (mut i64) (i64.const 7))
     (type $case (func (param PTR) (result i64)))
-    (table %index ${names.length} funcref)
-    (elem (PTR.const 0) ${names.map((_, index) => `$do${index}`).join(' ')})
+    (table %index ${names.length + 1} funcref)
+    (elem (PTR.const 0) ${names.map((_, index) => `$do${index}`).join(' ')} $script)
     ${cases.join('\n')}
-    (func $run (local $i i32) (local $n i32) (local $op PTR)
-      (call $msg_arg_data_copy ${at(ARGUMENT_AT)} ${at(0)} (call $msg_arg_data_size))
-      (local.set $n (i32.load ${at(ARGUMENT_AT)}))
+    (func $script (param $at PTR) (local $i i32) (local $n i32) (local $op PTR)
+      (local.set $n (i32.load (local.get $at)))
       (block $done (loop $next
         (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
-        (local.set $op (PTR.add ${at(OPERATIONS_AT)} ${scaled(OPERATION_BYTES)}))
+        (local.set $op (PTR.add (PTR.add (local.get $at) (PTR.const ${OPERATIONS_AT - ARGUMENT_AT})) ${scaled(OPERATION_BYTES)}))
         (i64.store (PTR.add ${at(RESULTS_AT)} ${scaled(8)})
           (call_indirect (type $case) (local.get $op) (PTR.load (local.get $op))))
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $next))))
+    (func $run
+      (call $msg_arg_data_copy ${at(ARGUMENT_AT)} ${at(0)} (call $msg_arg_data_size))
+      (call $script ${at(ARGUMENT_AT)}))
+    (func $init (if (PTR.gt_u (call $msg_arg_data_size) (PTR.const 8)) (then (call $run))))
     (func (export "canister_update run") (call $run))
     (func (export "canister_query look") (call $run))
     (func (export "canister_composite_query compose") (call $run))
-    (func (export "canister_init") (if (PTR.gt_u (call $msg_arg_data_size) (PTR.const 8)) (then (call $run)))))`;
+    (func (export "canister_inspect_message") (call $run))
+    (func (export "canister_init") (call $init))
+    (func (export "canister_post_upgrade") (call $init))
+    ${Object.entries(HOOK_SLOTS)
+      .map(([name, slot]) => `(func (export "${name}") (call $script ${at(slotAt(slot))}))`)
+      .join('\n')})`;
 }
 
 function isOwn(name: Operation): name is Own {
@@ -117,6 +137,32 @@ export function encodeScript(width: Width, calls: readonly Call[], blob: Uint8Ar
     params.forEach((param, k) => view.setBigUint64(at + 8 + 8 * k, BigInt.asUintN(64, BigInt(param)), true));
   });
   return bytes;
+}
+
+/** Index of the callback function in the table; its environment is the address of a script. */
+export function callbackFunction(width: Width): number {
+  return namesFor(width).length;
+}
+
+/** An argument that puts scripts into their slots before it does what the calls say. */
+export function keeping(
+  width: Width,
+  scripts: Readonly<Record<number, readonly Call[]>>,
+  calls: readonly Call[],
+  blob?: Uint8Array,
+): Uint8Array {
+  const kept = Object.entries(scripts).map(([slot, script]) => ({
+    slot: Number(slot),
+    bytes: encodeScript(width, script, blob),
+  }));
+  let from = OPERATIONS_AT + (kept.length + calls.length) * OPERATION_BYTES;
+  const copies = kept.map(({ slot, bytes }): Call => {
+    if (bytes.length > SLOT_BYTES) throw new Error(`a script of ${bytes.length} bytes does not fit into a slot`);
+    const copy: Call = ['heap_copy', slotAt(slot), from, bytes.length];
+    from += bytes.length;
+    return copy;
+  });
+  return Buffer.concat([encodeScript(width, [...copies, ...calls], blob), ...kept.map(({ bytes }) => bytes)]);
 }
 
 export class ScriptCanister {
@@ -150,6 +196,17 @@ export class ScriptCanister {
     if (outcome.kind !== 'reply') throw new Error(`${outcome.kind}: ${outcome.message}`);
     const view = new DataView(outcome.data.buffer, outcome.data.byteOffset, outcome.data.byteLength);
     return calls.map((_, index) => view.getBigUint64(8 * index, true));
+  }
+
+  /** As `run`, with scripts for later in their slots. */
+  runKeeping(
+    scripts: Readonly<Record<number, readonly Call[]>>,
+    calls: readonly Call[],
+    blob?: Uint8Array,
+    rest: { readonly kind?: CallKind; readonly method?: string; readonly context?: Partial<ContextView> } = {},
+  ): TestResult {
+    const { kind = 'update', method = kind === 'update' ? 'run' : 'compose', context = {} } = rest;
+    return this.canister.run(kind, method, keeping(this.width, scripts, calls, blob), context);
   }
 
   /** Runs the calls, then replies with a piece of the heap. */
