@@ -12,15 +12,28 @@ export interface CompiledActor {
   readonly isCached: boolean;
 }
 
+/** Where an actor is that a source imports by name, and what it offers. */
+export interface ActorReference {
+  /** Its id as text. */
+  readonly principal: string;
+  /** .did text. */
+  readonly candid: string;
+}
+
 export interface CompileOptions {
   /** What progress lines call the actor; the file's name without `.mo` if left out. */
   readonly name?: string;
+  /**
+   * Finds an actor that the source imports as `canister:<name>`; asked once a name, before anything is compiled. A
+   * ServerError it rejects with is shown at the place of the import. Left out, there is no actor to import.
+   */
+  readonly importActor?: (name: string) => Promise<ActorReference>;
 }
 
 /** Motoko source to a module. The same source gives the same bytes on every machine and in any order of compilation. */
 export interface Compiler {
   /**
-   * Compiles the actor in `mainFile` (absolute path) with its relative imports and `mo:core`.
+   * Compiles the actor in `mainFile` (absolute path) with its relative imports, `mo:core` and the actors it imports.
    * Rejects with a ServerError of kind `invalid`; its message holds the diagnostics with file, line and caret.
    */
   compile(mainFile: string, options?: CompileOptions): Promise<CompiledActor>;

@@ -21,11 +21,16 @@ import type { MocRequest, MocResponse } from './moc-protocol.ts';
 interface Moc {
   saveFile(path: string, content: string): unknown;
   addPackage(name: string, folder: string): unknown;
+  /** Where `<principal>.did` lies for each imported actor. */
+  setCandidPath(folder: string): unknown;
+  setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
 }
 
 const ERROR_SEVERITY = 1;
+/** Beside the project's own files, whose paths are relative and hold no colon there. */
+const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
 
 let program: { readonly file: string; readonly script: vm.Script } | undefined;
@@ -39,12 +44,22 @@ export function runMoc(request: MocRequest): MocResponse {
   }
   // A mapped package without files is an error for the compiler, even if nothing imports it.
   if (usesCore) moc.addPackage('core', CORE_ROOT);
+  moc.setCandidPath(INTERFACES_ROOT);
+  for (const { principal, candid } of request.actors) {
+    moc.saveFile(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
+  }
+  moc.setActorAliases(request.actors.map(({ name, principal }) => [name, principal]));
   if (request.persistence === 'classical') moc.gcFlags('classicOP');
   try {
     return readResult(moc.compileWasm('ic', request.main));
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };
   }
+}
+
+/** The file of an imported actor's interface, as diagnostics name it. */
+export function interfaceFile(principal: string): string {
+  return `${principal}.did`;
 }
 
 function instantiate(file: string): Moc {

@@ -6,6 +6,15 @@ import type { Diagnostic } from './diagnostics.ts';
  */
 export type Persistence = 'enhanced' | 'classical';
 
+/** An actor that the source imports as `canister:<name>`. */
+export interface ImportedActor {
+  readonly name: string;
+  /** Its id as text. */
+  readonly principal: string;
+  /** .did text. */
+  readonly candid: string;
+}
+
 /** Sent to the compiler's thread: all it may see. */
 export interface MocRequest {
   /** Where the compiler's program lies. */
@@ -14,6 +23,7 @@ export interface MocRequest {
   /** Texts by path, the library's included. */
   readonly files: ReadonlyMap<string, string>;
   readonly persistence: Persistence;
+  readonly actors: readonly ImportedActor[];
 }
 
 export type MocResponse =

@@ -9,8 +9,9 @@ import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
 import type { CompiledActor, CompileOptions, CompileProgress, Compiler } from './index.ts';
-import { isStackOverflow } from './moc-instance.ts';
-import type { MocResponse, Persistence } from './moc-protocol.ts';
+import { importedActors, NO_ACTORS } from './imported-actors.ts';
+import { interfaceFile, isStackOverflow } from './moc-instance.ts';
+import type { ImportedActor, MocResponse, Persistence } from './moc-protocol.ts';
 import { MOC_STACK_MB, MOC_THREADS_DEFAULTS, MocThreads } from './moc-threads.ts';
 import type { MocThreadsOptions } from './moc-threads.ts';
 import { collectClosure, importProblem } from './source-closure.ts';
@@ -68,10 +69,18 @@ export async function compileMotoko(
 
 interface Source {
   readonly name: string;
+  readonly importActor: NonNullable<CompileOptions['importActor']>;
   readonly mainFile: string;
   readonly reader: SourceReader;
   /** How a person names a file of the closure. */
   readonly displayName: (absolutePath: string) => string;
+}
+
+/** What a module is a function of, with the compiler's version. */
+interface CompileInputs {
+  readonly closure: SourceClosure;
+  readonly actors: readonly ImportedActor[];
+  readonly persistence: Persistence;
 }
 
 class CachingCompiler implements MotokoCompiler {
@@ -94,6 +103,7 @@ class CachingCompiler implements MotokoCompiler {
     return this.#compile(
       {
         name: options.name ?? basename(file, '.mo'),
+        importActor: options.importActor ?? NO_ACTORS,
         mainFile: file,
         reader: diskSources,
         displayName: (path) => displayPath(directory, path),
@@ -107,6 +117,7 @@ class CachingCompiler implements MotokoCompiler {
     return this.#compile(
       {
         name: options.name ?? basename(main, '.mo'),
+        importActor: options.importActor ?? NO_ACTORS,
         mainFile: posix.resolve('/', main),
         reader: memorySources(new Map([...files].map(([path, text]) => [posix.resolve('/', path), text]))),
         displayName: (path) => posix.relative('/', path),
@@ -125,16 +136,14 @@ class CachingCompiler implements MotokoCompiler {
       this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
     try {
       const closure = await collectClosure(source.mainFile, source.reader);
-      const view: SourceView = {
-        textOf: (file) => closure.files.get(file),
-        displayName: (file) => (closure.files.has(file) ? source.displayName(posix.join(closure.root, file)) : file),
-      };
-      refuseIf(closure.problems, source, view);
-      const key = keyOf(closure, persistence);
+      const { actors, problems } = await importedActors(closure, source.importActor);
+      const view = viewOf(closure, actors, source);
+      refuseIf([...closure.problems, ...problems], source, view);
+      const key = keyOf(closure, actors, persistence);
       const cached = await this.#cache?.read(key);
       if (cached === undefined)
         report('compiling', `compiling ${source.name} (${source.displayName(source.mainFile)}) …`);
-      const entry = cached ?? (await this.#compileOnce(key, closure, persistence, source, view));
+      const entry = cached ?? (await this.#compileOnce(key, { closure, actors, persistence }, source, view));
       const isCached = cached !== undefined;
       report(
         'compiled',
@@ -154,26 +163,17 @@ class CachingCompiler implements MotokoCompiler {
     }
   }
 
-  #compileOnce(
-    key: string,
-    closure: SourceClosure,
-    persistence: Persistence,
-    source: Source,
-    view: SourceView,
-  ): Promise<CacheEntry> {
+  #compileOnce(key: string, inputs: CompileInputs, source: Source, view: SourceView): Promise<CacheEntry> {
     const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const started = this.#compileAndStore(key, closure, persistence, source, view).finally(() =>
-      this.#running.delete(key),
-    );
+    const started = this.#compileAndStore(key, inputs, source, view).finally(() => this.#running.delete(key));
     this.#running.set(key, started);
     return started;
   }
 
   async #compileAndStore(
     key: string,
-    closure: SourceClosure,
-    persistence: Persistence,
+    { closure, actors, persistence }: CompileInputs,
     source: Source,
     view: SourceView,
   ): Promise<CacheEntry> {
@@ -184,6 +184,7 @@ class CachingCompiler implements MotokoCompiler {
       main: closure.main,
       files: new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]),
       persistence,
+      actors,
     });
     const entry = entryOf(response, source, view);
     const failure = await this.#cache?.write(key, entry);
@@ -195,10 +196,23 @@ class CachingCompiler implements MotokoCompiler {
   }
 }
 
+function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source: Source): SourceView {
+  const actorOf = (file: string): ImportedActor | undefined =>
+    actors.find(({ principal }) => interfaceFile(principal) === file);
+  return {
+    textOf: (file) => closure.files.get(file) ?? actorOf(file)?.candid,
+    displayName(file) {
+      if (closure.files.has(file)) return source.displayName(posix.join(closure.root, file));
+      const actor = actorOf(file);
+      return actor === undefined ? file : `interface of ${actor.name}`;
+    },
+  };
+}
+
 /** Everything the module depends on, in an unambiguous form. */
-function keyOf(closure: SourceClosure, persistence: Persistence): string {
+function keyOf(closure: SourceClosure, actors: readonly ImportedActor[], persistence: Persistence): string {
   const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const content = JSON.stringify(['svc-motoko-1', motokoRelease, persistence, closure.main, files]);
+  const content = JSON.stringify(['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors]);
   return createHash('sha256').update(content).digest('hex');
 }
 

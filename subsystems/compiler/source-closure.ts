@@ -16,6 +16,8 @@ export interface SourceClosure {
   readonly files: ReadonlyMap<string, string>;
   /** The modules of `mo:core` it imports by name, each with where that was first. */
   readonly coreModules: ReadonlyMap<string, ImportPlace>;
+  /** The actors it imports by name (`canister:ledger`), each with where that was first. */
+  readonly actors: ReadonlyMap<string, ImportPlace>;
   /** Imports that cannot be resolved. */
   readonly problems: readonly Diagnostic[];
 }
@@ -44,11 +46,14 @@ export function importProblem(place: ImportPlace, text: string, message: string)
   return { file: place.file, ...range, severity: 'error', category: 'import', code: '', message };
 }
 
+const ACTOR_SCHEME = 'canister:';
+
 /** Walks depth first, so that the files between an import and itself are exactly those on the way. */
 class ClosureCollector {
   readonly #reader: SourceReader;
   readonly #texts = new Map<string, string>();
   readonly #core = new Map<string, ImportPlace>();
+  readonly #actors = new Map<string, ImportPlace>();
   readonly #problems: { readonly place: ImportPlace; readonly message: (show: (path: string) => string) => string }[] =
     [];
   readonly #way: string[] = [];
@@ -77,9 +82,8 @@ class ClosureCollector {
       root,
       main: relative(mainFile),
       files: new Map([...this.#texts].map(([path, text]) => [relative(path), text])),
-      coreModules: new Map(
-        [...this.#core].map(([module, place]) => [module, { ...place, file: relative(place.file) }]),
-      ),
+      coreModules: placesFrom(relative, this.#core),
+      actors: placesFrom(relative, this.#actors),
       problems: this.#problems.map(({ place, message }) =>
         importProblem({ ...place, file: relative(place.file) }, this.#texts.get(place.file) ?? '', message(relative)),
       ),
@@ -107,6 +111,11 @@ class ClosureCollector {
     if (url.startsWith('mo:core/')) {
       const module = posix.normalize(url.slice('mo:core/'.length));
       if (!this.#core.has(module)) this.#core.set(module, place);
+      return;
+    }
+    if (url.startsWith(ACTOR_SCHEME)) {
+      const name = url.slice(ACTOR_SCHEME.length);
+      if (!this.#actors.has(name)) this.#actors.set(name, place);
       return;
     }
     const refusal = refusalOf(url);
@@ -166,11 +175,21 @@ function refusalOf(url: string): string | undefined {
     return 'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…")';
   }
   if (url.startsWith('mo:')) return 'mops packages are not built yet';
-  if (url.startsWith('canister:') || url.startsWith('ic:')) return 'canister imports are not built yet';
+  if (url.startsWith('ic:')) {
+    return 'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>"';
+  }
   if (url.startsWith('blob:')) return 'blob imports are not supported';
-  if (/^[A-Za-z][\w+.-]*:/u.test(url)) return 'unknown kind of import (known are "./path" and "mo:core/Module")';
+  if (/^[A-Za-z][\w+.-]*:/u.test(url))
+    return 'unknown kind of import (known are "./path", "mo:core/Module" and "canister:name")';
   if (url.startsWith('/')) return 'imports are relative to the importing file; absolute paths are not supported';
   return undefined;
+}
+
+function placesFrom(
+  relative: (path: string) => string,
+  places: ReadonlyMap<string, ImportPlace>,
+): ReadonlyMap<string, ImportPlace> {
+  return new Map([...places].map(([name, place]) => [name, { ...place, file: relative(place.file) }]));
 }
 
 function commonFolder(files: readonly string[]): string {

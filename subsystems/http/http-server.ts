@@ -21,9 +21,11 @@ import { healthRoutes } from './routes/health.ts';
 import { inspectRoutes } from './routes/inspect.ts';
 import { installRoutes } from './routes/install.ts';
 import { jsonCallRoutes } from './routes/json-calls.ts';
+import { lifeCycleRoutes } from './routes/life-cycle.ts';
 import { logsRoutes } from './routes/logs.ts';
 import { notBuiltRoutes } from './routes/not-built.ts';
 import { rawCallRoutes } from './routes/raw-calls.ts';
+import { upgradeRoutes } from './routes/upgrade.ts';
 import { versionRoutes, type VersionInfo } from './routes/version.ts';
 import { CallerClaims } from './x-caller.ts';
 
@@ -117,6 +119,8 @@ class FastifyHttpServer implements OpenableHttpServer {
       ...jsonCallRoutes(host),
       ...actorRoutes(host),
       ...installRoutes(host),
+      ...upgradeRoutes(host),
+      ...lifeCycleRoutes(host),
       ...cyclesRoutes(host),
       ...logsRoutes(host),
       ...inspectRoutes(host),

@@ -25,7 +25,20 @@ export interface Route {
 }
 
 /** What HTTP does with canisters. */
-export type ServedCanisters = Pick<Canisters, 'resolve' | 'list' | 'call' | 'install' | 'addCycles' | 'takeLogs'>;
+export type ServedCanisters = Pick<
+  Canisters,
+  | 'resolve'
+  | 'list'
+  | 'call'
+  | 'install'
+  | 'upgrade'
+  | 'reinstall'
+  | 'stop'
+  | 'start'
+  | 'remove'
+  | 'addCycles'
+  | 'takeLogs'
+>;
 
 /** What routes work with. */
 export interface RouteHost {

@@ -4,16 +4,12 @@ import type { Route } from '../route.ts';
 /** Paths of the contract that this version does not serve yet: they say so, instead of looking like a typing error. */
 const NOT_BUILT: readonly (readonly [method: Route['method'], path: string, what: string])[] = [
   ['GET', '/openapi/:actor', 'the OpenAPI document (GET /openapi/<ACTOR>)'],
-  ['POST', '/upgrade/:actor', 'upgrading (POST /upgrade/<ACTOR>)'],
   ['GET', '/events/:actor', 'the event stream (GET /events/<ACTOR>)'],
   ['GET', '/history/:actor', 'the history (GET /history/<ACTOR>)'],
   ['GET', '/metrics', 'GET /metrics'],
   ['GET', '/mops/closure/*', 'the dependency closure (GET /mops/closure/<ENTRY>)'],
   ['GET', '/inspector', 'the inspector page (GET /inspector)'],
   ['GET', '/', 'the inspector page (GET /)'],
-  ['POST', '/stop/:actor', 'stopping an actor (POST /stop/<ACTOR>)'],
-  ['POST', '/start/:actor', 'starting an actor (POST /start/<ACTOR>)'],
-  ['DELETE', '/actors/:actor', 'deleting an actor (DELETE /actors/<ACTOR>)'],
   ['GET', '/backup', 'GET /backup'],
 ];
 

@@ -117,7 +117,7 @@ test('unresolved imports and unknown modules of mo:core are refused by name and 
 File.mo:3.10-3.22: import error: mops packages are not built yet: import "mo:foo/Bar" in File.mo:3
    3 | import B "mo:foo/Bar"; import C "canister:c";
      |          ^^^^^^^^^^^^
-File.mo:3.33-3.45: import error: canister imports are not built yet: import "canister:c" in File.mo:3
+File.mo:3.33-3.45: import error: there is no actor "c" to import
    3 | import B "mo:foo/Bar"; import C "canister:c";
      |                                 ^^^^^^^^^^^^`,
   );

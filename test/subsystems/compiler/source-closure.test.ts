@@ -61,7 +61,7 @@ test('X.mo goes before X/lib.mo, and a trailing slash means the folder', async (
 test('each import that cannot be resolved is named with its place and the way out', async () => {
   const closure = await collect({
     '/Main.mo': `import A "mo:foo/Bar";
-      import B "canister:ledger"; import C "ic:aaaaa-aa";
+      import B "./Lib"; import C "ic:aaaaa-aa";
       import D "./nope"; import E "./Lib.mo";
       import F "mo:base/Text"; import G "blob:file:x"; import H "https://x"; import I "/abs"; import J ""; import K "mo:core";
       actor {}`,
@@ -69,19 +69,34 @@ test('each import that cannot be resolved is named with its place and the way ou
   });
   assert.deepEqual(messages(closure), [
     'mops packages are not built yet: import "mo:foo/Bar" in Main.mo:1',
-    'canister imports are not built yet: import "canister:ledger" in Main.mo:2',
-    'canister imports are not built yet: import "ic:aaaaa-aa" in Main.mo:2',
+    'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>": import "ic:aaaaa-aa" in Main.mo:2',
     'import "./nope" finds no file: there is neither nope.mo nor nope/lib.mo',
     'import "./Lib.mo" finds no file: there is neither Lib.mo.mo nor Lib.mo/lib.mo; write "./Lib", without .mo',
     'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"): import "mo:base/Text" in Main.mo:4',
     'blob imports are not supported: import "blob:file:x" in Main.mo:4',
-    'unknown kind of import (known are "./path" and "mo:core/Module"): import "https://x" in Main.mo:4',
+    'unknown kind of import (known are "./path", "mo:core/Module" and "canister:name"): import "https://x" in Main.mo:4',
     'imports are relative to the importing file; absolute paths are not supported: import "/abs" in Main.mo:4',
     'an import needs a path: import "" in Main.mo:4',
     'name the module of mo:core ("mo:core/Text"): import "mo:core" in Main.mo:4',
   ]);
-  assert.deepEqual(closure.problems[1]?.start, { line: 1, byte: 15 });
-  assert.deepEqual(closure.problems[1]?.end, { line: 1, byte: 32 });
+  assert.deepEqual(closure.problems[1]?.start, { line: 1, byte: 33 });
+  assert.deepEqual(closure.problems[1]?.end, { line: 1, byte: 46 });
+});
+
+test('imported actors are found in every file, each with where it was first', async () => {
+  const closure = await collect({
+    '/p/Main.mo': 'import L "./Lib";\nimport Ledger "canister:ledger"; actor {}',
+    '/p/Lib.mo':
+      '// a library may import one too\nimport { get } "canister:ledger"; import O "canister:odd name"; module {}',
+  });
+  assert.deepEqual(closure.problems, []);
+  assert.deepEqual(
+    [...closure.actors].map(([name, { file, reference }]) => [name, file, reference.url]),
+    [
+      ['ledger', 'Lib.mo', 'canister:ledger'],
+      ['odd name', 'Lib.mo', 'canister:odd name'],
+    ],
+  );
 });
 
 test('a cycle is shown from file to file', async () => {

@@ -3,10 +3,10 @@ import { type Clock, type LogFields, type Logger, ServerError, systemClock } fro
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type Canister,
-  type Canisters,
   type DebugLine,
   InstallError,
   type InstallOptions,
+  type UpgradeOptions,
 } from '../../../subsystems/canisters/index.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { CallKind, MethodKind, Outcome } from '../../../subsystems/execution/index.ts';
@@ -16,6 +16,7 @@ import {
   type HttpServerOptions,
   type OpenableHttpServer,
 } from '../../../subsystems/http/http-server.ts';
+import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 
 /** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
 
@@ -75,12 +76,15 @@ const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
   hidden: ['query', () => reply('["hidden"]')],
 };
 
+/** A body whose hooks trap. */
+export const TRAPPING_MODULE = Uint8Array.of(0xff);
+
 export class CounterCanister implements Canister {
   readonly name: string;
   readonly id: Uint8Array;
   readonly idHex: string;
   readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
-  readonly status = 'running';
+  status: Canister['status'] = 'running';
   readonly heapBytes = 65_536;
   readonly stableBytes = 0;
   readonly messages = 3;
@@ -91,6 +95,9 @@ export class CounterCanister implements Canister {
     hash: 'ab'.repeat(32),
     pointerWidth: 32 as const,
     methods: new Map(Object.entries(METHODS).map(([name, [kind]]) => [name, kind])),
+    entries: new Map<string, number>(),
+    globals: [],
+    globalsBytes: 0,
     metadata: new Map(),
     candid: undefined,
     candidArgs: undefined,
@@ -121,12 +128,11 @@ export class CounterCanister implements Canister {
   }
 }
 
-export class CounterCanisters implements Pick<
-  Canisters,
-  'resolve' | 'list' | 'call' | 'install' | 'addCycles' | 'takeLogs'
-> {
+export class CounterCanisters implements ServedCanisters {
   readonly canisters = [new CounterCanister('counter', 1), new CounterCanister('bare', 2, false)];
   readonly installed: { name: string; bytes: number; options: InstallOptions }[] = [];
+  readonly upgraded: { name: string; bytes: number | undefined; options: UpgradeOptions }[] = [];
+  readonly reinstalled: { name: string; bytes: number; options: InstallOptions }[] = [];
 
   resolve(reference: string): CounterCanister {
     const found = this.canisters.find(({ name, idHex }) => name === reference || idHex === reference);
@@ -163,6 +169,43 @@ export class CounterCanisters implements Pick<
     const canister = new CounterCanister(name, 3);
     this.canisters.push(canister);
     return canister;
+  }
+
+  async upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void> {
+    const { name } = this.resolve(canister.name);
+    if (moduleBytes === undefined && name === 'bare') {
+      throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
+    }
+    if (moduleBytes?.[0] === TRAPPING_MODULE[0]) {
+      throw new InstallError({ ...COST, kind: 'trap', code: 5, message: 'hook trapped' }, ['saving']);
+    }
+    this.upgraded.push({ name, bytes: moduleBytes?.length, options });
+  }
+
+  async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
+    if (moduleBytes[0] === TRAPPING_MODULE[0]) {
+      throw new InstallError({ ...COST, kind: 'trap', code: 5, message: 'hook trapped' }, ['starting']);
+    }
+    this.reinstalled.push({ name: canister.name, bytes: moduleBytes.length, options });
+  }
+
+  async stop(canister: Canister): Promise<void> {
+    const found = this.resolve(canister.name);
+    found.status = 'stopping';
+    await found.held;
+    found.status = 'stopped';
+  }
+
+  async start(canister: Canister): Promise<void> {
+    this.resolve(canister.name).status = 'running';
+  }
+
+  async remove(canister: Canister): Promise<void> {
+    const found = this.resolve(canister.name);
+    if (found.status !== 'stopped') {
+      throw new ServerError('invalid', 'actor-not-stopped', `${found.name} is ${found.status}: stop it first`);
+    }
+    this.canisters.splice(this.canisters.indexOf(found), 1);
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {

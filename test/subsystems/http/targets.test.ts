@@ -85,8 +85,6 @@ suite('request targets are matched exactly', () => {
     const { origin } = await startHttpHost(t);
     const paths = [
       ['GET', '/openapi/counter'],
-      ['POST', '/upgrade/counter'],
-      ['POST', '/upgrade/counter?report=1'],
       ['GET', '/events/counter'],
       ['GET', '/history/counter'],
       ['GET', '/metrics'],
@@ -94,9 +92,6 @@ suite('request targets are matched exactly', () => {
       ['GET', '/inspector'],
       ['GET', '/'],
       ['GET', '/site/counter/index.html'],
-      ['POST', '/stop/counter'],
-      ['POST', '/start/counter'],
-      ['DELETE', '/actors/counter'],
       ['GET', '/backup'],
     ] as const;
     for (const [method, target] of paths) {

@@ -1,0 +1,100 @@
+import { readFile } from 'node:fs/promises';
+import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { principalToText } from '../codec/index.ts';
+import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
+import type { Execution } from '../execution/index.ts';
+import type { ManifestActor } from '../manifest/index.ts';
+
+export interface ManifestModulesDependencies {
+  readonly compiler: Compiler;
+  /** Tells which interface a module carries. */
+  readonly execution: Pick<Execution, 'prepare'>;
+  readonly log: Logger;
+  /** All actors of the manifest. */
+  readonly actors: readonly ManifestActor[];
+  readonly idOf: ReadonlyMap<string, Uint8Array>;
+}
+
+/**
+ * The modules of the manifest's actors as their files are now. A source that imports another actor needs its interface,
+ * so that one is compiled first; each source is compiled once. To read files again, make a new one of these.
+ */
+export class ManifestModules {
+  readonly #with: ManifestModulesDependencies;
+  readonly #compiled = new Map<string, Promise<CompiledActor>>();
+
+  constructor(dependencies: ManifestModulesDependencies) {
+    this.#with = dependencies;
+  }
+
+  async moduleOf({ name, source }: ManifestActor): Promise<Uint8Array> {
+    return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file, [])).wasm;
+  }
+
+  /** `way`: the actors whose sources led here, from the one that is wanted. */
+  #compile(name: string, file: string, way: readonly string[]): Promise<CompiledActor> {
+    const known = this.#compiled.get(name);
+    if (known !== undefined) return known;
+    const importActor = (imported: string): Promise<ActorReference> => this.#reference(imported, [...way, name]);
+    const compiling = this.#with.compiler.compile(file, { name, importActor }).then((compiled) => {
+      for (const warning of compiled.warnings) this.#with.log.warn(warning);
+      return compiled;
+    });
+    this.#compiled.set(name, compiling);
+    return compiling;
+  }
+
+  async #reference(name: string, way: readonly string[]): Promise<ActorReference> {
+    const { actors, idOf } = this.#with;
+    const actor = actors.find((known) => known.name === name);
+    const id = idOf.get(name);
+    if (actor === undefined || id === undefined) {
+      const known = actors.map((other) => other.name).join(', ');
+      throw new ServerError('invalid', 'import-unknown', `the manifest has no actor ${quoted(name)}; it has ${known}`);
+    }
+    const start = way.indexOf(name);
+    if (start >= 0) {
+      const cycle = [...way.slice(start), name].join(' → ');
+      throw new ServerError(
+        'invalid',
+        'import-cycle',
+        `actors import each other: ${cycle}; give one of them the other's principal at run time ` +
+          `(environment variable PUBLIC_CANISTER_ID:${name})`,
+      );
+    }
+    return { principal: principalToText(id), candid: await this.#interfaceOf(actor, way) };
+  }
+
+  async #interfaceOf({ name, source, candidFile }: ManifestActor, way: readonly string[]): Promise<string> {
+    try {
+      if (source.kind === 'main') return (await this.#compile(name, source.file, way)).candid;
+      const { candid } = await this.#with.execution.prepare(await readNamed(source.file));
+      if (candid !== undefined) return candid;
+      if (candidFile !== undefined) return (await readNamed(candidFile)).toString('utf8');
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      // The first error, with its place; all of them are shown where that actor is installed itself.
+      const [headline = '', first = headline] = error.message.split('\n', 2);
+      throw new ServerError('invalid', 'import-broken', `actor ${name} cannot be imported: ${first}`, { cause: error });
+    }
+    throw new ServerError(
+      'invalid',
+      'import-untyped',
+      `actor ${name} cannot be imported: its module carries no Candid interface; name a .did file under "candid" in the manifest`,
+    );
+  }
+}
+
+export async function readNamed(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new ServerError('invalid', 'manifest-file-unreadable', `cannot read ${file}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
+import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
+import { RecordingLogger } from '../../support/kernel.ts';
+import { compilerCacheDirectory } from '../../support/motoko.ts';
+
+const CALLS = (name: string): string =>
+  `import Other "canister:${name}"; persistent actor { public func go() : async Nat { await Other.go() } }`;
+const LEAF = 'persistent actor { public func go() : async Nat { 7 } }';
+
+interface Project {
+  /** The module of the actor with this name. */
+  readonly moduleOf: (name: string) => Promise<Uint8Array>;
+  readonly folder: string;
+  /** What was compiled, in order. */
+  readonly compiled: readonly string[];
+}
+
+/** Actors from sources (`.mo`), or modules whose interface is given as text. */
+async function project(
+  t: TestContext,
+  sources: Readonly<Record<string, string | { readonly carries?: string; readonly candid?: string }>>,
+): Promise<Project> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-modules-'));
+  const compiled: string[] = [];
+  const compiler = createCompiler({
+    cacheDirectory: compilerCacheDirectory,
+    threadsMax: 1,
+    idleMs: 100,
+    onProgress: ({ phase, name }) => {
+      if (phase === 'compiled') compiled.push(name);
+    },
+  });
+  t.after(async () => {
+    await compiler.close();
+    await rm(folder, { recursive: true });
+  });
+  const carried = new Map<string, string>();
+  const actors = await Promise.all(
+    Object.entries(sources).map(async ([name, source]) => {
+      const nothing = { candidFile: undefined, args: undefined, cycles: undefined, env: new Map<string, string>() };
+      if (typeof source === 'string') {
+        const file = join(folder, `${name}.mo`);
+        await writeFile(file, source);
+        return { ...nothing, name, source: { kind: 'main', file } as const };
+      }
+      const file = join(folder, `${name}.wasm`);
+      await writeFile(file, `module of ${name}`);
+      if (source.carries !== undefined) carried.set(`module of ${name}`, source.carries);
+      const candidFile = source.candid === undefined ? undefined : join(folder, `${name}.did`);
+      if (candidFile !== undefined) await writeFile(candidFile, source.candid ?? '');
+      return { ...nothing, name, candidFile, source: { kind: 'wasm', file } as const };
+    }),
+  );
+  const idOf = new Map(
+    Object.keys(sources).map((name, index) => [name, Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, index + 1, 1, 1)]),
+  );
+  const execution = {
+    prepare: async (bytes: Uint8Array) =>
+      ({ candid: carried.get(Buffer.from(bytes).toString()) }) as Partial<ModuleInfo> as ModuleInfo,
+  };
+  const modules = new ManifestModules({ compiler, execution, log: new RecordingLogger(), actors, idOf });
+  return {
+    folder,
+    compiled,
+    async moduleOf(name) {
+      const actor = actors.find((known) => known.name === name);
+      assert.ok(actor);
+      return modules.moduleOf(actor);
+    },
+  };
+}
+
+test('an actor that is imported is compiled before the one that imports it, each once', async (t) => {
+  const { moduleOf, compiled } = await project(t, { first: CALLS('second'), second: CALLS('third'), third: LEAF });
+  await moduleOf('first');
+  assert.deepEqual(compiled, ['third', 'second', 'first']);
+  await moduleOf('second');
+  await moduleOf('third');
+  assert.equal(compiled.length, 3);
+});
+
+test('a module is imported by the interface it carries, else by its candid file', async (t) => {
+  const { moduleOf } = await project(t, {
+    carrying: { carries: 'service : { go : () -> (nat) }', candid: 'service : {}' },
+    described: { candid: 'service : (text) -> { go : () -> (nat) query }' },
+    bare: {},
+    a: CALLS('carrying'),
+    b: CALLS('described'),
+    c: CALLS('bare'),
+  });
+  await moduleOf('a');
+  await moduleOf('b');
+  await assert.rejects(
+    moduleOf('c'),
+    /c\.mo:1\.14-1\.29: import error: actor bare cannot be imported: .*"candid" in the manifest/u,
+  );
+  assert.equal(Buffer.from(await moduleOf('bare')).toString(), 'module of bare');
+});
+
+test('names that the manifest does not have are refused at the place of the import', async (t) => {
+  const { moduleOf } = await project(t, { one: `\n${CALLS('tow')}`, two: LEAF });
+  await assert.rejects(
+    moduleOf('one'),
+    /one\.mo:2\.14-2\.28: import error: the manifest has no actor "tow"; it has one, two/u,
+  );
+});
+
+test('actors that import each other, or themselves, are refused with the whole cycle', async (t) => {
+  const { moduleOf } = await project(t, { a: CALLS('b'), b: CALLS('c'), c: CALLS('a'), self: CALLS('self') });
+  await assert.rejects(moduleOf('a'), /c\.mo:1\.14-1\.26: import error: actors import each other: a → b → c → a;/u);
+  await assert.rejects(moduleOf('c'), /actors import each other: a → b → c → a/u);
+  await assert.rejects(moduleOf('self'), /actors import each other: self → self/u);
+});
+
+test('an imported actor that does not compile is named with its first error', async (t) => {
+  const { moduleOf } = await project(t, { good: CALLS('bad'), bad: 'persistent actor {\n  let x = y }' });
+  await assert.rejects(
+    moduleOf('good'),
+    /good\.mo:1\.14-1\.28: import error: actor bad cannot be imported: .*bad\.mo:2\.11-2\.12: type error/u,
+  );
+});
