@@ -70,7 +70,7 @@ export function fromGlobal({ type, bits }: GlobalValue): GlobalJson {
   }
 }
 
-/** JSON has no word for some of them. The payload of a NaN is not kept. */
+/** JSON has no word for some of them: a NaN's payload and a zero's sign are lost. */
 function floatJson(value: number): number | string {
   return Number.isFinite(value) ? value : String(value);
 }

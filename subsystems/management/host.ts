@@ -13,7 +13,8 @@
  */
 import { defineCapability } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo, StepFault } from '../execution/index.ts';
-import type { ManagementRequest, ManagementAnswer } from './index.ts';
+import type { Change } from './history.ts';
+import type { ManagementAnswer, ManagementRequest } from './index.ts';
 
 export type CanisterStatus = 'running' | 'stopping' | 'stopped';
 
@@ -157,4 +158,11 @@ export interface ManagementEntry {
   call(request: ManagementRequest): Promise<ManagementAnswer>;
   /** A canister is gone, whoever removed it: what is kept of it may go. */
   forget(canister: HostedCanister): void;
+  /** Enters into a canister's history what was done to it other than by `call` (over HTTP, from the manifest). */
+  record(canister: HostedCanister, change: Change): void;
+  /**
+   * Runs such a change in turn with those of calls, of which there is one at a time for a canister. Not to be used
+   * from within a method of `CanisterHost`: it would wait for itself.
+   */
+  exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T>;
 }

@@ -1,7 +1,6 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { Response } from '../execution/index.ts';
-import type { Change } from './history.ts';
-import type { HostedCanister, ManagementEntry } from './host.ts';
+import type { ManagementEntry } from './host.ts';
 
 export type { Change, ChangeDetails, ChangeOrigin } from './history.ts';
 export * from './host.ts';
@@ -35,7 +34,5 @@ export interface Management extends ManagementEntry {
    * long: `stop_canister` waits up to five minutes.
    */
   call(request: ManagementRequest): Promise<ManagementAnswer>;
-  /** Enters into a canister's history what was done to it other than by `call` (over HTTP, from the manifest). */
-  record(canister: HostedCanister, change: Change): void;
 }
 export const Management = defineCapability<Management>('management');

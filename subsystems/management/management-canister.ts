@@ -159,6 +159,10 @@ export class ManagementCanister implements Management {
     this.#context.record(canister, change);
   }
 
+  exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T> {
+    return this.#context.recordOf(canister).exclusive(change);
+  }
+
   forget(canister: HostedCanister): void {
     this.#context.records.forget(canister);
   }

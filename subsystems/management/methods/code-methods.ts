@@ -1,6 +1,6 @@
 import type { InstallModeJson, NatJson, PrincipalJson } from '../candid-types.ts';
 import { tagOf, toBlob, toBytes } from '../candid-values.ts';
-import type { CodeChange, ModuleInfo } from '../../execution/index.ts';
+import type { CodeChange, ModuleInfo, StepFault } from '../../execution/index.ts';
 import type { HostedCanister } from '../host.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { assembleModule } from '../module-assembly.ts';
@@ -91,17 +91,23 @@ function install(
     const module = await prepareModule(context, canister, wasm);
     const change = codeChange(mode, { from: canister.code?.module, to: module }, toBytes(arg), call.sender);
     const fault = await context.host.change(canister, { module, wasm }, change);
-    if (fault !== undefined) throw new FaultRefusal(fault.code, fault.message);
+    if (fault !== undefined) throw refusalOfFault(fault);
     context.enter(canister, origin, { kind: 'codeDeployment', mode: change.mode, moduleHash: hashOf(module.hash) });
   });
 }
 
-/** The execution's own words, which carry their number where there is one. */
-class FaultRefusal extends Refusal {
-  constructor(code: Refusal['code'], message: string) {
-    super(code, 'IC0502', message);
-    if (/^IC\d{4}: /.test(message)) this.message = message;
-  }
+/** The replica's numbers for what can go wrong in a hook. */
+const FAULT_NUMBERS = {
+  trap: 'IC0502',
+  limit: 'IC0522',
+  outOfCycles: 'IC0207',
+  unavailable: 'IC0201',
+} as const satisfies Record<StepFault['kind'], string>;
+
+/** The execution's own words; a number is put before them where they have none. */
+function refusalOfFault({ kind, code, message }: StepFault): Refusal {
+  const [, number = FAULT_NUMBERS[kind], rest = message] = /^(IC\d{4}): (.*)$/s.exec(message) ?? [];
+  return new Refusal(code, number, rest);
 }
 
 /** Checks and compiles a module for a canister. */

@@ -147,6 +147,36 @@ describe('install_code', () => {
     assert.equal(underWayMost, 2, 'another canister did not wait');
   });
 
+  test('a fault of a hook has the number of its kind', async () => {
+    const bench = new ManagementBench();
+    const id = text(bench.canister().id);
+    for (const [fault, message] of [
+      [{ kind: 'limit', code: 5, message: 'instruction limit exceeded' }, 'IC0522: instruction limit exceeded'],
+      [{ kind: 'trap', code: 5, message: 'unreachable' }, 'IC0502: unreachable'],
+      [{ kind: 'trap', code: 5, message: 'IC0503: x\ny' }, 'IC0503: x\ny'],
+      [{ kind: 'outOfCycles', code: 2, message: 'dry' }, 'IC0207: dry'],
+      [{ kind: 'unavailable', code: 2, message: 'stopping' }, 'IC0201: stopping'],
+    ] as const) {
+      bench.host.change = () => Promise.resolve(fault);
+      const answer = await bench.refused('install_code', installation(id, CLASSICAL));
+      assert.deepEqual(answer, { code: fault.code, message });
+    }
+  });
+
+  test('a change made elsewhere takes its turn', async () => {
+    const bench = new ManagementBench();
+    const canister = bench.canister();
+    const steps: string[] = [];
+    const elsewhere = bench.management.exclusive(canister, async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      steps.push('elsewhere');
+    });
+    const settings = { canister_id: text(canister.id), settings: {} };
+    await bench.ok('update_settings', settings).then(() => steps.push('call'));
+    await elsewhere;
+    assert.deepEqual(steps, ['elsewhere', 'call']);
+  });
+
   test('a canister that is gone when its turn comes is not found', async () => {
     const bench = new ManagementBench();
     const canister = bench.canister();

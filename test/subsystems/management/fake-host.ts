@@ -239,7 +239,7 @@ export class FakeHost implements CanisterHost {
       heap: canister.heap.slice(),
       globals: canister.globals.slice(),
       // Not in order, as a hash table would give them.
-      stable: [...canister.stable].reverse().map(([offset, bytes]) => ({ offset, bytes: bytes.slice() })),
+      stable: [...canister.stable].toReversed().map(([offset, bytes]) => ({ offset, bytes: bytes.slice() })),
       stablePages: canister.stablePages,
       certifiedData: canister.certifiedData.slice(),
     };
