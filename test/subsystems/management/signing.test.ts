@@ -3,8 +3,9 @@ import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
+import fc from 'fast-check';
 import { Ed25519Tree } from '../../../subsystems/management/keys/ed25519-tree.ts';
-import { Secp256k1Tree } from '../../../subsystems/management/keys/secp256k1-tree.ts';
+import { Secp256k1Tree, signBip340 } from '../../../subsystems/management/keys/secp256k1-tree.ts';
 import { idOf } from './fake-host.ts';
 import { base64, bytesOf, ManagementBench, OWNER, text } from './management-bench.ts';
 
@@ -173,6 +174,25 @@ describe('key trees', () => {
     const child = tree.child(tree.master, index);
     assert.deepEqual(child.publicKey, secp256k1.Point.fromBytes(tree.master.publicKey).add(offset).toBytes(true));
     assert.deepEqual(Buffer.from(child.chainCode), digest.subarray(32));
+  });
+
+  test('BIP-340 signatures are those of @noble/curves, for the same chance', () => {
+    const tree = new Secp256k1Tree(Buffer.alloc(64, 4));
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 100 }),
+        fc.uint8Array({ minLength: 32, maxLength: 32 }),
+        (message, chance) => {
+          const key = tree.child(tree.master, chance);
+          const secret = Buffer.from(key.secret.toString(16).padStart(64, '0'), 'hex');
+          assert.deepEqual(
+            Buffer.from(signBip340(key, message, chance)),
+            Buffer.from(schnorr.sign(message, secret, chance)),
+          );
+        },
+      ),
+      { numRuns: 30 },
+    );
   });
 
   test('Ed25519 children follow from HKDF over the parent’s public key', () => {
