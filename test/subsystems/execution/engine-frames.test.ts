@@ -9,6 +9,8 @@ import { BLOB_AT, type Call, encodeScript, HEAP_BYTES, RESULTS_AT, ScriptCaniste
 
 const REPLY: Response = { kind: 'reply', data: new Uint8Array([1]) };
 const FREE_AT = 0x20_0000;
+/** Beginning of a page that nothing has been written near. */
+const UNTOUCHED_AT = 0x3f_1000;
 
 /** A composite query that has done the calls and waits for one call of its own. */
 function suspend(
@@ -99,13 +101,15 @@ for (const width of WIDTHS) {
         ['stable64_size'],
         ['stable64_read', FREE_AT + 8, 100, 1],
         ['load8', FREE_AT + 8],
+        ['load8', UNTOUCHED_AT],
       ];
       const { call, frame } = suspend(c, { 0: reading(look) }, [['store8', FREE_AT, 1]]);
       const other = suspend(c, { 0: reading(look) }, [['store8', FREE_AT, 2]]);
       c.results(
         [
           ['store8', FREE_AT, 8],
-          ['heap_copy', FREE_AT + 4090, BLOB_AT, 8],
+          ['store64', FREE_AT + 4090, 0x0908_0706_0504_0302n],
+          ['store64', UNTOUCHED_AT - 3, -1],
           ['global_set', 8],
           ['stable64_grow', 1],
           ['stable64_write', 100, BLOB_AT, 4],
@@ -120,13 +124,14 @@ for (const width of WIDTHS) {
         CALL_BLOB,
       );
       const after = c.canister.fingerprint();
-      assert.deepEqual(numbers(c.canister.respond(call, REPLY, { frame })), [1n, 3n, 4n, 5n, 1n, 0n, 0n]);
+      assert.deepEqual(numbers(c.canister.respond(call, REPLY, { frame })), [1n, 3n, 4n, 5n, 1n, 0n, 0n, 0n]);
       assert.deepEqual(numbers(c.canister.respond(other.call, REPLY, { frame: other.frame })), [
         2n,
         3n,
         4n,
         5n,
         1n,
+        0n,
         0n,
         0n,
       ]);
@@ -238,18 +243,18 @@ for (const width of WIDTHS) {
     test('any number of writes and commits, anywhere: the query’s view is its beginning plus its own writes', () => {
       fc.assert(
         fc.property(history, (rounds) => holdsFor(width, rounds)),
-        { numRuns: 25, seed: 20_261_120 },
+        { numRuns: 60, seed: 20_261_120 },
       );
     });
   });
 }
 
-/** Places around the borders of pages; copies of 1 to 12 bytes spill across them. */
+/** Places around the borders of pages; stores of 8 bytes spill across them, copies of 1 to 12 bytes as well. */
 const write = fc.record({
   at: fc.tuple(fc.nat(5), fc.integer({ min: -12, max: 12 })).map(([page, by]) => FREE_AT + 4096 + page * 4096 + by),
   length: fc.integer({ min: 1, max: 12 }),
   seed: fc.nat(40),
-  stable: fc.boolean(),
+  how: fc.constantFrom('store' as const, 'copy' as const, 'stable' as const),
 });
 type Write = typeof write extends fc.Arbitrary<infer T> ? T : never;
 const writes = fc.array(write, { maxLength: 4 });
@@ -262,14 +267,20 @@ const history = fc.record({
 });
 
 const REGION_BYTES = 8 * 4096;
+const STORED = 0x0807_0605_0403_0201n;
+const STORED_BYTES = new Uint8Array([1, 2, 3, 4, 5, 6, 7, 8]);
 const SOURCE = Uint8Array.from({ length: 64 }, (_, k) => k * 3 + 1);
 
 function asCalls(list: readonly Write[]): readonly Call[] {
-  return list.map(({ at, length, seed, stable }) =>
-    stable
-      ? (['stable64_write', at - FREE_AT, slotAt(30) + seed, length] as const)
-      : (['heap_copy', at, slotAt(30) + seed, length] as const),
-  );
+  return list.map(({ at, length, seed, how }) => {
+    if (how === 'store') return ['store64', at, STORED] as const;
+    return [
+      how === 'copy' ? 'heap_copy' : 'stable64_write',
+      how === 'copy' ? at : at - FREE_AT,
+      slotAt(30) + seed,
+      length,
+    ] as const;
+  });
 }
 
 /** Runs a history with a query in the middle, and the same on plain arrays. */
@@ -280,8 +291,10 @@ function holdsFor(
   const c = new ScriptCanister(width);
   const model = { heap: new Uint8Array(REGION_BYTES), stable: new Uint8Array(REGION_BYTES) };
   const apply = (target: typeof model, list: readonly Write[]): void => {
-    for (const { at, length, seed, stable } of list)
-      (stable ? target.stable : target.heap).set(SOURCE.subarray(seed, seed + length), at - FREE_AT);
+    for (const { at, length, seed, how } of list) {
+      const bytes = how === 'store' ? STORED_BYTES : SOURCE.subarray(seed, seed + length);
+      (how === 'stable' ? target.stable : target.heap).set(bytes, at - FREE_AT);
+    }
   };
   const seedBytes: readonly Call[] = [...SOURCE].map((byte, k) => ['store8', slotAt(30) + k, byte]);
   replyOf(c.run([...seedBytes, ['stable64_grow', 1], ...asCalls(base), ['msg_reply']]));

@@ -30,7 +30,17 @@ export function slotAt(slot: number): number {
 export const HOOK_SLOTS = { canister_heartbeat: 20, canister_global_timer: 21, canister_pre_upgrade: 22 } as const;
 
 /** Besides the imports: copying within the heap, a store of one byte, a store to a mutable global, heap growth, a plain wasm trap, an endless loop. */
-const OWN = ['store8', 'load8', 'global_set', 'global_get', 'heap_grow', 'heap_copy', 'unreachable', 'spin'] as const;
+const OWN = [
+  'store8',
+  'store64',
+  'load8',
+  'global_set',
+  'global_get',
+  'heap_grow',
+  'heap_copy',
+  'unreachable',
+  'spin',
+] as const;
 type Own = (typeof OWN)[number];
 export type Operation = Ic0Name | Own;
 export type Call = readonly [Operation, ...(number | bigint)[]];
@@ -61,6 +71,7 @@ function source(width: Width): string {
   };
   const own: Record<Own, string> = {
     store8: `(i32.store8 ${param(0, 'PTR')} ${param(1, 'i32')}) (i64.const 0)`,
+    store64: `(i64.store ${param(0, 'PTR')} ${param(1, 'i64')}) (i64.const 0)`,
     load8: `(i64.load8_u ${param(0, 'PTR')})`,
     global_set: `(global.set $g ${param(0, 'i64')}) (i64.const 0)`,
     global_get: `(global.get $g)`,
