@@ -7,6 +7,9 @@
  *     i32.load8_u (memory 1)  i32.eqz                    ;; the map begins at address 0 of the control memory
  *     if (unlikely)  local.get $page  call $touch  end
  *
+ * In an innermost loop with hardly any other store, each test first compares the page with that of the last time, kept in
+ * a local: then most rounds load nothing. (With a hint that the pages are equal this pays; without it, it does not.)
+ *
  * `touch` saves the page and SPILL_BYTES behind it, unless the page was all zeros when the message began (FRESH), marks it
  * in the map and appends it to the list. So afterwards the list is the set of dirty pages, and `undo` takes everything
  * back, latest first: where two pre-images overlap, the earlier one is right.
