@@ -121,23 +121,41 @@ export interface ModuleSpec {
 export const MEMORY_1_PAGE = [0, 1];
 
 function vector(id: number, items: readonly Part[]): Uint8Array {
-  return items.length === 0 ? new Uint8Array(0) : section(id, leb(items.length), ...items);
+  return items.length === 0
+    ? new Uint8Array(0)
+    : section(
+        id,
+        leb(items.length),
+        sequence(items.length, (k) => items[k] ?? []),
+      );
 }
 
 /** A function's body with its length. */
 export function body({ locals = [], code = [] }: FunctionSpec): Uint8Array {
-  const content = bytesOf(leb(locals.length), ...locals.map(([count, type]) => bytesOf(leb(count), type)), code, 0x0b);
+  const groups = sequence(locals.length, (k) => bytesOf(leb(locals[k]?.[0] ?? 0), locals[k]?.[1] ?? I32));
+  const content = bytesOf(leb(locals.length), groups, code, 0x0b);
   return bytesOf(leb(content.length), content);
 }
 
 /** A whole module, in the order that it must have. */
 export function module(spec: ModuleSpec): Uint8Array {
   const { types = [[[], []]], imports = [], functions = [], customs = [], data = [] } = spec;
-  const exports = functions.flatMap(({ exports: names = [] }, k) => names.map((text) => bytesOf(name(text), 0, leb(imports.length + k))));
+  const exports = functions.flatMap(({ exports: names = [] }, k) =>
+    names.map((text) => bytesOf(name(text), 0, leb(imports.length + k))),
+  );
   return rawModule(
-    vector(1, types.map(([params, results]) => bytesOf(0x60, leb(params.length), params, leb(results.length), results))),
-    vector(2, imports.map(([from, text, type]) => bytesOf(name(from), name(text), 0, leb(type)))),
-    vector(3, functions.map(({ type = 0 }) => leb(type))),
+    vector(
+      1,
+      types.map(([params, results]) => bytesOf(0x60, leb(params.length), params, leb(results.length), results)),
+    ),
+    vector(
+      2,
+      imports.map(([from, text, type]) => bytesOf(name(from), name(text), 0, leb(type))),
+    ),
+    vector(
+      3,
+      functions.map(({ type = 0 }) => leb(type)),
+    ),
     spec.table === undefined ? [] : section(4, 1, spec.table),
     spec.memory === undefined ? [] : section(5, 1, spec.memory),
     vector(6, spec.globals ?? []),
