@@ -121,7 +121,7 @@ export class BareHost {
 export interface BareCanister {
   readonly host: BareHost;
   /** Runs an entry point as a message of its own and commits; throws what it traps with. */
-  call(name: string, argument?: Uint8Array): Uint8Array;
+  readonly call: (name: string, argument?: Uint8Array) => Uint8Array;
 }
 
 const LIMIT = 2 ** 50;
