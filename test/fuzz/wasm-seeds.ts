@@ -172,7 +172,7 @@ function thinned(bytes: Uint8Array, seed: number): Uint8Array {
     if (id === 11) {
       // As many segments as before, all empty and passive.
       const count = new ByteReader(content, 'data').u32();
-      return bytesOf(leb(count), ...new Array<number[]>(count).fill([1, 0]));
+      return bytesOf(leb(count), ...Array.from({ length: count }, () => [1, 0]));
     }
     if (id !== 10) return content;
     const r = new ByteReader(content, 'code');

@@ -41,7 +41,6 @@ function check({ name, expected }: HostileModule): void {
     assert.equal(refused.code, expected.refused, refused.message);
     assert.match(refused.message, expected.says);
     assert.ok(refused.message.length < MESSAGE_LENGTH_MAX, `a message of ${refused.message.length} characters`);
-    // eslint-disable-next-line no-control-regex
     assert.doesNotMatch(refused.message, /[\u0000-\u001f]/, 'control characters in a message');
   } else {
     assert.equal(measured.refused, undefined);
