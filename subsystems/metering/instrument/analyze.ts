@@ -48,8 +48,6 @@ export const BLOCK = {
   HAS_ELSE: 4,
   /** A global is set inside, or a function called that may do so. */
   CHANGES_GLOBALS: 8,
-  /** An innermost loop with one or two stores, without calls and `br_table`: each store remembers the page of its last test. */
-  REMEMBERS_PAGES: 16,
 } as const;
 
 /** Facts about all functions; `body` indices count defined functions. */
@@ -107,12 +105,8 @@ const FRAME = {
   /** Values that instrumentation adds: two parameters, two operands. */
   ADDED: 4,
   /** Temporaries in front of stores, bulk operations and indirect calls. */
-  TEMPORARIES: { STORE: 8, BULK: 4, INDIRECT: 2 },
+  TEMPORARIES: { STORE: 6, BULK: 4, INDIRECT: 2 },
 } as const;
-
-/** In a loop with more stores the registers for their pages cost more than the tests. */
-export const REMEMBERED_PAGES_MAX = 2;
-const UNFIT = 1_000_000_000;
 
 class BodyAnalyzer {
   readonly #module: WasmModule;
@@ -133,8 +127,6 @@ class BodyAnalyzer {
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
   /** Calls, stores or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
-  /** Stores inside; UNFIT with whatever keeps a loop from remembering pages. */
-  readonly #stores = new Uint32Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
   #nesting = 0;
   /** Copies of locals and operands that V8 will make, in the functions so far. */
@@ -224,7 +216,6 @@ class BodyAnalyzer {
         case OP.BR_TABLE:
           states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
           this.#branchTable(buffer, i);
-          this.#stores[this.#nesting] = UNFIT;
           height = floor;
           open();
           break;
@@ -247,7 +238,6 @@ class BodyAnalyzer {
           else total += this.#importCosts[callee] ?? 0;
           this.#isBusy[this.#nesting] = 1;
           this.#changesGlobals[this.#nesting] = 1;
-          this.#stores[this.#nesting] = UNFIT;
           if (opcode === OP.RETURN_CALL) {
             this.#branch(this.#nesting);
             height = floor;
@@ -264,7 +254,6 @@ class BodyAnalyzer {
           temporaries.indirect = FRAME.TEMPORARIES.INDIRECT;
           this.#isBusy[this.#nesting] = 1;
           this.#changesGlobals[this.#nesting] = 1;
-          this.#stores[this.#nesting] = UNFIT;
           if (opcode === OP.RETURN_CALL_INDIRECT) {
             this.#branch(this.#nesting);
             height = floor;
@@ -287,7 +276,6 @@ class BodyAnalyzer {
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
           temporaries.bulk = FRAME.TEMPORARIES.BULK;
-          this.#stores[this.#nesting] = UNFIT;
           this.#isBusy[this.#nesting] = 1;
           break;
         default:
@@ -297,8 +285,6 @@ class BodyAnalyzer {
             temporaries.store = FRAME.TEMPORARIES.STORE;
             states += buffer.localCount + height;
             this.#isBusy[this.#nesting] = 1;
-            if (this.#stores[this.#nesting] !== UNFIT)
-              this.#stores[this.#nesting] = (this.#stores[this.#nesting] ?? 0) + 1;
           }
       }
       if (height > heightMax) heightMax = height;
@@ -337,7 +323,6 @@ class BodyAnalyzer {
     this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
-    this.#stores[n] = 0;
     blockFlags.push(0);
     assignedFrom.push(assigned.length);
     assignedTo.push(0);
@@ -360,9 +345,6 @@ class BodyAnalyzer {
       flags |= BLOCK.CHANGES_GLOBALS;
       this.#changesGlobals[n - 1] = 1;
     }
-    const stores = this.#stores[n] ?? 0;
-    if (isLoop && stores > 0 && stores <= REMEMBERED_PAGES_MAX) flags |= BLOCK.REMEMBERS_PAGES;
-    this.#stores[n - 1] = Math.min(UNFIT, (this.#stores[n - 1] ?? 0) + (isLoop ? UNFIT : stores));
     if (isLoop && this.#isBusy[n] === 0) flags |= BLOCK.TIGHT_LOOP;
     if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
     blockFlags.values[block] = flags;

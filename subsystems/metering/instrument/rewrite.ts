@@ -31,7 +31,7 @@ import {
   type WasmModule,
 } from '../../wasm/index.ts';
 import { CONTROL, PAGE_BYTES, STOP } from './abi.ts';
-import { BLOCK, type ModuleAnalysis, NESTING_MAX, REMEMBERED_PAGES_MAX } from './analyze.ts';
+import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze.ts';
 import { i32, writeI32 } from './assembler.ts';
 import type { CallGraph } from './call-graph.ts';
 import { emitCharge, emitIsUsedUp, emitRefillCall, emitRefillInline, type FuelFunctions } from './fuel.ts';
@@ -72,9 +72,6 @@ export class BodyRewriter {
   readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
   readonly #blockResults = new Uint32Array(NESTING_MAX + 1);
   #nesting = 0;
-  /** Nesting of the innermost loop if its stores remember pages, else 0; and how many do so far. */
-  #rememberingLoop = 0;
-  #remembered = 0;
   #params = 0;
   #stack = 0;
   #fuel = 0;
@@ -111,7 +108,6 @@ export class BodyRewriter {
     this.#out.length = 0;
     this.#hints.length = 0;
     this.#nesting = 0;
-    this.#rememberingLoop = 0;
     this.#windows.begin(buffer.localCount, buffer.count);
 
     this.#stackTest(body);
@@ -195,7 +191,6 @@ export class BodyRewriter {
         case OP.BLOCK:
         case OP.LOOP:
         case OP.IF:
-          if (opcode === OP.LOOP) this.#forgetPages(block);
           out.copy(bytes, from, to);
           this.#enter(opcode, block++, first[i] ?? 0);
           break;
@@ -286,21 +281,7 @@ export class BodyRewriter {
     this.#charge();
   }
 
-  /** In front of a loop whose stores remember pages: none is remembered yet (no page has number −1). */
-  #forgetPages(block: number): void {
-    if (!this.#context.withJournal || (this.#context.analysis.blockFlags.at(block) & BLOCK.REMEMBERS_PAGES) === 0)
-      return;
-    this.#rememberingLoop = this.#nesting + 1;
-    this.#remembered = 0;
-    for (let k = 0; k < REMEMBERED_PAGES_MAX; k++) {
-      this.#out.byte(OP.I32_CONST);
-      this.#out.signed(-1);
-      this.#set(this.#temporary(`page ${k} `, VALUE_TYPE.i32));
-    }
-  }
-
   #leave(): void {
-    if (this.#nesting === this.#rememberingLoop) this.#rememberingLoop = 0;
     const n = this.#nesting--;
     const opcode = this.#blockOpcode[n];
     const results = this.#blockResults[n] ?? 0;
@@ -451,22 +432,6 @@ export class BodyRewriter {
   /** The page number is on the stack. */
   #pageTest(): void {
     const page = this.#temporary('page', VALUE_TYPE.i32);
-    if (this.#rememberingLoop > 0) {
-      const last = this.#temporary(`page ${this.#remembered++} `, VALUE_TYPE.i32);
-      this.#tee(page);
-      this.#get(last);
-      this.#out.byte(OP.I32_NE);
-      this.#unlikelyIf();
-      this.#get(page);
-      this.#tee(last);
-      this.#touchIfNew(page);
-      this.#out.byte(OP.END);
-      return;
-    }
-    this.#touchIfNew(page);
-  }
-
-  #touchIfNew(page: number): void {
     emitIsUntouched(this.#out, page);
     this.#unlikelyIf();
     this.#get(page);
