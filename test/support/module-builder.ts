@@ -15,13 +15,19 @@ export type Part = number | Uint8Array | readonly number[];
 
 /** Parts in a row. */
 export function bytesOf(...parts: readonly Part[]): Uint8Array {
-  const out = new ByteWriter(1024);
+  const out = new Uint8Array(
+    parts.reduce<number>((sum, part) => sum + (typeof part === 'number' ? 1 : part.length), 0),
+  );
+  let at = 0;
   for (const part of parts) {
-    if (typeof part === 'number') out.byte(part);
-    else if (part instanceof Uint8Array) out.append(part);
-    else out.put(part);
+    if (typeof part === 'number') {
+      out[at++] = part;
+    } else {
+      out.set(part, at);
+      at += part.length;
+    }
   }
-  return out.written().slice();
+  return out;
 }
 
 /** Unsigned LEB128; `width` pads it to so many bytes. */
@@ -69,7 +75,12 @@ export function repeat(part: Part, count: number): Uint8Array {
 /** What `make` gives for 0, 1, …, count − 1. */
 export function sequence(count: number, make: (index: number) => Part): Uint8Array {
   const out = new ByteWriter(1 << 16);
-  for (let k = 0; k < count; k++) out.append(bytesOf(make(k)));
+  for (let k = 0; k < count; k++) {
+    const part = make(k);
+    if (typeof part === 'number') out.byte(part);
+    else if (part instanceof Uint8Array) out.append(part);
+    else out.put(part);
+  }
   return out.written().slice();
 }
 
