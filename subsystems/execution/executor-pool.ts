@@ -6,6 +6,7 @@
  */
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
+import { threadStackMb } from '../metering/instrument/index.ts';
 import { Executor } from './executor.ts';
 import type {
   CanisterGauges,
@@ -27,13 +28,6 @@ export interface ExecutionOptions {
   /** Bytes of stack a message may use. */
   readonly wasmStackBytes: number;
 }
-
-/**
- * V8's frames are larger than the weights that the stack counter is charged with: the thread's stack is larger by this
- * factor, plus what the host itself needs (measured with both tiers, see docs/engine.md).
- */
-const STACK_FACTOR = 8;
-const STACK_HOST_MB = 2;
 
 interface Placed {
   readonly lane: number;
@@ -162,7 +156,7 @@ export class ExecutorPool implements Execution {
     const settings = {
       policy: this.#policy,
       wasmStackBytes,
-      threadStackMb: Math.ceil((wasmStackBytes * STACK_FACTOR) / 2 ** 20) + STACK_HOST_MB,
+      threadStackMb: threadStackMb(wasmStackBytes),
     };
     return new Executor(settings, {
       debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),

@@ -103,7 +103,7 @@ class BodyDecoder {
   instructions(into: InstructionBuffer): void {
     const bytes = this.#bytes;
     const end = this.#end;
-    let { opcode: opcodes, at, first, second } = into;
+    let { opcode: opcodes, at, first } = into;
     let n = 0;
     into.labelCount = 0;
     while (this.#p < end) {
@@ -111,7 +111,7 @@ class BodyDecoder {
         if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
           this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
         into.grow();
-        ({ opcode: opcodes, at, first, second } = into);
+        ({ opcode: opcodes, at, first } = into);
       }
       const start = this.#p++;
       let opcode = bytes[start] ?? 0;

@@ -262,11 +262,15 @@ function wellFormed(module: WasmModule): void {
   if (WebAssembly.validate(module.bytes)) return;
   const buffer = new InstructionBuffer();
   for (let body = 0; body < module.bodyStart.length; body++) decodeBody(module, body, buffer);
-  let reason = 'it does not validate';
-  try {
-    new WebAssembly.Module(module.bytes);
-  } catch (error) {
-    reason = messageOf(error).replace(/^WebAssembly\.Module\(\): /, '');
-  }
+  const reason = whyInvalid(module.bytes);
   throw refusal('wasm-malformed', `invalid module: ${reason}`);
+}
+
+/** V8's words, without its own name in front. */
+function whyInvalid(bytes: Uint8Array): string {
+  try {
+    return WebAssembly.Module.exports(new WebAssembly.Module(bytes)).length >= 0 ? 'it does not validate' : '';
+  } catch (error) {
+    return messageOf(error).replace(/^WebAssembly\.Module\(\): /, '');
+  }
 }

@@ -12,14 +12,14 @@ export function compileAssemblyScript(source: string, options: readonly string[]
   return cached(`asc ${versionOf('assemblyscript')} ${flags.join(' ')}\n${source}`, async () => {
     const { default: asc } = await import('assemblyscript/asc');
     let wasm: Uint8Array | undefined;
-    const { error, stderr } = await asc.main(['main.ts', '--outFile', 'main.wasm', ...flags], {
+    const { error } = await asc.main(['main.ts', '--outFile', 'main.wasm', ...flags], {
       readFile: (name) => (name === 'main.ts' ? source : null),
       writeFile: (name, contents) => {
         if (name === 'main.wasm' && typeof contents !== 'string') wasm = contents;
       },
       listFiles: () => [],
     });
-    if (error !== null || wasm === undefined) throw new Error(`AssemblyScript: ${stderr.toString()}`, { cause: error });
+    if (error !== null || wasm === undefined) throw new Error(`AssemblyScript: ${String(error)}`, { cause: error });
     return wasm;
   });
 }

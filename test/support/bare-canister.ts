@@ -121,7 +121,7 @@ export class BareHost {
 export interface BareCanister {
   readonly host: BareHost;
   /** Runs an entry point as a message of its own and commits; throws what it traps with. */
-  call(name: string, argument?: Uint8Array): Uint8Array;
+  readonly call: (name: string, argument?: Uint8Array) => Uint8Array;
 }
 
 const LIMIT = 2 ** 50;
@@ -145,7 +145,7 @@ export function startCanister(
     instance.rollback();
     throw new Error(`${fault.kind}: ${fault.message}`, { cause: fault.cause });
   };
-  const call = (name: string, argument = new Uint8Array(0)): Uint8Array => {
+  const call = (name: string, argument: Uint8Array = new Uint8Array(0)): Uint8Array => {
     host.argument = argument;
     host.reply = [];
     instance.begin(LIMIT);
@@ -165,14 +165,15 @@ export function startPlainCanister(
 ): BareCanister & { readonly exports: Readonly<Record<string, unknown>> } {
   const host = new BareHost();
   const { pointerWidth } = decodeModule(bytes);
-  let memory: WebAssembly.Memory | undefined;
-  host.heap = () => new Uint8Array(memory?.buffer ?? new ArrayBuffer(0));
+  // The start function may already call the host.
+  const started: { memory?: WebAssembly.Memory } = {};
+  host.heap = () => new Uint8Array(started.memory?.buffer ?? new ArrayBuffer(0));
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { ic0: host.plainImports(pointerWidth) });
-  memory = (exports['memory'] ?? exports['mem']) as WebAssembly.Memory | undefined;
+  started.memory = (exports['memory'] ?? exports['mem']) as WebAssembly.Memory;
   return {
     host,
     exports,
-    call(name, argument = new Uint8Array(0)) {
+    call: (name: string, argument: Uint8Array = new Uint8Array(0)): Uint8Array => {
       host.argument = argument;
       host.reply = [];
       (exports[name] as () => void)();

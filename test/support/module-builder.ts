@@ -15,13 +15,19 @@ export type Part = number | Uint8Array | readonly number[];
 
 /** Parts in a row. */
 export function bytesOf(...parts: readonly Part[]): Uint8Array {
-  const out = new ByteWriter(1024);
+  const out = new Uint8Array(
+    parts.reduce<number>((sum, part) => sum + (typeof part === 'number' ? 1 : part.length), 0),
+  );
+  let at = 0;
   for (const part of parts) {
-    if (typeof part === 'number') out.byte(part);
-    else if (part instanceof Uint8Array) out.append(part);
-    else out.put(part);
+    if (typeof part === 'number') {
+      out[at++] = part;
+    } else {
+      out.set(part, at);
+      at += part.length;
+    }
   }
-  return out.written().slice();
+  return out;
 }
 
 /** Unsigned LEB128; `width` pads it to so many bytes. */
@@ -69,7 +75,12 @@ export function repeat(part: Part, count: number): Uint8Array {
 /** What `make` gives for 0, 1, …, count − 1. */
 export function sequence(count: number, make: (index: number) => Part): Uint8Array {
   const out = new ByteWriter(1 << 16);
-  for (let k = 0; k < count; k++) out.append(bytesOf(make(k)));
+  for (let k = 0; k < count; k++) {
+    const part = make(k);
+    if (typeof part === 'number') out.byte(part);
+    else if (part instanceof Uint8Array) out.append(part);
+    else out.put(part);
+  }
   return out.written().slice();
 }
 
@@ -121,23 +132,41 @@ export interface ModuleSpec {
 export const MEMORY_1_PAGE = [0, 1];
 
 function vector(id: number, items: readonly Part[]): Uint8Array {
-  return items.length === 0 ? new Uint8Array(0) : section(id, leb(items.length), ...items);
+  return items.length === 0
+    ? new Uint8Array(0)
+    : section(
+        id,
+        leb(items.length),
+        sequence(items.length, (k) => items[k] ?? []),
+      );
 }
 
 /** A function's body with its length. */
 export function body({ locals = [], code = [] }: FunctionSpec): Uint8Array {
-  const content = bytesOf(leb(locals.length), ...locals.map(([count, type]) => bytesOf(leb(count), type)), code, 0x0b);
+  const groups = sequence(locals.length, (k) => bytesOf(leb(locals[k]?.[0] ?? 0), locals[k]?.[1] ?? I32));
+  const content = bytesOf(leb(locals.length), groups, code, 0x0b);
   return bytesOf(leb(content.length), content);
 }
 
 /** A whole module, in the order that it must have. */
 export function module(spec: ModuleSpec): Uint8Array {
   const { types = [[[], []]], imports = [], functions = [], customs = [], data = [] } = spec;
-  const exports = functions.flatMap(({ exports: names = [] }, k) => names.map((text) => bytesOf(name(text), 0, leb(imports.length + k))));
+  const exports = functions.flatMap(({ exports: names = [] }, k) =>
+    names.map((text) => bytesOf(name(text), 0, leb(imports.length + k))),
+  );
   return rawModule(
-    vector(1, types.map(([params, results]) => bytesOf(0x60, leb(params.length), params, leb(results.length), results))),
-    vector(2, imports.map(([from, text, type]) => bytesOf(name(from), name(text), 0, leb(type)))),
-    vector(3, functions.map(({ type = 0 }) => leb(type))),
+    vector(
+      1,
+      types.map(([params, results]) => bytesOf(0x60, leb(params.length), params, leb(results.length), results)),
+    ),
+    vector(
+      2,
+      imports.map(([from, text, type]) => bytesOf(name(from), name(text), 0, leb(type))),
+    ),
+    vector(
+      3,
+      functions.map(({ type = 0 }) => leb(type)),
+    ),
     spec.table === undefined ? [] : section(4, 1, spec.table),
     spec.memory === undefined ? [] : section(5, 1, spec.memory),
     vector(6, spec.globals ?? []),

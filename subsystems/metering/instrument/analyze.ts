@@ -37,7 +37,7 @@ export { NESTING_MAX };
  * end of memory there is the end of the process. The sum of these copies is bounded, for a function because of memory (24
  * bytes each), for a module because of time.
  */
-const STATES_MAX = { function: 10_000_000, module: 200_000_000 } as const;
+const STATES_MAX = { function: 10_000_000, module: 100_000_000 } as const;
 
 /** What is known of a block, as bits of `blockFlags`. */
 export const BLOCK = {

@@ -72,7 +72,7 @@ export class TouchedWindows {
   /** No open block has more #blockBranchFacts than this, NEVER aside. */
   #branchFactsMax = 0;
   // Locals as they were at the beginning of an `if` that has an `else`: local, value, constant.
-  #saved: number[] = [];
+  readonly #saved: number[] = [];
   /** Which contents of the globals are meant: a new number wherever one may have been set. */
   #globals = 0;
   #globalsNext = 0;

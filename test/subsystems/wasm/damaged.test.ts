@@ -26,7 +26,7 @@ function isTaken(bytes: Uint8Array, what: string): boolean {
     return false;
   }
   try {
-    new WebAssembly.Module(code);
+    assert.ok(new WebAssembly.Module(code));
   } catch (error) {
     assert.fail(`${what}: V8 refuses what was made of it: ${String(error)}`);
   }

@@ -1,0 +1,89 @@
+/** Cycles as a client sees them: what a message costs, what happens when they run out, and how they come back. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type RunningServer, startServer } from '../support/server.ts';
+
+const EMPTY_MESSAGE_CYCLES = 590_000n;
+
+async function cycles(server: RunningServer): Promise<bigint> {
+  const answer = await server.get('/cycles/counter');
+  assert.equal(answer.status, 200);
+  return BigInt(answer.body);
+}
+
+test('an update costs 590,000 cycles and 4 for ten instructions; a query costs nothing', async (t) => {
+  const server = await startServer(t);
+  const before = await cycles(server);
+  await server.post('/query-json/counter/get');
+  assert.equal(await cycles(server), before);
+  await server.post('/call-json/counter/inc');
+  const first = before - (await cycles(server));
+  assert.ok(first > EMPTY_MESSAGE_CYCLES && first < EMPTY_MESSAGE_CYCLES + 100_000n, String(first));
+  await server.post('/call-json/counter/boom');
+  const afterTrap = await cycles(server);
+  assert.ok(before - first - afterTrap > EMPTY_MESSAGE_CYCLES, 'a trap is paid for');
+});
+
+test('the same message costs the same in every run', async (t) => {
+  const costs: bigint[] = [];
+  for (let run = 0; run < 2; run++) {
+    const server = await startServer(t);
+    const before = await cycles(server);
+    for (let i = 0; i < 20; i++) await server.post('/call-json/counter/inc');
+    costs.push(before - (await cycles(server)));
+  }
+  assert.equal(costs[0], costs[1]);
+});
+
+test('a dry actor answers 402 until it is topped up; the state is as it was', async (t) => {
+  const server = await startServer(t, { args: ['--cycles', '3000000'] });
+  // Installing has cost its share.
+  let answer = await server.post('/call-json/counter/inc');
+  let count = 0;
+  while (answer.status === 200) {
+    count++;
+    assert.ok(count < 10, 'three million cycles buy at most five messages');
+    answer = await server.post('/call-json/counter/inc');
+  }
+  assert.equal(answer.status, 402);
+  assert.match(answer.body, /out of cycles/);
+  assert.equal((await server.post('/query-json/counter/get')).status, 402);
+  assert.ok((await cycles(server)) < EMPTY_MESSAGE_CYCLES);
+
+  const topped = await server.post('/cycles/counter', '10000000000');
+  assert.equal(topped.status, 200);
+  assert.equal(BigInt(topped.body), await cycles(server));
+  assert.deepEqual(await server.post('/query-json/counter/get'), { status: 200, body: `[${count}]` });
+  for (const amount of ['', '-5', '1.5', 'many', '1e6']) {
+    assert.equal((await server.post('/cycles/counter', amount)).status, 400, amount);
+  }
+});
+
+test('a balance that pays for less than the limit ends the message with 402, rolled back', async (t) => {
+  const server = await startServer(t, { args: ['--cycles', '50000000'] });
+  await server.post('/call-json/counter/inc');
+  const spun = await server.post('/call-json/counter/spin');
+  assert.equal(spun.status, 402);
+  assert.match(spun.body, /out of cycles/);
+  assert.ok((await cycles(server)) >= 0n);
+  await server.post('/cycles/counter', '100000000');
+  assert.deepEqual(await server.post('/query-json/counter/get'), { status: 200, body: '[1]' });
+});
+
+test('--cycles 0 disables metering: nothing is charged, and nothing can be added', async (t) => {
+  const server = await startServer(t, { args: ['--cycles', '0'] });
+  await server.post('/call-json/counter/inc');
+  assert.equal(await cycles(server), 0n);
+  const refused = await server.post('/cycles/counter', '5');
+  assert.equal(refused.status, 400);
+  assert.match(refused.body, /metering is off/);
+});
+
+test('--instruction-limit stops a message at exactly that many instructions', async (t) => {
+  const server = await startServer(t, { args: ['--instruction-limit', '1000000'] });
+  const before = await cycles(server);
+  const stopped = await server.post('/call-json/counter/spin');
+  assert.equal(stopped.status, 400);
+  assert.match(stopped.body, /limit of 1000000 instructions/);
+  assert.equal(before - (await cycles(server)), EMPTY_MESSAGE_CYCLES + 400_000n);
+});
