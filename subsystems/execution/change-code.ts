@@ -14,7 +14,7 @@
  */
 import { messageOf } from '../../kernel/index.ts';
 import { hookContext } from './call-context.ts';
-import type { CanisterState, EntryRole } from './canister-state.ts';
+import type { CanisterState } from './canister-state.ts';
 import {
   type EngineParts,
   type EngineResult,

@@ -50,11 +50,11 @@ function namesFor(width: Width): readonly Operation[] {
   return [...names.filter((name) => width === 32 || !IC0_SIGNATURES[name].isOnly32Bit), ...OWN];
 }
 
-const scripts = new Map<Width, Uint8Array>();
+const assembled = new Map<Width, Uint8Array>();
 
 export function scriptModule(width: Width): Uint8Array {
-  const bytes = scripts.get(width) ?? assemble(width, source(width));
-  scripts.set(width, bytes);
+  const bytes = assembled.get(width) ?? assemble(width, source(width));
+  assembled.set(width, bytes);
   return bytes;
 }
 
