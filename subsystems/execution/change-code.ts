@@ -1,6 +1,5 @@
 /**
- * What becomes of a canister's code, all or nothing: installation, reinstallation, upgrade, removal, and state put in
- * place from outside.
+ * What becomes of a canister's code, all or nothing: installation, reinstallation, upgrade, removal.
  *
  * An upgrade has two messages, each with the instruction limit and a price of its own: `canister_pre_upgrade` on the old
  * instance, then start function and `canister_post_upgrade` on the new one. They are one transaction all the same:
@@ -26,15 +25,13 @@ import {
 } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
-import type { CanisterImage, CodeChange } from './index.ts';
+import type { CodeChange } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
-import { STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
+import { StableMemory } from './stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
-
-const RUN_BYTES_MAX = 1 << 20;
 
 /** Runs the hooks of a change; a step without fault means that it is done, any other that the canister is what it was, less the charge. */
 export function changeCode(
@@ -253,71 +250,4 @@ export function uninstallCode(parts: EngineParts, canister: CanisterState): void
   canister.timerNs = 0n;
   canister.openCalls.clear();
   canister.version++;
-}
-
-/** A copy of the state that goes with the code. */
-export function captureState({ installed: code, stable, certifiedData }: CanisterState): Omit<CanisterImage, 'module'> {
-  return {
-    heap: code === undefined ? new Uint8Array(0) : code.instance.heap().slice(),
-    globals: code === undefined ? new Uint8Array(0) : code.instance.saveGlobals(),
-    stable: stable.contents(RUN_BYTES_MAX),
-    stablePages: stable.pages,
-    certifiedData: certifiedData.slice(),
-  };
-}
-
-/**
- * Puts code and state in place of what there is; no hook runs. Timer, version and open calls stay.
- * Why it cannot be, in words, or undefined when it is done.
- */
-export function restoreState(
-  parts: EngineParts,
-  canister: CanisterState,
-  code: InstrumentedCode | undefined,
-  image: Omit<CanisterImage, 'module'>,
-): string | undefined {
-  const problem = problemOf(code, image);
-  if (problem !== undefined) return problem;
-  const stable = new StableMemory(parts.pool);
-  let instance: Instance | undefined;
-  try {
-    stable.grow(image.stablePages);
-    for (const { offset, bytes } of image.stable) stable.write(offset, bytes, 0, bytes.length);
-    stable.commit();
-    if (code !== undefined) {
-      instance = Instance.onCopy(code, parts.imports, parts.control, image.heap);
-      instance.loadGlobals(image.globals);
-    }
-  } catch (error) {
-    stable.clear();
-    return messageOf(error);
-  }
-  parts.frames.dropAll(canister);
-  canister.stable.clear();
-  canister.stable = stable;
-  canister.certifiedData = image.certifiedData.slice();
-  canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
-  return undefined;
-}
-
-function problemOf(
-  code: InstrumentedCode | undefined,
-  { heap, globals, stable, stablePages }: Omit<CanisterImage, 'module'>,
-): string | undefined {
-  const pages = heap.length / WASM_PAGE_BYTES;
-  if (!Number.isInteger(pages)) return `a heap of ${heap.length} bytes is not a number of pages of ${WASM_PAGE_BYTES}`;
-  if (code === undefined) {
-    if (heap.length > 0 || globals.length > 0) return 'there is a heap or globals, but no module that they belong to';
-  } else {
-    const { heapPagesInitial, heapPagesMax, globalsBytes } = code.layout;
-    if (pages < heapPagesInitial || pages > heapPagesMax)
-      return `the heap has ${pages} pages, the module takes ${heapPagesInitial} to ${heapPagesMax}`;
-    if (globals.length !== globalsBytes)
-      return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
-  }
-  if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
-  for (const { offset, bytes } of stable)
-    if (offset + bytes.length > stablePages * STABLE_PAGE_BYTES)
-      return `stable memory of ${stablePages} pages has no ${bytes.length} bytes at offset ${offset}`;
-  return undefined;
 }

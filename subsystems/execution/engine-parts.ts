@@ -1,6 +1,7 @@
-/** What the kinds of execution have in common: the tools of one thread, and how an execution ends. */
+/** What the kinds of execution have in common: the tools of one engine, and how an execution ends. */
 import type { MeteringPolicy } from '../metering/index.ts';
 import { sliceBytes } from './bytes.ts';
+import { CallbackBuffer } from './callback-buffer.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
@@ -43,6 +44,8 @@ export class EngineParts {
   /** The execution in progress, as the imports see it. */
   readonly x: CurrentExecution;
   readonly imports: SystemApi;
+  /** The functions of the callback in progress. */
+  readonly callbacks = new CallbackBuffer();
   readonly #reportBug: PartsOptions['reportBug'];
 
   constructor({ policy, control, pool, frames, reportBug }: PartsOptions) {

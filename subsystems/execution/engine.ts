@@ -3,11 +3,12 @@
  *
  * What a task does to its canister happens here and is all or nothing; what reaches beyond the canister goes back in the
  * step. `run-task.ts` has methods, system tasks and inspection, `run-callback.ts` what follows a call, `change-code.ts`
- * installation and upgrades, `suspended-frames.ts` composite queries that wait.
+ * installation and upgrades, `canister-image.ts` state out and in again, `suspended-frames.ts` composite queries that wait.
  */
 import type { MeteringPolicy } from '../metering/index.ts';
 import { CanisterState } from './canister-state.ts';
-import { captureState, changeCode, restoreState, uninstallCode } from './change-code.ts';
+import { captureState, restoreState } from './canister-image.ts';
+import { changeCode, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { EngineParts, type EngineResult } from './engine-parts.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, Task } from './index.ts';

@@ -12,7 +12,7 @@
  *
  * In a composite query the state before the callback is the query's frame, laid over the committed state.
  */
-import { CallbackBuffer, CLEANUP, REJECT, REPLY, type Which } from './callback-buffer.ts';
+import { CLEANUP, REJECT, REPLY, type Which } from './callback-buffer.ts';
 import type { CanisterState } from './canister-state.ts';
 import {
   emptyCanister,
@@ -36,8 +36,6 @@ type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
 const CLEANUP_SHARE = 0.05;
 
 const encoder = new TextEncoder();
-/** Callbacks never nest. */
-const functions = new CallbackBuffer();
 
 export function runCallback(
   parts: EngineParts,
@@ -45,13 +43,13 @@ export function runCallback(
   task: CallbackTask,
   nowMs: number,
 ): EngineResult {
-  functions.read(task.callbacks);
+  parts.callbacks.read(task.callbacks);
   if (task.frame !== 0) return runCompositeCallback(parts, canister, task, nowMs);
 
   const { account } = canister;
   const isRefunded = task.refunded !== 0n && parts.policy.isEnabled;
   if (isRefunded) account.add(task.refunded);
-  canister.openCalls.lower(functions.slot);
+  canister.openCalls.lower(parts.callbacks.slot);
   const { installed } = canister;
   if (installed === undefined) return emptyCanister(isRefunded);
 
@@ -64,7 +62,7 @@ export function runCallback(
   setResponse(parts, task);
   x.begin(isReply ? 'Ry' : 'Rt', instance, canister, task.context, argumentOf(task), instant, true, limits.total);
   instance.begin(limits.callback);
-  const fault = callTable(instance, isReply ? REPLY : REJECT);
+  const fault = callTable(parts, instance, isReply ? REPLY : REJECT);
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
@@ -91,10 +89,10 @@ export function runCallback(
     const reason = parts.explain(fault, limits.callback, isPoor);
     let total = used;
     let timerNs: bigint | undefined;
-    if (functions.hasCleanup) {
+    if (parts.callbacks.hasCleanup) {
       x.beginCleanup('C', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = callTable(instance, CLEANUP);
+      const cleanupFault = callTable(parts, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       if (cleanupFault === undefined) {
         parts.commit(canister, instance);
@@ -150,7 +148,7 @@ function runCompositeCallback(
     limits.callback,
   );
   instance.begin(limits.callback);
-  const fault = layOver(canister, instance, frame) ?? callTable(instance, isReply ? REPLY : REJECT);
+  const fault = layOver(canister, instance, frame) ?? callTable(parts, instance, isReply ? REPLY : REJECT);
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
@@ -179,11 +177,11 @@ function runCompositeCallback(
     x.withdrawCalls();
     const reason: StepFault = parts.explain(fault, limits.callback, false);
     let total = used;
-    if (functions.hasCleanup) {
+    if (parts.callbacks.hasCleanup) {
       // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
       x.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = layOver(canister, instance, frame) ?? callTable(instance, CLEANUP);
+      const cleanupFault = layOver(canister, instance, frame) ?? callTable(parts, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       parts.rollback(canister, instance);
       if (cleanupFault !== undefined) parts.explain(cleanupFault, limits.cleanup, false);
@@ -215,9 +213,8 @@ function shared(total: number): { readonly total: number; readonly callback: num
   return { total, callback: total - cleanup, cleanup };
 }
 
-function callTable(instance: Instance, which: Which): Fault | undefined {
-  const { pointerWidth } = instance.code.layout;
-  return instance.runCallback(functions.fun(which), functions.env(which, pointerWidth));
+function callTable({ callbacks }: EngineParts, instance: Instance, which: Which): Fault | undefined {
+  return instance.runCallback(callbacks.fun(which), callbacks.env(which, instance.code.layout.pointerWidth));
 }
 
 function usedBy(instance: Instance, fault: Fault | undefined, limit: number): number {

@@ -100,7 +100,7 @@ export interface Step {
   readonly calls: readonly OutgoingCall[];
   /** Taken from what was attached to the call. */
   readonly cyclesAccepted: bigint;
-  /** The global timer as set by this execution (ns since 1970, 0: off); undefined: not touched. */
+  /** The global timer as set by this execution (ns since 1970, 0: off), or, beside a callback's fault, by its cleanup; undefined: not touched. */
   readonly timerNs: bigint | undefined;
   /** `accept_message` was called. */
   readonly isAccepted: boolean;

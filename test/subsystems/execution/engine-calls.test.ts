@@ -113,6 +113,20 @@ for (const width of WIDTHS) {
       );
     });
 
+    test('one execution sends at most 256 MiB: call_perform answers 2 for what would be more', () => {
+      const c = new ScriptCanister(width);
+      const large: readonly Call[] = [
+        ['call_new', BLOB_AT, 1, BLOB_AT + 10, METHOD.length, 0, 0, 0, 0],
+        ['call_data_append', 0, CALL_BYTES_MAX - METHOD.length],
+        ['call_perform'],
+      ];
+      const calls = [['heap_grow', 100] as const, ...Array.from({ length: 26 }, () => large).flat()];
+      const sent = c.run(answering([...calls, ...perform(width)]), CALL_BLOB);
+      const answers = numbers(sent);
+      assert.deepEqual([answers[75], answers[78], answers.at(-1)], [0n, 2n, 0n]);
+      assert.equal(sent.step.calls.length, 26, '25 large ones and the small one');
+    });
+
     test('bounded waits are cut to 300 s, names are decoded lossily', () => {
       const c = new ScriptCanister(width);
       assert.equal(onlyCall(c.run(perform(width, { timeoutSeconds: 301 }), CALL_BLOB)).timeoutSeconds, 300);

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { OPEN_CALLS_MAX, OPEN_CALLS_PER_CALLEE_MAX, OpenCalls } from '../../../subsystems/execution/open-calls.ts';
+
+const step = fc.record({ callee: fc.nat(4), isRaise: fc.boolean() });
+
+test('open calls are counted by callee, slots are used again, and no count is lost', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const calls = new OpenCalls();
+      const slots = new Map<number, number[]>();
+      for (const { callee, isRaise } of steps) {
+        const own = slots.get(callee) ?? [];
+        slots.set(callee, own);
+        if (isRaise) {
+          const slot = calls.raise(new Uint8Array([callee]));
+          assert.ok(slot > 0 && slot <= 5, `slot ${slot}`);
+          if (own.length > 0) assert.equal(slot, own[0]);
+          for (const [other, theirs] of slots) if (other !== callee) assert.ok(!theirs.includes(slot));
+          own.push(slot);
+        } else {
+          calls.lower(own.pop() ?? 0);
+        }
+        assert.equal(
+          calls.total,
+          [...slots.values()].reduce((sum, { length }) => sum + length, 0),
+        );
+      }
+    }),
+    { numRuns: 300, seed: 20_261_120 },
+  );
+});
+
+test('there are bounds for one callee and for all, and what is forgotten frees both', () => {
+  const calls = new OpenCalls();
+  const callee = (k: number): Uint8Array => new Uint8Array([k & 255, k >> 8]);
+  for (let k = 0; calls.total < OPEN_CALLS_MAX; k++) {
+    for (let n = 0; n < OPEN_CALLS_PER_CALLEE_MAX; n++) assert.notEqual(calls.raise(callee(k)), 0);
+    assert.equal(calls.raise(callee(k)), 0);
+  }
+  assert.equal(calls.raise(callee(60_000)), 0);
+  calls.lower(1);
+  assert.notEqual(calls.raise(callee(60_000)), 0);
+  calls.clear();
+  assert.equal(calls.total, 0);
+  calls.lower(3);
+  assert.equal(calls.total, 0, 'a late response to a forgotten call changes nothing');
+  assert.equal(calls.raise(callee(0)), 1);
+});
