@@ -7,7 +7,7 @@
  */
 import { bench, do_not_optimize, group, run } from 'mitata';
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
-import { Engine } from '../../subsystems/execution/engine.ts';
+import { createStores, Engine } from '../../subsystems/execution/engine.ts';
 import { FULL_LIMIT } from '../../subsystems/execution/index.ts';
 import { loadModule } from '../../subsystems/execution/load-module.ts';
 import { IC0_SIGNATURES } from '../../subsystems/wasm/index.ts';
@@ -33,7 +33,7 @@ function engineCounter(wasm: Uint8Array): { inc: () => unknown; get: () => unkno
       instructionLimit: 40_000_000_000,
     },
     control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20 }),
-    stableBytesMax: 1 << 30,
+    shared: createStores({ stableBytesMax: 1 << 30 }),
     reportBug: (message) => {
       throw new Error(message);
     },

@@ -6,6 +6,8 @@ export interface ControlMemoryOptions {
   readonly stackBytes: number;
   /** Bytes of pre-images one message may cause; beyond, it traps. */
   readonly journalBytesMax: number;
+  /** Called about once a millisecond while a message executes: the thread may do something else meanwhile. */
+  readonly onYield?: () => void;
 }
 
 /** One page less than 4 GiB, so that addresses of slots do not wrap. */
@@ -27,6 +29,7 @@ const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;
   readonly stackBytes: number;
+  readonly onYield: () => void;
   // Views, made again when wasm has grown the memory: then their length is 0.
   #numbers = new Float64Array(0);
   #words = new Int32Array(0);
@@ -34,6 +37,7 @@ export class ControlMemory {
   #list = new Int32Array(0);
 
   constructor(options: ControlMemoryOptions) {
+    this.onYield = options.onYield ?? (() => undefined);
     this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
     const fixed = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
     const journal = Math.ceil(options.journalBytesMax / WASM_PAGE_BYTES);

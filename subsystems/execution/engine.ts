@@ -23,12 +23,26 @@ export type { EngineResult } from './engine-parts.ts';
 export interface EngineOptions {
   readonly policy: MeteringPolicy;
   readonly control: ControlMemory;
+  readonly shared: SharedStores;
+  /** Told of faults that are the host's own. */
+  readonly reportBug: (message: string, cause: unknown) => void;
+}
+
+/** What all engines of one thread share. */
+export interface SharedStores {
+  readonly pool: StablePagePool;
+  readonly frames: SuspendedFrames;
+}
+
+export interface StoreLimits {
   /** Bytes of written stable memory this thread holds for all its canisters. */
   readonly stableBytesMax: number;
   /** Bytes that composite queries waiting for calls hold in this thread; FRAME_BYTES_MAX unless told. */
   readonly frameBytesMax?: number;
-  /** Told of faults that are the host's own. */
-  readonly reportBug: (message: string, cause: unknown) => void;
+}
+
+export function createStores({ stableBytesMax, frameBytesMax = FRAME_BYTES_MAX }: StoreLimits): SharedStores {
+  return { pool: new StablePagePool(stableBytesMax), frames: new SuspendedFrames(frameBytesMax) };
 }
 
 export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
@@ -36,14 +50,8 @@ export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 export class Engine {
   readonly #parts: EngineParts;
 
-  constructor({ policy, control, stableBytesMax, frameBytesMax = FRAME_BYTES_MAX, reportBug }: EngineOptions) {
-    this.#parts = new EngineParts({
-      policy,
-      control,
-      reportBug,
-      pool: new StablePagePool(stableBytesMax),
-      frames: new SuspendedFrames(frameBytesMax),
-    });
+  constructor({ policy, control, shared, reportBug }: EngineOptions) {
+    this.#parts = new EngineParts({ policy, control, reportBug, ...shared });
   }
 
   createCanister(spec: CanisterSpec): CanisterState {
@@ -67,6 +75,7 @@ export class Engine {
 
   /** Runs one task; its buffers are only read meanwhile. */
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
+    this.#adopt(canister);
     switch (task.kind) {
       case 'update':
       case 'query':
@@ -85,7 +94,19 @@ export class Engine {
 
   /** Replaces the code; a step without fault means that it is done, any other that nothing has changed but the charge. */
   change(canister: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): EngineResult {
+    this.#adopt(canister);
     return changeCode(this.#parts, canister, code, change, nowMs);
+  }
+
+  /** The message in hand is left for a while: what it still reads of its task must be its own. */
+  suspend(): void {
+    const { x } = this.#parts;
+    x.argument = x.argument.slice();
+  }
+
+  /** A canister may have run in another engine of the thread before. */
+  #adopt({ installed }: CanisterState): void {
+    installed?.instance.moveTo(this.#parts.imports, this.#parts.control);
   }
 
   /** Drops code and state; the version counts one more. */

@@ -21,7 +21,7 @@ import type {
   Task,
 } from './index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
-import type { StepRecord } from './wire.ts';
+import { LEVELS_MAX, type StepRecord } from './wire.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;
@@ -156,7 +156,7 @@ export class ExecutorPool implements Execution {
     const settings = {
       policy: this.#policy,
       wasmStackBytes,
-      threadStackMb: threadStackMb(wasmStackBytes),
+      threadStackMb: threadStackMb(wasmStackBytes) * LEVELS_MAX,
     };
     return new Executor(settings, {
       debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),

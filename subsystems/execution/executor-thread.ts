@@ -1,16 +1,23 @@
 /**
- * An executor thread: takes messages from its ring, runs each on its canister, sends the outcomes back.
+ * An executor thread: takes tasks from its ring, runs each on its canister, sends the steps back.
  *
  * It never returns to the event loop: it sleeps in `Atomics.wait` while there is nothing to do, and what comes by the
- * port is fetched when a marker in the ring says so. Outcomes are published when the ring is empty, or after
- * PUBLISH_EVERY of them, so that a burst costs the main thread one wake-up, and at once after a long message, so that
- * an answer does not wait for its neighbours' work.
+ * port is fetched when a marker in the ring says so. Steps are published when the ring is empty, or after PUBLISH_EVERY of
+ * them, so that a burst costs the main thread one wake-up, and at once after a long message, so that an answer does not
+ * wait for its neighbours' work.
+ *
+ * A long message does not hold up the other canisters of its thread. About once a millisecond, when a slice of its fuel is
+ * used up, its code calls `svc.yield`; if something waits in the ring then, it is executed right there, on top of the
+ * suspended message's stack, by an engine of its own: level 1, which has another journal and another current execution.
+ * What is for the suspended canister itself is put aside until its message has ended. Levels are few, because each needs a
+ * stack: with LEVELS_MAX long messages under way in one thread, the rest waits. A suspended message goes on when those
+ * above it have ended, not before.
  */
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import { ControlMemory } from './control-memory.ts';
-import { Engine, type EngineResult } from './engine.ts';
+import { createStores, Engine, type EngineResult } from './engine.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { RingConsumer, RingProducer } from './message-ring.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -19,6 +26,7 @@ import {
   type Command,
   type ExecutorOptions,
   INLINE_BYTES_MAX,
+  LEVELS_MAX,
   MESSAGE,
   type PortMessage,
   readTask,
@@ -44,12 +52,16 @@ const options = workerData as ExecutorOptions;
 const inbox = new RingConsumer(options.inbox);
 const outbox = new RingProducer(options.outbox);
 const canisters: (CanisterState | undefined)[] = [];
-const engine = new Engine({
-  policy: options.policy,
-  control: new ControlMemory({ stackBytes: options.wasmStackBytes, journalBytesMax: JOURNAL_BYTES_MAX }),
-  stableBytesMax: STABLE_BYTES_MAX,
-  reportBug: (message, cause) => sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` }),
-});
+const stores = createStores({ stableBytesMax: STABLE_BYTES_MAX });
+/** One for each level in use so far. */
+const engines: Engine[] = [];
+let level = 0;
+/** Canisters whose messages have been suspended, and what waits for each until it is done. */
+const aside = new Map<number, (() => void)[]>();
+/** Those whose list is being worked off. */
+const resuming = new Set<number>();
+/** The canister whose message executes now. */
+let executing: number | undefined;
 const modules = new Map<string, InstrumentedCode>();
 let unpublished = 0;
 /** A step of this burst made calls. */
@@ -65,13 +77,73 @@ for (;;) {
   inbox.wait();
 }
 
+function engineOf(atLevel: number): Engine {
+  let engine = engines[atLevel];
+  if (engine === undefined) {
+    const { wasmStackBytes: stackBytes, policy } = options;
+    const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, onYield });
+    const reportBug = (message: string, cause: unknown): void =>
+      sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
+    engine = new Engine({ policy, control, shared: stores, reportBug });
+    engines[atLevel] = engine;
+  }
+  return engine;
+}
+
+/** Called in the middle of a message: does what waits, if anything does, one level up. */
+function onYield(): void {
+  if (!inbox.hasMore || level + 1 >= LEVELS_MAX || executing === undefined) return;
+  const below = executing;
+  engineOf(level).suspend();
+  if (!aside.has(below)) aside.set(below, []);
+  level++;
+  try {
+    inbox.drain(take);
+    publish();
+  } finally {
+    level--;
+    executing = below;
+  }
+}
+
 function take(type: number, at: number): void {
-  if (type === TASK) execute(readTask(inbox, at));
-  else if (type === COMMAND) {
+  if (type === TASK) {
+    const record = readTask(inbox, at);
+    if (aside.has(record.handle)) putAside(record.handle, taskLater(record));
+    else execute(record);
+  } else if (type === COMMAND) {
     const command = receiveMessageOnPort(options.port)?.message as Command | undefined;
     if (command === undefined) throw new Error('the main thread announced a command and sent none');
-    obey(command);
+    const handle = 'handle' in command ? command.handle : undefined;
+    if (handle !== undefined && aside.has(handle)) putAside(handle, () => obey(command));
+    else obey(command);
   }
+}
+
+function putAside(handle: number, work: () => void): void {
+  aside.get(handle)?.push(work);
+}
+
+/** The record's bytes are the ring's, and gone by then. */
+function taskLater(record: TaskRecord): () => void {
+  const { task } = record;
+  let own = task;
+  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'inspect') {
+    own = { ...task, argument: task.argument.slice() };
+  } else if (task.kind === 'callback' && task.response.kind === 'reply') {
+    own = { ...task, response: { kind: 'reply', data: task.response.data.slice() } };
+  }
+  return () => execute({ ...record, task: own });
+}
+
+/** Does what came for a canister while its message was suspended, in order; more may come meanwhile. */
+function resume(handle: number): void {
+  const waiting = aside.get(handle);
+  if (waiting === undefined || resuming.has(handle)) return;
+  resuming.add(handle);
+  for (let work = waiting.shift(); work !== undefined; work = waiting.shift()) work();
+  resuming.delete(handle);
+  aside.delete(handle);
 }
 
 function obey(command: Command): void {
@@ -83,28 +155,27 @@ function obey(command: Command): void {
       modules.delete(command.hash);
       return;
     case 'create':
-      canisters[command.handle] = engine.createCanister(command.spec);
+      canisters[command.handle] = engineOf(level).createCanister(command.spec);
       return;
     case 'install': {
-      const canister = canisterAt(command.handle);
-      const result = inbox.isStopping
-        ? NOT_STARTED
-        : engine.change(canister, moduleOf(command.hash), command.change, command.nowMs);
-      answer(command.call, command.handle, canister, result);
+      const { handle, call, hash, change, nowMs } = command;
+      run(call, handle, (engine, canister) => engine.change(canister, moduleOf(hash), change, nowMs));
       return;
     }
     case 'uninstall':
-      engine.uninstall(canisterAt(command.handle));
+      engineOf(level).uninstall(canisterAt(command.handle));
       return;
     case 'configure':
-      engine.configure(canisterAt(command.handle), command.settings);
+      engineOf(level).configure(canisterAt(command.handle), command.settings);
       return;
-    case 'capture':
-      sendByPort({ kind: 'image', call: command.call, image: engine.capture(canisterAt(command.handle)) });
+    case 'capture': {
+      const image = engineOf(level).capture(canisterAt(command.handle));
+      sendByPort({ kind: 'image', call: command.call, image });
       return;
+    }
     case 'restore': {
       const code = command.hash === undefined ? undefined : moduleOf(command.hash);
-      const problem = engine.restore(canisterAt(command.handle), code, command.image);
+      const problem = engineOf(level).restore(canisterAt(command.handle), code, command.image);
       sendByPort({ kind: 'restored', call: command.call, problem });
       return;
     }
@@ -118,14 +189,27 @@ function obey(command: Command): void {
       return;
     }
     case 'remove':
-      engine.removeCanister(canisterAt(command.handle));
+      engineOf(level).removeCanister(canisterAt(command.handle));
       canisters[command.handle] = undefined;
   }
 }
 
 function execute({ call, handle, task, nowMs }: TaskRecord): void {
+  run(call, handle, (engine, canister) => engine.execute(canister, task, nowMs));
+}
+
+function run(call: number, handle: number, work: (engine: Engine, canister: CanisterState) => EngineResult): void {
   const canister = canisterAt(handle);
-  answer(call, handle, canister, inbox.isStopping ? NOT_STARTED : engine.execute(canister, task, nowMs));
+  if (inbox.isStopping) {
+    answer(call, handle, canister, NOT_STARTED);
+    return;
+  }
+  const below = executing;
+  executing = handle;
+  const result = work(engineOf(level), canister);
+  executing = below;
+  answer(call, handle, canister, result);
+  resume(handle);
 }
 
 function answer(call: number, handle: number, canister: CanisterState, result: EngineResult): void {

@@ -35,8 +35,8 @@ const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
 
 export class Instance {
   readonly code: InstrumentedCode;
-  readonly #imports: Ic0Imports;
-  readonly #control: ControlMemory;
+  #imports: Ic0Imports;
+  #control: ControlMemory;
   #memory: WebAssembly.Memory;
   #heap: Uint8Array;
   #wasm: InstrumentedExports;
@@ -80,9 +80,23 @@ export class Instance {
   #instantiate(): InstrumentedExports {
     const instance = new WebAssembly.Instance(this.code.module, {
       ic0: this.#imports,
-      [IMPORT_MODULE]: { [IMPORT.MEMORY]: this.#memory, [IMPORT.CONTROL]: this.#control.memory },
+      [IMPORT_MODULE]: {
+        [IMPORT.MEMORY]: this.#memory,
+        [IMPORT.CONTROL]: this.#control.memory,
+        [IMPORT.YIELD]: this.#control.onYield,
+      },
     });
     return instance.exports as unknown as InstrumentedExports;
+  }
+
+  /** Moves, between messages, to another control memory and the system API that goes with it. */
+  moveTo(imports: Ic0Imports, control: ControlMemory): void {
+    if (this.#control === control) return;
+    const globals = this.saveGlobals();
+    this.#imports = imports;
+    this.#control = control;
+    this.#wasm = this.#instantiate();
+    this.loadGlobals(globals);
   }
 
   /** Size of the heap in bytes. */

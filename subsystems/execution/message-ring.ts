@@ -128,24 +128,29 @@ export class RingConsumer extends RingEnd {
     this.#tail = Atomics.load(this.words, TAIL);
   }
 
-  /** Hands every published record to `take`, in order; gives the room back after each. Returns how many there were. */
+  /** Something published waits to be taken. */
+  get hasMore(): boolean {
+    return Atomics.load(this.words, HEAD) !== this.#tail;
+  }
+
+  /**
+   * Hands every published record to `take`, in order; gives the room back after each. Returns how many there were.
+   * `take` may drain in turn: then it takes the next ones, and its own record is given back with the first of them.
+   */
   drain(take: TakeRecord): number {
     let count = 0;
-    for (;;) {
-      const head = Atomics.load(this.words, HEAD);
-      if (this.#tail === head) return count;
-      while (this.#tail !== head) {
-        const at = CONTROL_BYTES + (this.#tail & (this.capacityBytes - 1));
-        const payloadBytes = this.word(at >> 2);
-        const type = this.word((at >> 2) + 1);
-        if (type !== (SKIP | 0)) {
-          take(type, at + RECORD_HEADER_BYTES, payloadBytes);
-          count++;
-        }
-        this.#tail = (this.#tail + paddedBytes(payloadBytes)) | 0;
-        this.#release();
+    while (this.hasMore) {
+      const at = CONTROL_BYTES + (this.#tail & (this.capacityBytes - 1));
+      const payloadBytes = this.word(at >> 2);
+      const type = this.word((at >> 2) + 1);
+      this.#tail = (this.#tail + paddedBytes(payloadBytes)) | 0;
+      if (type !== (SKIP | 0)) {
+        take(type, at + RECORD_HEADER_BYTES, payloadBytes);
+        count++;
       }
+      this.#release();
     }
+    return count;
   }
 
   #release(): void {

@@ -39,6 +39,9 @@ export const STEP = 4;
 export const DEBUG = 5;
 export const MESSAGE = 6;
 
+/** Messages that one executor may have under way, each but the last suspended: see executor-thread.ts. */
+export const LEVELS_MAX = 4;
+
 /** A principal has 29 bytes at most. */
 const PRINCIPAL_BYTES = 32;
 

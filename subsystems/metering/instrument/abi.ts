@@ -5,6 +5,7 @@
  *
  *   import svc.memory    memory 0: the canister's heap (0 pages if the module declares none)
  *   import svc.control   memory 1: the control memory, one for all instances of a thread (layout below)
+ *   import svc.yield     called when a slice of fuel is used up: the host may run other canisters' messages meanwhile
  *   import ic0.*         the system API; how values cross is said in `wasm/ic0-signatures.ts`
  *
  *   export invoke         (entry i32)               runs entry point `layout.entries[entry]`
@@ -32,7 +33,7 @@
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 4;
+export const INSTRUMENTER_VERSION = 104;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -87,7 +88,7 @@ export const FUEL_MAX = 2 ** 52;
 export const STOP = { NONE: 0, OUT_OF_INSTRUCTIONS: 1, STACK_OVERFLOW: 2, JOURNAL_FULL: 3 } as const;
 
 export const IMPORT_MODULE = 'svc';
-export const IMPORT = { MEMORY: 'memory', CONTROL: 'control' } as const;
+export const IMPORT = { MEMORY: 'memory', CONTROL: 'control', YIELD: 'yield' } as const;
 export const EXPORT = {
   INVOKE: 'invoke',
   CALLBACK: 'callback',

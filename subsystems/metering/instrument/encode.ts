@@ -99,15 +99,19 @@ function limits({ is64, minimum, maximum }: { is64: boolean; minimum: number; ma
  * The heap is imported with the host's maximum and not the module's, so that any heap of this width links: another
  * module's after an upgrade, too. The module's own maximum is the memory's, which the host makes.
  */
-function imports({ module, imports: adapted }: EncodeInput): Uint8Array {
+function imports({ module, types, imports: adapted }: EncodeInput): Uint8Array {
   const out = new ByteWriter();
-  out.unsigned(adapted.length + 2);
+  out.unsigned(adapted.length + 3);
   for (const { name, typeIndex } of adapted) {
     out.name('ic0');
     out.name(name);
     out.byte(KIND.FUNCTION);
     out.unsigned(typeIndex);
   }
+  out.name(IMPORT_MODULE);
+  out.name(IMPORT.YIELD);
+  out.byte(KIND.FUNCTION);
+  out.unsigned(types.index([], []));
   const is64 = module.pointerWidth === 64;
   const minimum = module.memories[0]?.minimum ?? 0;
   out.name(IMPORT_MODULE);

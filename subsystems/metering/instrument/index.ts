@@ -49,6 +49,9 @@ export interface InstrumentOptions {
   readonly depth?: boolean;
 }
 
+/** Functions that are imported besides the system API: `svc.yield`. */
+const HOST_FUNCTIONS = 1;
+
 export interface InstrumentedModule {
   readonly bytes: Uint8Array;
   readonly layout: ModuleLayout;
@@ -66,13 +69,16 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const imported = module.importedFunctionCount;
   const functionCount = module.functionTypes.length;
   const types = new FunctionTypes(module);
-  const added = new AddedFunctions(types, functionCount);
-  const callable = (index: number): number => (index < imported ? functionCount + index : index);
+  // The host's function stands behind the imports: the module's own move up by one, the adapters come after them.
+  const yieldIndex = imported;
+  const firstAdded = functionCount + HOST_FUNCTIONS;
+  const callable = (index: number): number => (index < imported ? firstAdded + index : index + HOST_FUNCTIONS);
+  const added = new AddedFunctions(types, firstAdded);
   const address = addressCode(module.pointerWidth);
 
   const fuelGlobals = new FuelGlobals(module.globals.length);
   const imports = addSystemCalls(added, module, fuelGlobals);
-  const fuel = addFuelFunctions(added, fuelGlobals);
+  const fuel = addFuelFunctions(added, fuelGlobals, yieldIndex);
   const journal = addJournalFunctions(added, address, fuelGlobals);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
@@ -113,7 +119,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   for (let body = 0; body < module.bodyStart.length; body++) {
     const places = rewriter.rewrite(body, buffer, bodies);
     if (rewriter.bodyBytes > BODY_BYTES_MAX) throw tooLarge(module, imported + body, rewriter.bodyBytes);
-    if (places.length > 0) hints.push([imported + body, places]);
+    if (places.length > 0) hints.push([imported + HOST_FUNCTIONS + body, places]);
     if (isSmall(rewriter.bodyBytes)) smallBodies++;
   }
   addSmallFunctions(added, smallBodies, module.bodyStart.length);

@@ -34,7 +34,7 @@ import { CONTROL, PAGE_BYTES, STOP } from './abi.ts';
 import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze.ts';
 import { i32, writeI32 } from './assembler.ts';
 import type { CallGraph } from './call-graph.ts';
-import { emitCharge, emitIsUsedUp, emitRefillCall, emitRefillInline, type FuelFunctions } from './fuel.ts';
+import { emitCharge, emitIsUsedUp, emitRefillCall, type FuelFunctions } from './fuel.ts';
 import { type FunctionTypes, THREADED_PARAMS } from './function-types.ts';
 import { emitIsUntouched, emitPageOf, type JournalFunctions } from './journal.ts';
 import { STORE, TouchedWindows } from './touched-windows.ts';
@@ -72,6 +72,8 @@ export class BodyRewriter {
   readonly #blockIndex = new Uint32Array(NESTING_MAX + 1);
   readonly #blockResults = new Uint32Array(NESTING_MAX + 1);
   #nesting = 0;
+  /** Nesting of the tight loop that has become two; 0: none. They do not nest. */
+  #doubledLoop = 0;
   #params = 0;
   #stack = 0;
   #fuel = 0;
@@ -108,13 +110,14 @@ export class BodyRewriter {
     this.#out.length = 0;
     this.#hints.length = 0;
     this.#nesting = 0;
+    this.#doubledLoop = 0;
     this.#windows.begin(buffer.localCount, buffer.count);
 
     this.#stackTest(body);
     this.#out.byte(OP.BLOCK);
     this.#out.put(this.#context.types.blockType(type.results));
     this.#charge();
-    if (this.#context.graph.testsFuel[body] === 1) this.#fuelTest(false);
+    if (this.#context.graph.testsFuel[body] === 1) this.#fuelTest();
     this.#instructions(body, buffer);
     this.#out.byte(OP.END);
     this.#get(this.#fuel);
@@ -192,7 +195,7 @@ export class BodyRewriter {
         case OP.LOOP:
         case OP.IF:
           out.copy(bytes, from, to);
-          this.#enter(opcode, block++, first[i] ?? 0);
+          this.#enter(opcode, block++, first[i] ?? 0, from, to);
           break;
         case OP.ELSE:
           out.byte(opcode);
@@ -206,7 +209,8 @@ export class BodyRewriter {
         case OP.BR:
         case OP.BR_IF:
         case OP.BR_TABLE:
-          out.copy(bytes, from, to);
+          if (this.#doubledLoop === 0) out.copy(bytes, from, to);
+          else this.#branchPastDoubledLoop(opcode, i, buffer);
           this.#branch(opcode, i, buffer);
           break;
         case OP.RETURN:
@@ -257,7 +261,7 @@ export class BodyRewriter {
     }
   }
 
-  #enter(opcode: number, block: number, blockType: number): void {
+  #enter(opcode: number, block: number, blockType: number, from: number, to: number): void {
     const windows = this.#windows;
     const type = this.#module.types[blockType];
     const params = type?.params.length ?? 0;
@@ -272,8 +276,12 @@ export class BodyRewriter {
     }
     if (opcode === OP.LOOP) {
       windows.enterLoop(block, params);
+      if ((flags & BLOCK.TIGHT_LOOP) !== 0 && params === 0) {
+        this.#doubleLoop(n, from, to);
+        return;
+      }
       this.#charge();
-      this.#fuelTest((flags & BLOCK.TIGHT_LOOP) !== 0);
+      this.#fuelTest();
       return;
     }
     windows.pop(1);
@@ -283,6 +291,10 @@ export class BodyRewriter {
 
   #leave(): void {
     const n = this.#nesting--;
+    if (n === this.#doubledLoop) {
+      this.#out.byte(OP.END);
+      this.#doubledLoop = 0;
+    }
     const opcode = this.#blockOpcode[n];
     const results = this.#blockResults[n] ?? 0;
     if (opcode === OP.BLOCK) this.#windows.endBlock(results);
@@ -386,12 +398,39 @@ export class BodyRewriter {
     if (cost > 0) emitCharge(this.#out, this.#fuel, cost);
   }
 
-  #fuelTest(isTightLoop: boolean): void {
+  #fuelTest(): void {
     emitIsUsedUp(this.#out, this.#fuel);
     this.#unlikelyIf();
-    if (isTightLoop) emitRefillInline(this.#out, this.#fuel, this.#context.fuel.globals);
-    else emitRefillCall(this.#out, this.#fuel, this.#context.fuel.refill);
+    emitRefillCall(this.#out, this.#fuel, this.#context.fuel.refill);
     this.#out.byte(OP.END);
+  }
+
+  /** A tight loop becomes two (see fuel.ts): the outer one refills, the inner one only asks whether it must. */
+  #doubleLoop(nesting: number, from: number, to: number): void {
+    const out = this.#out;
+    this.#fuelTest();
+    out.copy(this.#module.bytes, from, to);
+    emitIsUsedUp(out, this.#fuel);
+    this.#hints.push(out.length);
+    out.byte(OP.BR_IF);
+    out.byte(1);
+    this.#charge();
+    this.#doubledLoop = nesting;
+  }
+
+  /** Labels beyond a doubled loop are one further away; its own label is the inner loop's. */
+  #branchPastDoubledLoop(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
+    const out = this.#out;
+    const shifted = (label: number): number => (label > this.#nesting - this.#doubledLoop ? label + 1 : label);
+    out.byte(opcode);
+    const start = first[i] ?? 0;
+    if (opcode !== OP.BR_TABLE) {
+      out.unsigned(shifted(start));
+      return;
+    }
+    const count = second[i] ?? 0;
+    out.unsigned(count);
+    for (let k = start; k <= start + count; k++) out.unsigned(shifted(labels[k] ?? 0));
   }
 
   // ---- journal

@@ -4,7 +4,7 @@ import wabt from 'wabt';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Engine, type EngineResult } from '../../../subsystems/execution/engine.ts';
+import { createStores, Engine, type EngineResult } from '../../../subsystems/execution/engine.ts';
 import {
   type CallKind,
   type CanisterSpec,
@@ -71,8 +71,7 @@ export function newEngine(
   return new Engine({
     policy: { ...POLICY, ...policy },
     control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 256 << 20 }),
-    stableBytesMax,
-    frameBytesMax,
+    shared: createStores({ stableBytesMax, frameBytesMax }),
     reportBug: (message, cause) => {
       throw new Error(`a bug of the host: ${message}`, { cause });
     },
