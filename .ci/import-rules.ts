@@ -13,6 +13,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@dfinity/candid': '^subsystems/codec/',
   '@dfinity/principal': '^subsystems/codec/',
   motoko: '^subsystems/compiler/',
+  '@noble/curves': '^subsystems/management/',
   pino: '^config/log[.]ts$',
 };
 

@@ -76,6 +76,7 @@ function buildConfig(
     manifest: { file: resolve(options.directory, flags.manifest) },
     compiler: { cacheDirectory: cacheDirectory(options.environment) },
     codec: {},
+    management: { hostVersion: version },
   });
 }
 

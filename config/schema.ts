@@ -56,6 +56,11 @@ export interface CompilerSection {
   readonly cacheDirectory: string | undefined;
 }
 
+export interface ManagementSection {
+  /** What `subnet_info` calls the host's version. */
+  readonly hostVersion: string;
+}
+
 /** Has nothing to configure yet. */
 export type EmptySection = Readonly<Record<string, never>>;
 
@@ -68,6 +73,7 @@ export interface ServerConfig {
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
   readonly compiler: CompilerSection;
+  readonly management: ManagementSection;
   readonly codec: EmptySection;
 }
 

@@ -7,7 +7,7 @@ import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { CallKind, CodeChange, Execution, ModuleInfo, Outcome, StepFault } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
-import type { HostedCode } from '../management/index.ts';
+import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
@@ -59,8 +59,8 @@ export class CanisterRegistry implements Canisters {
   readonly #byId = new Map<string, CanisterRecord>();
   /** By name, by hex id, and by textual principal; a name wins. */
   readonly #byReference = new Map<string, CanisterRecord>();
-  /** Told of each canister that is gone. */
-  onRemoved: (record: CanisterRecord) => void = () => undefined;
+  /** Keeps the canisters' histories, and one change of a canister at a time. */
+  management: ManagementEntry | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
@@ -158,10 +158,11 @@ export class CanisterRegistry implements Canisters {
       try {
         await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
       } catch (error) {
-        this.#forget(record);
+        this.forget(record);
         throw error;
       }
       this.#rejected.delete(name);
+      this.#noteDeployment(record, 'install', options.caller);
       return record;
     } finally {
       this.#installing.delete(name);
@@ -172,14 +173,17 @@ export class CanisterRegistry implements Canisters {
     const record = recordOf(canister);
     const bytes = moduleBytes ?? (await record.readFile?.());
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
-    await this.#changes.upgrade(record, bytes, options);
+    await this.#exclusive(record, () => this.#changes.upgrade(record, bytes, options));
+    this.#noteDeployment(record, 'upgrade', options.caller);
   }
 
   async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
     const record = recordOf(canister);
     const code = await this.#changes.prepare(record.name, moduleBytes, options.candidText ?? record.givenCandid);
     const argument = this.#changes.encodeArgument(code.candid, options.argument);
-    await this.#changes.apply(record, code, { mode: 'reinstall', argument, caller: options.caller });
+    const { caller } = options;
+    await this.#exclusive(record, () => this.#changes.apply(record, code, { mode: 'reinstall', argument, caller }));
+    this.#noteDeployment(record, 'reinstall', caller);
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -203,6 +207,14 @@ export class CanisterRegistry implements Canisters {
 
   remove(canister: Canister): Promise<void> {
     const record = recordOf(canister);
+    return this.#exclusive(record, () => {
+      this.#refuseUnlessStopped(record);
+      this.forget(record);
+      return Promise.resolve();
+    });
+  }
+
+  #refuseUnlessStopped(record: CanisterRecord): void {
     if (record.status !== 'stopped') {
       throw new ServerError(
         'invalid',
@@ -210,8 +222,17 @@ export class CanisterRegistry implements Canisters {
         `${record.name} is ${record.status}: POST /stop/${record.name} first`,
       );
     }
-    this.#forget(record);
-    return Promise.resolve();
+  }
+
+  /** In turn with the changes that canisters make through the management canister. */
+  #exclusive<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
+    return this.management === undefined ? change() : this.management.exclusive(record, change);
+  }
+
+  #noteDeployment(record: CanisterRecord, mode: 'install' | 'reinstall' | 'upgrade', caller: Uint8Array): void {
+    const moduleHash = Buffer.from(record.module?.hash ?? '', 'hex');
+    const details = { kind: 'codeDeployment', mode, moduleHash } as const;
+    this.management?.record(record, { origin: { kind: 'user', id: caller }, details });
   }
 
   /** An empty canister. */
@@ -238,11 +259,12 @@ export class CanisterRegistry implements Canisters {
     return new Map([...this.#sharedEnvironment, ...own]);
   }
 
-  #forget(record: CanisterRecord): void {
+  /** It is gone, with its code and its state. */
+  forget(record: CanisterRecord): void {
     this.#with.scheduler.withdraw(record.handle);
     this.#with.execution.remove(record.handle);
     record.removed();
-    this.onRemoved(record);
+    this.management?.forget(record);
     this.#byId.delete(record.idHex);
     for (const reference of [record.name, record.idHex, record.principal]) {
       if (this.#byReference.get(reference) === record) this.#byReference.delete(reference);

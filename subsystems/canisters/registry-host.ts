@@ -45,7 +45,7 @@ export class RegistryHost implements CanisterHost {
       call: ({ sender, method, argument, cycles, isQuery }) =>
         management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
     });
-    this.#registry.onRemoved = (record) => management.forget(record);
+    this.#registry.management = management;
   }
 
   find(id: Uint8Array): CanisterRecord | undefined {
@@ -132,7 +132,8 @@ export class RegistryHost implements CanisterHost {
   }
 
   remove(canister: HostedCanister): Promise<void> {
-    return this.#registry.remove(recordOf(canister));
+    this.#registry.forget(recordOf(canister));
+    return Promise.resolve();
   }
 
   async addCycles(canister: HostedCanister, amount: bigint): Promise<bigint> {
