@@ -20,7 +20,7 @@ import {
   emptyCanister,
   faultyStep,
   NO_BYTES,
-  refusal,
+  nothingRan,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
@@ -238,7 +238,7 @@ function installed(
 /** A heap that the machine has no room for is not the module's fault; the canister stays as it was. */
 function noRoomForHeap(error: unknown): EngineResult {
   if (!(error instanceof RangeError)) throw error;
-  return refusal('unavailable', SYS_TRANSIENT, `the canister's heap cannot be allocated: ${messageOf(error)}`);
+  return nothingRan('unavailable', SYS_TRANSIENT, `the canister's heap cannot be allocated: ${messageOf(error)}`);
 }
 
 /** Drops code and state; balance, settings and version stay the canister's. */

@@ -120,12 +120,12 @@ export class EngineParts {
   unreachable(kind: string, entry: number, role: EntryRole | undefined): EngineResult {
     const message = `internal error: ${kind} cannot reach entry point ${entry}, which is for ${role ?? 'nothing'}`;
     this.#reportBug(message, undefined);
-    return refusal('trap', CANISTER_ERROR, message);
+    return nothingRan('trap', CANISTER_ERROR, message);
   }
 
   /** A canister whose balance does not pay for any message. */
   dry(): EngineResult {
-    return refusal(
+    return nothingRan(
       'outOfCycles',
       SYS_TRANSIENT,
       `the canister is out of cycles: a message costs at least ${this.policy.cyclesPerMessage}`,
@@ -149,7 +149,7 @@ export function faultyStep(fault: StepFault, instructions: number, charge: numbe
 }
 
 /** A task that nothing was run for. */
-export function refusal(
+export function nothingRan(
   kind: StepFault['kind'],
   code: RejectCode,
   message: string,
@@ -160,5 +160,5 @@ export function refusal(
 
 /** A task for a canister without code. */
 export function emptyCanister(isBalanceMoved = false): EngineResult {
-  return refusal('unavailable', CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
+  return nothingRan('unavailable', CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
 }

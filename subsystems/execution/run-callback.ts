@@ -20,7 +20,7 @@ import {
   type EngineResult,
   faultyStep,
   NO_BYTES,
-  refusal,
+  nothingRan,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
 import type { Fault } from './fault.ts';
@@ -119,7 +119,7 @@ function runCompositeCallback(
   const frame = parts.frames.take(task.frame);
   if (installed === undefined) return emptyCanister();
   if (frame === undefined || frame.canister !== canister)
-    return refusal(
+    return nothingRan(
       'unavailable',
       SYS_TRANSIENT,
       'the state that the composite query waited with is gone: its canister has new code, or the executor needed the room',
@@ -127,7 +127,7 @@ function runCompositeCallback(
   if (canister.account.isDry) return parts.dry();
   const { instance } = installed;
   if (instance.heapBytes > frame.heapBytes)
-    return refusal(
+    return nothingRan(
       'unavailable',
       SYS_TRANSIENT,
       'the heap of the canister has grown while its composite query waited for a call',
