@@ -80,10 +80,10 @@ export class Calls {
   }
 
   /** Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. */
-  delete(context: CallContext, code: RejectCode, message: string): void {
+  delete(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.isDeleted = true;
     context.frame = 0;
-    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, 'reject');
+    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind);
     this.#finish(context);
   }
 

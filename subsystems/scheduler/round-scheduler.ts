@@ -164,7 +164,7 @@ export class RoundScheduler implements Scheduler {
     this.#ticking.forget(agenda);
     const reason = "the actor's thread has stopped";
     this.#refuseWaiting(agenda, reason);
-    for (const context of agenda.contexts) this.#calls.delete(context, SYS_TRANSIENT, reason);
+    for (const context of agenda.contexts) this.#calls.delete(context, SYS_TRANSIENT, reason, 'unavailable');
     this.#settleStop(agenda);
   }
 
@@ -241,8 +241,8 @@ export class RoundScheduler implements Scheduler {
       return;
     }
     if (agenda.input.length + agenda.queries.length >= QUEUE_MESSAGES_MAX) {
-      const message = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
-      done(refusedOutcome('unavailable', SYS_TRANSIENT, message));
+      const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
+      done(refusedOutcome('unavailable', SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
@@ -427,7 +427,8 @@ export class RoundScheduler implements Scheduler {
     // Calls that wait for other calls get no answer any more: their clients are told now.
     for (const agenda of this.#agendas) {
       for (const context of agenda?.contexts ?? []) {
-        if (!context.isExecuting) this.#calls.delete(context, SYS_TRANSIENT, 'the server is stopping');
+        if (context.isExecuting) continue;
+        this.#calls.delete(context, SYS_TRANSIENT, 'the server is stopping', 'unavailable');
       }
     }
     if (this.#executing === 0) return Promise.resolve();
@@ -453,7 +454,7 @@ export class RoundScheduler implements Scheduler {
         return;
       case 'response':
         waiting.call.context.openCalls--;
-        this.#calls.delete(waiting.call.context, SYS_TRANSIENT, reason);
+        this.#calls.delete(waiting.call.context, SYS_TRANSIENT, reason, 'unavailable');
         return;
       case 'dropFrame':
     }

@@ -107,7 +107,8 @@ describe('page tests that are left out', () => {
         ),
       ).bytes,
     );
-    return (text.slice(text.indexOf('  (func (;1;)'), text.indexOf('  (func (;2;)')).match(/i32\.load8_u 1/g) ?? []).length;
+    return (text.slice(text.indexOf('  (func (;1;)'), text.indexOf('  (func (;2;)')).match(/i32\.load8_u 1/g) ?? [])
+      .length;
   };
 
   it('are those of neighbours, whatever the address is computed from', () => {
