@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -38,8 +37,13 @@ export interface ServerOptions {
   readonly until?: 'listening' | 'ready';
 }
 
+/** Whoever ends what was started: a test, or a file of tests. */
+export interface TestOwner {
+  after(end: () => Promise<void>): void;
+}
+
 /** Starts a real `svc` on a free port; it is stopped when the test ends. */
-export async function startServer(t: TestContext, options: ServerOptions = {}): Promise<RunningServer> {
+export async function startServer(t: TestOwner, options: ServerOptions = {}): Promise<RunningServer> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
   let manifest = EXAMPLES;
   if (options.manifest !== undefined) {

@@ -1,9 +1,9 @@
 /** Calls between actors, in Motoko: replies, rejects, traps, what each of them leaves behind, and the cycles on the way. */
 import assert from 'node:assert/strict';
-import { suite, test, type TestContext } from 'node:test';
-import { type Actor, compileActor, type Host, PERSISTENCE, startSemanticsHost } from './host.ts';
+import { suite, test } from 'node:test';
+import { type Actor, compileActor, type Host, PERSISTENCE, sharedHost } from './host.ts';
 
-const NOBODY = 'br5f7-7uaaa-aaaaa-qaaca-cai';
+const NOBODY = 'yfvjk-meaaa-aaaah-7777q-cai';
 /** Cycles that a test of metering may lose to the messages themselves. */
 const PRICE_MAX = 10_000_000n;
 
@@ -14,8 +14,8 @@ interface Peers {
 }
 
 /** Two peers: `a` compiled one way, `b` the other. */
-async function peers(t: TestContext, isEnhanced: boolean): Promise<Peers> {
-  const host = await startSemanticsHost(t);
+async function peers(isEnhanced: boolean): Promise<Peers> {
+  const host = await sharedHost();
   const a = await host.install('a', await compileActor('Peer', isEnhanced ? 'enhanced' : 'classical'));
   const b = await host.install('b', await compileActor('Peer', isEnhanced ? 'classical' : 'enhanced'));
   return { host, a, b };
@@ -23,8 +23,8 @@ async function peers(t: TestContext, isEnhanced: boolean): Promise<Peers> {
 
 for (const persistence of PERSISTENCE) {
   suite(`calls from an actor with ${persistence} persistence to one with the other`, async () => {
-    test('replies, callers, rejects and traps reach the code behind the await', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('replies, callers, rejects and traps reach the code behind the await', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       assert.equal(await host.call(a, 'addThere', [b.principal, 5]), 5);
       assert.equal(await host.call(a, 'readThere', [b.principal]), 5, 'a query called by an update');
       assert.equal(await host.call(a, 'whoThere', [b.principal]), a.principal);
@@ -46,8 +46,8 @@ for (const persistence of PERSISTENCE) {
       assert.deepEqual([uncaught.status, uncaught.code], [400, 4], 'an error that nobody catches is a reject');
     });
 
-    test('a trap behind an await undoes what came after the last await, and nothing before', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('a trap behind an await undoes what came after the last await, and nothing before', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       const failed = await host.failure(a, 'addAroundAndTrap', [b.principal, 2]);
       assert.deepEqual([failed.status, failed.code], [400, 5]);
       assert.match(failed.message, /after the second await/);
@@ -63,8 +63,8 @@ for (const persistence of PERSISTENCE) {
       assert.equal(await host.call(a, 'addThere', [b.principal, 1]), 5, 'and the actor goes on');
     });
 
-    test('one-way calls return at once and arrive, and their traps are theirs alone', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('one-way calls return at once and arrive, and their traps are theirs alone', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       assert.deepEqual(await host.call(a, 'notifyThere', [b.principal, 3]), []);
       await host.until(async () => assert.equal(await host.query(b, 'get'), 3));
       assert.deepEqual(await host.call(a, 'notifyBoomThere', [b.principal, 3]), []);
@@ -72,8 +72,8 @@ for (const persistence of PERSISTENCE) {
       await host.until(async () => assert.equal(await host.query(b, 'get'), 7));
     });
 
-    test('calls arrive in the order they were sent, many at once', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('calls arrive in the order they were sent, many at once', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       await host.call(a, 'traceThere', [b.principal, 200]);
       assert.deepEqual(
         await host.query(b, 'traced'),
@@ -84,24 +84,24 @@ for (const persistence of PERSISTENCE) {
       assert.deepEqual(await host.call(a, 'raceWithSelf'), { before: 120, after: 127 });
     });
 
-    test('an actor that is missing, stopped or deleted, and a method that is missing, are rejects with their codes', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('an actor that is missing, stopped or deleted, and a method that is missing, are rejects with their codes', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       const codeOf = async (method: string, args: readonly unknown[]): Promise<unknown> =>
         ((await host.call(a, method, args)) as { code: string }).code;
       assert.equal(await codeOf('tryAdd', [NOBODY, 1]), 'destination_invalid');
       assert.equal(await codeOf('tryAbsent', [b.principal]), 'canister_error');
       assert.equal(await codeOf('tryTree', [b.principal]), 'canister_error', 'a composite query is none for updates');
-      await host.server.post('/stop/b');
+      await host.change(b, 'stop');
       assert.equal(await codeOf('tryAdd', [b.principal, 1]), 'canister_error');
-      await host.server.post('/start/b');
+      await host.change(b, 'start');
       assert.equal(await codeOf('tryAdd', [b.principal, 1]), 'ok');
-      await host.server.post('/stop/b');
-      assert.equal((await host.server.fetch('/actors/b', { method: 'DELETE' })).status, 200);
+      await host.change(b, 'stop');
+      assert.equal((await host.change(b, 'delete')).status, 200);
       assert.equal(await codeOf('tryAdd', [b.principal, 1]), 'destination_invalid');
     });
 
-    test('attached cycles are accepted or refunded, and a reject or a missing actor refunds all', async (t) => {
-      const { host, a, b } = await peers(t, persistence === 'enhanced');
+    test('attached cycles are accepted or refunded, and a reject or a missing actor refunds all', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
       const before = { a: await host.balance(a), b: await host.balance(b) };
       const near = async (actor: Actor, expected: bigint, what: string): Promise<void> => {
         const lost = expected - (await host.balance(actor));
@@ -131,8 +131,8 @@ for (const persistence of PERSISTENCE) {
 }
 
 suite('calls that take long or are large', async () => {
-  test('a best-effort call is given up at its deadline, and the one who was called goes on', async (t) => {
-    const { host, a, b } = await peers(t, true);
+  test('a best-effort call is given up at its deadline, and the one who was called goes on', async () => {
+    const { host, a, b } = await peers(true);
     const beganMs = performance.now();
     const { code } = (await host.call(a, 'tryPatiently', [b.principal, 1])) as { code: string };
     assert.equal(code, 'system_unknown');
@@ -141,22 +141,28 @@ suite('calls that take long or are large', async () => {
     await host.call(b, 'release');
   });
 
-  test('an argument of 10 MiB less a little passes; over it, and over the limit of replies, are rejects', async (t) => {
-    const { host, a, b } = await peers(t, true);
+  test('an argument of 10 MiB less a little passes; over it, and over the limit of replies, are rejects', async () => {
+    const { host, a, b } = await peers(true);
     const most = 10 * 1024 * 1024 - 100;
     assert.deepEqual(await host.call(a, 'trySize', [b.principal, most]), {
       code: 'ok',
       message: most.toLocaleString('en').replaceAll(',', '_'),
     });
-    const over = await host.server.post('/call-json/a/trySize', JSON.stringify([b.principal, 10 * 1024 * 1024 + 1]));
+    const over = await host.server.post(
+      `/call-json/${a.name}/trySize`,
+      JSON.stringify([b.principal, 10 * 1024 * 1024 + 1]),
+    );
     assert.doesNotMatch(over.body, /"ok"/);
-    const large = await host.server.post('/call-json/a/tryZeros', JSON.stringify([b.principal, 3 * 1024 * 1024]));
+    const large = await host.server.post(
+      `/call-json/${a.name}/tryZeros`,
+      JSON.stringify([b.principal, 3 * 1024 * 1024]),
+    );
     assert.doesNotMatch(large.body, /"ok"/);
     assert.equal(await host.call(a, 'addThere', [b.principal, 1]), 1);
   });
 
-  test('two actors that call each other without end: queues stay bounded, the host and the others quick', async (t) => {
-    const host = await startSemanticsHost(t, { args: ['--executors', '2'] });
+  test('two actors that call each other without end: queues stay bounded, the host and the others quick', async () => {
+    const host = await sharedHost({ args: ['--executors', '2'] });
     const restless = await compileActor('Restless');
     const a = await host.install('a', restless);
     const b = await host.install('b', restless);
@@ -174,12 +180,12 @@ suite('calls that take long or are large', async () => {
     const { received, refused } = (await host.query(a, 'counts')) as { received: number; refused: number };
     assert.ok(received > 500, `only ${received} calls arrived`);
     assert.ok(refused > 0, 'no call was refused: the queues are not bounded');
-    const stopped = await Promise.all([host.server.post('/stop/a'), host.server.post('/stop/b')]);
+    const stopped = await Promise.all([host.change(a, 'stop'), host.change(b, 'stop')]);
     assert.deepEqual(
       stopped.map(({ body }) => body),
       ['stopped', 'stopped'],
     );
-    assert.equal((await host.server.fetch('/actors/a', { method: 'DELETE' })).status, 200);
+    assert.equal((await host.change(a, 'delete')).status, 200);
     assert.equal(await host.call(other, 'add', [1]), 21);
   });
 });

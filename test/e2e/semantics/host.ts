@@ -1,7 +1,7 @@
 /** A real server with actors of the tests' own: Motoko from `actors/` in either persistence mode, or WebAssembly text. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import type { TestContext } from 'node:test';
+import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Persistence } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { compileMotoko } from '../../support/motoko.ts';
@@ -46,15 +46,29 @@ export interface CallOptions {
 /** One running server. Answers of methods are unwrapped: one result is that value, several are an array. */
 export class Host {
   readonly server: RunningServer;
+  #installed = 0;
 
   constructor(server: RunningServer) {
     this.server = server;
   }
 
-  async install(name: string, module: Uint8Array, query = ''): Promise<Actor> {
-    const answer = await this.server.post(`/install/${name}${query}`, module);
+  /** Installs under a name that is its own. */
+  async install(hint: string, module: Uint8Array): Promise<Actor> {
+    const name = `${hint}-${++this.#installed}`;
+    const answer = await this.server.post(`/install/${name}`, module);
     assert.equal(answer.status, 200, answer.body);
     return this.find(name);
+  }
+
+  /** `POST /stop`, `/start` or `/upgrade` of an actor, or `DELETE`. */
+  async change(
+    actor: Actor,
+    what: 'stop' | 'start' | 'upgrade' | 'delete',
+    body: Uint8Array | '' = '',
+  ): Promise<{ status: number; body: string }> {
+    if (what !== 'delete') return this.server.post(`/${what}/${actor.name}`, body);
+    const response = await this.server.fetch(`/actors/${actor.name}`, { method: 'DELETE' });
+    return { status: response.status, body: await response.text() };
   }
 
   async find(name: string): Promise<Actor> {
@@ -158,10 +172,30 @@ export interface Inspected {
   readonly heapBytes: number;
 }
 
-export async function startSemanticsHost(
-  t: TestContext,
-  options: { readonly args?: readonly string[]; readonly manifest?: object } = {},
-): Promise<Host> {
-  const { args = [], manifest = { actors: {} } } = options;
-  return new Host(await startServer(t, { args, manifest: JSON.stringify(manifest) }));
+export interface HostOptions {
+  readonly args?: readonly string[];
+  readonly manifest?: object;
+}
+
+const hosts = new Map<string, Promise<Host>>();
+const endings: (() => Promise<void>)[] = [];
+after(async () => {
+  for (const end of endings.toReversed()) await end();
+});
+
+/**
+ * The running server with these options; tests of one file share it, for most of the time of a test would be its start.
+ * It is stopped when all tests of the file have ended.
+ */
+export function sharedHost(options: HostOptions = {}): Promise<Host> {
+  const key = JSON.stringify(options);
+  const known = hosts.get(key) ?? startHost(options);
+  hosts.set(key, known);
+  return known;
+}
+
+/** A server of one's own, for a test that stops it. */
+export async function startHost({ args = [], manifest = { actors: {} } }: HostOptions = {}): Promise<Host> {
+  const server = await startServer({ after: (end) => endings.push(end) }, { args, manifest: JSON.stringify(manifest) });
+  return new Host(server);
 }

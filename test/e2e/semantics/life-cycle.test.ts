@@ -2,34 +2,30 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { compileActor, type Host, PERSISTENCE, startSemanticsHost, STRANGER } from './host.ts';
-
-async function upgrade(host: Host, name: string, module?: Uint8Array): Promise<{ status: number; body: string }> {
-  return host.server.post(`/upgrade/${name}`, module ?? '');
-}
+import { compileActor, PERSISTENCE, sharedHost, STRANGER } from './host.ts';
 
 for (const persistence of PERSISTENCE) {
   suite(`life cycle with ${persistence} persistence`, () => {
-    test('an upgrade keeps stable variables, runs both hooks and drops transient ones', async (t) => {
-      const host = await startSemanticsHost(t);
+    test('an upgrade keeps stable variables, runs both hooks and drops transient ones', async () => {
+      const host = await sharedHost();
       const store = await host.install('store', await compileActor('Store', persistence));
       await host.call(store, 'put', ['apple']);
       await host.call(store, 'put', ['pear']);
-      const upgraded = await upgrade(host, 'store', gzipSync(await compileActor('Store2', persistence)));
+      const upgraded = await host.change(store, 'upgrade', gzipSync(await compileActor('Store2', persistence)));
       assert.deepEqual(upgraded, { status: 200, body: 'upgraded' });
       assert.deepEqual(await host.query(store, 'get'), { count: 2, words: ['apple', 'pear', null], session: 0 });
       assert.equal(await host.query(store, 'version'), 'two');
       assert.equal(await host.query(store, 'addition'), 'new in two');
-      assert.equal((await host.server.get('/logs/store')).body, 'one: before\ntwo: after\n');
+      assert.equal((await host.server.get(`/logs/${store.name}`)).body, 'one: before\ntwo: after\n');
       assert.equal(await host.call(store, 'put', ['plum']), 3);
-      assert.equal((await host.find('store')).principal, store.principal);
+      assert.equal((await host.find(store.name)).principal, store.principal);
     });
 
-    test('an upgrade whose hook traps changes nothing, and says what was printed', async (t) => {
-      const host = await startSemanticsHost(t);
+    test('an upgrade whose hook traps changes nothing, and says what was printed', async () => {
+      const host = await sharedHost();
       const store = await host.install('store', await compileActor('Store', persistence));
       await host.call(store, 'put', ['apple']);
-      const failed = await upgrade(host, 'store', await compileActor('StoreFalls', persistence));
+      const failed = await host.change(store, 'upgrade', await compileActor('StoreFalls', persistence));
       assert.equal(failed.status, 400);
       const { code, message, logs } = JSON.parse(failed.body) as { code: number; message: string; logs: string[] };
       assert.equal(code, 5);
@@ -38,36 +34,39 @@ for (const persistence of PERSISTENCE) {
       assert.equal(await host.query(store, 'version'), 'one');
       assert.deepEqual(await host.query(store, 'get'), { count: 1, words: ['apple', null, null], session: 1 });
       assert.equal(await host.call(store, 'put', ['pear']), 2);
-      assert.equal((await upgrade(host, 'store', await compileActor('Store2', persistence))).body, 'upgraded');
+      assert.equal((await host.change(store, 'upgrade', await compileActor('Store2', persistence))).body, 'upgraded');
       assert.deepEqual(await host.query(store, 'get'), { count: 2, words: ['apple', 'pear', null], session: 0 });
     });
 
-    test('a reinstallation starts afresh under the same id; one that fails leaves what was there', async (t) => {
-      const host = await startSemanticsHost(t);
+    test('a reinstallation starts afresh under the same id; one that fails leaves what was there', async () => {
+      const host = await sharedHost();
       const store = await host.install('store', await compileActor('Store', persistence));
       await host.call(store, 'put', ['apple']);
-      const broken = await host.server.post('/install/store?mode=reinstall', Uint8Array.of(0, 0x61, 0x73, 0x6d));
+      const broken = await host.server.post(
+        `/install/${store.name}?mode=reinstall`,
+        Uint8Array.of(0, 0x61, 0x73, 0x6d),
+      );
       assert.equal(broken.status, 400);
       // Item(666) traps in its initialiser: DIDL, no types, one nat.
       const item = await compileActor('Item', persistence);
-      const trapped = await host.server.post('/install/store?mode=reinstall&arg=0x4449444c00017d9a05', item);
+      const trapped = await host.server.post(`/install/${store.name}?mode=reinstall&arg=0x4449444c00017d9a05`, item);
       assert.equal(trapped.status, 400);
       assert.match(trapped.body, /no such item/);
       assert.deepEqual(await host.query(store, 'get'), { count: 1, words: ['apple', null, null], session: 1 });
-      const done = await host.server.post('/install/store?mode=reinstall&arg=0x4449444c00017d2a', item);
+      const done = await host.server.post(`/install/${store.name}?mode=reinstall&arg=0x4449444c00017d2a`, item);
       assert.deepEqual(done, { status: 200, body: Buffer.from(store.id).toString('hex') });
       assert.deepEqual(await host.query(store, 'get'), { count: 42, extra: 42 });
     });
 
-    test('an actor with an open call is stopped, upgraded and started', async (t) => {
-      const host = await startSemanticsHost(t);
+    test('an actor with an open call is stopped, upgraded and started', async () => {
+      const host = await sharedHost();
       const module = await compileActor('Peer', persistence);
       const a = await host.install('a', module);
       const b = await host.install('b', module);
       await host.call(a, 'add', [4]);
       const holding = host.call(a, 'tryHold', [b.principal]);
       await host.until(async () => assert.equal(await host.call(b, 'add', [0]), 0));
-      const upgrading = upgrade(host, 'a', module);
+      const upgrading = host.change(a, 'upgrade', module);
       await host.until(async () => assert.equal(await host.status(a), 'stopping'));
       assert.match((await host.failure(a, 'add', [1])).message, /stopp/i);
       await host.call(b, 'release');
@@ -77,8 +76,8 @@ for (const persistence of PERSISTENCE) {
       assert.equal(await host.call(a, 'add', [1]), 5);
     });
 
-    test('actor classes: an actor makes others, upgrades them and starts them afresh', async (t) => {
-      const host = await startSemanticsHost(t);
+    test('actor classes: an actor makes others, upgrades them and starts them afresh', async () => {
+      const host = await sharedHost();
       const maker = await host.install('maker', await compileActor('Maker', persistence, ['Item']));
       const before = await host.balance(maker);
       const principal = await host.call(maker, 'make', [7, 2_000_000_000_000]);
@@ -95,7 +94,10 @@ for (const persistence of PERSISTENCE) {
       assert.deepEqual(await host.call(maker, 'read'), { count: 30, extra: 30 });
       assert.match(String(await host.call(maker, 'tryMake', [666])), /no such item/);
       assert.notEqual(await host.call(maker, 'makeWith', [1, [maker.principal, STRANGER]]), principal);
-      assert.equal((await upgrade(host, made.id)).body, '{"code":400,"message":"no wasm recorded for that actor"}');
+      assert.equal(
+        (await host.server.post(`/upgrade/${made.id}`, '')).body,
+        '{"code":400,"message":"no wasm recorded for that actor"}',
+      );
     });
   });
 }
@@ -106,11 +108,11 @@ suite('changing between the modes of persistence', () => {
     ['classical', 'enhanced', /implicit upgrade from classical orthogonal persistence/],
     ['enhanced', 'classical', /keeps its state in its heap/],
   ] as const) {
-    test(`from ${from} to ${to} is refused and changes nothing`, async (t) => {
-      const host = await startSemanticsHost(t);
+    test(`from ${from} to ${to} is refused and changes nothing`, async () => {
+      const host = await sharedHost();
       const store = await host.install('store', await compileActor('Store', from));
       await host.call(store, 'put', ['apple']);
-      const refused = await upgrade(host, 'store', await compileActor('Store2', to));
+      const refused = await host.change(store, 'upgrade', await compileActor('Store2', to));
       assert.equal(refused.status, 400);
       assert.match(refused.body, reason);
       assert.deepEqual(await host.query(store, 'get'), { count: 1, words: ['apple', null, null], session: 1 });
@@ -120,65 +122,64 @@ suite('changing between the modes of persistence', () => {
 });
 
 suite('stopping, starting and deleting', () => {
-  test('a stopped actor refuses calls and queries until it is started, and keeps its state', async (t) => {
-    const host = await startSemanticsHost(t);
+  test('a stopped actor refuses calls and queries until it is started, and keeps its state', async () => {
+    const host = await sharedHost();
     const a = await host.install('a', await compileActor('Peer'));
     await host.call(a, 'add', [4]);
-    const post = (path: string): Promise<{ status: number; body: string }> => host.server.post(path, '');
-    assert.deepEqual(await post('/stop/a'), { status: 200, body: 'stopped' });
-    assert.deepEqual(await post('/stop/a'), { status: 200, body: 'stopped' });
+    assert.deepEqual(await host.change(a, 'stop'), { status: 200, body: 'stopped' });
+    assert.deepEqual(await host.change(a, 'stop'), { status: 200, body: 'stopped' });
     assert.equal(await host.status(a), 'stopped');
     for (const failed of [await host.failure(a, 'add', [1]), await host.failure(a, 'get', [], { isQuery: true })]) {
       assert.deepEqual([failed.status, failed.code], [400, 5]);
       assert.match(failed.message, /stopped/i);
     }
-    assert.deepEqual(await post('/start/a'), { status: 200, body: 'started' });
-    assert.deepEqual(await post('/start/a'), { status: 200, body: 'started' });
+    assert.deepEqual(await host.change(a, 'start'), { status: 200, body: 'started' });
+    assert.deepEqual(await host.change(a, 'start'), { status: 200, body: 'started' });
     assert.equal(await host.call(a, 'add', [1]), 5);
   });
 
-  test('stopping waits for open calls of the actor; starting it meanwhile ends the wait', async (t) => {
-    const host = await startSemanticsHost(t);
+  test('stopping waits for open calls of the actor; starting it meanwhile ends the wait', async () => {
+    const host = await sharedHost();
     const module = await compileActor('Peer');
     const a = await host.install('a', module);
     const b = await host.install('b', module);
     const holding = host.call(a, 'tryHold', [b.principal]);
-    const stopping = host.server.post('/stop/a', '');
+    const stopping = host.change(a, 'stop');
     await host.until(async () => assert.equal(await host.status(a), 'stopping'));
-    assert.equal((await host.server.fetch('/actors/a', { method: 'DELETE' })).status, 400);
-    assert.equal((await host.server.post('/start/a', '')).body, 'started');
+    assert.equal((await host.change(a, 'delete')).status, 400);
+    assert.equal((await host.change(a, 'start')).body, 'started');
     const cancelled = await stopping;
     assert.equal(cancelled.status, 503, cancelled.body);
     assert.equal(await host.call(a, 'add', [2]), 2);
-    const again = host.server.post('/stop/a', '');
+    const again = host.change(a, 'stop');
     await host.until(async () => assert.equal(await host.status(a), 'stopping'));
     await host.call(b, 'release');
     assert.deepEqual(await again, { status: 200, body: 'stopped' });
     assert.deepEqual(await holding, { code: 'ok', message: '0' });
   });
 
-  test('an actor that calls itself without end is stopped, for its calls to itself are refused then', async (t) => {
-    const host = await startSemanticsHost(t);
+  test('an actor that calls itself without end is stopped, for its calls to itself are refused then', async () => {
+    const host = await sharedHost();
     const a = await host.install('a', await compileActor('Peer'));
     const holding = host.failure(a, 'hold');
     await host.until(async () => assert.equal(await host.call(a, 'add', [0]), 0));
-    assert.deepEqual(await host.server.post('/stop/a', ''), { status: 200, body: 'stopped' });
+    assert.deepEqual(await host.change(a, 'stop'), { status: 200, body: 'stopped' });
     assert.match((await holding).message, /stopp/i);
   });
 
-  test('a deleted actor is gone with its name, its id and its state; its id is not given again', async (t) => {
-    const host = await startSemanticsHost(t);
+  test('a deleted actor is gone with its name, its id and its state; its id is not given again', async () => {
+    const host = await sharedHost();
     const module = await compileActor('Peer');
     const a = await host.install('a', module);
     await host.call(a, 'add', [4]);
-    await host.server.post('/stop/a', '');
-    const deleted = await host.server.fetch('/actors/a', { method: 'DELETE' });
-    assert.deepEqual([deleted.status, await deleted.text()], [200, 'deleted']);
-    for (const reference of ['a', Buffer.from(a.id).toString('hex'), a.principal]) {
+    await host.change(a, 'stop');
+    const deleted = await host.change(a, 'delete');
+    assert.deepEqual(deleted, { status: 200, body: 'deleted' });
+    for (const reference of [a.name, Buffer.from(a.id).toString('hex'), a.principal]) {
       assert.equal((await host.server.post(`/call-json/${reference}/add`, '[1]')).status, 404, reference);
       assert.equal((await host.server.post(`/stop/${reference}`, '')).status, 404, reference);
     }
-    assert.equal((await host.server.get('/actors')).body, '[]');
+    assert.doesNotMatch((await host.server.get('/actors')).body, new RegExp(`"${a.name}"`));
     const again = await host.install('a', module);
     assert.notEqual(again.principal, a.principal);
     assert.equal(await host.query(again, 'get'), 0);

@@ -1,13 +1,13 @@
 /** Actors in WebAssembly text that behave as no compiler's would; the host answers as decided and stays quick. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { suite, test, type TestContext } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { wat } from '../../support/wat.ts';
-import { type Actor, compileActor, type Host, startSemanticsHost } from './host.ts';
+import { type Actor, compileActor, type Host, sharedHost, startHost } from './host.ts';
 
 const ODD = wat(await readFile(new URL('./actors/odd.wat', import.meta.url), 'utf8'));
-const NOBODY = Buffer.from('80000000001000630101', 'hex');
+const NOBODY = Buffer.from('8000000000ffffff0101', 'hex');
 /** Per pair of actors (decisions.md). */
 const QUEUE_LENGTH = 500;
 
@@ -57,17 +57,14 @@ function stateIn(body: Buffer): State {
   return { steps, cleanups, timers, sent, refusal };
 }
 
-async function start(
-  t: TestContext,
-  args: readonly string[] = [],
-): Promise<{ odd: OddHost; host: Host; a: Actor; b: Actor }> {
-  const host = await startSemanticsHost(t, { args });
+async function start(args?: readonly string[]): Promise<{ odd: OddHost; host: Host; a: Actor; b: Actor }> {
+  const host = await (args === undefined ? sharedHost() : startHost({ args }));
   return { odd: new OddHost(host), host, a: await host.install('a', ODD), b: await host.install('b', ODD) };
 }
 
 suite('answers that do not come, come twice, or late', () => {
-  test('a method that returns without a reply is 500, and keeps what it did', async (t) => {
-    const { odd, a } = await start(t);
+  test('a method that returns without a reply is 500, and keeps what it did', async () => {
+    const { odd, a } = await start();
     const silent = await odd.fails(a, 'silent');
     assert.deepEqual([silent.status, silent.code], [500, 5]);
     assert.match(silent.message, /did not reply/);
@@ -75,8 +72,8 @@ suite('answers that do not come, come twice, or late', () => {
     assert.equal((await odd.fails(a, 'silent_query')).status, 500);
   });
 
-  test('a trap takes a reply back, and so does a second reply', async (t) => {
-    const { odd, a } = await start(t);
+  test('a trap takes a reply back, and so does a second reply', async () => {
+    const { odd, a } = await start();
     for (const method of ['reply_and_trap', 'reply_twice']) {
       const failed = await odd.fails(a, method);
       assert.deepEqual([failed.status, failed.code], [400, 5], method);
@@ -87,8 +84,8 @@ suite('answers that do not come, come twice, or late', () => {
     assert.equal((await odd.state(a)).steps, 1);
   });
 
-  test('a reply may come from a callback, also after the callback of another call has trapped', async (t) => {
-    const { odd, a, b } = await start(t);
+  test('a reply may come from a callback, also after the callback of another call has trapped', async () => {
+    const { odd, a, b } = await start();
     const [status, body] = await odd.send(a, 'deferred', b.id);
     assert.deepEqual([status, stateIn(body).steps], [200, 1]);
     const [second, after] = await odd.send(a, 'one_of_two', b.id);
@@ -97,8 +94,8 @@ suite('answers that do not come, come twice, or late', () => {
     assert.equal(self, 200);
   });
 
-  test('a reply over the limit is refused, one below it arrives whole', async (t) => {
-    const { odd, a } = await start(t);
+  test('a reply over the limit is refused, one below it arrives whole', async () => {
+    const { odd, a } = await start();
     const bytes = (length: number): Buffer => {
       const argument = Buffer.alloc(4);
       argument.writeUInt32LE(length);
@@ -111,8 +108,8 @@ suite('answers that do not come, come twice, or late', () => {
 });
 
 suite('callbacks that cannot run', () => {
-  test('a callback that is no function, or traps, rejects the call and runs the cleanup on the state before', async (t) => {
-    const { odd, a, b } = await start(t);
+  test('a callback that is no function, or traps, rejects the call and runs the cleanup on the state before', async () => {
+    const { odd, a, b } = await start();
     for (const [index, method] of ['bad_callback', 'empty_callback'].entries()) {
       const failed = await odd.fails(a, method, b.id);
       assert.deepEqual([failed.status, failed.code], [400, 5], failed.message);
@@ -127,8 +124,8 @@ suite('callbacks that cannot run', () => {
     assert.equal((await odd.send(a, 'deferred', b.id))[0], 200);
   });
 
-  test('a reject callback sees the code and every cycle that was attached', async (t) => {
-    const { odd, host, a, b } = await start(t);
+  test('a reject callback sees the code and every cycle that was attached', async () => {
+    const { odd, host, a, b } = await start();
     const before = await host.balance(a);
     for (const [callee, code] of [
       [b.id, 5],
@@ -146,8 +143,8 @@ suite('callbacks that cannot run', () => {
 });
 
 suite('without end', () => {
-  test('one message sends at most 500 calls to one actor; call_perform answers 2 for the next', async (t) => {
-    const { odd, a, b } = await start(t);
+  test('one message sends at most 500 calls to one actor; call_perform answers 2 for the next', async () => {
+    const { odd, a, b } = await start();
     for (const callee of [b.id, a.id]) {
       const [status, body] = await odd.send(a, 'flood', callee);
       assert.equal(status, 200, body.toString());
@@ -162,8 +159,8 @@ suite('without end', () => {
     assert.equal(sent, QUEUE_LENGTH, 'the queue is not empty again');
   });
 
-  test('a timer in the past fires once a look, for ever; the host and other actors stay quick', async (t) => {
-    const { odd, host, a } = await start(t, ['--timer-ms', '20']);
+  test('a timer in the past fires once a look, for ever; the host and other actors stay quick', async () => {
+    const { odd, host, a } = await start(['--timer-ms', '20']);
     const other = await host.install('other', await compileActor('Peer'));
     await odd.send(a, 'arm_past');
     const work = (async () => {
@@ -182,12 +179,12 @@ suite('without end', () => {
     assert.ok((await odd.state(a)).timers <= last + 1);
   });
 
-  test('an actor that never replies is stopping until it is started again; host and others stay quick', async (t) => {
-    const { odd, host, a } = await start(t, ['--executors', '2']);
+  test('an actor that never replies is stopping until it is started again; host and others stay quick', async () => {
+    const { odd, host, a } = await start(['--executors', '2']);
     const other = await host.install('other', await compileActor('Peer'));
     const never = odd.fails(a, 'forever');
     await host.until(async () => assert.ok((await odd.state(a)).steps > 10));
-    const stopping = host.server.post('/stop/a', '');
+    const stopping = host.change(a, 'stop');
     await host.until(async () => assert.equal(await host.status(a), 'stopping'));
     const work = (async () => {
       for (let round = 0; round < 10; round++) {
@@ -198,14 +195,14 @@ suite('without end', () => {
     const slowestMs = await host.slowestHealthDuring(work);
     await work;
     assert.ok(slowestMs < 250, `/health took ${slowestMs} ms`);
-    assert.equal((await host.server.fetch('/actors/a', { method: 'DELETE' })).status, 400);
+    assert.equal((await host.change(a, 'delete')).status, 400);
     assert.equal(await host.status(a), 'stopping');
-    await host.server.post('/start/a', '');
+    await host.change(a, 'start');
     assert.equal((await stopping).status, 503);
     const { steps } = await odd.state(a);
     await host.until(async () => assert.ok((await odd.state(a)).steps > steps));
     assert.equal(await host.server.stop(), 0, 'it does not hold up the end of the server either');
     const ended = await never.catch((error: unknown) => error);
-    assert.equal((ended as { status?: number }).status, 503, String(ended));
+    assert.equal((ended as { status?: number }).status, 503, JSON.stringify(ended));
   });
 });

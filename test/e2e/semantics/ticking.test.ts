@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Actor, compileActor, type Host, PERSISTENCE, startSemanticsHost } from './host.ts';
+import { type Actor, compileActor, type Host, PERSISTENCE, sharedHost } from './host.ts';
 
 interface Counts {
   readonly beats: number;
@@ -15,8 +15,8 @@ const counts = async (host: Host, actor: Actor): Promise<Counts> => (await host.
 
 for (const persistence of PERSISTENCE) {
   suite(`ticking with ${persistence} persistence`, () => {
-    test('setTimer fires once, recurringTimer again and again until it is cancelled', async (t) => {
-      const host = await startSemanticsHost(t, { args: ['--timer-ms', '10', '--heartbeat-ms', '0'] });
+    test('setTimer fires once, recurringTimer again and again until it is cancelled', async () => {
+      const host = await sharedHost({ args: ['--timer-ms', '10', '--heartbeat-ms', '0'] });
       const clock = await host.install('clock', await compileActor('Clock', persistence));
       await host.call(clock, 'fireAfter', [30]);
       await host.call(clock, 'fireAfter', [60]);
@@ -33,8 +33,8 @@ for (const persistence of PERSISTENCE) {
       assert.equal((await counts(host, clock)).fired, 2);
     });
 
-    test('a job that traps is undone, and jobs after it still fire', async (t) => {
-      const host = await startSemanticsHost(t, { args: ['--timer-ms', '10'] });
+    test('a job that traps is undone, and jobs after it still fire', async () => {
+      const host = await sharedHost({ args: ['--timer-ms', '10'] });
       const clock = await host.install('clock', await compileActor('Clock', persistence));
       await host.call(clock, 'trapAfter', [10]);
       await host.call(clock, 'fireAfter', [50]);
@@ -42,23 +42,23 @@ for (const persistence of PERSISTENCE) {
       assert.equal((await counts(host, clock)).trapped, 0);
     });
 
-    test('an upgrade ends the timers, a stop only holds them back', async (t) => {
-      const host = await startSemanticsHost(t, { args: ['--timer-ms', '10'] });
+    test('an upgrade ends the timers, a stop only holds them back', async () => {
+      const host = await sharedHost({ args: ['--timer-ms', '10'] });
       const module = await compileActor('Clock', persistence);
       const clock = await host.install('clock', module);
       await host.call(clock, 'fireAfter', [300]);
-      await host.server.post('/stop/clock', '');
+      await host.change(clock, 'stop');
       await sleep(400);
-      await host.server.post('/start/clock', '');
+      await host.change(clock, 'start');
       await host.until(async () => assert.equal((await counts(host, clock)).fired, 1));
       await host.call(clock, 'fireAfter', [200]);
-      assert.equal((await host.server.post('/upgrade/clock', module)).body, 'upgraded');
+      assert.equal((await host.change(clock, 'upgrade', module)).body, 'upgraded');
       await sleep(400);
       assert.equal((await counts(host, clock)).fired, 1);
     });
 
-    test('a heartbeat comes on its cadence and may await; a stopped actor has none', async (t) => {
-      const host = await startSemanticsHost(t, { args: ['--heartbeat-ms', '50'] });
+    test('a heartbeat comes on its cadence and may await; a stopped actor has none', async () => {
+      const host = await sharedHost({ args: ['--heartbeat-ms', '50'] });
       const heart = await host.install('heart', await compileActor('Heart', persistence));
       const beganMs = performance.now();
       await host.until(async () => assert.ok((await counts(host, heart)).beats >= 10));
@@ -66,26 +66,26 @@ for (const persistence of PERSISTENCE) {
       assert.ok(passedMs > 300, `ten beats within ${passedMs} ms`);
       const { beats, echoes } = await counts(host, heart);
       assert.ok(beats - echoes <= 1, `${beats} beats, ${echoes} of them ended`);
-      await host.server.post('/stop/heart', '');
+      await host.change(heart, 'stop');
       await sleep(200);
-      await host.server.post('/start/heart', '');
+      await host.change(heart, 'start');
       assert.ok((await counts(host, heart)).beats <= beats + 4);
-      const { body } = await host.server.get('/cycles/heart');
+      const { body } = await host.server.get(`/cycles/${heart.name}`);
       assert.ok(BigInt(body) < 100_000_000_000_000n, 'a beat is a message and is charged');
     });
   });
 }
 
 suite('turned off', () => {
-  test('--heartbeat-ms 0 leaves timers on, --timer-ms 0 leaves heartbeats on', async (t) => {
+  test('--heartbeat-ms 0 leaves timers on, --timer-ms 0 leaves heartbeats on', async () => {
     const module = await compileActor('Heart');
-    const silent = await startSemanticsHost(t, { args: ['--heartbeat-ms', '0', '--timer-ms', '10'] });
+    const silent = await sharedHost({ args: ['--heartbeat-ms', '0', '--timer-ms', '10'] });
     const one = await silent.install('heart', module);
     await silent.call(one, 'fireSoon');
     await silent.until(async () => assert.equal((await counts(silent, one)).fired, 1));
     assert.equal((await counts(silent, one)).beats, 0);
 
-    const timeless = await startSemanticsHost(t, { args: ['--timer-ms', '0', '--heartbeat-ms', '20'] });
+    const timeless = await sharedHost({ args: ['--timer-ms', '0', '--heartbeat-ms', '20'] });
     const other = await timeless.install('heart', module);
     await timeless.call(other, 'fireSoon');
     await timeless.until(async () => assert.ok((await counts(timeless, other)).beats > 5));
