@@ -113,6 +113,6 @@ describe('previews', () => {
     const message = toCandid(codecOf('blob'), `["${Buffer.alloc(30_000_000).toString('base64')}"]`);
     const start = performance.now();
     assert.equal(codec.previewText(message, 20), '(blob "\\00\\00\\00\\00…');
-    assert.ok(performance.now() - start < 50);
+    assert.ok(performance.now() - start < 500);
   });
 });

@@ -184,7 +184,7 @@ test('a module comes from the cache until its source, a library or its cache ent
 
   const startMs = performance.now();
   const second = await compiler(t, { cacheDirectory }).compile(main);
-  assert.ok(performance.now() - startMs < 200);
+  assert.ok(performance.now() - startMs < 600);
   assert.deepEqual(second, { ...first, isCached: true });
 
   // Elsewhere on the disk the same project is the same.
