@@ -53,6 +53,8 @@ const GROWTH_PAGES = 64;
 export interface JournalFunctions {
   /** (page i32) */
   readonly touch: number;
+  /** (page i32): touches the page if it exists and is not touched yet. */
+  readonly prepare: number;
   /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
   readonly touchRange: number;
   /** (address f64, length f64): the same for the host. */
@@ -61,6 +63,7 @@ export interface JournalFunctions {
 
 export function addJournalFunctions(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): JournalFunctions {
   const touch = addTouch(added, address, fuel);
+  const prepare = addPrepare(added, address, touch);
   const touchRange = addTouchRange(added, address, touch);
   const touchRangeExport = added.add(
     [F64, F64],
@@ -68,7 +71,7 @@ export function addJournalFunctions(added: AddedFunctions, address: AddressCode,
     [],
     code(get(0), OP.I64_TRUNC_SAT_F64_U, get(1), OP.I64_TRUNC_SAT_F64_U, call(touchRange)),
   );
-  return { touch, touchRange, touchRangeExport };
+  return { touch, prepare, touchRange, touchRangeExport };
 }
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
@@ -164,6 +167,24 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
       get(page),
       controlAccess(OP.I32_STORE, CONTROL.LIST),
       increment(CONTROL.TOUCHED),
+    ),
+  );
+}
+
+function addPrepare(added: AddedFunctions, address: AddressCode, touch: number): number {
+  const page = 0;
+  return added.add(
+    [I32],
+    [],
+    [],
+    code(
+      get(page),
+      address.fromI32,
+      memorySize(HEAP),
+      address.constant(WASM_PAGE_SHIFT - PAGE_SHIFT),
+      address.shl,
+      address.ltU,
+      ifThen(get(page), controlAccess(OP.I32_LOAD8_U), OP.I32_EQZ, ifThen(get(page), call(touch))),
     ),
   );
 }
@@ -314,6 +335,38 @@ export function emitPageOf(out: ByteWriter, is64: boolean, offset: number): void
   } else {
     out.byte(OP.I32_SHR_U);
   }
+}
+
+/**
+ * The condition of a test in front of a loop, where the page need not exist: in a 64-bit module it is cut to what the
+ * control memory certainly has. The page number stays in local `page`.
+ */
+export function emitIsUntouchedOrBeyond(out: ByteWriter, is64: boolean, page: number): void {
+  if (!is64) return emitIsUntouched(out, page);
+  out.byte(OP.LOCAL_TEE);
+  out.unsigned(page);
+  out.put(code(i32(2 ** 21 - 1), OP.I32_AND, controlAccess(OP.I32_LOAD8_U), OP.I32_EQZ));
+}
+
+/**
+ * Whether the address on the stack, plus `offset`, came to another page when it moved by a step: the constant, or what
+ * local `place` holds if that is not −1.
+ */
+export function emitIsOnNewPage(out: ByteWriter, is64: boolean, offset: number, constant: number, place: number): void {
+  const add = (value: number, opcode: number): void => {
+    out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
+    out.signed(is64 ? value : value | 0);
+    out.byte(opcode);
+  };
+  if (offset !== 0) add(offset, is64 ? OP.I64_ADD : OP.I32_ADD);
+  add(PAGE_BYTES - 1, is64 ? OP.I64_AND : OP.I32_AND);
+  const isLess = is64 ? OP.I64_LT_U : OP.I32_LT_U;
+  if (place !== -1) {
+    out.byte(OP.LOCAL_GET);
+    out.unsigned(place);
+    out.byte(isLess);
+  } else if (constant > 0) add(constant, isLess);
+  else add(PAGE_BYTES - 1 + constant, is64 ? OP.I64_GT_U : OP.I32_GT_U);
 }
 
 /** The condition of a page test for the page number on the stack, which goes to local `page`; an unlikely `if` follows. */

@@ -36,7 +36,14 @@ import { i32, writeI32 } from './assembler.ts';
 import type { CallGraph } from './call-graph.ts';
 import { emitCharge, emitIsUsedUp, emitRefillCall, type FuelFunctions } from './fuel.ts';
 import { type FunctionTypes, THREADED_PARAMS } from './function-types.ts';
-import { emitIsUntouched, emitPageOf, type JournalFunctions } from './journal.ts';
+import {
+  emitIsOnNewPage,
+  emitIsUntouched,
+  emitIsUntouchedOrBeyond,
+  emitPageOf,
+  type JournalFunctions,
+} from './journal.ts';
+import { type Step, steppingLoop } from './loop-strides.ts';
 import { STORE, TouchedWindows } from './touched-windows.ts';
 
 /** Everything that rewriting a body needs to know of the module and of what was added to it. */
@@ -79,6 +86,10 @@ export class BodyRewriter {
   #fuel = 0;
   #nextCharge = 0;
   #nextLocal = 0;
+  /** Page tests that go in front of the innermost loop, where it begins in `#out`, and unlikely branches in them. */
+  readonly #hoisted = new ByteWriter(256);
+  readonly #hoistedHints: number[] = [];
+  #loopStart = 0;
   /** Temporaries in use, by what they are for; declared only when used, because V8's baseline compiler clears each at entry. */
   readonly #temporaries = new Map<string, number>();
   readonly #temporaryTypes: ValueType[] = [];
@@ -109,6 +120,8 @@ export class BodyRewriter {
     this.#temporaryTypes.length = 0;
     this.#out.length = 0;
     this.#hints.length = 0;
+    this.#hoisted.length = 0;
+    this.#hoistedHints.length = 0;
     this.#nesting = 0;
     this.#doubledLoop = 0;
     this.#windows.begin(buffer.localCount, buffer.count);
@@ -194,8 +207,9 @@ export class BodyRewriter {
         case OP.BLOCK:
         case OP.LOOP:
         case OP.IF:
+          if (opcode === OP.LOOP) this.#loopStart = out.length;
           out.copy(bytes, from, to);
-          this.#enter(opcode, block++, first[i] ?? 0, from, to);
+          this.#enter(opcode, block++, first[i] ?? 0, buffer, i);
           break;
         case OP.ELSE:
           out.byte(opcode);
@@ -249,7 +263,7 @@ export class BodyRewriter {
         default: {
           const stored = STORE_BYTES[opcode] ?? 0;
           if (stored !== 0) {
-            if (this.#context.withJournal) this.#store(opcode, stored, first[i] ?? 0);
+            if (this.#context.withJournal) this.#store(opcode, stored, first[i] ?? 0, i);
             out.copy(bytes, from, to);
           } else {
             out.copy(bytes, from, to);
@@ -261,7 +275,7 @@ export class BodyRewriter {
     }
   }
 
-  #enter(opcode: number, block: number, blockType: number, from: number, to: number): void {
+  #enter(opcode: number, block: number, blockType: number, buffer: InstructionBuffer, at: number): void {
     const windows = this.#windows;
     const type = this.#module.types[blockType];
     const params = type?.params.length ?? 0;
@@ -275,9 +289,10 @@ export class BodyRewriter {
       return;
     }
     if (opcode === OP.LOOP) {
-      windows.enterLoop(block, params);
-      if ((flags & BLOCK.TIGHT_LOOP) !== 0 && params === 0) {
-        this.#doubleLoop(n, from, to);
+      const isTight = (flags & BLOCK.TIGHT_LOOP) !== 0;
+      windows.enterLoop(block, params, isTight || !this.#context.withJournal ? undefined : steppingLoop(buffer, at));
+      if (isTight && params === 0) {
+        this.#doubleLoop(n, buffer.at[at] ?? 0, buffer.at[at + 1] ?? 0);
         return;
       }
       this.#charge();
@@ -298,8 +313,10 @@ export class BodyRewriter {
     const opcode = this.#blockOpcode[n];
     const results = this.#blockResults[n] ?? 0;
     if (opcode === OP.BLOCK) this.#windows.endBlock(results);
-    else if (opcode === OP.LOOP) this.#windows.endLoop(results);
-    else this.#windows.endIf(results);
+    else if (opcode === OP.LOOP) {
+      this.#insertHoisted();
+      this.#windows.endLoop(results);
+    } else this.#windows.endIf(results);
     if ((this.#context.analysis.blockFlags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
   }
 
@@ -435,13 +452,19 @@ export class BodyRewriter {
 
   // ---- journal
 
-  #store(opcode: number, bytes: number, offset: number): void {
+  #store(opcode: number, bytes: number, offset: number, instruction: number): void {
     const windows = this.#windows;
     if (offset > OFFSET_MAX) {
       windows.pop(2);
       return;
     }
-    switch (windows.store(bytes, offset)) {
+    const decision = windows.store(bytes, offset, instruction);
+    const { step } = windows;
+    if (step !== undefined) {
+      this.#hoist();
+      if (step.constant === 0 && step.local === -1) return;
+    }
+    switch (decision) {
       case STORE.COVERED:
         return;
       case STORE.TEST_CONSTANT:
@@ -450,9 +473,7 @@ export class BodyRewriter {
         this.#pageTest();
         return;
       case STORE.TEST_LOCAL:
-        this.#get(this.#local(windows.baseLocal));
-        emitPageOf(this.#out, this.#is64, windows.windowStart);
-        this.#pageTest();
+        this.#addressTest(this.#local(windows.baseLocal), step);
         return;
       default: {
         const type = storedType(opcode);
@@ -460,12 +481,63 @@ export class BodyRewriter {
         const address = this.#temporary('address', this.#addressType);
         this.#set(value);
         this.#tee(address);
-        this.#get(address);
-        emitPageOf(this.#out, this.#is64, windows.windowStart);
-        this.#pageTest();
+        this.#addressTest(address, step);
         this.#get(value);
       }
     }
+  }
+
+  /** Tests the window of the address in a local: its page or, where the address moves by a step, whether the page is new. */
+  #addressTest(address: number, step: Step | undefined): void {
+    const { windowStart } = this.#windows;
+    this.#get(address);
+    if (step === undefined) {
+      emitPageOf(this.#out, this.#is64, windowStart);
+      this.#pageTest();
+      return;
+    }
+    const place = step.local === -1 ? -1 : this.#local(step.local);
+    emitIsOnNewPage(this.#out, this.#is64, windowStart, step.constant, place);
+    this.#unlikelyIf();
+    this.#get(address);
+    emitPageOf(this.#out, this.#is64, windowStart);
+    this.#out.byte(OP.CALL);
+    this.#out.unsigned(this.#context.journal.prepare);
+    this.#out.byte(OP.END);
+  }
+
+  /** The page test of the store's first address goes in front of the loop. */
+  #hoist(): void {
+    const { strides, hoistedValue, hoistedConstant } = this.#windows;
+    const out = this.#hoisted;
+    const page = this.#temporary('page', VALUE_TYPE.i32);
+    strides.emit(out, hoistedValue, this.#is64, (local) => this.#local(local));
+    emitPageOf(out, this.#is64, hoistedConstant);
+    emitIsUntouchedOrBeyond(out, this.#is64, page);
+    this.#hoistedHints.push(out.length);
+    out.put([OP.IF, 0x40, OP.LOCAL_GET]);
+    out.unsigned(page);
+    out.byte(OP.CALL);
+    out.unsigned(this.#context.journal.prepare);
+    out.byte(OP.END);
+  }
+
+  #insertHoisted(): void {
+    const { length } = this.#hoisted;
+    if (length === 0) return;
+    const out = this.#out;
+    const start = this.#loopStart;
+    out.reserve(length);
+    out.bytes.copyWithin(start + length, start, out.length);
+    out.bytes.set(this.#hoisted.written(), start);
+    out.length += length;
+    let first = this.#hints.length;
+    while (first > 0 && (this.#hints[first - 1] ?? 0) >= start) first--;
+    const behind = this.#hints.splice(first);
+    for (const hint of this.#hoistedHints) this.#hints.push(start + hint);
+    for (const hint of behind) this.#hints.push(hint + length);
+    this.#hoisted.length = 0;
+    this.#hoistedHints.length = 0;
   }
 
   /** The page number is on the stack. */

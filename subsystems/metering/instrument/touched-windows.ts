@@ -19,6 +19,7 @@
 import { SPILL_BYTES, PAGE_BYTES } from './abi.ts';
 import { OP } from '../../wasm/index.ts';
 import { BLOCK, NESTING_MAX, type ModuleAnalysis } from './analyze.ts';
+import { LoopStrides, type Step, type SteppingLoop } from './loop-strides.ts';
 import { ValueTable } from './value-table.ts';
 
 /** What `store` decided. */
@@ -87,6 +88,13 @@ export class TouchedWindows {
   windowStart = 0;
   /** Of the last `store`, for TEST_LOCAL. */
   baseLocal = 0;
+  /** Of the last `store`: how its address moves in the loop, if `hoistedValue + hoistedConstant` is tested in front of it. */
+  step: Step | undefined;
+  hoistedValue = 0;
+  hoistedConstant = 0;
+  /** Values in the innermost loop that is being rewritten. */
+  readonly strides = new LoopStrides();
+  #loopNesting = 0;
 
   constructor(analysis: ModuleAnalysis) {
     this.#analysis = analysis;
@@ -108,6 +116,7 @@ export class TouchedWindows {
     this.#table.begin();
     this.#globals = 0;
     this.#globalsNext = 0;
+    this.strides.end();
     this.#work = 0;
     this.#workMax = instructions * WORK_PER_INSTRUCTION_MAX + 10_000;
   }
@@ -128,6 +137,7 @@ export class TouchedWindows {
 
   localGet(local: number): void {
     const value = this.#valueOf(local);
+    if (this.strides.isActive) this.strides.localGet(local, value, this.#localConstant[local] ?? 0);
     this.#push(value, this.#localConstant[local] ?? 0, local);
   }
 
@@ -145,7 +155,12 @@ export class TouchedWindows {
   }
 
   globalGet(global: number): void {
-    this.#push(this.#computed(OP.GLOBAL_GET, global, this.#globals), 0, -1);
+    const value = this.#computed(OP.GLOBAL_GET, global, this.#globals);
+    // In a loop that sets globals each reading may find another value.
+    if (this.strides.isActive && this.#globals === this.#blockGlobals[this.#loopNesting])
+      if ((this.#analysis.blockFlags.at(this.#blockIndex[this.#loopNesting] ?? 0) & BLOCK.CHANGES_GLOBALS) === 0)
+        this.strides.globalGet(global, value);
+    this.#push(value, 0, -1);
   }
 
   /** A global was set, or a function called that may have set one. */
@@ -211,6 +226,7 @@ export class TouchedWindows {
   #computed(opcode: number, left: number, right: number): number {
     const value = this.#table.find(opcode, left, right, this.#values + 1);
     if (value > this.#values) this.#values = value;
+    if (this.strides.isActive && opcode !== OP.GLOBAL_GET) this.strides.computed(opcode, left, right, value);
     return value;
   }
 
@@ -232,7 +248,8 @@ export class TouchedWindows {
   // ---- stores
 
   /** A store of `bytes` at `offset` to the address below the value on the stack; takes both. Returns one of STORE. */
-  store(bytes: number, offset: number): number {
+  store(bytes: number, offset: number, instruction: number): number {
+    this.step = undefined;
     this.#pop();
     const address = this.#pop();
     const isKnown = address !== -1 && this.#work <= this.#workMax;
@@ -252,6 +269,11 @@ export class TouchedWindows {
       const local = this.#stackLocal[address] ?? -1;
       const isStillThere = local >= 0 && this.#localValue[local] === value && this.#localConstant[local] === constant;
       this.baseLocal = local;
+      if (this.strides.isEachTime(instruction)) {
+        this.step = this.strides.hoist(value);
+        this.hoistedValue = value;
+        this.hoistedConstant = constant + this.windowStart;
+      }
       return isStillThere ? STORE.TEST_LOCAL : STORE.TEST_OPERAND;
     }
     // The spill of the address's own page covers small offsets, which saves an addition.
@@ -291,10 +313,16 @@ export class TouchedWindows {
     this.#enter(block, params);
   }
 
-  enterLoop(block: number, params: number): void {
+  /** `stepping` if stores in it may be tested in front of it. */
+  enterLoop(block: number, params: number, stepping?: SteppingLoop): void {
     this.#forgetAssigned(block);
     if ((this.#analysis.blockFlags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
     this.#enter(block, params);
+    this.strides.end();
+    if (stepping === undefined) return;
+    this.strides.begin(stepping);
+    this.#loopNesting = this.#nesting;
+    for (const [local, step] of stepping.steps) this.strides.moves(this.#valueOf(local), local, step);
   }
 
   /** The condition is gone from the stack already. */
@@ -328,6 +356,7 @@ export class TouchedWindows {
   }
 
   endLoop(results: number): void {
+    this.strides.end();
     this.#exit(results);
   }
 

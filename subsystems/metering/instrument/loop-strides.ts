@@ -1,0 +1,292 @@
+/**
+ * Stores in innermost loops whose address moves by the same step each time round.
+ *
+ *     local.get $p  i32.const 12  i32.shr_u …          ;; the page test, once, in front of the loop
+ *     loop
+ *       local.get $p  i32.const 4095  i32.and          ;; in front of the store: has $p come to a new page?
+ *       i32.const 4  i32.lt_u
+ *       if (unlikely)  …page of $p…  call $prepare  end
+ *       (i32.store (local.get $p) …)
+ *       (br_if 0 (… (local.tee $p (i32.add (local.get $p) (i32.const 4))) …))
+ *     end
+ *
+ * The test in the loop needs no memory and no state: an address that has moved up by `step` since the store ran last is on
+ * a new page only if its offset in the page is less than `step` (mirrored for steps down; unsigned, so that a step known
+ * only at run time may be anything). A step of 0 needs no test in the loop at all.
+ *
+ * Why this is right. The store is executed in every iteration that goes round: no branch to the loop's head comes before
+ * it, or behind a place that can be reached without it. Each local that moves is set at one place in the loop, so at most
+ * once between two executions of the store, and only one of them takes part in the address. So if the offset says "same
+ * page", it is the page of the execution before; the first one was tested in front of the loop. That test may be one
+ * for a store that never comes, hence `prepare`, which leaves pages beyond the memory alone: a store there traps by
+ * itself. Loops that call or grow memory are left out, because such a page may exist by the time the store comes.
+ */
+import { type ByteWriter, type InstructionBuffer, OP, STORE_BYTES } from '../../wasm/index.ts';
+
+/** Larger steps come to a new page so often that the ordinary test is as good. */
+const STEP_MAX = 1024;
+const LOOP_INSTRUCTIONS_MAX = 2000;
+const NESTING_MAX = 32;
+/** Parts of an address computed in front of the loop, and tests there. */
+const PARTS_MAX = 8;
+const HOISTED_MAX = 8;
+
+/** How an address moves each time round: by a constant or, if `local` is not −1, by what that local holds. */
+export interface Step {
+  readonly constant: number;
+  readonly local: number;
+}
+
+/** A loop without loops, calls and growth of memory inside: which locals it sets, and which of them move by a step. */
+export interface SteppingLoop {
+  readonly assigned: ReadonlySet<number>;
+  readonly steps: ReadonlyMap<number, Step>;
+  /** Instructions that are stores and executed in every iteration that goes round. */
+  readonly stores: ReadonlySet<number>;
+}
+
+/** How a value was computed from what locals and globals hold when the loop begins. */
+interface Recipe {
+  readonly opcode: number;
+  readonly left: number;
+  readonly right: number;
+  readonly step: Step;
+}
+
+const STAYS: Step = { constant: 0, local: -1 };
+
+/** A block or arm inside the loop that the walk is in. */
+interface Region {
+  /** Being at its end does not mean that what is inside was executed: an `if`, or a block with a branch to its end. */
+  isPassable: boolean;
+  /** Stores found so far that only paths through this region execute. */
+  readonly stores: number[];
+}
+
+/** Looks ahead from the `loop` at instruction `at`. Each instruction is looked at for its innermost loop only. */
+export function steppingLoop(buffer: InstructionBuffer, at: number): SteppingLoop | undefined {
+  const { opcode, first, second, labels, count } = buffer;
+  const assigned = new Set<number>();
+  const steps = new Map<number, Step>();
+  const regions: Region[] = [{ isPassable: false, stores: [] }];
+  /** Stores whose region has ended: they stand if nothing goes round behind that. */
+  const passed: number[] = [];
+  let goesRound = false;
+  const branch = (depth: number): void => {
+    const target = regions.length - 1 - depth;
+    const region = regions[target];
+    if (region === undefined) return;
+    if (target > 0) {
+      region.isPassable = true;
+      return;
+    }
+    goesRound = true;
+    passed.length = 0;
+  };
+  const end = Math.min(count, at + LOOP_INSTRUCTIONS_MAX);
+  for (let i = at + 1; i < end; i++) {
+    switch (opcode[i]) {
+      case OP.BLOCK:
+      case OP.IF:
+        if (regions.length > NESTING_MAX) return undefined;
+        regions.push({ isPassable: opcode[i] === OP.IF, stores: [] });
+        break;
+      case OP.ELSE:
+      case OP.END: {
+        const region = regions.at(-1);
+        for (const store of region?.stores ?? []) passed.push(store);
+        if (opcode[i] === OP.ELSE) {
+          if (region !== undefined) region.stores.length = 0;
+          break;
+        }
+        regions.pop();
+        if (regions.length > 0) break;
+        for (const [local, step] of steps) if (assigned.has(step.local)) steps.delete(local);
+        return { assigned, steps, stores: new Set(passed) };
+      }
+      case OP.BR:
+      case OP.BR_IF:
+        branch(first[i] ?? 0);
+        break;
+      case OP.BR_TABLE:
+        for (let k = 0; k <= (second[i] ?? 0); k++) branch(labels[(first[i] ?? 0) + k] ?? 0);
+        break;
+      case OP.LOOP:
+      case OP.CALL:
+      case OP.CALL_INDIRECT:
+      case OP.RETURN_CALL:
+      case OP.RETURN_CALL_INDIRECT:
+      case OP.MEMORY_GROW:
+        return undefined;
+      case OP.LOCAL_SET:
+      case OP.LOCAL_TEE: {
+        const local = first[i] ?? 0;
+        const step = assigned.has(local) ? undefined : stepOf(opcode, first, i, at);
+        assigned.add(local);
+        if (step === undefined) steps.delete(local);
+        else steps.set(local, step);
+        break;
+      }
+      default:
+        if (!goesRound && STORE_BYTES[opcode[i] ?? 0] !== 0)
+          (regions.findLast(({ isPassable }) => isPassable) ?? regions[0])?.stores.push(i);
+    }
+  }
+  return undefined;
+}
+
+/** The step if the instructions before `i`, which sets a local, add one to that local. */
+function stepOf(
+  opcode: InstructionBuffer['opcode'],
+  first: InstructionBuffer['first'],
+  i: number,
+  at: number,
+): Step | undefined {
+  if (i - 3 <= at) return undefined;
+  const local = first[i] ?? 0;
+  const isConstant = (k: number): boolean => opcode[k] === OP.I32_CONST || opcode[k] === OP.I64_CONST;
+  const isLocal = (k: number): boolean => opcode[k] === OP.LOCAL_GET;
+  const isMoved = (k: number): boolean => isLocal(k) && first[k] === local;
+  const sum = opcode[i - 1];
+  const isSum = sum === OP.I32_ADD || sum === OP.I64_ADD;
+  const isDifference = sum === OP.I32_SUB || sum === OP.I64_SUB;
+  if (!isSum && !isDifference) return undefined;
+  if (isMoved(i - 3) && isConstant(i - 2)) {
+    const constant = first[i - 2] ?? 0;
+    return { constant: isSum ? constant : -constant, local: -1 };
+  }
+  if (!isSum) return undefined;
+  if (isConstant(i - 3) && isMoved(i - 2)) return { constant: first[i - 3] ?? 0, local: -1 };
+  if (isMoved(i - 3) && isLocal(i - 2)) return { constant: 0, local: first[i - 2] ?? 0 };
+  if (isLocal(i - 3) && isMoved(i - 2)) return { constant: 0, local: first[i - 3] ?? 0 };
+  return undefined;
+}
+
+/** What is known of the values in the loop that is being rewritten. */
+export class LoopStrides {
+  #loop: SteppingLoop | undefined;
+  readonly #recipes = new Map<number, Recipe>();
+  #hoisted = 0;
+
+  get isActive(): boolean {
+    return this.#loop !== undefined;
+  }
+
+  /** Whether the instruction is a store that is executed each time round. */
+  isEachTime(instruction: number): boolean {
+    return this.#loop?.stores.has(instruction) === true;
+  }
+
+  begin(loop: SteppingLoop): void {
+    this.#loop = loop;
+    this.#recipes.clear();
+    this.#hoisted = 0;
+  }
+
+  end(): void {
+    this.#loop = undefined;
+  }
+
+  /** `value` is what `local` holds at the loop's head. */
+  moves(value: number, local: number, step: Step): void {
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step });
+  }
+
+  /** A local is read, which holds `value + constant`. */
+  localGet(local: number, value: number, constant: number): void {
+    if (this.#loop?.assigned.has(local) !== false || this.#recipes.has(value)) return;
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: constant, step: STAYS });
+  }
+
+  /** A global is read that nothing in the loop sets. */
+  globalGet(global: number, value: number): void {
+    if (this.#recipes.has(value)) return;
+    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS });
+  }
+
+  /** `value` was computed; the right operand of `shl` and `mul` is a constant, all others are values. */
+  computed(opcode: number, left: number, right: number, value: number): void {
+    if (this.#recipes.has(value)) return;
+    const a = this.#recipes.get(left)?.step;
+    if (a === undefined) return;
+    let step: Step | undefined;
+    switch (opcode) {
+      case OP.I32_SHL:
+      case OP.I32_MUL:
+      case OP.I64_SHL:
+      case OP.I64_MUL: {
+        const isShift = opcode === OP.I32_SHL || opcode === OP.I64_SHL;
+        const factor = isShift ? 2 ** (right & (opcode === OP.I32_SHL ? 31 : 63)) : right;
+        if (a.local === -1) step = { constant: a.constant * factor, local: -1 };
+        break;
+      }
+      case OP.I32_ADD:
+      case OP.I64_ADD: {
+        const b = this.#recipes.get(right)?.step;
+        if (b !== undefined) step = stays(b) ? a : stays(a) ? b : undefined;
+        break;
+      }
+      case OP.I32_SUB:
+      case OP.I64_SUB: {
+        const b = this.#recipes.get(right)?.step;
+        if (b !== undefined && stays(b)) step = a;
+        else if (b !== undefined && stays(a) && b.local === -1) step = { constant: -b.constant, local: -1 };
+      }
+    }
+    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step });
+  }
+
+  /** How the address `value` moves, if it can be computed in front of the loop and one more test there is in order. */
+  hoist(value: number): Step | undefined {
+    const recipe = this.#recipes.get(value);
+    if (recipe === undefined || this.#hoisted === HOISTED_MAX) return undefined;
+    if (Math.abs(recipe.step.constant) > STEP_MAX || this.#parts(value, PARTS_MAX) > PARTS_MAX) return undefined;
+    this.#hoisted++;
+    return recipe.step;
+  }
+
+  #parts(value: number, max: number): number {
+    const recipe = this.#recipes.get(value);
+    if (recipe === undefined || max <= 0) return PARTS_MAX + 1;
+    if (recipe.opcode === OP.LOCAL_GET || recipe.opcode === OP.GLOBAL_GET) return 1;
+    const left = 1 + this.#parts(recipe.left, max - 1);
+    return isByConstant(recipe.opcode) ? left : left + this.#parts(recipe.right, max - left);
+  }
+
+  /** Computes `value` as it is when the loop begins. `place` maps the module's locals. */
+  emit(out: ByteWriter, value: number, is64: boolean, place: (local: number) => number): void {
+    const recipe = this.#recipes.get(value);
+    if (recipe === undefined) throw new Error(`value ${value} has no recipe`);
+    const { opcode, left, right } = recipe;
+    if (opcode === OP.GLOBAL_GET) {
+      out.byte(opcode);
+      out.unsigned(left);
+      return;
+    }
+    if (opcode === OP.LOCAL_GET) {
+      out.byte(opcode);
+      out.unsigned(place(left));
+      if (right === 0) return;
+      emitConstant(out, is64, right);
+      out.byte(is64 ? OP.I64_SUB : OP.I32_SUB);
+      return;
+    }
+    this.emit(out, left, is64, place);
+    if (isByConstant(opcode)) emitConstant(out, is64, right);
+    else this.emit(out, right, is64, place);
+    out.byte(opcode);
+  }
+}
+
+function stays(step: Step): boolean {
+  return step.constant === 0 && step.local === -1;
+}
+
+function isByConstant(opcode: number): boolean {
+  return opcode === OP.I32_SHL || opcode === OP.I32_MUL || opcode === OP.I64_SHL || opcode === OP.I64_MUL;
+}
+
+function emitConstant(out: ByteWriter, is64: boolean, value: number): void {
+  out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
+  out.signed(is64 ? value : value | 0);
+}

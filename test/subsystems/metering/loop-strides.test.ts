@@ -1,0 +1,219 @@
+/**
+ * Loops whose stores move by a step: random ones, each run on heaps of both widths and compared with what really changed.
+ * The dirty set covers every changed page, and rollback takes every byte back. `SEEDS=n` sets the number of loops.
+ */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
+import { Instance } from '../../../subsystems/execution/instance.ts';
+import { instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { decodeModule } from '../../../subsystems/wasm/index.ts';
+import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
+import { wat, watOf } from '../../support/wat.ts';
+
+const SEEDS = Number(process.env['SEEDS'] ?? 400);
+const HEAP_BYTES = 4 * 65_536;
+const PAGE_BYTES = 4096;
+const STEPS = [1, 2, 4, 7, 8, 16, 100, 255, 300, 1000, 1024, 1500, 4096, -1, -4, -8, -100, -300, -1024, -5000];
+
+class Random {
+  #state: number;
+  constructor(seed: number) {
+    this.#state = seed * 2_654_435_761 + 1;
+  }
+  below(bound: number): number {
+    this.#state ^= this.#state << 13;
+    this.#state ^= this.#state >>> 17;
+    this.#state ^= this.#state << 5;
+    return (this.#state >>> 0) % bound;
+  }
+  of<T>(values: readonly T[]): T {
+    const value = values[this.below(values.length)];
+    if (value === undefined) throw new Error('an empty list');
+    return value;
+  }
+}
+
+/**
+ * A function with a loop: $p and $i move, $n counts down, $b and $s stay, $x is anything. Now and then a store, a step or
+ * the way round is behind a condition, which the instrumenter must notice.
+ */
+function randomLoop(random: Random, type: 'i32' | 'i64'): string {
+  const get = (local: string): string => `(local.get $${local})`;
+  const constant = (value: number): string => `(${type}.const ${value})`;
+  const step = random.of(STEPS);
+  const scale = random.below(5);
+  const condition = (): string =>
+    `(i32.and ${type === 'i64' ? `(i32.wrap_i64 ${get('n')})` : get('n')} (i32.const ${random.of([1, 2, 4, 8])}))`;
+  const sometimes = (code: string): string => {
+    switch (random.below(8)) {
+      case 0:
+        return `(if ${condition()} (then ${code}))`;
+      case 1:
+        return `(block (br_if 0 ${condition()}) ${code})`;
+      case 2:
+        return `(block (block (br_table 0 1 ${condition()})) ${code})`;
+      case 3:
+        return `(if ${condition()} (then (nop)) (else ${code}))`;
+      default:
+        return code;
+    }
+  };
+  const address = (): string => {
+    switch (random.below(8)) {
+      case 0:
+        return `(${type}.add ${get('b')} (${type}.shl ${get('i')} ${constant(scale)}))`;
+      case 1:
+        return `(${type}.add (${type}.mul ${get('i')} ${constant(random.of([3, 12, -4]))}) ${get('b')})`;
+      case 2:
+        return `(${type}.sub ${get('b')} ${get('i')})`;
+      case 3:
+        return get('b');
+      case 4:
+        return `(${type}.add (global.get $g) ${get('i')})`;
+      case 5:
+        return `(${type}.add ${get('p')} ${constant(random.of([4, -4, 500, -3000]))})`;
+      case 6:
+        return random.below(3) === 0 ? `(${type}.add ${get('p')} ${get('i')})` : constant(random.below(HEAP_BYTES));
+      default:
+        return get('p');
+    }
+  };
+  const store = (): string => {
+    const [opcode, value] = random.of([
+      [`${type}.store8`, `(${type}.const 165)`],
+      [`${type}.store`, `(${type}.const 0x5a5a5a5a)`],
+      ['f64.store', '(f64.const 1.5)'],
+      ['v128.store', '(v128.const i64x2 -1 -2)'],
+    ] as const);
+    return sometimes(`(${opcode} offset=${random.of([0, 0, 0, 4, 100, 300, 5000])} ${address()} ${value})`);
+  };
+  const add = (local: string, by: string): string =>
+    random.below(2) === 0
+      ? `(local.set $${local} (${type}.add ${get(local)} ${by}))`
+      : `(drop (local.tee $${local} (${type}.add ${by} ${get(local)})))`;
+  const moves = [
+    sometimes(add('p', random.below(3) === 0 ? get('s') : constant(step))),
+    sometimes(add('i', constant(random.of([1, 1, 2, 3, -1])))),
+  ];
+  if (random.below(5) === 0) moves.push(`(local.set $s (${type}.xor ${get('s')} ${constant(4092)}))`);
+  if (random.below(8) === 0) moves.push(`(local.set $${random.of(['p', 'i', 'b', 's'])} ${get('x')})`);
+  if (random.below(8) === 0) moves.push(`(global.set $g (${type}.add (global.get $g) ${constant(4100)}))`);
+  if (random.below(8) === 0) moves.push(`(drop (memory.grow ${constant(1)}))`);
+  if (random.below(6) === 0)
+    moves.push(`(local.set $n (${type}.sub ${get('n')} ${constant(1)})) (br_if $round ${condition()})`);
+  const body = [...Array.from({ length: 1 + random.below(3) }, store), ...moves];
+  for (let k = body.length - 1; k > 0; k--) {
+    const other = random.below(k + 1);
+    [body[k], body[other]] = [body[other] ?? '', body[k] ?? ''];
+  }
+  const count = `(local.tee $n (${type}.sub ${get('n')} ${constant(1)}))`;
+  const isLeft = `(${type}.gt_s ${count} ${constant(0)})`;
+  switch (random.below(4)) {
+    case 0:
+      return `(loop $round ${body.join('\n')} (br_if $round ${isLeft}))`;
+    case 1:
+      return `(loop $round (if ${isLeft} (then ${body.join('\n')} (br $round))))`;
+    case 2:
+      return `(block $out (loop $round (br_if $out (i32.eqz ${isLeft})) ${body.join('\n')} (br $round)))`;
+    default:
+      return `(loop $outer (loop $round ${body.join('\n')} (br_if $round (i32.eqz (i32.eqz ${condition()})))) (br_if $outer ${isLeft}))`;
+  }
+}
+
+function changedPages(before: Uint8Array, after: Uint8Array): number[] {
+  const changed: number[] = [];
+  for (let at = 0; at < after.length; at += PAGE_BYTES) {
+    const old = at < before.length ? before.subarray(at, at + PAGE_BYTES) : new Uint8Array(PAGE_BYTES);
+    if (Buffer.compare(old, after.subarray(at, at + PAGE_BYTES)) !== 0) changed.push(at / PAGE_BYTES);
+  }
+  return changed;
+}
+
+describe('stores that move by a step', () => {
+  it('are all in the dirty set and undone, whatever the loop', () => {
+    const control = new ControlMemory(CONTROL_OPTIONS);
+    const seen = { changed: 0, trapped: 0, hoisted: 0 };
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const random = new Random(seed);
+      const type = seed % 2 === 0 ? 'i32' : 'i64';
+      const memory = type === 'i64' ? '(memory i64 4 16)' : '(memory 4 16)';
+      const code = randomLoop(random, type);
+      const bytes = wat(`(module ${memory} (global $g (mut ${type}) (${type}.const 70000))
+        (func (export "canister_update f") (local $p ${type}) (local $i ${type}) (local $b ${type}) (local $n ${type}) (local $s ${type}) (local $x ${type})
+          ${['p', 'i', 'b', 'n', 's', 'x'].map((name, k) => `(local.set $${name} (${type}.load (${type}.const ${k * 8})))`).join('\n')}
+          (global.set $g (${type}.add (local.get $b) (${type}.const 100)))
+          ${code}))`);
+      if (/i32\.const 2097151|i32\.lt_u\n.*if|i32\.gt_u\n.*if/.test(watOf(instrument(decodeModule(bytes)).bytes)))
+        seen.hoisted++;
+      const instance = Instance.create(prepare(bytes), {}, control);
+      const near = (): number => 4096 * random.below(66) + random.of([-300, -257, -8, -4, -1, 0, 1, 4, 255, 4000]);
+      for (let message = 0; message < 5; message++) {
+        instance.begin(1e6);
+        instance.touch(0, 48);
+        const view = new DataView(instance.heap().buffer);
+        const values = [
+          near(),
+          random.below(40),
+          near(),
+          1 + random.below(300),
+          random.of([1, 3, 64, 4000, 70_000, -1, -8]),
+          near(),
+        ];
+        values.forEach((value, k) => view.setBigInt64(k * 8, BigInt(value), true));
+        instance.commit();
+
+        const before = instance.heap().slice();
+        instance.begin(1e6);
+        const fault = instance.run(0);
+        if (fault !== undefined) seen.trapped++;
+        const dirty = new Set(instance.dirtyPages());
+        const changed = changedPages(before, instance.heap());
+        for (const page of changed)
+          assert.ok(dirty.has(page), `seed ${seed}, message ${message}: page ${page} changed\n${code}`);
+        seen.changed += changed.length;
+        if (fault === undefined && message % 2 === 0) {
+          instance.commit();
+          continue;
+        }
+        instance.rollback();
+        assert.equal(Buffer.compare(instance.heap(), before), 0, `seed ${seed}, message ${message}: undone\n${code}`);
+      }
+    }
+    assert.ok(seen.changed > SEEDS * 5 && seen.trapped > SEEDS / 10 && seen.hoisted > SEEDS / 10, JSON.stringify(seen));
+  });
+
+  it('leave a page beyond the memory to the store itself', () => {
+    const control = new ControlMemory(CONTROL_OPTIONS);
+    for (const [type, memory] of [
+      ['i32', '(memory 1)'],
+      ['i64', '(memory i64 1)'],
+    ] as const) {
+      const run = (p: string, n: number): ReturnType<Instance['run']> => {
+        const instance = Instance.create(
+          prepare(
+            wat(`(module ${memory} (func (export "canister_update f") (local $p ${type}) (local $n i32)
+              (local.set $p (${type}.const ${p})) (local.set $n (i32.const ${n}))
+              (loop $round (if (local.get $n) (then (${type}.store (local.get $p) (${type}.const 1))
+                (local.set $p (${type}.add (local.get $p) (${type}.const 4))) (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br $round))))))`),
+          ),
+          {},
+          control,
+        );
+        instance.begin(1e6);
+        const fault = instance.run(0);
+        const pages = instance.dirtyPages();
+        assert.ok(pages.every((page) => page < 16));
+        instance.rollback();
+        return fault;
+      };
+      for (const p of type === 'i32'
+        ? ['65536', '-4096']
+        : ['65536', '-4096', '0x7fffffffffff0000', '0x200001000', '0x1000']) {
+        assert.equal(run(p, 0), undefined, `${type} ${p}`);
+        if (p !== '0x1000') assert.equal(run(p, 1)?.kind, 'trap', `${type} ${p}`);
+      }
+      assert.equal(run('65528', 3)?.kind, 'trap');
+    }
+  });
+});
