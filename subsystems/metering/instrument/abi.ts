@@ -33,7 +33,7 @@
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 105;
+export const INSTRUMENTER_VERSION = 106;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;

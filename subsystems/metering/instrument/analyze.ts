@@ -105,7 +105,7 @@ const FRAME = {
   /** Values that instrumentation adds: two parameters, two operands. */
   ADDED: 4,
   /** Temporaries in front of stores, bulk operations and indirect calls. */
-  TEMPORARIES: { STORE: 6, BULK: 4, INDIRECT: 2 },
+  TEMPORARIES: { STORE: 7, BULK: 4, INDIRECT: 2 },
 } as const;
 
 class BodyAnalyzer {

@@ -513,7 +513,7 @@ export class BodyRewriter {
     const page = this.#temporary('page', VALUE_TYPE.i32);
     strides.emit(out, hoistedValue, this.#is64, (local) => this.#local(local));
     emitPageOf(out, this.#is64, hoistedConstant);
-    emitIsUntouchedOrBeyond(out, this.#is64, page);
+    emitIsUntouchedOrBeyond(out, this.#is64, page, this.#temporary('mark', VALUE_TYPE.i32));
     this.#hoistedHints.push(out.length);
     out.put([OP.IF, 0x40, OP.LOCAL_GET]);
     out.unsigned(page);
@@ -543,9 +543,12 @@ export class BodyRewriter {
   /** The page number is on the stack. */
   #pageTest(): void {
     const page = this.#temporary('page', VALUE_TYPE.i32);
-    emitIsUntouched(this.#out, page);
+    const mark = this.#temporary('mark', VALUE_TYPE.i32);
+    emitIsUntouched(this.#out, page, mark);
     this.#unlikelyIf();
     this.#get(page);
+    this.#get(mark);
+    this.#out.byte(OP.I32_ADD);
     this.#out.byte(OP.CALL);
     this.#out.unsigned(this.#context.journal.touch);
     this.#out.byte(OP.END);
