@@ -1,8 +1,8 @@
 /**
  * How much slower than raw V8 is a metered and transactional Motoko actor, and what does a short message cost?
  *
- * The actor of benchmarks/fixtures/busy.mo, classical (32-bit) and enhanced (64-bit): arithmetic, a map, an array; the
- * module as compiled, with metering alone, and with metering, undo journal and stack counter. Ratios of Motoko programs
+ * Six programs (benchmarks/fixtures/suite.mo: numbers, text, maps, blobs, allocation, garbage) with their geometric mean,
+ * and `busy` of benchmarks/fixtures/busy.mo (big numbers), classical (32-bit) and enhanced (64-bit): the module as compiled, with metering alone, and with metering, undo journal and stack counter. Ratios of Motoko programs
  * swing by some percent between processes, because V8's inlining depends on when a function tiers up: run it twice.
  * At the end the time of one `inc` with begin and commit. ROUNDS=n sets the number of rounds.
  */
@@ -18,9 +18,9 @@ import {
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { interleaved, printRatios } from './interleaved.ts';
 
-const METHODS = ['busy', 'maps', 'allocate'];
+const PROGRAMS = ['numbers', 'text', 'maps', 'blobs', 'allocation', 'garbage'];
 const INC_CALLS = 20_000;
-const source = readFileSync(new URL('../fixtures/busy.mo', import.meta.url), 'utf8');
+const sourceOf = (name: string): string => readFileSync(new URL(`../fixtures/${name}.mo`, import.meta.url), 'utf8');
 const rounds = Number(process.env['ROUNDS'] ?? 7);
 
 function started(wasm: Uint8Array, options: InstrumentOptions): BareCanister {
@@ -31,27 +31,39 @@ function initialised(canister: BareCanister): BareCanister {
   return canister;
 }
 
-for (const persistence of ['classical', 'enhanced'] as const) {
-  const { wasm } = await compileMotoko(source, { persistence });
+type Calls = (method: string) => Record<string, () => void>;
+
+async function actor(name: string, persistence: 'classical' | 'enhanced'): Promise<Calls> {
+  const { wasm } = await compileMotoko(sourceOf(name), { persistence });
   const canisters = {
     raw: initialised(startPlainCanister(wasm)),
     metered: started(wasm, { journal: false, depth: false }),
     everything: started(wasm, {}),
   };
-  const calls = (name: string): Record<string, () => void> =>
+  console.log(`${name}.mo, ${persistence}, ${wasm.length} bytes`);
+  return (method) =>
     Object.fromEntries(
       Object.entries(canisters).map(([variant, canister]) => [
         variant,
         () => {
-          canister.call(`canister_update ${name}`, NO_ARGUMENTS);
+          canister.call(`canister_update ${method}`, NO_ARGUMENTS);
         },
       ]),
     );
-  console.log(`${persistence}, ${wasm.length} bytes`);
+}
+
+function measured(calls: Calls, methods: readonly string[]): void {
   const rows: Record<string, Record<string, number>> = {};
-  for (const name of METHODS) rows[name] = interleaved(calls(name), { warmupRounds: 4, rounds, callsPerRound: 2 });
+  for (const method of methods)
+    rows[method] = interleaved(calls(method), { warmupRounds: 6, rounds, callsPerRound: 2 });
   printRatios(rows);
-  const inc = interleaved(calls('inc'), { warmupRounds: INC_CALLS, rounds, callsPerRound: INC_CALLS });
+}
+
+for (const persistence of ['classical', 'enhanced'] as const) {
+  measured(await actor('suite', persistence), PROGRAMS);
+  const busy = await actor('busy', persistence);
+  measured(busy, ['busy']);
+  const inc = interleaved(busy('inc'), { warmupRounds: INC_CALLS, rounds, callsPerRound: INC_CALLS });
   const microseconds = Object.entries(inc).map(
     ([variant, milliseconds]) => `${variant} ${(milliseconds * 1000).toFixed(2)} µs`,
   );
