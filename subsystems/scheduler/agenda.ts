@@ -36,8 +36,10 @@ export class Agenda {
   status: CanisterStatus = 'running';
   /** Its executor has died: nothing runs any more. */
   isLost = false;
-  /** Its code is being changed: nothing starts until that has ended. */
-  isChanging = false;
+  /** It is deleted: nobody finds it any more, and what still waits for it is refused. */
+  isWithdrawn = false;
+  /** Changes of its code that are under way: nothing starts until all have ended. */
+  changes = 0;
   /** What another canister must attach to a call. */
   minimumCycles = 0n;
   /** Heartbeats and timers: ahead of everything else. */
@@ -68,6 +70,10 @@ export class Agenda {
   /** Number of an entry point, if the code has it. */
   entry(exported: string): number | undefined {
     return this.module?.entries.get(exported);
+  }
+
+  get isChanging(): boolean {
+    return this.changes > 0;
   }
 
   get hasWork(): boolean {

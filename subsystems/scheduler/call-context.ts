@@ -1,4 +1,4 @@
-import type { Callbacks, ContextView, Outcome, StepFault } from '../execution/index.ts';
+import type { Callbacks, ContextView, Outcome, RejectCode, StepFault } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';
 
 /** Who waits for the answer of a call. */
@@ -19,6 +19,12 @@ export interface OpenCall {
   readonly deadlineMs: number;
   /** The response is known: a later one is dropped. */
   isAnswered: boolean;
+}
+
+export interface Deletion {
+  readonly code: RejectCode;
+  readonly message: string;
+  readonly kind: 'reject' | 'unavailable';
 }
 
 /**
@@ -46,6 +52,8 @@ export class CallContext {
   frame = 0;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
+  /** What its caller gets if the execution that was under way then does not answer. */
+  deletion: Deletion | undefined = undefined;
 
   constructor(
     agenda: Agenda,

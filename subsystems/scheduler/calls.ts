@@ -51,7 +51,6 @@ export class Calls {
 
   /** A step of a context has ended: its effects, and what follows from them. */
   ended(context: CallContext, step: Step): void {
-    context.isExecuting = false;
     context.instructions += step.instructions;
     context.charge += step.charge;
     if (context.evaluation !== undefined) context.evaluation.budget.instructionsLeft -= step.instructions;
@@ -64,6 +63,9 @@ export class Calls {
       context.fault = step.fault;
       context.frame = 0;
     }
+    this.#answerDeleted(context);
+    // Not before: a call may be answered while the ones after it have not been sent.
+    context.isExecuting = false;
     this.#finish(context);
   }
 
@@ -75,16 +77,29 @@ export class Calls {
 
   /** Answers a call that never started. */
   refuse(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
-    this.#answer(context, { kind: 'reject', code, message }, kind);
+    // A deleted context may still have been waiting: its caller knows already.
+    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind);
     this.#finish(context);
   }
 
-  /** Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. */
+  /**
+   * Code is gone: whoever waits for a context of it is told, and nothing of it runs any more. An execution under way came
+   * before that: what it accepts and answers holds.
+   */
   delete(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.isDeleted = true;
+    context.deletion = { code, message, kind };
+    if (context.isExecuting) return;
     context.frame = 0;
-    if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind);
+    this.#answerDeleted(context);
     this.#finish(context);
+  }
+
+  #answerDeleted(context: CallContext): void {
+    const { deletion } = context;
+    if (deletion === undefined || !context.canAnswer) return;
+    const { code, message, kind } = deletion;
+    this.#answer(context, { kind: 'reject', code, message }, kind);
   }
 
   /** Answers best-effort calls whose time is over. */
@@ -242,13 +257,15 @@ export class Calls {
   }
 }
 
-interface Refusal {
+export interface Refusal {
   readonly code: RejectCode;
   readonly message: string;
 }
 
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
-const notFound = (id: Uint8Array): Refusal => refused(DESTINATION_INVALID, `Canister ${principalToText(id)} not found`);
+/** What a call to a canister that is not there is answered. */
+export const notFound = (id: Uint8Array): Refusal =>
+  refused(DESTINATION_INVALID, `Canister ${principalToText(id)} not found`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(agenda: Agenda): Refusal | undefined {

@@ -22,7 +22,7 @@ import {
 } from '../execution/index.ts';
 import { Agenda, type CanisterStatus, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
-import { Calls, standingRefusal } from './calls.ts';
+import { Calls, notFound, type Refusal, standingRefusal } from './calls.ts';
 import type { IngressMessage, Scheduler, SystemCanister } from './index.ts';
 import { Queue } from './queue.ts';
 import { Ticking, type TickingOptions } from './ticking.ts';
@@ -35,8 +35,11 @@ const QUEUE_MESSAGES_MAX = 10_000;
 const STOP_DEADLINE_MS = 5 * 60_000;
 
 const SYS_TRANSIENT = 2;
+const DESTINATION_INVALID = 3;
 const CANISTER_REJECT = 4;
 const CANISTER_ERROR = 5;
+const THREAD_STOPPED: Refusal = { code: SYS_TRANSIENT, message: "the actor's thread has stopped" };
+const SERVER_STOPPING: Refusal = { code: SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
 
 const INSPECT = 'canister_inspect_message';
@@ -105,12 +108,12 @@ export class RoundScheduler implements Scheduler {
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
     const agenda = this.#agendaOf(handle);
     const lane = this.#laneOf(agenda);
-    agenda.isChanging = true;
+    agenda.changes++;
     return new Promise((resolve) => {
       lane.executing++;
       this.#executing++;
       this.#execution.change(handle, module, change, (step) => {
-        agenda.isChanging = false;
+        agenda.changes--;
         if (step.fault === undefined) {
           agenda.module = module;
           this.#ticking.setTimer(agenda, step.timerNs ?? 0n);
@@ -146,15 +149,20 @@ export class RoundScheduler implements Scheduler {
     this.#ticking.forget(agenda);
     this.#byId.delete(keyOf(agenda.id));
     this.#agendas[handle] = undefined;
+    agenda.isWithdrawn = true;
+    // Stopping does not wait for queries.
+    this.#refuseWaiting(agenda, notFound(agenda.id));
   }
 
   setMinimumCycles(handle: number, cycles: bigint): void {
     this.#agendaOf(handle).minimumCycles = cycles;
   }
 
-  lowMemory(handle: number): void {
+  lowMemory(handle: number): boolean {
     const agenda = this.#agendaOf(handle);
+    if (agenda.status !== 'running') return false;
     if (agenda.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(agenda, LOW_MEMORY);
+    return true;
   }
 
   lost(handle: number): void {
@@ -162,9 +170,9 @@ export class RoundScheduler implements Scheduler {
     if (agenda === undefined) return;
     agenda.isLost = true;
     this.#ticking.forget(agenda);
-    const reason = "the actor's thread has stopped";
-    this.#refuseWaiting(agenda, reason);
-    for (const context of agenda.contexts) this.#calls.delete(context, SYS_TRANSIENT, reason, 'unavailable');
+    this.#refuseWaiting(agenda, THREAD_STOPPED);
+    const { code, message } = THREAD_STOPPED;
+    for (const context of agenda.contexts) this.#calls.delete(context, code, message, 'unavailable');
     this.#settleStop(agenda);
   }
 
@@ -234,7 +242,11 @@ export class RoundScheduler implements Scheduler {
       done(refusedOutcome('unavailable', SYS_TRANSIENT, 'the server is stopping'));
       return;
     }
-    const agenda = this.#agendaOf(message.handle);
+    const agenda = this.#agendas[message.handle];
+    if (agenda === undefined) {
+      done(refusedOutcome('reject', DESTINATION_INVALID, 'the canister was deleted'));
+      return;
+    }
     const standing = standingRefusal(agenda);
     if (standing !== undefined) {
       done(refusedOutcome(agenda.isLost ? 'unavailable' : 'reject', standing.code, standing.message));
@@ -273,12 +285,16 @@ export class RoundScheduler implements Scheduler {
   }
 
   #enqueue(agenda: Agenda, waiting: Waiting): void {
+    if (agenda.isWithdrawn) {
+      this.#refuse(waiting, notFound(agenda.id));
+      return;
+    }
     if (agenda.isLost) {
-      this.#refuse(waiting, "the actor's thread has stopped");
+      this.#refuse(waiting, THREAD_STOPPED);
       return;
     }
     if (this.#isDraining && waiting.kind !== 'dropFrame') {
-      this.#refuse(waiting, 'the server is stopping');
+      this.#refuse(waiting, SERVER_STOPPING);
       return;
     }
     queueOf(agenda, waiting).push(waiting);
@@ -317,7 +333,8 @@ export class RoundScheduler implements Scheduler {
       case 'response': {
         const { call, response, refunded } = waiting;
         const { context } = call;
-        if (context.isDeleted) {
+        // Without its frame a composite query cannot go on: one of its callbacks has trapped.
+        if (context.isDeleted || (context.evaluation !== undefined && context.frame === 0)) {
           if (refunded > 0n) this.#credit(agenda, refunded);
           this.#calls.callbackEnded(call, NOTHING_RAN);
           return;
@@ -330,7 +347,7 @@ export class RoundScheduler implements Scheduler {
           callbacks,
           response,
           refunded,
-          context,
+          context: context.view(),
           frame,
           instructionsMax: instructionsMax(context),
         };
@@ -343,7 +360,7 @@ export class RoundScheduler implements Scheduler {
       case 'system': {
         const { context, exported } = waiting;
         const entry = agenda.entry(exported);
-        if (entry === undefined) {
+        if (entry === undefined || context.isDeleted) {
           this.#ticking.ended(agenda, exported);
           this.#calls.ended(context, NOTHING_RAN);
           return;
@@ -362,9 +379,14 @@ export class RoundScheduler implements Scheduler {
 
   #startCall(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'start' }>): void {
     const { context, call, method, argument } = waiting;
+    // Its code was uninstalled, and its caller knows; other code may be here by now.
+    if (context.isDeleted) return;
     const kind = agenda.module?.methods.get(method);
     const entry = kind === undefined ? undefined : agenda.entry(`canister_${kind} ${method}`);
-    if (entry === undefined) {
+    // The code may be another than when the call was let in.
+    const isUnfit =
+      (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
+    if (entry === undefined || isUnfit) {
       this.#calls.refuse(context, CANISTER_ERROR, `Canister ${principalToText(agenda.id)} has no method '${method}'`);
       return;
     }
@@ -381,6 +403,7 @@ export class RoundScheduler implements Scheduler {
 
   #inspect(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'inspect' }>): void {
     const { context, method, argument } = waiting;
+    if (context.isDeleted) return;
     const entry = agenda.entry(INSPECT);
     const goOn = (): void => this.#enqueue(agenda, { kind: 'start', context, call: 'update', method, argument });
     if (entry === undefined) {
@@ -423,12 +446,12 @@ export class RoundScheduler implements Scheduler {
     this.#isDraining = true;
     this.#ticking.end();
     this.#execution.refuseNew();
-    for (const agenda of this.#agendas) if (agenda !== undefined) this.#refuseWaiting(agenda, 'the server is stopping');
+    for (const agenda of this.#agendas) if (agenda !== undefined) this.#refuseWaiting(agenda, SERVER_STOPPING);
     // Calls that wait for other calls get no answer any more: their clients are told now.
     for (const agenda of this.#agendas) {
       for (const context of agenda?.contexts ?? []) {
         if (context.isExecuting) continue;
-        this.#calls.delete(context, SYS_TRANSIENT, 'the server is stopping', 'unavailable');
+        this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
     if (this.#executing === 0) return Promise.resolve();
@@ -437,24 +460,25 @@ export class RoundScheduler implements Scheduler {
     });
   }
 
-  #refuseWaiting(agenda: Agenda, reason: string): void {
+  #refuseWaiting(agenda: Agenda, refusal: Refusal): void {
     for (const queue of [agenda.system, agenda.input, agenda.queries]) {
-      for (const waiting of queue.takeAll()) this.#refuse(waiting, reason);
+      for (const waiting of queue.takeAll()) this.#refuse(waiting, refusal);
     }
   }
 
-  #refuse(waiting: Waiting, reason: string): void {
+  #refuse(waiting: Waiting, { code, message }: Refusal): void {
+    const kind = code === SYS_TRANSIENT ? 'unavailable' : 'reject';
     switch (waiting.kind) {
       case 'start':
       case 'inspect':
-        this.#calls.refuse(waiting.context, SYS_TRANSIENT, reason, 'unavailable');
+        this.#calls.refuse(waiting.context, code, message, kind);
         return;
       case 'system':
-        this.#calls.refuse(waiting.context, SYS_TRANSIENT, reason);
+        this.#calls.refuse(waiting.context, code, message);
         return;
       case 'response':
         waiting.call.context.openCalls--;
-        this.#calls.delete(waiting.call.context, SYS_TRANSIENT, reason, 'unavailable');
+        this.#calls.delete(waiting.call.context, code, message, kind);
         return;
       case 'dropFrame':
     }
