@@ -27,8 +27,18 @@ export class CanisterLog {
     return this.#records;
   }
 
+  /** Lines that were ever appended. */
+  get length(): number {
+    return this.#next;
+  }
+
+  /** Drops the lines that were there when there had been `length` of them. */
+  forget(length: number): void {
+    this.#records = this.#records.filter(({ index }) => index >= length);
+    this.#bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
+  }
+
   clear(): void {
-    this.#records = [];
-    this.#bytes = 0;
+    this.forget(this.#next);
   }
 }

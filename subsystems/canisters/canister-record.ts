@@ -146,9 +146,9 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     const { wasmMemoryLimit = 0, wasmMemoryThreshold = 0 } = this.settings;
     const isLow = wasmMemoryLimit > 0 && wasmMemoryLimit < this.heapBytes + wasmMemoryThreshold;
     if (!isLow) this.lowMemoryHook = 'condition_not_satisfied';
-    else if (this.lowMemoryHook === 'condition_not_satisfied') {
-      this.lowMemoryHook = 'executed';
-      this.#context.scheduler.lowMemory(this.handle);
+    else if (this.lowMemoryHook !== 'executed') {
+      // A canister that is not running gets its hook when it is started.
+      this.lowMemoryHook = this.#context.scheduler.lowMemory(this.handle) ? 'executed' : 'ready';
     }
   }
 

@@ -201,7 +201,9 @@ export class CanisterRegistry implements Canisters {
   }
 
   start(canister: Canister): Promise<void> {
-    this.#with.scheduler.start(recordOf(canister).handle);
+    const record = recordOf(canister);
+    this.#with.scheduler.start(record.handle);
+    record.checkMemory();
     return Promise.resolve();
   }
 

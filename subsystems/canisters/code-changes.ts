@@ -6,7 +6,7 @@
  */
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { CodeChange, Execution, ModuleInfo, StepFault } from '../execution/index.ts';
+import type { CodeChange, Execution, ModuleInfo, Step, StepFault } from '../execution/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
@@ -75,7 +75,7 @@ export class CodeChanges {
 
   /** Throws InstallError when a hook failed: nothing has changed then. */
   async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<void> {
-    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    const step = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
       const lines = record.debugBuffer.take().map((line) => line.text);
@@ -86,9 +86,17 @@ export class CodeChanges {
 
   /** As `apply`, for the management canister: the fault is a value. */
   async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
-    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    const step = await this.#run(record, code, change);
     if (step.fault === undefined) record.code = code;
     return step.fault;
+  }
+
+  async #run(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step> {
+    const logged = record.log.length;
+    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
+    if (step.fault === undefined && change.mode !== 'upgrade') record.log.forget(logged);
+    return step;
   }
 
   async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
@@ -102,7 +110,10 @@ export class CodeChanges {
     try {
       await this.apply(record, code, change);
     } finally {
-      if (wasRunning) scheduler.start(record.handle);
+      if (wasRunning) {
+        scheduler.start(record.handle);
+        record.checkMemory();
+      }
     }
   }
 }

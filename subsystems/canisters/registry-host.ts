@@ -85,6 +85,8 @@ export class RegistryHost implements CanisterHost {
     this.#execution.configure(record.handle, {
       controllers: record.controllers,
       env: this.#registry.environmentOf(record.environment),
+      // 0 is no limit.
+      heapBytesMax: record.settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
     });
     this.#scheduler.setMinimumCycles(record.handle, record.settings.minimumIncomingCanisterCallCycles ?? 0n);
     record.checkMemory();
@@ -115,6 +117,7 @@ export class RegistryHost implements CanisterHost {
   start(canister: HostedCanister): Promise<void> {
     const record = recordOf(canister);
     this.#scheduler.start(record.handle);
+    record.checkMemory();
     this.#changed(record);
     return Promise.resolve();
   }

@@ -39,6 +39,8 @@ export class CanisterState {
   status: CanisterStatus = 'running';
   /** Counts what changed the canister; see `reference/execution.md` §11. */
   version = 0;
+  /** What update methods, installation and upgrades may leave of heap (`wasm_memory_limit`). */
+  heapBytesMax = Number.POSITIVE_INFINITY;
   certifiedData: Uint8Array = NO_BYTES;
   /** The global timer's deadline, ns since 1970; 0: off. */
   timerNs = 0n;
@@ -59,11 +61,13 @@ export class CanisterState {
   }
 
   /** Takes over what was set; what was left out stays. */
-  configure({ controllers, env, status, version }: CanisterSettings): void {
+  configure({ controllers, env, status, version, heapBytesMax }: CanisterSettings): void {
     if (controllers !== undefined) this.controllers = controllers;
     if (env !== undefined) this.#setEnvironment(env);
     if (status !== undefined) this.status = status;
-    if (version !== undefined) this.version = version;
+    // The host does not know yet of messages that have just run: the version never goes back.
+    if (version !== undefined) this.version = Math.max(this.version, version);
+    if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
   }
 
   #setEnvironment(env: ReadonlyMap<string, string>): void {

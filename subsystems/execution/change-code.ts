@@ -69,7 +69,7 @@ function install(
   const limit = canister.account.instructionsAllowed;
   x.begin('s', instance, canister, hookContext(change.caller), change.argument, canister.instant(nowMs), true, limit);
   instance.begin(limit);
-  const fault = runHooks(parts, instance, 'canister_init');
+  const fault = runHooks(parts, instance, 'canister_init') ?? parts.heapFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     // The control memory belongs to the next message, so the journal must be put in order though the instance is dropped.
@@ -129,6 +129,9 @@ function upgrade(
     if (isBalanceMoved) account.add(-cyclesGained);
   };
 
+  // A heap that is over its limit already may be kept: an upgrade is how it gets smaller.
+  const heapBytesKept = change.keepsHeap ? old.heapBytes : 0;
+
   // The new code's.
   canister.version++;
   canister.timerNs = 0n;
@@ -154,6 +157,7 @@ function upgrade(
   if (isShared) instance.resume(limit);
   else instance.begin(limit);
   fault = runHooks(parts, instance, 'canister_post_upgrade');
+  if (instance.heapBytes > heapBytesKept) fault ??= parts.heapFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
   if (fault !== undefined) {

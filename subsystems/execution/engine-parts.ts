@@ -82,6 +82,14 @@ export class EngineParts {
     return true;
   }
 
+  /** Why the heap that an execution leaves is too large for it to be kept; undefined: it is not. */
+  heapFault(canister: CanisterState, instance: Instance): Fault | undefined {
+    const { heapBytes } = instance;
+    if (heapBytes <= canister.heapBytesMax) return undefined;
+    const message = `Canister exceeded its current Wasm memory limit of ${canister.heapBytesMax} bytes. The peak Wasm memory usage was ${heapBytes} bytes. The limit is the canister's setting wasm_memory_limit: its controllers can raise it.`;
+    return { kind: 'trap', message };
+  }
+
   /** How the execution answered its call. */
   answer(): Response | undefined {
     const { x } = this;

@@ -82,7 +82,10 @@ export interface CanisterSettings {
   readonly controllers?: readonly Uint8Array[];
   readonly env?: ReadonlyMap<string, string>;
   readonly status?: 'running' | 'stopping' | 'stopped';
+  /** The version is at least this. */
   readonly version?: number;
+  /** What update methods, installation and upgrades may leave of heap; Infinity: what the module says. */
+  readonly heapBytesMax?: number;
 }
 
 /** Everything a canister's state consists of, in an executor. Buffers are its own: they may be kept. */

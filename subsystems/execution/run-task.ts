@@ -51,7 +51,7 @@ export function runMethod(
   const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
   x.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
   instance.begin(limit);
-  const fault = instance.run(task.entry);
+  const fault = instance.run(task.entry) ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
 
   if (fault !== undefined) {

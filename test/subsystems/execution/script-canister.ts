@@ -27,7 +27,12 @@ const SLOT_BYTES = 0x4000;
 export function slotAt(slot: number): number {
   return SLOTS_AT + slot * SLOT_BYTES;
 }
-export const HOOK_SLOTS = { canister_heartbeat: 20, canister_global_timer: 21, canister_pre_upgrade: 22 } as const;
+export const HOOK_SLOTS = {
+  canister_heartbeat: 20,
+  canister_global_timer: 21,
+  canister_pre_upgrade: 22,
+  canister_on_low_wasm_memory: 23,
+} as const;
 
 /** Besides the imports: copying within the heap, a store of one byte, a store to a mutable global, heap growth, a plain wasm trap, an endless loop. */
 const OWN = [
@@ -50,15 +55,17 @@ function namesFor(width: Width): readonly Operation[] {
   return [...names.filter((name) => width === 32 || !IC0_SIGNATURES[name].isOnly32Bit), ...OWN];
 }
 
-const assembled = new Map<Width, Uint8Array>();
+const assembled = new Map<string, Uint8Array>();
 
-export function scriptModule(width: Width): Uint8Array {
-  const bytes = assembled.get(width) ?? assemble(width, source(width));
-  assembled.set(width, bytes);
+/** `inspects: false` leaves out `canister_inspect_message`, which runs the message's script too. */
+export function scriptModule(width: Width, { inspects = true }: { readonly inspects?: boolean } = {}): Uint8Array {
+  const key = `${width} ${inspects}`;
+  const bytes = assembled.get(key) ?? assemble(width, source(width, inspects));
+  assembled.set(key, bytes);
   return bytes;
 }
 
-function source(width: Width): string {
+function source(width: Width, inspects: boolean): string {
   const names = namesFor(width);
   const typeOf = (type: HostType): string => (type === 'I' || type === 'bits' ? 'PTR' : type === 'i32' ? 'i32' : 'i64');
   const param = (index: number, type: string): string => {
@@ -122,7 +129,7 @@ function source(width: Width): string {
     (func (export "canister_update run") (call $run))
     (func (export "canister_query look") (call $run))
     (func (export "canister_composite_query compose") (call $run))
-    (func (export "canister_inspect_message") (call $run))
+    ${inspects ? '(func (export "canister_inspect_message") (call $run))' : ''}
     (func (export "canister_init") (call $init))
     (func (export "canister_post_upgrade") (call $init))
     ${Object.entries(HOOK_SLOTS)
