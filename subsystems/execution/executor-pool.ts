@@ -8,6 +8,8 @@ import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
 import { threadStackMb } from '../metering/instrument/index.ts';
 import { Executor } from './executor.ts';
+import { HeapBudget } from './heap-budget.ts';
+import { IdleModules } from './idle-modules.ts';
 import type {
   CanisterGauges,
   CanisterImage,
@@ -21,6 +23,8 @@ import type {
   Task,
 } from './index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
+import { TypeBudget } from './type-budget.ts';
+import { unavailableStep } from './unavailable-step.ts';
 import { LEVELS_MAX, type StepRecord } from './wire.ts';
 
 export interface ExecutionOptions {
@@ -33,12 +37,25 @@ interface Placed {
   readonly lane: number;
   readonly executor: Executor;
   readonly observer: CanisterObserver;
+  /** What it has now, and with it a heap. */
+  module: ModuleInfo | undefined;
+  /** Counts how often it was emptied: a change asked for before that leaves no code behind. */
+  emptied: number;
+}
+
+/** What tests make smaller. */
+export interface ExecutionBounds {
+  readonly heapAddressGibMax?: number;
+  readonly typesMax?: number;
+  readonly idleModuleMs?: number;
 }
 
 export class ExecutorPool implements Execution {
   readonly #executors: Executor[];
   readonly #canisters: (Placed | undefined)[] = [];
   readonly #loader: ModuleLoader;
+  readonly #heaps: HeapBudget;
+  readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
   readonly #policy: MeteringPolicy;
   readonly #options: ExecutionOptions;
@@ -49,12 +66,15 @@ export class ExecutorPool implements Execution {
   constructor(
     granted: { readonly policy: MeteringPolicy; readonly clock: Clock; readonly log: Logger },
     options: ExecutionOptions,
+    bounds: ExecutionBounds = {},
   ) {
     this.#policy = granted.policy;
     this.#clock = granted.clock;
     this.#log = granted.log;
     this.#options = options;
-    this.#loader = new ModuleLoader(options);
+    this.#loader = new ModuleLoader({ ...options, types: new TypeBudget(bounds.typesMax) });
+    this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
+    this.#idle = new IdleModules((hash) => this.#letGo(hash), bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
   }
 
@@ -69,6 +89,7 @@ export class ExecutorPool implements Execution {
   async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
     const loaded = await this.#loader.load(bytes);
     this.#loaded.set(loaded.info, loaded);
+    this.#idle.seen(loaded.info.hash);
     return loaded.info;
   }
 
@@ -77,7 +98,7 @@ export class ExecutorPool implements Execution {
     const lane = handle % this.lanes;
     const executor = this.#executors[lane];
     if (executor === undefined) throw new Error(`no executor ${lane}`);
-    this.#canisters.push({ lane, executor, observer });
+    this.#canisters.push({ lane, executor, observer, module: undefined, emptied: 0 });
     executor.send({ kind: 'create', handle, spec });
     return handle;
   }
@@ -88,14 +109,28 @@ export class ExecutorPool implements Execution {
   }
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
-    const { executor } = this.#placed(handle);
+    const placed = this.#placed(handle);
+    const place = this.#takePlace(placed, module);
+    if (typeof place === 'string') {
+      queueMicrotask(() => done(unavailableStep(place)));
+      return;
+    }
+    const { executor } = placed;
     const hash = this.#provide(executor, module);
     const nowMs = this.#clock.nowMs();
-    executor.request((call) => ({ kind: 'install', call, handle, hash, change, nowMs }), done);
+    executor.request(
+      (call) => ({ kind: 'install', call, handle, hash, change, nowMs }),
+      (step) => {
+        place(step.fault === undefined);
+        done(step);
+      },
+    );
   }
 
   uninstall(handle: number): void {
-    this.#placed(handle).executor.send({ kind: 'uninstall', handle });
+    const placed = this.#placed(handle);
+    placed.executor.send({ kind: 'uninstall', handle });
+    this.#empty(placed);
   }
 
   configure(handle: number, settings: CanisterSettings): void {
@@ -109,10 +144,16 @@ export class ExecutorPool implements Execution {
   }
 
   async restore(handle: number, image: CanisterImage): Promise<void> {
-    const { executor } = this.#placed(handle);
+    const placed = this.#placed(handle);
+    const { executor } = placed;
     const { module, ...state } = image;
+    const place = module === undefined ? undefined : this.#takePlace(placed, module);
+    if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
     const hash = module === undefined ? undefined : this.#provide(executor, module);
     const answer = await executor.ask((call) => ({ kind: 'restore', call, handle, image: state, hash }));
+    const isDone = answer?.kind === 'restored' && answer.problem === undefined;
+    place?.(isDone);
+    if (module === undefined && isDone) this.#empty(placed);
     if (answer?.kind !== 'restored') throw threadStopped();
     if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
   }
@@ -124,7 +165,9 @@ export class ExecutorPool implements Execution {
   }
 
   remove(handle: number): void {
-    this.#placed(handle).executor.send({ kind: 'remove', handle });
+    const placed = this.#placed(handle);
+    placed.executor.send({ kind: 'remove', handle });
+    this.#empty(placed);
     this.#canisters[handle] = undefined;
   }
 
@@ -134,6 +177,7 @@ export class ExecutorPool implements Execution {
 
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#idle.close();
     await Promise.all([this.#loader.close(), ...this.#executors.map((executor) => executor.terminate())]);
   }
 
@@ -143,6 +187,43 @@ export class ExecutorPool implements Execution {
     if (loaded === undefined) throw new Error(`module ${module.hash} does not come from prepare`);
     executor.provide(module.hash, loaded.code);
     return module.hash;
+  }
+
+  /**
+   * A heap and the use of a module for a canister that is about to get it: counted beside those it has, until what is
+   * returned is told whether it took their place. Or why there is no room for another heap.
+   */
+  #takePlace(placed: Placed, module: ModuleInfo): string | ((isInPlace: boolean) => void) {
+    const refusal = this.#heaps.take(module.pointerWidth, placed.module !== undefined);
+    if (refusal !== undefined) return refusal;
+    this.#idle.take(module.hash);
+    const { emptied } = placed;
+    return (isInPlace) => {
+      if (!isInPlace || placed.emptied !== emptied) {
+        this.#giveBack(module);
+        return;
+      }
+      if (placed.module !== undefined) this.#giveBack(placed.module);
+      placed.module = module;
+    };
+  }
+
+  #giveBack(module: ModuleInfo): void {
+    this.#heaps.giveBack(module.pointerWidth);
+    this.#idle.giveBack(module.hash);
+  }
+
+  #empty(placed: Placed): void {
+    placed.emptied++;
+    if (placed.module === undefined) return;
+    this.#giveBack(placed.module);
+    placed.module = undefined;
+  }
+
+  /** Nobody uses a module any more; whoever still has its description may install it all the same. */
+  #letGo(hash: string): void {
+    void this.#loader.forget(hash);
+    for (const executor of this.#executors) executor.forget(hash);
   }
 
   #placed(handle: number): Placed {
@@ -170,7 +251,11 @@ export class ExecutorPool implements Execution {
     if (this.#isClosing) return;
     const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
     this.#log.error(`executor ${lane} has stopped (${reason}): ${lost.length} actor(s) answer 503 from now on`);
-    for (const placed of lost) placed?.observer.lost();
+    for (const placed of lost) {
+      if (placed === undefined) continue;
+      this.#empty(placed);
+      placed.observer.lost();
+    }
     this.#executors[lane] = this.#startExecutor(lane);
   }
 }

@@ -155,6 +155,11 @@ export class Executor {
     this.#send({ kind: 'module', hash, code });
   }
 
+  /** Makes the thread drop a module that none of its canisters has or is about to get. */
+  forget(hash: string): void {
+    if (this.#modules.delete(hash)) this.send({ kind: 'forgetModule', hash });
+  }
+
   refuseNew(): void {
     this.#inbox.setStopping();
   }

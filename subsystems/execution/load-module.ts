@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { instrument } from '../metering/instrument/index.ts';
-import { decodeModule, validateCanister, type WasmModule } from '../wasm/index.ts';
+import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../wasm/index.ts';
 import { ControlMemory } from './control-memory.ts';
 import type { MethodKind, ModuleInfo } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
@@ -18,16 +18,19 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
   ['canister_composite_query ', 'composite_query'],
 ];
 
+export interface LoadOptions {
+  readonly wasmStackBytes: number;
+  /** Told of the module's types just before V8 sees them. */
+  readonly compiling?: (types: readonly FunctionType[]) => void;
+}
+
 /** Bytes of a module as uploaded → code that can run. Throws a ServerError that says what is wrong. */
-export function loadModule(
-  uploaded: Uint8Array,
-  hash: string,
-  options: { readonly wasmStackBytes: number },
-): LoadedModule {
+export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOptions): LoadedModule {
   const bytes = unpacked(uploaded);
   const module = decodeModule(bytes);
   validateCanister(module);
   const instrumented = instrument(module);
+  options.compiling?.(module.types);
   const code: InstrumentedCode = {
     module: new WebAssembly.Module(instrumented.bytes),
     layout: instrumented.layout,

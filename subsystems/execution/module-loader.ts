@@ -9,6 +9,7 @@ import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { ModuleInfo } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
+import { TypeBudget } from './type-budget.ts';
 
 /** A module ready to run: what the host knows of it, and what executors get. */
 export interface LoadedModule {
@@ -18,11 +19,13 @@ export interface LoadedModule {
 
 /** Answer of the worker to the bytes of one module. */
 export type ModuleAnswer =
-  | { readonly kind: 'loaded'; readonly module: LoadedModule }
+  | { readonly kind: 'loaded'; readonly module: LoadedModule; readonly types: Float64Array }
   /** The worker has sent this one before. */
   | { readonly kind: 'known'; readonly hash: string }
   | {
       readonly kind: 'refused';
+      /** Fingerprints of the types that V8 has seen; undefined: nobody knows. */
+      readonly types: Float64Array | undefined;
       readonly error: { readonly kind: ErrorKind; readonly code: string; readonly message: string };
     };
 
@@ -39,13 +42,15 @@ const OLD_GENERATION_MB = 2048;
 export class ModuleLoader {
   readonly #wasmStackBytes: number;
   readonly #loaded = new Map<string, LoadedModule>();
+  readonly #types: TypeBudget;
   #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
   /** One module at a time: the next load starts when this settles. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: { readonly wasmStackBytes: number }) {
+  constructor(options: { readonly wasmStackBytes: number; readonly types?: TypeBudget }) {
     this.#wasmStackBytes = options.wasmStackBytes;
+    this.#types = options.types ?? new TypeBudget();
   }
 
   /** Rejects with a ServerError `invalid` that says what is wrong with the module. */
@@ -55,10 +60,19 @@ export class ModuleLoader {
     return loading;
   }
 
-  /** Lets a module go that nobody uses. */
-  forget(hash: string): void {
-    this.#loaded.delete(hash);
-    this.#worker?.postMessage({ kind: 'forget', hash } satisfies ModuleRequest);
+  /** Lets a module go that nobody uses, after the loads asked for so far: either end must know what the other one does. */
+  forget(hash: string): Promise<void> {
+    const forgetting = this.#last.then(() => {
+      this.#loaded.delete(hash);
+      this.#worker?.postMessage({ kind: 'forget', hash } satisfies ModuleRequest);
+    });
+    this.#last = forgetting;
+    return forgetting;
+  }
+
+  /** How many modules it keeps. */
+  get count(): number {
+    return this.#loaded.size;
   }
 
   async close(): Promise<void> {
@@ -69,11 +83,14 @@ export class ModuleLoader {
   }
 
   async #load(bytes: Uint8Array): Promise<LoadedModule> {
+    if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
     clearTimeout(this.#idle);
     const answer = await this.#ask(bytes);
     this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
     switch (answer.kind) {
       case 'refused':
+        if (answer.types === undefined) this.#types.addUnknown();
+        else this.#types.add(answer.types);
         throw new ServerError(answer.error.kind, answer.error.code, answer.error.message);
       case 'known': {
         const known = this.#loaded.get(answer.hash);
@@ -81,6 +98,7 @@ export class ModuleLoader {
         return known;
       }
       case 'loaded': {
+        this.#types.add(answer.types);
         // A worker started anew does not know what the one before it sent: the first object stays the one.
         const first = this.#loaded.get(answer.module.info.hash) ?? answer.module;
         this.#loaded.set(first.info.hash, first);
@@ -102,7 +120,11 @@ export class ModuleLoader {
       const giveUp = (reason: string): void => {
         this.#dropWorker(worker);
         void worker.terminate();
-        settle({ kind: 'refused', error: { kind: 'invalid', code: 'module-too-costly', message: reason } });
+        settle({
+          kind: 'refused',
+          types: undefined,
+          error: { kind: 'invalid', code: 'module-too-costly', message: reason },
+        });
       };
       const deadline = setTimeout(
         () => giveUp(`checking the module took longer than ${LOAD_DEADLINE_MS / 1000} s`),
@@ -131,4 +153,12 @@ export class ModuleLoader {
   #dropWorker(worker: Worker): void {
     if (this.#worker === worker) this.#worker = undefined;
   }
+}
+
+function tooManyTypes(used: number): ServerError {
+  return new ServerError(
+    'unavailable',
+    'types-exhausted',
+    `the modules that this process has compiled had about ${used} different function types, and V8 takes no more modules for as long as it lives: restart the server`,
+  );
 }

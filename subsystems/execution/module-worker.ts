@@ -4,11 +4,13 @@ import { parentPort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest } from './module-loader.ts';
+import { fingerprintsOf } from './type-budget.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');
 /** Hashes of what the main thread has got from here. */
 const sent = new Set<string>();
+const NO_TYPES: Float64Array = new Float64Array(0);
 
 port.on('message', (request: ModuleRequest) => {
   if (request.kind === 'forget') sent.delete(request.hash);
@@ -16,17 +18,24 @@ port.on('message', (request: ModuleRequest) => {
 });
 
 function answerTo(bytes: Uint8Array, wasmStackBytes: number): ModuleAnswer {
+  let types = NO_TYPES;
   try {
     const hash = createHash('sha256').update(bytes).digest('hex');
     if (sent.has(hash)) return { kind: 'known', hash };
-    const module = loadModule(bytes, hash, { wasmStackBytes });
+    const module = loadModule(bytes, hash, {
+      wasmStackBytes,
+      compiling: (all) => {
+        types = fingerprintsOf(all);
+      },
+    });
     sent.add(hash);
-    return { kind: 'loaded', module };
+    return { kind: 'loaded', module, types };
   } catch (error) {
     // Anything else than a refusal would be a bug of the checker; the module is refused all the same.
     const refusal = error instanceof ServerError ? error : undefined;
     return {
       kind: 'refused',
+      types,
       error: {
         kind: refusal?.kind ?? 'invalid',
         code: refusal?.code ?? 'module-check-failed',

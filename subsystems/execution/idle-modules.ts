@@ -1,0 +1,62 @@
+/**
+ * Which modules no canister uses any more, so that they can be let go.
+ *
+ * A module that loses its last canister, or was prepared and not installed yet, is kept for a while, because the next
+ * installation is often of the same module. Of those that wait there are only a few, the oldest goes first: somebody
+ * who uploads one module after the other must not fill the memory within the grace.
+ */
+
+/** How long a module is kept that nobody uses. */
+export const IDLE_GRACE_MS = 30_000;
+const IDLE_MODULES_MAX = 32;
+
+export class IdleModules {
+  readonly #letGo: (hash: string) => void;
+  readonly #graceMs: number;
+  readonly #uses = new Map<string, number>();
+  /** The oldest first. */
+  readonly #idle = new Map<string, NodeJS.Timeout>();
+
+  constructor(letGo: (hash: string) => void, graceMs: number = IDLE_GRACE_MS) {
+    this.#letGo = letGo;
+    this.#graceMs = graceMs;
+  }
+
+  /** A module is there; its grace begins anew. */
+  seen(hash: string): void {
+    if (this.#uses.has(hash)) return;
+    this.#forgetTimer(hash);
+    this.#idle.set(hash, setTimeout(() => this.#expire(hash), this.#graceMs).unref());
+    const [oldest] = this.#idle.keys();
+    if (this.#idle.size > IDLE_MODULES_MAX && oldest !== undefined) this.#expire(oldest);
+  }
+
+  take(hash: string): void {
+    this.#forgetTimer(hash);
+    this.#uses.set(hash, (this.#uses.get(hash) ?? 0) + 1);
+  }
+
+  giveBack(hash: string): void {
+    const uses = (this.#uses.get(hash) ?? 0) - 1;
+    if (uses > 0) {
+      this.#uses.set(hash, uses);
+    } else {
+      this.#uses.delete(hash);
+      this.seen(hash);
+    }
+  }
+
+  close(): void {
+    for (const hash of this.#idle.keys()) this.#forgetTimer(hash);
+  }
+
+  #expire(hash: string): void {
+    this.#forgetTimer(hash);
+    this.#letGo(hash);
+  }
+
+  #forgetTimer(hash: string): void {
+    clearTimeout(this.#idle.get(hash));
+    this.#idle.delete(hash);
+  }
+}
