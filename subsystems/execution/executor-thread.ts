@@ -10,8 +10,12 @@
  * used up, its code calls `svc.yield`; if something waits in the ring then, it is executed right there, on top of the
  * suspended message's stack, by an engine of its own: level 1, which has another journal and another current execution.
  * What is for the suspended canister itself is put aside until its message has ended. Levels are few, because each needs a
- * stack: with LEVELS_MAX long messages under way in one thread, the rest waits. A suspended message goes on when those
- * above it have ended, not before.
+ * stack: with LEVELS_MAX long messages under way in one thread, the rest waits.
+ *
+ * A suspended message goes on when those above it have ended, not before. So a message gives way only when it has run for
+ * PATIENCE_MS: otherwise one of two milliseconds could find itself below one of twenty seconds, and a few of them would use
+ * up the levels. And it gives way for NESTED_MS_MAX at a time, and then runs for as long itself: others that never stop
+ * coming must not keep it from its end.
  */
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
@@ -41,6 +45,10 @@ import {
 const PUBLISH_EVERY = 16;
 /** About what a wake-up costs on each side when it crosses cores; the way through the main thread takes less. */
 const SPIN_US = 30;
+/** How long a message runs before it lets others in: LEVELS_MAX of these are less than anybody should wait. */
+const PATIENCE_MS = 20;
+/** How long others are let in, at most by one message more. */
+const NESTED_MS_MAX = 4;
 /** Instructions from which on a message counts as long: about a millisecond. */
 const LONG_MESSAGE_INSTRUCTIONS = 2_000_000;
 /** Pre-images of one message: a message that touches more of its heap than this traps. */
@@ -62,6 +70,8 @@ const aside = new Map<number, (() => void)[]>();
 const resuming = new Set<number>();
 /** The canister whose message executes now. */
 let executing: number | undefined;
+/** When that message gives way next; 0: it has not yielded yet. */
+let patientUntilMs = 0;
 const modules = new Map<string, InstrumentedCode>();
 let unpublished = 0;
 /** A step of this burst made calls. */
@@ -92,17 +102,24 @@ function engineOf(atLevel: number): Engine {
 
 /** Called in the middle of a message: does what waits, if anything does, one level up. */
 function onYield(): void {
+  // Answers of the messages before this one do not wait for its end.
+  if (outbox.hasUnpublished) publish();
+  const nowMs = performance.now();
+  if (patientUntilMs === 0) patientUntilMs = nowMs + PATIENCE_MS;
+  if (nowMs < patientUntilMs) return;
   if (!inbox.hasMore || level + 1 >= LEVELS_MAX || executing === undefined) return;
   const below = executing;
   engineOf(level).suspend();
   if (!aside.has(below)) aside.set(below, []);
   level++;
   try {
-    inbox.drain(take);
+    inbox.drain(take, nowMs + NESTED_MS_MAX);
     publish();
   } finally {
     level--;
     executing = below;
+    const endMs = performance.now();
+    patientUntilMs = endMs + Math.min(endMs - nowMs, NESTED_MS_MAX);
   }
 }
 
@@ -205,9 +222,12 @@ function run(call: number, handle: number, work: (engine: Engine, canister: Cani
     return;
   }
   const below = executing;
+  const belowUntilMs = patientUntilMs;
   executing = handle;
+  patientUntilMs = 0;
   const result = work(engineOf(level), canister);
   executing = below;
+  patientUntilMs = belowUntilMs;
   answer(call, handle, canister, result);
   resume(handle);
 }

@@ -135,9 +135,10 @@ export class RingConsumer extends RingEnd {
 
   /**
    * Hands every published record to `take`, in order; gives the room back after each. Returns how many there were.
+   * From `untilMs` on (as `performance.now` counts) it takes no further ones.
    * `take` may drain in turn: then it takes the next ones, and its own record is given back with the first of them.
    */
-  drain(take: TakeRecord): number {
+  drain(take: TakeRecord, untilMs = Number.POSITIVE_INFINITY): number {
     let count = 0;
     while (this.hasMore) {
       const at = CONTROL_BYTES + (this.#tail & (this.capacityBytes - 1));
@@ -149,6 +150,7 @@ export class RingConsumer extends RingEnd {
         count++;
       }
       this.#release();
+      if (untilMs !== Number.POSITIVE_INFINITY && performance.now() >= untilMs) break;
     }
     return count;
   }
@@ -182,22 +184,23 @@ export class RingConsumer extends RingEnd {
     Atomics.store(this.words, ASLEEP, 0);
   }
 
-  /** Calls `wake` whenever something is published, without blocking. `wake` must drain. Does not keep the process alive. */
+  /**
+   * Calls `wake` whenever something is published, without blocking. `wake` must drain. Does not keep the process alive.
+   * Between two wakes the event loop gets its turn, also when something comes all the time.
+   */
   listen(wake: () => void): void {
+    const wakeAgain = (): void => {
+      if (!this.#isClosed) wake();
+      arm();
+    };
     const arm = (): void => {
-      for (;;) {
-        if (this.#isClosed) return;
-        Atomics.store(this.words, ASLEEP, 1);
-        const waiting = Atomics.waitAsync(this.words, HEAD, this.#tail);
-        if (waiting.async) {
-          void waiting.value.then(() => {
-            if (!this.#isClosed) wake();
-            arm();
-          });
-          return;
-        }
+      if (this.#isClosed) return;
+      Atomics.store(this.words, ASLEEP, 1);
+      const waiting = Atomics.waitAsync(this.words, HEAD, this.#tail);
+      if (waiting.async) void waiting.value.then(wakeAgain);
+      else {
         Atomics.store(this.words, ASLEEP, 0);
-        wake();
+        setImmediate(wakeAgain);
       }
     };
     arm();

@@ -73,6 +73,28 @@ test('a full ring refuses, and takes records again once there is room', () => {
   assert.ok(producer.reserve(1, 56) >= 0);
 });
 
+test('a consumer for which something comes at every wake leaves the event loop its turns', async () => {
+  const ring = createRing(1024);
+  const producer = new RingProducer(ring);
+  const consumer = new RingConsumer(ring);
+  let wakes = 0;
+  const send = (): void => {
+    producer.reserve(1, 8);
+    producer.publish();
+  };
+  consumer.listen(() => {
+    consumer.drain(() => undefined);
+    if (++wakes < 1000) send();
+  });
+  send();
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise(setImmediate);
+  assert.ok(wakes < 1000, `${wakes} wakes before anything else had its turn`);
+  for (let turn = 0; wakes < 1000 && turn < 5000; turn++) await new Promise(setImmediate);
+  assert.equal(wakes, 1000, 'none was lost');
+  consumer.close();
+});
+
 test('two threads exchange 100,000 records without losing one or a wake-up', { timeout: 60_000 }, async () => {
   const there = createRing(1 << 14);
   const back = createRing(1 << 14);

@@ -1,0 +1,163 @@
+/** Real executor threads under the scheduler: large responses, long messages beside short ones, storms of calls, death. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Logger } from '../../../kernel/index.ts';
+import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
+import type { CanisterObserver, ModuleInfo, Outcome } from '../../../subsystems/execution/index.ts';
+import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import { wat } from '../../support/wat.ts';
+import { ANONYMOUS, POLICY, STACK_BYTES } from './engine-fixture.ts';
+
+const CLOCK = { nowMs: () => 1_000_000 };
+const errors: string[] = [];
+const LOG: Logger = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: (text: string) => void errors.push(text),
+  debug: () => undefined,
+  announce: () => undefined,
+  event: () => undefined,
+};
+
+/** `forward` calls the method `back` of the canister whose id is its argument; the callback replies with the response. */
+const MODULE = wat(`(module
+  (import "ic0" "msg_arg_data_size" (func $size (result i32)))
+  (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
+  (import "ic0" "msg_reject_code" (func $code (result i32)))
+  (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "msg_reply" (func $reply))
+  (import "ic0" "call_new" (func $new (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "ic0" "call_data_append" (func $data (param i32 i32)))
+  (import "ic0" "call_perform" (func $perform (result i32)))
+  (memory 8)
+  (table funcref (elem $answered $again))
+  (data (i32.const 0) "backping")
+  (func (export "canister_update forward")
+    (call $copy (i32.const 16) (i32.const 0) (i32.const 10))
+    (call $new (i32.const 16) (i32.const 10) (i32.const 0) (i32.const 4)
+      (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+    (drop (call $perform)))
+  (func (export "canister_update back")
+    (call $append (i32.const 0) (i32.const 200000)) (call $reply))
+  ;; Calls ping of the canister again and again: a storm that does not end by itself.
+  (func $call (call $new (i32.const 16) (i32.const 10) (i32.const 4) (i32.const 4)
+      (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))
+    (drop (call $perform)))
+  (func (export "canister_update storm")
+    (call $copy (i32.const 16) (i32.const 0) (i32.const 10))
+    (call $call) (call $reply))
+  (func $again (param i32) (call $call))
+  (func (export "canister_update ping") (call $reply))
+  (func $answered (param i32)
+    (i32.store8 (i32.const 64) (call $code))
+    (if (i32.eqz (call $code)) (then
+      (call $copy (i32.const 4096) (i32.const 0) (call $size))
+      (call $append (i32.const 4096) (call $size))))
+    (if (call $code) (then (call $append (i32.const 64) (i32.const 1))))
+    (call $reply))
+  (func (export "canister_update quick") (call $reply))
+  (func (export "canister_update medium") (local $i i32)
+    (local.set $i (i32.const 300000))
+    (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+    (call $reply))
+  (func (export "canister_update long") (local $i i32)
+    (local.set $i (i32.const 800000000))
+    (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+    (call $reply)))`);
+
+interface Host {
+  readonly pool: ExecutorPool;
+  readonly scheduler: RoundScheduler;
+  readonly ended: () => number;
+  readonly call: (handle: number, method: string, argument?: Uint8Array) => Promise<Outcome>;
+}
+
+const idOf = (handle: number): Uint8Array => Uint8Array.of(0, 0, 0, 0, 0, 0, 0, handle, 1, 1);
+
+async function host(executors: number, canisters: number): Promise<Host> {
+  const pool = new ExecutorPool({ policy: POLICY, clock: CLOCK, log: LOG }, { executors, wasmStackBytes: STACK_BYTES });
+  after(() => pool.close());
+  const options = { heartbeatMs: 0, timerMs: 0, queryInstructionsMax: 1e9 };
+  const scheduler = new RoundScheduler({ execution: pool, clock: CLOCK }, options);
+  const counted = { ended: 0 };
+  const module: ModuleInfo = await pool.prepare(MODULE);
+  for (let n = 0; n < canisters; n++) {
+    const observer: CanisterObserver = {
+      debug: () => undefined,
+      ended: () => void counted.ended++,
+      lost: () => scheduler.lost(n),
+    };
+    const spec = { id: idOf(n), balance: POLICY.startingCycles, controllers: [], env: new Map() };
+    assert.equal(pool.create(spec, observer), n);
+    scheduler.admit(n, idOf(n));
+    const step = await scheduler.change(n, module, { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS });
+    assert.equal(step.fault, undefined);
+  }
+  const call = (handle: number, method: string, argument: Uint8Array = new Uint8Array(0)): Promise<Outcome> =>
+    scheduler.deliver({ handle, kind: 'update', method, caller: ANONYMOUS, argument });
+  return { pool, scheduler, call, ended: () => counted.ended };
+}
+
+test('a large reply crosses from actor to actor', async () => {
+  const { call } = await host(2, 2);
+  const outcome = await call(0, 'forward', idOf(1));
+  assert.ok(outcome.kind === 'reply', JSON.stringify(outcome));
+  assert.equal(outcome.data.length, 200_000);
+});
+
+test('an answer does not wait for the long message that came with it', async () => {
+  const { call } = await host(1, 2);
+  const before = performance.now();
+  const tookMs = (): number => performance.now() - before;
+  const [quickMs, longMs] = await Promise.all([call(0, 'quick').then(tookMs), call(1, 'long').then(tookMs)]);
+  assert.ok(quickMs < longMs / 3, `the answer came after ${quickMs.toFixed(1)} of ${longMs.toFixed(1)} ms`);
+});
+
+test('messages of a millisecond do not end up below a long one', async () => {
+  const { call } = await host(1, 9);
+  await call(0, 'long');
+  const before = performance.now();
+  const tookMs = (): number => performance.now() - before;
+  const short = Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs));
+  const long = call(0, 'long').then(tookMs);
+  short.push(...Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs)));
+  const shortMs = Math.max(...(await Promise.all(short)));
+  const longMs = await long;
+  assert.ok(shortMs < longMs * 0.75, `one of them took ${shortMs.toFixed(0)} of ${longMs.toFixed(0)} ms`);
+});
+
+test('a long message gets its share of its executor while others keep that busy', async () => {
+  const { call } = await host(1, 9);
+  const alone = performance.now();
+  await call(0, 'long');
+  const aloneMs = performance.now() - alone;
+  let isLongDone = false;
+  const flood = async (handle: number): Promise<void> => {
+    while (!isLongDone && performance.now() < giveUp) {
+      await call(handle, 'medium');
+    }
+  };
+  const giveUp = performance.now() + 5000;
+  const floods = Array.from({ length: 400 }, (_, n) => flood(1 + (n % 8)));
+  const before = performance.now();
+  await call(0, 'long');
+  isLongDone = true;
+  const tookMs = performance.now() - before;
+  await Promise.all(floods);
+  assert.ok(tookMs < 8 * aloneMs + 200, `${tookMs.toFixed(0)} ms instead of ${aloneMs.toFixed(0)}`);
+});
+
+test('while actors storm each other with calls, the event loop gets its turns', async () => {
+  const { call, ended } = await host(2, 40);
+  for (let n = 0; n < 40; n++) for (let k = 0; k < 8; k++) await call(n, 'storm', idOf((n * 7 + k) % 40));
+  let turns = 0;
+  const before = ended();
+  const until = performance.now() + 500;
+  while (performance.now() < until) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    turns++;
+  }
+  assert.ok(ended() - before > 2_000, 'the storm goes on');
+  // A timer of 1 ms fires some 400 times when nothing else is to do.
+  assert.ok(turns > 40, `the event loop got ${turns} turns in half a second`);
+});
