@@ -171,6 +171,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     if (isMemoryChanged) this.checkMemory();
   }
 
+  credited(balance: bigint): void {
+    this.setBalance(balance);
+  }
+
   lost(): void {
     this.#context.scheduler.lost(this.handle);
   }

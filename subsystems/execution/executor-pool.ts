@@ -159,8 +159,10 @@ export class ExecutorPool implements Execution {
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
+    const { executor, observer } = this.#placed(handle);
+    const answer = await executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
     if (answer?.kind !== 'balance') throw threadStopped();
+    observer.credited?.(answer.balance);
     return answer.balance;
   }
 

@@ -105,6 +105,8 @@ export interface CanisterObserver {
   debug(text: string): void;
   /** Called after each step, before its `done`. The same object is used again: copy what is to be kept. */
   ended(gauges: CanisterGauges): void;
+  /** Cycles came outside of any step, such as a refund that no callback waits for; with the balance since. */
+  credited?(balance: bigint): void;
   /** The canister's executor has died and the canister with it: everything answers `unavailable` from now on. */
   lost(): void;
 }
