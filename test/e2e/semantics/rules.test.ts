@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Call } from '../../subsystems/execution/script-canister.ts';
+import { type Call, RESULTS_AT } from '../../subsystems/execution/script-canister.ts';
 import { compileActor, type Host, sharedHost, STRANGER } from './host.ts';
 import { Laboratory, NOTHING, outgoing, replyWith, script, type Subject } from './laboratory.ts';
 
@@ -232,3 +232,54 @@ async function holderOn(host: Host): Promise<{ readonly id: Uint8Array; release(
     },
   };
 }
+
+suite('states', () => {
+  test('a stopping canister refuses calls and queries, and its callbacks run and call on until nothing is open', async () => {
+    const lab = await open();
+    const holder = await holderOn(lab.host);
+    const subject = await lab.subject();
+    const first = outgoing(holder.id, 'hold');
+    // The callback calls again, a method that is not there, with the parts that still lie in the heap.
+    const again = outgoing(holder.id, 'hol', { reply: 2, reject: 2 });
+    const told: readonly Call[] = [['canister_status'], ...replyWith(RESULTS_AT, 8)];
+    const pending = subject.run(first.calls, {
+      blob: first.blob,
+      scripts: { 0: again.calls.filter(([name]) => name !== 'call_data_append'), 2: told },
+    });
+    await lab.host.until(async () => assert.equal(await subject.ask(['canister_version']), 2n));
+    const stopping = subject.manage('stop_canister');
+    await lab.host.until(async () => assert.equal(await lab.host.status(subject.actor), 'stopping'));
+    assert.match((await subject.fails(REPLY)).message, /stopping/);
+    assert.match((await subject.fails(REPLY, { isQuery: true })).message, /stopping/);
+    const called = await lab.forward(subject.id, 'run', script(REPLY), 100n);
+    assert.deepEqual([called.code, called.refunded], [5, 100n]);
+    await holder.release();
+    assert.equal((await pending).readBigUInt64LE(0), 2n, 'stopping');
+    await stopping;
+    assert.equal(await lab.host.status(subject.actor), 'stopped');
+  });
+
+  test('stopping what is stopped is no error; a deleted canister is no destination, and refunds', async () => {
+    const lab = await open();
+    const subject = await lab.subject();
+    await subject.manage('stop_canister');
+    await subject.manage('stop_canister');
+    assert.equal(await lab.host.status(subject.actor), 'stopped');
+    const held = await lab.tryManage('delete_canister', { canister_id: subject.principal });
+    assert.equal(held.code, 0);
+    const gone = await lab.forward(subject.id, 'run', script(REPLY), 5n);
+    assert.deepEqual([gone.code, gone.refunded], [3, 5n]);
+  });
+
+  test('composite queries reach four methods of the management canister, and no other', async () => {
+    const lab = await open();
+    const subject = await lab.subject();
+    const about = { canister_id: subject.principal };
+    assert.equal((await lab.ask('canister_status', about)).code, 0);
+    for (const method of ['start_canister', 'stored_chunks', 'uninstall_code']) {
+      assert.notEqual((await lab.ask(method, about)).code, 0, method);
+    }
+    assert.equal((await lab.tryManage('fetch_canister_logs', about)).code !== 0, true, 'and logs only as a query');
+    assert.equal(await lab.host.status(subject.actor), 'running');
+  });
+});
