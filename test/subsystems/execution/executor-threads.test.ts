@@ -1,6 +1,7 @@
 /** Real executor threads under the scheduler: large responses, long messages beside short ones, storms of calls, death. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
 import type { CanisterObserver, ModuleInfo, Outcome } from '../../../subsystems/execution/index.ts';
@@ -68,6 +69,7 @@ const MODULE = wat(`(module
 interface Host {
   readonly pool: ExecutorPool;
   readonly scheduler: RoundScheduler;
+  readonly add: (handle: number) => Promise<void>;
   readonly ended: () => number;
   readonly call: (handle: number, method: string, argument?: Uint8Array) => Promise<Outcome>;
 }
@@ -81,7 +83,7 @@ async function host(executors: number, canisters: number): Promise<Host> {
   const scheduler = new RoundScheduler({ execution: pool, clock: CLOCK }, options);
   const counted = { ended: 0 };
   const module: ModuleInfo = await pool.prepare(MODULE);
-  for (let n = 0; n < canisters; n++) {
+  const add = async (n: number): Promise<void> => {
     const observer: CanisterObserver = {
       debug: () => undefined,
       ended: () => void counted.ended++,
@@ -92,10 +94,11 @@ async function host(executors: number, canisters: number): Promise<Host> {
     scheduler.admit(n, idOf(n));
     const step = await scheduler.change(n, module, { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS });
     assert.equal(step.fault, undefined);
-  }
+  };
+  for (let n = 0; n < canisters; n++) await add(n);
   const call = (handle: number, method: string, argument: Uint8Array = new Uint8Array(0)): Promise<Outcome> =>
     scheduler.deliver({ handle, kind: 'update', method, caller: ANONYMOUS, argument });
-  return { pool, scheduler, call, ended: () => counted.ended };
+  return { pool, scheduler, call, add, ended: () => counted.ended };
 }
 
 test('a large reply crosses from actor to actor', async () => {
@@ -145,6 +148,56 @@ test('a long message gets its share of its executor while others keep that busy'
   const tookMs = performance.now() - before;
   await Promise.all(floods);
   assert.ok(tookMs < 8 * aloneMs + 200, `${tookMs.toFixed(0)} ms instead of ${aloneMs.toFixed(0)}`);
+});
+
+test('when an executor dies, whoever waits is answered, others go on, and new actors find a place', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  const { call, scheduler, add } = await host(2, 4);
+  process.off('worker', note);
+  // The first two threads are the executors, in order; then comes the one that checked the module.
+  const forwarded = call(0, 'forward', idOf(1));
+  assert.equal((await forwarded).kind, 'reply');
+  const executing = call(1, 'long');
+  const waiting = call(3, 'quick');
+  const open = call(0, 'forward', idOf(1));
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  await threads[1]?.terminate();
+  for (const outcome of [await executing, await waiting, await call(1, 'quick'), await call(3, 'quick')]) {
+    assert.ok(outcome.kind === 'unavailable', JSON.stringify(outcome));
+    assert.equal(outcome.message, "the actor's thread has stopped");
+  }
+  const rejected = await open;
+  assert.ok(rejected.kind === 'reply');
+  assert.deepEqual([...rejected.data], [2], 'the open call was rejected as transient, and the caller goes on');
+  assert.equal((await call(2, 'quick')).kind, 'reply');
+  await add(4);
+  await add(5);
+  assert.equal((await call(5, 'quick')).kind, 'reply', 'a new actor in the new thread');
+  await Promise.all([0, 1, 2, 3].map((handle) => scheduler.stop(handle)));
+  assert.ok(errors.some((line) => /executor 1 has stopped/.test(line)));
+});
+
+test('executors that die amid large messages leave nobody without an answer', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  const { call, add } = await host(2, 2);
+  const executors = (): Worker[] => threads.filter((thread) => thread.threadName === 'executor' && thread.threadId > 0);
+  for (let round = 1; round <= 6; round++) {
+    const [first, second] = [2 * round - 2, 2 * round - 1];
+    const outcomes = Array.from({ length: 60 }, (_, n) =>
+      n % 2 === 0 ? call(first, 'forward', idOf(second)) : call(second, 'forward', idOf(first)),
+    );
+    await new Promise((resolve) => setTimeout(resolve, round * 3));
+    await executors()[round % 2]?.terminate();
+    for (const { kind } of await Promise.all(outcomes)) assert.ok(kind === 'reply' || kind === 'unavailable', kind);
+    await add(2 * round);
+    await add(2 * round + 1);
+  }
+  process.off('worker', note);
+  assert.equal((await call(12, 'forward', idOf(13))).kind, 'reply');
 });
 
 test('while actors storm each other with calls, the event loop gets its turns', async () => {
