@@ -138,6 +138,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.code = undefined;
     this.heapBytes = 0;
     this.stableBytes = 0;
+    this.lowMemoryHook = 'condition_not_satisfied';
     this.log.clear();
   }
 

@@ -96,6 +96,8 @@ export class CodeChanges {
     const step = await this.#with.scheduler.change(record.handle, code.module, change);
     // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
     if (step.fault === undefined && change.mode !== 'upgrade') record.log.forget(logged);
+    // The new code's heap was seen when its hook could not be called yet.
+    record.checkMemory();
     return step;
   }
 

@@ -55,7 +55,7 @@ export interface Scheduler {
   withdraw(handle: number): void;
   /** Calls of other canisters that attach less are rejected, and refunded. */
   setMinimumCycles(handle: number, cycles: bigint): void;
-  /** Little of the canister's heap is left: its hook is due. False: not now, for the canister does not run. */
+  /** Little of the canister's heap is left: its hook is due. False: not now, for the canister does not run, or its code is being changed. */
   lowMemory(handle: number): boolean;
   /** The canister's executor has died. */
   lost(handle: number): void;

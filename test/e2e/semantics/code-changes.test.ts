@@ -239,6 +239,10 @@ suite('chunks and snapshots', () => {
         blob: later.blob,
       },
     );
+    await subject.run([['heap_grow', 10], ...REPLY]);
+    const gauges = async (): Promise<number | undefined> =>
+      (await lab.host.inspect()).find(({ name }) => name === subject.actor.name)?.heapBytes;
+    assert.equal(await gauges(), 74 * 65_536);
     const version = await subject.ask(['canister_version']);
     await subject.manage('load_canister_snapshot', { snapshot_id: id });
     const state = await subject.results([['load8', 0x9000], ['global_get'], ['stable64_size'], ['canister_version']], {
@@ -247,6 +251,7 @@ suite('chunks and snapshots', () => {
     assert.deepEqual(state, [1n, 11n, 1n, version + 1n]);
     assert.equal(((await subject.manage('stored_chunks')) as unknown[]).length, 1);
     assert.deepEqual(await subject.logs(), ['born', 'later']);
+    assert.equal(await gauges(), 64 * 65_536, 'what is shown of it');
     assert.equal(await takeTimer(subject), FAR);
   });
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Call, RESULTS_AT } from '../../subsystems/execution/script-canister.ts';
+import { type Call, RESULTS_AT, scriptModule } from '../../subsystems/execution/script-canister.ts';
 import { compileActor, type Host, sharedHost, STRANGER } from './host.ts';
-import { Laboratory, NOTHING, outgoing, replyWith, script, type Subject } from './laboratory.ts';
+import { Laboratory, NOTHING, outgoing, replyWith, script, type Subject, WIDTH } from './laboratory.ts';
 
 const PAGE = 65_536;
 /** The script module begins with 64 pages, 4 MiB. */
@@ -56,6 +56,10 @@ suite('memory limits', () => {
     await subject.manage('stop_canister');
     await subject.manage('start_canister');
     assert.equal(await counted(subject), 1n);
+    // Other code has a hook of its own to run.
+    await subject.manage('uninstall_code');
+    await subject.change('install', script([], { [LOW_MEMORY_SLOT]: COUNT }));
+    await lab.host.until(async () => assert.equal(await counted(subject), 1n));
   });
 
   test('wasm_memory_limit: updates, init and post_upgrade that leave more are undone; queries and callbacks are exempt', async () => {
@@ -88,6 +92,17 @@ suite('memory limits', () => {
 });
 
 suite('calls', () => {
+  test('inspection is for clients: calls of other actors and queries go past it', async () => {
+    const lab = await open();
+    const subject = await lab.create();
+    // Its inspection runs the message's script, too, and may not reply.
+    const { code } = await subject.tryChange('install', NOTHING, scriptModule(WIDTH));
+    assert.equal(code, 0);
+    assert.match((await subject.fails(REPLY)).message, /inspect/);
+    assert.equal((await lab.forward(subject.id, 'run', script(REPLY))).code, 0);
+    await subject.run(REPLY, { isQuery: true });
+  });
+
   test('one-way calls with callbacks that are no functions arrive, and leave nothing open', async () => {
     const lab = await open();
     const [a, b] = [await lab.subject(), await lab.subject()];
