@@ -114,7 +114,7 @@ export class RoundScheduler implements Scheduler {
       this.#executing++;
       this.#execution.change(handle, module, change, (step) => {
         agenda.changes--;
-        if (step.fault === undefined) {
+        if (step.fault === undefined && !agenda.isWithdrawn) {
           agenda.module = module;
           this.#ticking.setTimer(agenda, step.timerNs ?? 0n);
           this.#ticking.codeChanged(agenda);
@@ -135,6 +135,18 @@ export class RoundScheduler implements Scheduler {
     this.#execution.uninstall(handle);
     for (const context of agenda.contexts)
       this.#calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
+  }
+
+  hold(handle: number): () => void {
+    const agenda = this.#agendaOf(handle);
+    agenda.changes++;
+    return () => {
+      agenda.changes--;
+      if (agenda.isWithdrawn) return;
+      const lane = this.#laneOf(agenda);
+      this.#giveTurn(agenda, lane);
+      this.#fill(lane);
+    };
   }
 
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void {
@@ -160,7 +172,7 @@ export class RoundScheduler implements Scheduler {
 
   lowMemory(handle: number): boolean {
     const agenda = this.#agendaOf(handle);
-    if (agenda.status !== 'running') return false;
+    if (agenda.status !== 'running' || agenda.changes > 0) return false;
     if (agenda.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(agenda, LOW_MEMORY);
     return true;
   }
