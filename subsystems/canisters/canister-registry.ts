@@ -155,12 +155,14 @@ export class CanisterRegistry implements Canisters {
       });
       record.givenCandid = options.candidText;
       record.readFile = options.readFile;
-      try {
-        await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
-      } catch (error) {
-        this.forget(record);
-        throw error;
-      }
+      await this.#exclusive(record, async () => {
+        try {
+          await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
+        } catch (error) {
+          this.forget(record);
+          throw error;
+        }
+      });
       this.#rejected.delete(name);
       this.#noteDeployment(record, 'install', options.caller);
       return record;
@@ -228,7 +230,11 @@ export class CanisterRegistry implements Canisters {
 
   /** In turn with the changes that canisters make through the management canister. */
   #exclusive<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
-    return this.management === undefined ? change() : this.management.exclusive(record, change);
+    const changeIfPresent = async (): Promise<T> => {
+      if (this.find(record.id) === record) return await change();
+      throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
+    };
+    return this.management === undefined ? changeIfPresent() : this.management.exclusive(record, changeIfPresent);
   }
 
   #noteDeployment(record: CanisterRecord, mode: 'install' | 'reinstall' | 'upgrade', caller: Uint8Array): void {

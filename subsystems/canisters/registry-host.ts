@@ -154,11 +154,18 @@ export class RegistryHost implements CanisterHost {
   async restore(canister: HostedCanister, state: RestoredState): Promise<void> {
     const record = recordOf(canister);
     const { module } = state.image;
-    await this.#execution.restore(record.handle, state.image);
-    if (module === undefined || state.wasm === undefined) record.emptied();
-    else record.code = { module, wasm: state.wasm, candid: this.#registry.interfaceOf(record, module) };
-    const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
-    this.#scheduler.restored(record.handle, module, timerMs);
+    const candid = module === undefined ? undefined : this.#registry.interfaceOf(record, module);
+    // What came meanwhile would be told the entry points of the code before.
+    const release = this.#scheduler.hold(record.handle);
+    try {
+      await this.#execution.restore(record.handle, state.image);
+      if (module === undefined || state.wasm === undefined) record.emptied();
+      else record.code = { module, wasm: state.wasm, candid };
+      const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
+      this.#scheduler.restored(record.handle, module, timerMs);
+    } finally {
+      release();
+    }
     if (state.lowMemoryHook !== undefined) record.lowMemoryHook = state.lowMemoryHook;
     this.#changed(record);
   }

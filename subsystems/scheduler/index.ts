@@ -43,6 +43,8 @@ export interface Scheduler {
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
   /** Drops a canister's code and state: its open calls are rejected (code 4), their callbacks never run. */
   uninstall(handle: number): void;
+  /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
+  hold(handle: number): () => void;
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970). */
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
   statusOf(handle: number): CanisterStatus;

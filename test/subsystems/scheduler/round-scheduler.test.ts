@@ -37,7 +37,10 @@ interface Started {
 }
 
 /** An execution whose tasks end when the test says so. */
-class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'run' | 'change' | 'refuseNew' | 'configure'> {
+class HeldExecution implements Pick<
+  Execution,
+  'lanes' | 'laneOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure'
+> {
   readonly lanes: number;
   readonly started: Started[] = [];
   readonly #running: Started[] = [];
@@ -63,6 +66,10 @@ class HeldExecution implements Pick<Execution, 'lanes' | 'laneOf' | 'run' | 'cha
 
   configure(): void {
     // States are the scheduler's business here.
+  }
+
+  uninstall(): void {
+    // So is code.
   }
 
   refuseNew(): void {
@@ -322,6 +329,57 @@ test('a best-effort call is given up at its deadline, and its late answer is dro
   execution.endAll();
   assert.equal(execution.started.filter(isCallback).length, 1);
   await rounds.drain();
+});
+
+test('nothing of a held canister starts, and everything does when it is let go', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  const [one, two] = [rounds.hold(0), rounds.hold(0)];
+  const outcome = rounds.deliver(message(0));
+  void rounds.deliver(message(1));
+  one();
+  assert.deepEqual(
+    execution.started.map(({ handle }) => handle),
+    [1],
+  );
+  two();
+  execution.endAll();
+  assert.equal((await outcome).kind, 'reply');
+});
+
+test('a query that waits for a canister which is deleted is answered, and later messages are', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  for (let i = 0; i < 500; i++) void rounds.deliver(message(1));
+  const waiting = rounds.deliver({ ...message(0), kind: 'query', method: 'q' });
+  await rounds.stop(0);
+  rounds.withdraw(0);
+  for (const outcome of [await waiting, await rounds.deliver(message(0))]) assert.equal(outcome.kind, 'reject');
+  execution.endAll();
+  assert.ok(!execution.started.some(({ handle }) => handle === 0));
+});
+
+test('what an uninstalled canister accepted in an execution that was under way is not refunded as well', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  void rounds.deliver(message(0));
+  const payload = new Uint8Array(0);
+  const callbacks = new Uint8Array(56);
+  const call = {
+    callee: Uint8Array.of(1, 1, 1),
+    method: 'm',
+    payload,
+    cycles: 100n,
+    timeoutSeconds: undefined,
+    callbacks,
+  };
+  execution.endOne({ ...STEP, calls: [call] });
+  rounds.uninstall(1);
+  execution.endOne({ ...STEP, cyclesAccepted: 30n });
+  const callback = execution.started.at(-1)?.task;
+  assert.ok(callback?.kind === 'callback' && callback.response.kind === 'reject');
+  assert.equal(callback.response.code, 4);
+  assert.equal(callback.refunded, 70n);
 });
 
 test('a heartbeat is skipped only while the one before it has not ended; a timer fires once', async () => {
