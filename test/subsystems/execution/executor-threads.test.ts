@@ -200,6 +200,27 @@ test('executors that die amid large messages leave nobody without an answer', as
   assert.equal((await call(12, 'forward', idOf(13))).kind, 'reply');
 });
 
+test('a drain lets long messages end, one on top of the other, and answers what waits for them', async () => {
+  const { call, scheduler } = await host(1, 4);
+  await call(0, 'long');
+  const lower = call(0, 'long');
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  const upper = call(1, 'long');
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  // For the suspended one, for the executing one, for another, and one that is open at the executing one.
+  const waiting = [call(0, 'quick'), call(1, 'quick'), call(2, 'forward', idOf(1))];
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  const drained = scheduler.drain();
+  waiting.push(call(3, 'quick'));
+  for (const outcome of await Promise.all(waiting)) {
+    assert.ok(outcome.kind === 'unavailable', JSON.stringify(outcome));
+    assert.equal(outcome.message, 'the server is stopping');
+  }
+  assert.equal((await upper).kind, 'reply');
+  assert.equal((await lower).kind, 'reply');
+  await drained;
+});
+
 test('while actors storm each other with calls, the event loop gets its turns', async () => {
   const { call, ended } = await host(2, 40);
   for (let n = 0; n < 40; n++) for (let k = 0; k < 8; k++) await call(n, 'storm', idOf((n * 7 + k) % 40));
