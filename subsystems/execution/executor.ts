@@ -89,6 +89,7 @@ export class Executor {
   #isDraining = false;
   #hasSentWhileDraining = false;
   #isAlive = true;
+  #isTerminated = false;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents) {
     const channel = new MessageChannel();
@@ -165,6 +166,7 @@ export class Executor {
   }
 
   async terminate(): Promise<void> {
+    this.#isTerminated = true;
     this.#outbox.close();
     this.#port.close();
     await this.#worker.terminate();
@@ -285,7 +287,8 @@ export class Executor {
   #end(reason: string): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
-    this.#drain();
+    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
+    if (!this.#isTerminated) this.#drain();
     this.#outbox.close();
     for (const done of this.#pending.splice(0)) done?.(stopped());
     this.#events.died(reason);

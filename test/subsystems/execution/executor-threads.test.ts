@@ -160,7 +160,7 @@ test('when an executor dies, whoever waits is answered, others go on, and new ac
   const forwarded = call(0, 'forward', idOf(1));
   assert.equal((await forwarded).kind, 'reply');
   const executing = call(1, 'long');
-  const waiting = call(3, 'quick');
+  const waiting = call(1, 'quick');
   const open = call(0, 'forward', idOf(1));
   await new Promise((resolve) => setTimeout(resolve, 30));
   await threads[1]?.terminate();
@@ -219,6 +219,20 @@ test('a drain lets long messages end, one on top of the other, and answers what 
   assert.equal((await upper).kind, 'reply');
   assert.equal((await lower).kind, 'reply');
   await drained;
+});
+
+test('executors close while answers of theirs have not been taken yet', async () => {
+  const { pool } = await host(1, 1);
+  const added = pool.addCycles(0, 1n).then(
+    () => 'added',
+    () => 'refused',
+  );
+  // The command is published in the next turn; then the thread answers while this one does not look.
+  await new Promise((resolve) => setImmediate(resolve));
+  const until = performance.now() + 50;
+  while (performance.now() < until);
+  await pool.close();
+  assert.match(await added, /added|refused/);
 });
 
 test('while actors storm each other with calls, the event loop gets its turns', async () => {
