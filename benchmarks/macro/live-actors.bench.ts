@@ -1,9 +1,10 @@
 /**
  * What does it cost to have thousands of actors live at once: to create one, to replace one, to call one, to keep one in memory?
  *
- *   node benchmarks/macro/live-actors.bench.ts [--live 1,1000,5000] [--persistence enhanced,classical] [--json]
+ *   node benchmarks/macro/live-actors.bench.ts [--live 1,1000,5000] [--persistence enhanced,classical]
+ *       [--executors 2] [--json]
  *
- * The example counter, 64-bit (`enhanced`) and 32-bit (`classical`), in an ExecutorPool of two threads; each case in a
+ * The example counter, 64-bit (`enhanced`) and 32-bit (`classical`), in an ExecutorPool; each case in a
  * process of its own, so that its memory is nobody else's. Created are actors one after the other, each awaited. Then,
  * with all of them live, `inc` goes to one after the other in random order (`inc`: 1 under way, so with both wake-ups;
  * `inc busy`: 64 under way); then actors picked at random are removed, each one replaced by a new one before the next
@@ -41,7 +42,6 @@ interface Spread {
   readonly p99: number;
 }
 
-const EXECUTORS = 2;
 const CALLS = 20_000;
 const BUSY_CALLS = 100_000;
 const UNDER_WAY = 64;
@@ -73,10 +73,13 @@ const { values } = parseArgs({
   options: {
     live: { type: 'string', default: '1,1000,5000' },
     persistence: { type: 'string', default: 'enhanced,classical' },
+    executors: { type: 'string', default: '2' },
     json: { type: 'boolean', default: false },
     alone: { type: 'boolean', default: false },
   },
 });
+
+const executors = Number(values.executors);
 
 if (values.alone) {
   console.log(JSON.stringify(await measure(values.persistence as Persistence, Number(values.live))));
@@ -90,7 +93,17 @@ if (values.alone) {
 
 async function inProcessOfItsOwn(persistence: string, live: string): Promise<Figures> {
   const file = fileURLToPath(import.meta.url);
-  const args = [...process.execArgv, file, '--alone', '--persistence', persistence, '--live', live];
+  const args = [
+    ...process.execArgv,
+    file,
+    '--alone',
+    '--persistence',
+    persistence,
+    '--live',
+    live,
+    '--executors',
+    values.executors,
+  ];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -106,10 +119,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
   const cacheDirectory = fileURLToPath(new URL('../../node_modules/.cache/svc-bench', import.meta.url));
   const compiler = createCompiler({ cacheDirectory, threadsMax: 1, idleMs: 200 });
   const { wasm } = await compiler.compile(source, { persistence });
-  const pool = new ExecutorPool(
-    { policy, clock: systemClock, log: quietLog },
-    { executors: EXECUTORS, wasmStackBytes: 4 << 20 },
-  );
+  const pool = new ExecutorPool({ policy, clock: systemClock, log: quietLog }, { executors, wasmStackBytes: 4 << 20 });
   const module = await pool.prepare(wasm);
   const entry = (name: string): number => module.entries.get(name) ?? fail(`the counter has no ${name}`);
   const inc = entry('canister_update inc');
@@ -117,7 +127,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
 
   // One in each executor answers the pings, so that their code is warm and they are no part of what is measured.
   const pingers: number[] = [];
-  for (let lane = 0; lane < EXECUTORS; lane++) pingers.push(await create(pool, module));
+  for (let lane = 0; lane < executors; lane++) pingers.push(await create(pool, module));
   for (let k = 0; k < 2_000; k++) for (const handle of pingers) await call(pool, handle, 'query', get);
   await new Promise((resolve) => setTimeout(resolve, 500));
   const before = residentKib();

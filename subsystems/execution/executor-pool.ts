@@ -235,10 +235,11 @@ export class ExecutorPool implements Execution {
   }
 
   #startExecutor(lane: number): Executor {
-    const { wasmStackBytes } = this.#options;
+    const { wasmStackBytes, executors } = this.#options;
     const settings = {
       policy: this.#policy,
       wasmStackBytes,
+      executors,
       threadStackMb: threadStackMb(wasmStackBytes) * LEVELS_MAX,
     };
     return new Executor(settings, {

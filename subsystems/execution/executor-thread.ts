@@ -22,7 +22,8 @@ import { messageOf } from '../../kernel/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import { ControlMemory } from './control-memory.ts';
 import { createStores, Engine, type EngineResult } from './engine.ts';
-import type { InstrumentedCode } from './instance.ts';
+import { HeapGarbage } from './heap-garbage.ts';
+import { heapsMade, type InstrumentedCode } from './instance.ts';
 import { RingConsumer, RingProducer } from './message-ring.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
@@ -73,6 +74,7 @@ let executing: number | undefined;
 /** When that message gives way next; 0: it has not yielded yet. */
 let patientUntilMs = 0;
 const modules = new Map<string, InstrumentedCode>();
+const heapGarbage = new HeapGarbage({ made: heapsMade, live: countHeaps }, options.executors);
 let unpublished = 0;
 /** A step of this burst made calls. */
 let isMoreExpected = false;
@@ -135,6 +137,7 @@ function take(type: number, at: number): void {
     if (handle !== undefined && aside.has(handle)) putAside(handle, () => obey(command));
     else obey(command);
   }
+  heapGarbage.check();
 }
 
 function putAside(handle: number, work: () => void): void {
@@ -270,6 +273,10 @@ function sendByPort(message: PortMessage): void {
 function publish(): void {
   unpublished = 0;
   outbox.publish();
+}
+
+function countHeaps(): number {
+  return canisters.reduce((count, canister) => count + (canister?.installed === undefined ? 0 : 1), 0);
 }
 
 function canisterAt(handle: number): CanisterState {

@@ -35,6 +35,7 @@ import {
 export interface ExecutorSettings {
   readonly policy: MeteringPolicy;
   readonly wasmStackBytes: number;
+  readonly executors: number;
   readonly threadStackMb: number;
 }
 
@@ -95,8 +96,8 @@ export class Executor {
     const channel = new MessageChannel();
     const inbox = createRing(RING_BYTES);
     const outbox = createRing(RING_BYTES);
-    const { policy, wasmStackBytes } = settings;
-    const workerData: ExecutorOptions = { inbox, outbox, port: channel.port2, policy, wasmStackBytes };
+    const { policy, wasmStackBytes, executors } = settings;
+    const workerData: ExecutorOptions = { inbox, outbox, port: channel.port2, policy, wasmStackBytes, executors };
     this.#events = events;
     this.#inbox = new RingProducer(inbox);
     this.#outbox = new RingConsumer(outbox);

@@ -2,15 +2,15 @@
  * How many heaps may be live in this process.
  *
  * V8 sets address space aside for each WebAssembly memory, whatever its size and maximum: 16 GiB for a 64-bit one, 8 GiB
- * for a 32-bit one (measured, V8 14.6: 8,170 and 16,360 of them use up the 128 TiB of a process). Behind that an
- * allocation fails wherever it happens to be needed: in a journal, or where the heap of a message that trapped has to be
- * made anew. So new heaps are refused a good deal before. What stays free is for the journals, for memories that wait for
+ * for a 32-bit one (measured, V8 14.6: 8,170 and 16,360 of them use up the 128 TiB of a process, with Motoko's
+ * actors in executors 7,530). Behind that it is mostly V8's own heap that cannot grow, which ends the thread, or the heap
+ * of a message that trapped cannot be made anew. So new heaps are refused a good deal before. What stays free is for the journals, for memories that wait for
  * their collection, and for actors whose code is being replaced, which have two heaps meanwhile.
  */
 
 const ADDRESS_GIB = { 32: 8, 64: 16 } as const;
-/** 7,000 heaps of 64 bits, or 14,000 of 32. */
-export const HEAP_ADDRESS_GIB_MAX = 7_000 * ADDRESS_GIB[64];
+/** 6,000 heaps of 64 bits, or 12,000 of 32. */
+export const HEAP_ADDRESS_GIB_MAX = 6_000 * ADDRESS_GIB[64];
 /** For as many replacements of heaps under way at once as this has room for. */
 const REPLACEMENT_GIB = 64 * ADDRESS_GIB[64];
 

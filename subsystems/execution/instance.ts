@@ -335,8 +335,16 @@ export class Instance {
   }
 }
 
+let heapsMadeSoFar = 0;
+
+/** Heaps that this thread has made so far. */
+export function heapsMade(): number {
+  return heapsMadeSoFar;
+}
+
 /** A heap of zeros. */
 function newHeap({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): WebAssembly.Memory {
+  heapsMadeSoFar++;
   const maximum = Math.max(heapPagesMax, pages);
   if (pointerWidth === 64)
     return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(maximum) });

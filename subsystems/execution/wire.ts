@@ -115,6 +115,8 @@ export interface ExecutorOptions {
   readonly port: MessagePort;
   readonly policy: MeteringPolicy;
   readonly wasmStackBytes: number;
+  /** How many executors there are. */
+  readonly executors: number;
 }
 
 const EMPTY = new Uint8Array(0);
