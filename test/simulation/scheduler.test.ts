@@ -201,9 +201,9 @@ async function simulate(mix: Mix): Promise<void> {
   let steps = 0;
   for (let seed = 1; seed <= SEEDS; seed++) {
     mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-    const { below } = seeded(seed);
+    const random = seeded(seed);
     try {
-      const world = new World(below, mix);
+      const world = new World((below) => random.below(below), mix);
       await world.run(OPERATIONS);
       steps += world.execution.steps;
     } catch (error) {
