@@ -48,7 +48,7 @@ export function signingMethods(
   };
 }
 
-/** Whose key it is: any canister's may be asked for, and it need not be here. */
+/** Whose key it is. That of every canister may be asked for, and it need not be here. */
 function ownerOf(id: string | null, call: Call): Uint8Array {
   return id === null ? call.sender : toPrincipal(id);
 }
