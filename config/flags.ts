@@ -296,7 +296,6 @@ type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {
 };
 
 export type FlagName = keyof typeof FLAGS;
-export type VariableName = keyof typeof VARIABLES;
 /** The value of every flag: given, from the environment, or its default. */
 export type FlagValues = Values<typeof FLAGS>;
 export type VariableValues = Values<typeof VARIABLES>;

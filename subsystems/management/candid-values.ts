@@ -27,11 +27,6 @@ export const toPrincipalText = (bytes: Uint8Array): PrincipalJson => principalTo
 export const toNat = (value: NatJson): bigint => BigInt(value);
 export const fromNat = (value: bigint): NatJson => value.toString();
 
-/** `fallback` for an opt that is null. */
-export function orElse<T, F>(value: T | null, fallback: F): NonNullable<T> | F {
-  return value ?? fallback;
-}
-
 /** The one key of a variant. */
 export function tagOf<T extends object>(variant: OneOf<T>): keyof T {
   const [tag] = Object.keys(variant);

@@ -6,10 +6,6 @@ import { MISC, OPCODE_COUNT, SIMD, type Ic0Name } from '../wasm/index.ts';
 
 /** Charged at the beginning of every function, so that even an empty one costs something. */
 export const FUNCTION_ENTRY_COST = 1;
-/** Charged for each byte or element of a bulk operation, and by the host for each byte a system call copies. */
-export const INSTRUCTIONS_PER_BYTE = 1;
-/** Charged for each 4 KiB page of stable memory that a message writes for the first time. */
-export const INSTRUCTIONS_PER_DIRTY_STABLE_PAGE = 1000;
 
 /** Cost by opcode (numbered as in wasm/opcodes.ts), without what depends on operands. */
 const COSTS_32 = new Uint16Array(OPCODE_COUNT).fill(1);

@@ -48,8 +48,6 @@ export const WASM_PAGE_BYTES = 65536;
  */
 export const HEAP_PAGES_MAX = { 32: 65535, 64: 98304 } as const;
 
-export const MUTABLE_GLOBALS_MAX = 1000;
-
 const HEAP_BYTES_MAX = HEAP_PAGES_MAX[64] * WASM_PAGE_BYTES;
 /** Length of the byte map. */
 export const MAP_BYTES = HEAP_BYTES_MAX / PAGE_BYTES;
