@@ -1,0 +1,67 @@
+import { defineCapability } from '../../kernel/index.ts';
+import type { Entry, Family } from './tables.ts';
+import type { WriteSet } from './write-set.ts';
+
+export { FAMILIES, type Entry, type Family } from './tables.ts';
+export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, SPILL_BYTES, WriteSet } from './write-set.ts';
+
+/**
+ * What is to survive, and when it does.
+ *
+ * Everything that one turn of the event loop changes is one unit: it becomes durable wholly or not at all, after all units
+ * before it. Whoever changes something calls `touch`, and is asked by `beforeSeal` for the operations at the turn's end; or
+ * adds them to `unit` at once. Execution does not wait for that: it runs ahead of the disk. What leaves the host does, by
+ * `whenDurable`. A unit that cannot be written ends the process: recovery is the only way back.
+ */
+export interface Journal {
+  /** False without a state directory: nothing is kept, and everything counts as durable at once. */
+  readonly isKept: boolean;
+  /** The operations of the unit that is being collected. Add nothing unless `isKept`. */
+  readonly unit: WriteSet;
+  /** The number of the unit that is being collected; 0 if nothing is kept. */
+  readonly current: number;
+  /** The newest durable unit. */
+  readonly durable: number;
+  /** Something has changed in this turn: there will be a unit. */
+  touch(): void;
+  /** `write` is called once for every unit, before it is sealed, in the order of these calls. */
+  beforeSeal(write: (unit: WriteSet) => void): void;
+  /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */
+  whenDurable(unit: number, callback: () => void): void;
+  /** Resolves when everything that was changed so far is durable. */
+  settled(): Promise<void>;
+}
+
+/** One canister's memories as they are stored. */
+export interface StoredMemory {
+  /** Pages of PAGE_BYTES each, ascending; the others are zeros. `bytes` has them one after the other. */
+  readonly heap: StoredPages;
+  readonly stable: StoredPages;
+}
+
+export interface StoredPages {
+  readonly numbers: Uint32Array;
+  readonly bytes: Uint8Array;
+}
+
+/** Numbers for operators. */
+export interface StorageFigures {
+  /** About what the state takes on disk. */
+  readonly stateBytes: number;
+  /** Bytes of the step log that the tables do not have yet. */
+  readonly logBytes: number;
+  readonly unitsCommitted: number;
+  readonly commits: number;
+}
+
+/** The state of this host. Reads see every unit handed over before, durable or not. */
+export interface Storage extends Journal {
+  /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
+  range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
+  /** Pages of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
+  memoryOf(id: Uint8Array): Promise<StoredMemory>;
+  figures(): Promise<StorageFigures>;
+  /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */
+  backup(): AsyncIterable<Uint8Array>;
+}
+export const Storage = defineCapability<Storage>('storage');

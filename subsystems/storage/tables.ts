@@ -1,0 +1,37 @@
+/**
+ * Ordered tables of bytes: what a store must offer to hold this host's state. Synchronous, because it lives in the storage
+ * thread, which does nothing else. `test/contracts/tables.ts` is what every implementation has to pass.
+ */
+
+/** Kinds of keys; each is ordered by itself. */
+export const FAMILIES = ['meta', 'heap', 'stable', 'log', 'queue', 'module', 'blob'] as const;
+export type Family = (typeof FAMILIES)[number];
+
+/** A key with its value; without one, the key is deleted. */
+export interface Change {
+  readonly family: Family;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array | undefined;
+}
+
+export type Entry = readonly [key: Uint8Array, value: Uint8Array];
+
+/** What can be read, in the tables as they are or in a snapshot. Buffers that come out belong to the caller. */
+export interface TableReader {
+  get(family: Family, key: Uint8Array): Uint8Array | undefined;
+  /** In the order of `keys`. */
+  getMany(family: Family, keys: readonly Uint8Array[]): (Uint8Array | undefined)[];
+  /** Entries with `from` ≤ key < `to` (undefined: to the family's end), in the order of the keys' bytes. */
+  range(family: Family, from: Uint8Array, to: Uint8Array | undefined): Iterable<Entry>;
+}
+
+/** All errors are ServerErrors: `state-corrupt` names family and key, `state-unwritable` says what the system said. */
+export interface Tables extends TableReader {
+  /** All changes or none, in their order; on disk before it returns if `isSynced`. What was written before is on disk then, too. */
+  write(changes: readonly Change[], options: { readonly isSynced: boolean }): void;
+  /** The tables as they are now, whatever is written afterwards. */
+  snapshot(): TableReader & Disposable;
+  /** About what they take on disk. */
+  readonly bytes: number;
+  close(): Promise<void>;
+}

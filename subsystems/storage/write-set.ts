@@ -1,0 +1,192 @@
+/**
+ * What a unit changes, as bytes: made in executors and on the main thread, carried to the storage thread, written to the
+ * step log as it is. Every operation says what is there afterwards, so a unit may be applied twice.
+ *
+ *     PUT     1 · family · u16 key length · u32 value length · key · value
+ *     DELETE  2 · family · u16 key length · key
+ *     CLEAR   3 · family · u16 prefix length · prefix                       every key that begins so
+ *     PATCH   4 · family · u16 pages · 10 bytes id · pages × page           key: id · u32 page number, big-endian
+ *             page: u32 number · u16 runs · runs × (u16 offset · u16 length · bytes)
+ *
+ * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written; a run may reach
+ * SPILL_BYTES beyond its end, into the page that follows.
+ */
+import { ServerError } from '../../kernel/index.ts';
+import { FAMILIES, type Family } from './tables.ts';
+
+export const PAGE_BYTES = 4096;
+export const SPILL_BYTES = 16;
+export const ID_BYTES = 10;
+
+const PUT = 1;
+const DELETE = 2;
+const CLEAR = 3;
+const PATCH = 4;
+
+const FIRST_BYTES = 4096;
+const PATCH_HEADER_BYTES = 4 + ID_BYTES;
+export const PATCH_PAGES_MAX = 0xffff;
+
+/** Collects operations; `take` hands them out. */
+export class WriteSet {
+  #bytes = new Uint8Array(FIRST_BYTES);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  put(family: Family, key: Uint8Array, value: Uint8Array): void {
+    let at = this.#room(8 + key.length + value.length);
+    const bytes = this.#bytes;
+    bytes[at] = PUT;
+    bytes[at + 1] = FAMILIES.indexOf(family);
+    bytes[at + 2] = key.length;
+    bytes[at + 3] = key.length >>> 8;
+    writeU32(bytes, at + 4, value.length);
+    bytes.set(key, (at += 8));
+    bytes.set(value, at + key.length);
+  }
+
+  delete(family: Family, key: Uint8Array): void {
+    this.#keyOnly(DELETE, family, key);
+  }
+
+  clear(family: Family, prefix: Uint8Array): void {
+    this.#keyOnly(CLEAR, family, prefix);
+  }
+
+  /** `body`: `pages` pages as above, at most PATCH_PAGES_MAX. */
+  patch(family: Family, id: Uint8Array, pages: number, body: Uint8Array): void {
+    const at = this.#room(PATCH_HEADER_BYTES + body.length);
+    const bytes = this.#bytes;
+    bytes[at] = PATCH;
+    bytes[at + 1] = FAMILIES.indexOf(family);
+    bytes[at + 2] = pages;
+    bytes[at + 3] = pages >>> 8;
+    bytes.set(id, at + 4);
+    bytes.set(body, at + PATCH_HEADER_BYTES);
+  }
+
+  /** Operations that another set collected. */
+  append(operations: Uint8Array): void {
+    const at = this.#room(operations.length);
+    this.#bytes.set(operations, at);
+  }
+
+  /** A view of what was collected, valid until something is added. */
+  view(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** What was collected, the caller's own; the set is empty then. */
+  take(): Uint8Array {
+    const taken = this.#bytes.slice(0, this.#length);
+    this.reset();
+    return taken;
+  }
+
+  reset(): void {
+    this.#length = 0;
+    if (this.#bytes.length > 1 << 20) this.#bytes = new Uint8Array(FIRST_BYTES);
+  }
+
+  #keyOnly(kind: number, family: Family, key: Uint8Array): void {
+    const at = this.#room(4 + key.length);
+    const bytes = this.#bytes;
+    bytes[at] = kind;
+    bytes[at + 1] = FAMILIES.indexOf(family);
+    bytes[at + 2] = key.length;
+    bytes[at + 3] = key.length >>> 8;
+    bytes.set(key, at + 4);
+  }
+
+  #room(length: number): number {
+    const at = this.#length;
+    this.#length += length;
+    if (this.#length > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.#length));
+      larger.set(this.#bytes.subarray(0, at));
+      this.#bytes = larger;
+    }
+    return at;
+  }
+}
+
+/** What a unit's operations are applied to. Buffers are views of the unit. */
+export interface WriteSetVisitor {
+  put(family: Family, key: Uint8Array, value: Uint8Array): void;
+  delete(family: Family, key: Uint8Array): void;
+  clear(family: Family, prefix: Uint8Array): void;
+  /** A run of one page; `offset + bytes.length` ≤ PAGE_BYTES + SPILL_BYTES. */
+  patch(family: Family, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void;
+}
+
+/** Applies a unit's operations in order. Throws ServerError `state-corrupt` when they are not as they should be. */
+export function applyWriteSet(unit: Uint8Array, visitor: WriteSetVisitor): void {
+  let at = 0;
+  const take = (length: number): number => {
+    const from = at;
+    at += length;
+    if (at > unit.length) throw malformed(from);
+    return from;
+  };
+  const u16 = (): number => {
+    const from = take(2);
+    return (unit[from] ?? 0) | ((unit[from + 1] ?? 0) << 8);
+  };
+  const bytes = (length: number): Uint8Array => unit.subarray(take(length), at);
+  while (at < unit.length) {
+    const start = at;
+    const kind = unit[take(2)];
+    const family = FAMILIES[unit[start + 1] ?? -1];
+    if (family === undefined) throw malformed(start);
+    const size = u16();
+    switch (kind) {
+      case PUT: {
+        const length = readU32(unit, take(4));
+        const key = bytes(size);
+        visitor.put(family, key, bytes(length));
+        break;
+      }
+      case DELETE:
+        visitor.delete(family, bytes(size));
+        break;
+      case CLEAR:
+        visitor.clear(family, bytes(size));
+        break;
+      case PATCH: {
+        const id = bytes(ID_BYTES);
+        for (let page = 0; page < size; page++) {
+          const number = readU32(unit, take(4));
+          for (let runs = u16(); runs > 0; runs--) {
+            const offset = u16();
+            const length = u16();
+            if (offset + length > PAGE_BYTES + SPILL_BYTES) throw malformed(start);
+            visitor.patch(family, id, number, offset, bytes(length));
+          }
+        }
+        break;
+      }
+      default:
+        throw malformed(start);
+    }
+  }
+}
+
+function malformed(at: number): ServerError {
+  return new ServerError('unavailable', 'state-corrupt', `a unit of the step log is malformed at byte ${at}`);
+}
+
+function writeU32(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+  bytes[at + 2] = value >>> 16;
+  bytes[at + 3] = value >>> 24;
+}
+
+function readU32(bytes: Uint8Array, at: number): number {
+  return (
+    ((bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24)) >>> 0
+  );
+}
