@@ -24,7 +24,7 @@ import { ControlMemory } from './control-memory.ts';
 import { createStores, Engine, type EngineResult } from './engine.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
-import { RingConsumer, RingProducer } from './message-ring.ts';
+import { RingConsumer, RingProducer } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
   COMMAND,

@@ -9,7 +9,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import type { MeteringPolicy } from '../metering/index.ts';
 import type { OutgoingCall, Step } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
-import { createRing, RingConsumer, RingProducer } from './message-ring.ts';
+import { createRing, RingConsumer, RingProducer } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
   CALL,

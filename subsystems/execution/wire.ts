@@ -17,7 +17,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, RejectCode } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
-import type { RingConsumer, RingProducer } from './message-ring.ts';
+import type { RingConsumer, RingProducer } from '../threads/index.ts';
 import {
   CALLBACK_BYTES,
   type ContextView,

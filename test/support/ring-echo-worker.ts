@@ -1,6 +1,6 @@
 /** Sends the first word of every record back, sleeping whenever the ring is empty. */
 import { workerData } from 'node:worker_threads';
-import { RingConsumer, RingProducer } from '../../subsystems/execution/message-ring.ts';
+import { RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
 
 const { inbox, outbox, count } = workerData as {
   readonly inbox: SharedArrayBuffer;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { createRing, RingConsumer, RingProducer } from '../../../subsystems/execution/message-ring.ts';
+import { createRing, RingConsumer, RingProducer } from '../../../subsystems/threads/index.ts';
 
 /** A small generator, so that a failing run can be repeated. */
 function seeded(seed: number): (below: number) => number {

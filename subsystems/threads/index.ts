@@ -1,0 +1,2 @@
+/** Rings of records in shared memory: how threads of this host talk. */
+export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';
