@@ -24,6 +24,9 @@ export function defaultExecutors(): number {
 /** Contract: bytes of heap up to which every message ends with a snapshot (50 MB, decimal). */
 export const SNAPSHOT_BELOW_BYTES = 50_000_000;
 
+/** durability.md: seconds that replaying logs may take after a crash, host-wide. */
+export const REPLAY_BUDGET_SECS = 10;
+
 /** Contract: milliseconds between heartbeats. */
 export const HEARTBEAT_MS = 1_000;
 

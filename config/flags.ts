@@ -160,8 +160,8 @@ export const FLAGS = {
     unit: 'instances',
     defaultText: '0 (no limit)',
     min: 0,
+    max: 1_000_000,
     summary: 'Actors that are live at most; needs --state.',
-    notBuilt: IN_MEMORY,
   }),
   'live-bytes': integer({
     group: 'scheduler',
@@ -171,7 +171,6 @@ export const FLAGS = {
     defaultText: '0 (no limit)',
     min: 0,
     summary: 'Memory that live actors may hold; needs --state.',
-    notBuilt: IN_MEMORY,
   }),
   state: text({
     group: 'storage',
@@ -180,7 +179,6 @@ export const FLAGS = {
     defaultValue: undefined,
     defaultText: 'none, in memory',
     summary: 'Directory in which actors are kept durably.',
-    notBuilt: IN_MEMORY,
   }),
   'snapshot-below': integer({
     group: 'storage',
@@ -189,24 +187,23 @@ export const FLAGS = {
     unit: 'bytes',
     min: 0,
     summary: 'Heap size up to which every message ends with a snapshot; 0 relies on the log alone.',
-    notBuilt: IN_MEMORY,
   }),
   fsync: choice({
     group: 'storage',
     choices: ['always', 'off'],
     defaultValue: 'always',
     summary: 'Whether an answer waits until the disk has confirmed the write.',
-    notBuilt: IN_MEMORY,
   }),
   'replay-budget-secs': integer({
     group: 'storage',
     placeholder: 'SECS',
-    defaultValue: 0,
+    defaultValue: defaults.REPLAY_BUDGET_SECS,
     unit: 's',
-    defaultText: 'none',
-    min: 0,
-    summary: 'Time that replaying the log after a crash may take, for the whole host.',
-    notBuilt: IN_MEMORY,
+    min: 1,
+    max: 86_400,
+    summary:
+      'Time that replaying the logs of actors above --snapshot-below may take after a crash, for the whole host; ' +
+      'checkpoints in the background keep it so. Not with --snapshot-below 0.',
   }),
   restore: text({
     group: 'storage',
@@ -284,7 +281,6 @@ export const VARIABLES = {
 /** Plugins of later versions, for `--no-<plugin>`. */
 export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
   outcalls: NO_OUTCALLS,
-  storage: IN_MEMORY,
   gateway: 'this version serves no websites',
   'mops-closure': 'this version has no /mops/closure',
   metrics: 'this version has no /metrics',

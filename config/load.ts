@@ -43,7 +43,7 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
   if (flags.help) return { kind: 'help' };
   if (flags.version) return { kind: 'version' };
 
-  const problems = [...parsed.problems, ...checkToken(parsed)];
+  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed)];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
@@ -62,6 +62,7 @@ function buildConfig(
   options: LoadOptions,
 ): ServerConfig {
   const { version, build } = options;
+  const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
     http: { host: address.host, port: address.port, version, build },
     auth: { token: flags['auth-token'] },
@@ -71,10 +72,20 @@ function buildConfig(
       instructionLimit: flags['instruction-limit'],
     },
     execution: { executors: flags.executors, wasmStackBytes: variables.SVC_WASM_STACK },
-    scheduler: { heartbeatMs: flags['heartbeat-ms'], timerMs: flags['timer-ms'] },
-    canisters: { forwardDebugOutput: flags.verbose },
+    storage: { directory: state, isSynced: flags.fsync === 'always' },
+    scheduler: {
+      heartbeatMs: flags['heartbeat-ms'],
+      timerMs: flags['timer-ms'],
+      liveCap: flags['live-cap'],
+      liveBytes: flags['live-bytes'],
+    },
+    canisters: {
+      forwardDebugOutput: flags.verbose,
+      snapshotBelowBytes: flags['snapshot-below'],
+      replayBudgetSecs: flags['replay-budget-secs'],
+    },
     manifest: { file: resolve(options.directory, flags.manifest) },
-    compiler: { cacheDirectory: cacheDirectory(options.environment) },
+    compiler: { cacheDirectory: state === undefined ? cacheDirectory(options.environment) : join(state, 'motoko') },
     codec: {},
     management: { hostVersion: version },
   });
@@ -113,6 +124,18 @@ function checkToken({ flags, given, disabled }: ParsedFlags): string[] {
     ];
   }
   return [];
+}
+
+/** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
+function checkState({ flags, given, disabled }: ParsedFlags): string[] {
+  if (flags.state !== undefined) {
+    return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
+  }
+  return (['live-cap', 'live-bytes', 'snapshot-below', 'fsync', 'replay-budget-secs'] as const)
+    .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
+    .map(
+      (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
+    );
 }
 
 function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress): string[] {

@@ -73,7 +73,11 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
   // Node's own warnings would be prose between the JSON lines.
   process.removeAllListeners('warning').on('warning', (warning) => log.warn(`${warning.name}: ${warning.message}`));
   // Running on in an unknown state is worse than ending: what is durable is recovered at the next start.
-  process.on('uncaughtException', (error) => leaveNow('the server ends because of a bug', error));
+  process.on('uncaughtException', (error: unknown) =>
+    error instanceof ServerError
+      ? leaveNow(`the server ends: ${error.message}`)
+      : leaveNow('the server ends because of a bug', error),
+  );
 
   const kernel = attempt(() =>
     createKernel({

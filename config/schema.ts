@@ -34,7 +34,18 @@ export interface ExecutionSection {
   readonly wasmStackBytes: number;
 }
 
+export interface StorageSection {
+  /** Absolute path of the state directory; undefined: everything lives in memory. */
+  readonly directory: string | undefined;
+  /** Whether a commit waits for the disk (`--fsync always`). */
+  readonly isSynced: boolean;
+}
+
 export interface SchedulerSection {
+  /** Actors that are live at most; 0: no limit. */
+  readonly liveCap: number;
+  /** Bytes that live actors hold at most; 0: no limit. */
+  readonly liveBytes: number;
   /** 0: no heartbeats. */
   readonly heartbeatMs: number;
   /** How often global timers are looked at; 0: never. */
@@ -42,6 +53,10 @@ export interface SchedulerSection {
 }
 
 export interface CanistersSection {
+  /** Bytes of heap up to which a message is stored as what it changed; above, as what it depended on. */
+  readonly snapshotBelowBytes: number;
+  /** Seconds that replaying logs may take after a crash. */
+  readonly replayBudgetSecs: number;
   /** Whether debug output of actors also goes to stderr. */
   readonly forwardDebugOutput: boolean;
 }
@@ -69,6 +84,7 @@ export interface ServerConfig {
   readonly auth: AuthSection;
   readonly metering: MeteringSection;
   readonly execution: ExecutionSection;
+  readonly storage: StorageSection;
   readonly scheduler: SchedulerSection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;

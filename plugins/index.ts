@@ -10,11 +10,13 @@ import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
 import { schedulerPlugin } from './scheduler.ts';
+import { storagePlugin } from './storage.ts';
 
 /** The built-in plugins, in the order in which they start where their needs leave a choice. */
 export const builtinPlugins: readonly Plugin[] = [
   authPlugin,
   meteringPlugin,
+  storagePlugin,
   executionPlugin,
   schedulerPlugin,
   codecPlugin,

@@ -2,6 +2,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { Entry, Family } from './tables.ts';
 import type { WriteSet } from './write-set.ts';
 
+export { logKey, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, SPILL_BYTES, WriteSet } from './write-set.ts';
 

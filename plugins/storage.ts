@@ -1,0 +1,34 @@
+import { definePlugin, Logger } from '../kernel/index.ts';
+import { Storage } from '../subsystems/storage/index.ts';
+import { NoStorage } from '../subsystems/storage/no-storage.ts';
+import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
+
+/** Where the state is kept. */
+interface StorageConfig {
+  /** Absolute; undefined: in memory. */
+  readonly directory: string | undefined;
+  readonly isSynced: boolean;
+}
+
+export const storagePlugin = definePlugin({
+  name: 'storage',
+  provides: Storage,
+  requires: { log: Logger },
+  create: (_, { config: { directory, isSynced } }: { readonly config: StorageConfig }): Storage => {
+    if (directory === undefined) return new NoStorage();
+    const onFailure = (error: Error): void => {
+      // Not within somebody's call: nothing can handle it, and nothing is to be answered any more.
+      setImmediate(() => {
+        throw error;
+      });
+    };
+    return new ThreadedStorage({ directory, isSynced, onFailure });
+  },
+  disabled: () => new NoStorage(),
+  async start(storage, { readiness }) {
+    if (!(storage instanceof ThreadedStorage)) return;
+    readiness.waiting('opening the state directory');
+    await storage.open();
+  },
+  stop: (storage) => (storage instanceof ThreadedStorage ? storage.close() : Promise.resolve()),
+});

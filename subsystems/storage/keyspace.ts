@@ -1,0 +1,42 @@
+/**
+ * Who keeps what under which key. Keys of the families `heap` and `stable` are id · page number, of `log` id · number of
+ * the record, of `module` the SHA-256 of the bytes. A key of `meta` begins with one of these letters.
+ */
+export const META = {
+  /** Name, settings and code of a canister (canisters). */
+  identity: 'i',
+  /** Its numbers as of its last step: balance, version, timer, status, sizes, counters (canisters). */
+  numbers: 's',
+  /** Its mutable globals (execution). */
+  globals: 'g',
+  /** Its certified data (execution). */
+  certifiedData: 'd',
+  /** What its log begins with, besides its memory (execution). */
+  checkpoint: 'k',
+  /** Settings and history that the management canister keeps of it. */
+  settings: 'S',
+  history: 'H',
+  /** The secret of the host's signing keys (management). */
+  seed: 'K',
+  /** Ids that have been given out (canisters). */
+  ids: 'n',
+  /** The newest unit that the tables have (storage). */
+  unit: 'U',
+} as const;
+export type MetaLetter = (typeof META)[keyof typeof META];
+
+/** letter · rest */
+export function metaKey(letter: MetaLetter, rest: Uint8Array = new Uint8Array(0)): Uint8Array {
+  const key = new Uint8Array(1 + rest.length);
+  key[0] = letter.charCodeAt(0);
+  key.set(rest, 1);
+  return key;
+}
+
+/** id · u48 number, big-endian: the n-th record of a canister's log. */
+export function logKey(id: Uint8Array, number: number): Uint8Array {
+  const key = Buffer.alloc(id.length + 6);
+  key.set(id);
+  key.writeUIntBE(number, id.length, 6);
+  return key;
+}

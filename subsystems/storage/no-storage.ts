@@ -1,0 +1,44 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { Storage, StorageFigures, StoredMemory } from './index.ts';
+import type { Entry } from './tables.ts';
+import { WriteSet } from './write-set.ts';
+
+/** Without a state directory: everything lives in memory, and is gone with the process. */
+export class NoStorage implements Storage {
+  readonly isKept = false;
+  readonly unit = new WriteSet();
+  readonly current = 0;
+  readonly durable = 0;
+
+  touch(): void {}
+  beforeSeal(): void {}
+
+  whenDurable(_unit: number, callback: () => void): void {
+    callback();
+  }
+
+  settled(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  range(): Promise<readonly Entry[]> {
+    return Promise.resolve([]);
+  }
+
+  memoryOf(): Promise<StoredMemory> {
+    return Promise.reject(nothingKept());
+  }
+
+  figures(): Promise<StorageFigures> {
+    return Promise.resolve({ stateBytes: 0, logBytes: 0, unitsCommitted: 0, commits: 0 });
+  }
+
+  // eslint-disable-next-line require-yield
+  async *backup(): AsyncIterable<Uint8Array> {
+    await Promise.reject(nothingKept());
+  }
+}
+
+function nothingKept(): ServerError {
+  return new ServerError('invalid', 'state-not-kept', 'this server keeps no state: start it with --state DIR');
+}

@@ -1,0 +1,133 @@
+/**
+ * What units have changed and the tables do not have yet: entries by key, and whole pages that patches were applied to.
+ * A page of a layer is made of the page below it, once; then patches cost a copy of the bytes that changed.
+ */
+import type { Family } from './tables.ts';
+import { ID_BYTES, PAGE_BYTES } from './write-set.ts';
+
+/** The page families: their entries are pages, by canister. */
+export type PageFamily = 'heap' | 'stable';
+
+/** One canister's pages in a layer. */
+export interface LayerPages {
+  /** Nothing below this layer counts. */
+  isCleared: boolean;
+  readonly pages: Map<number, Uint8Array>;
+}
+
+/** One family's entries in a layer; undefined: deleted. Keys are Latin-1 strings of their bytes, which sort like the bytes. */
+export interface LayerEntries {
+  /** Nothing below this layer counts whose key begins with one of these. */
+  readonly cleared: Set<string>;
+  readonly entries: Map<string, Uint8Array | undefined>;
+}
+
+/** About what an entry costs besides its bytes. */
+const ENTRY_OVERHEAD_BYTES = 100;
+
+export class OverlayLayer {
+  readonly pages: Readonly<Record<PageFamily, Map<string, LayerPages>>> = { heap: new Map(), stable: new Map() };
+  readonly tables = new Map<Family, LayerEntries>();
+  /** About what it holds in memory. */
+  bytes = 0;
+
+  isEmpty(): boolean {
+    return this.pages.heap.size === 0 && this.pages.stable.size === 0 && this.tables.size === 0;
+  }
+
+  pagesOf(family: PageFamily, id: string): LayerPages {
+    const known = this.pages[family].get(id);
+    if (known !== undefined) return known;
+    const fresh = { isCleared: false, pages: new Map<number, Uint8Array>() };
+    this.pages[family].set(id, fresh);
+    this.bytes += ENTRY_OVERHEAD_BYTES;
+    return fresh;
+  }
+
+  addPage(pages: LayerPages, number: number, page: Uint8Array): void {
+    pages.pages.set(number, page);
+    this.bytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
+  }
+
+  clearPages(family: PageFamily, id: string): void {
+    const pages = this.pagesOf(family, id);
+    this.bytes -= pages.pages.size * (PAGE_BYTES + ENTRY_OVERHEAD_BYTES);
+    pages.pages.clear();
+    pages.isCleared = true;
+  }
+
+  entriesOf(family: Family): LayerEntries {
+    const known = this.tables.get(family);
+    if (known !== undefined) return known;
+    const fresh = { cleared: new Set<string>(), entries: new Map<string, Uint8Array | undefined>() };
+    this.tables.set(family, fresh);
+    return fresh;
+  }
+
+  set(family: Family, key: string, value: Uint8Array | undefined): void {
+    const { entries } = this.entriesOf(family);
+    const before = entries.get(key);
+    if (before !== undefined || entries.has(key)) this.bytes -= (before?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
+    entries.set(key, value);
+    this.bytes += (value?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
+  }
+
+  clear(family: Family, prefix: string): void {
+    const { cleared, entries } = this.entriesOf(family);
+    for (const [key, value] of entries) {
+      if (!key.startsWith(prefix)) continue;
+      entries.delete(key);
+      this.bytes -= (value?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
+    }
+    cleared.add(prefix);
+  }
+
+  /** Whether the layer says what is under a key; then `get` has it. */
+  decides(family: Family, key: string): boolean {
+    const table = this.tables.get(family);
+    if (table === undefined) return false;
+    if (table.entries.has(key)) return true;
+    for (const prefix of table.cleared) if (key.startsWith(prefix)) return true;
+    return false;
+  }
+
+  get(family: Family, key: string): Uint8Array | undefined {
+    return this.tables.get(family)?.entries.get(key);
+  }
+}
+
+export function isPageFamily(family: Family): family is PageFamily {
+  return family === 'heap' || family === 'stable';
+}
+
+export function latin1Of(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+export function bytesOfLatin1(text: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(text, 'latin1'));
+}
+
+/** The key of a page in its family: id · big-endian number. */
+export function pageKey(id: Uint8Array, number: number): Uint8Array {
+  const key = new Uint8Array(ID_BYTES + 4);
+  key.set(id);
+  new DataView(key.buffer).setUint32(ID_BYTES, number);
+  return key;
+}
+
+export function pageNumberOf(key: Uint8Array): number {
+  return new DataView(key.buffer, key.byteOffset).getUint32(ID_BYTES);
+}
+
+/** The first key after all that begin with `prefix`; undefined: there is none. */
+export function prefixEnd(prefix: Uint8Array): Uint8Array | undefined {
+  const end = prefix.slice();
+  for (let at = end.length - 1; at >= 0; at--) {
+    if (end[at] !== 0xff) {
+      end[at] = (end[at] ?? 0) + 1;
+      return end.slice(0, at + 1);
+    }
+  }
+  return undefined;
+}

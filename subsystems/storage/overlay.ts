@@ -1,0 +1,256 @@
+/**
+ * The tables with the newest units on top. Units are applied to the upper layer; when that has become large it is frozen,
+ * and its entries go to the tables slice by slice, while a new upper layer takes what comes.
+ *
+ *     units ─► active ─(freeze)─► frozen ─(fold, slices)─► tables
+ *     reads look through the three of them, in this order
+ */
+import { ServerError } from '../../kernel/index.ts';
+import {
+  bytesOfLatin1,
+  isPageFamily,
+  latin1Of,
+  type LayerPages,
+  OverlayLayer,
+  type PageFamily,
+  pageKey,
+  pageNumberOf,
+  prefixEnd,
+} from './overlay-layer.ts';
+import type { StoredMemory, StoredPages } from './index.ts';
+import type { Change, Entry, Family, Tables } from './tables.ts';
+import { applyWriteSet, PAGE_BYTES, type WriteSetVisitor } from './write-set.ts';
+
+/** What goes to the tables in one write: about a megabyte of pages. */
+const SLICE_CHANGES = 256;
+
+export class Overlay {
+  readonly #tables: Tables;
+  #active = new OverlayLayer();
+  #frozen: OverlayLayer | undefined;
+  #folding: Iterator<Change> | undefined;
+  readonly #visitor: WriteSetVisitor;
+  // The canister patched last: its pages are looked up once.
+  #patchedId = '';
+  #patchedFamily: Family = 'heap';
+  #patched: LayerPages | undefined;
+
+  constructor(tables: Tables) {
+    this.#tables = tables;
+    this.#visitor = {
+      put: (family, key, value) => {
+        if (isPageFamily(family)) throw misplaced(family, key);
+        this.#active.set(family, latin1Of(key), value.slice());
+      },
+      delete: (family, key) => {
+        if (isPageFamily(family)) throw misplaced(family, key);
+        this.#active.set(family, latin1Of(key), undefined);
+      },
+      clear: (family, prefix) => {
+        if (isPageFamily(family)) this.#active.clearPages(family, latin1Of(prefix));
+        else this.#active.clear(family, latin1Of(prefix));
+      },
+      patch: (family, id, page, offset, bytes) => {
+        if (!isPageFamily(family)) throw misplaced(family, id);
+        this.#patch(family, id, page, offset, bytes);
+      },
+    };
+  }
+
+  /** Bytes that the upper layer holds in memory. */
+  get activeBytes(): number {
+    return this.#active.bytes;
+  }
+
+  get isFolding(): boolean {
+    return this.#frozen !== undefined;
+  }
+
+  /** Applies a unit; may be applied again later, when a crash came between. */
+  apply(unit: Uint8Array): void {
+    applyWriteSet(unit, this.#visitor);
+    this.#patched = undefined;
+  }
+
+  #patch(family: PageFamily, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void {
+    if (offset >= PAGE_BYTES) {
+      this.#patch(family, id, page + 1, offset - PAGE_BYTES, bytes);
+      return;
+    }
+    const spill = offset + bytes.length - PAGE_BYTES;
+    if (spill > 0) this.#patch(family, id, page + 1, 0, bytes.subarray(bytes.length - spill));
+    const key = latin1Of(id);
+    if (this.#patched === undefined || this.#patchedId !== key || this.#patchedFamily !== family) {
+      this.#patched = this.#active.pagesOf(family, key);
+      this.#patchedId = key;
+      this.#patchedFamily = family;
+    }
+    let content = this.#patched.pages.get(page);
+    if (content === undefined) {
+      content = this.#pageBelow(this.#patched, family, id, key, page, offset === 0 && bytes.length >= PAGE_BYTES);
+      this.#active.addPage(this.#patched, page, content);
+    }
+    content.set(spill > 0 ? bytes.subarray(0, bytes.length - spill) : bytes, offset);
+  }
+
+  /** A copy of a page as it is under the active layer; `isOverwritten`: its content does not matter. */
+  #pageBelow(
+    { isCleared }: LayerPages,
+    family: PageFamily,
+    id: Uint8Array,
+    idKey: string,
+    page: number,
+    isOverwritten: boolean,
+  ): Uint8Array {
+    if (isOverwritten || isCleared) return new Uint8Array(PAGE_BYTES);
+    const frozen = this.#frozen?.pages[family].get(idKey);
+    const kept = frozen?.pages.get(page);
+    if (kept !== undefined) return kept.slice();
+    if (frozen?.isCleared === true) return new Uint8Array(PAGE_BYTES);
+    const key = pageKey(id, page);
+    const stored = this.#tables.get(family, key);
+    if (stored === undefined) return new Uint8Array(PAGE_BYTES);
+    if (stored.length !== PAGE_BYTES) throw damagedPage(family, key, stored.length);
+    return stored.slice();
+  }
+
+  // ---- reading
+
+  get(family: Family, key: Uint8Array): Uint8Array | undefined {
+    const text = latin1Of(key);
+    for (const layer of this.#layers()) if (layer.decides(family, text)) return layer.get(family, text);
+    return this.#tables.get(family, key);
+  }
+
+  /** Entries whose key begins with `prefix`, in order. Not for pages. */
+  range(family: Family, prefix: Uint8Array): Entry[] {
+    const found = new Map<string, Uint8Array>();
+    for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) found.set(latin1Of(key), value);
+    const start = latin1Of(prefix);
+    for (const layer of this.#layers().reverse()) {
+      const table = layer.tables.get(family);
+      if (table === undefined) continue;
+      for (const cleared of table.cleared) {
+        for (const key of found.keys()) if (key.startsWith(cleared)) found.delete(key);
+      }
+      for (const [key, value] of table.entries) {
+        if (!key.startsWith(start)) continue;
+        if (value === undefined) found.delete(key);
+        else found.set(key, value);
+      }
+    }
+    return [...found]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, value]) => [bytesOfLatin1(key), value.slice()] as const);
+  }
+
+  memoryOf(id: Uint8Array): StoredMemory {
+    return { heap: this.#pagesOf('heap', id), stable: this.#pagesOf('stable', id) };
+  }
+
+  #pagesOf(family: PageFamily, id: Uint8Array): StoredPages {
+    const pages = new Map<number, Uint8Array>();
+    const idKey = latin1Of(id);
+    const layers = this.#layers().map((layer) => layer.pages[family].get(idKey));
+    if (!layers.some((layer) => layer?.isCleared === true)) {
+      for (const [key, value] of this.#tables.range(family, id, prefixEnd(id))) {
+        if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
+        pages.set(pageNumberOf(key), value);
+      }
+    }
+    for (const layer of layers.reverse()) {
+      if (layer === undefined) continue;
+      if (layer.isCleared) pages.clear();
+      for (const [number, page] of layer.pages) pages.set(number, page);
+    }
+    const numbers = Uint32Array.from(pages.keys()).sort();
+    const bytes = new Uint8Array(numbers.length * PAGE_BYTES);
+    for (const [at, number] of numbers.entries()) {
+      const page = pages.get(number);
+      if (page !== undefined) bytes.set(page, at * PAGE_BYTES);
+    }
+    return { numbers, bytes };
+  }
+
+  #layers(): OverlayLayer[] {
+    return this.#frozen === undefined ? [this.#active] : [this.#active, this.#frozen];
+  }
+
+  // ---- to the tables
+
+  /** Closes the upper layer; it is to be folded before the next one is frozen. */
+  freeze(): void {
+    if (this.#frozen !== undefined) throw new Error('the layer frozen before is not folded yet');
+    this.#frozen = this.#active;
+    this.#active = new OverlayLayer();
+    this.#folding = changesOf(this.#frozen, this.#tables);
+    this.#patched = undefined;
+  }
+
+  /** Writes one slice of the frozen layer; `last` is written with the last one, synced. True: nothing is left of it. */
+  foldSlice(last: Change): boolean {
+    const folding = this.#folding;
+    if (folding === undefined) return true;
+    const changes: Change[] = [];
+    while (changes.length < SLICE_CHANGES) {
+      const next = folding.next();
+      if (next.done === true) {
+        changes.push(last);
+        this.#tables.write(changes, { isSynced: true });
+        this.#frozen = undefined;
+        this.#folding = undefined;
+        return true;
+      }
+      changes.push(next.value);
+    }
+    this.#tables.write(changes, { isSynced: false });
+    return false;
+  }
+}
+
+/** What makes the tables say what the layer says. */
+function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change> {
+  for (const [family, { cleared, entries }] of layer.tables) {
+    for (const prefix of cleared) yield* deletions(tables, family, bytesOfLatin1(prefix));
+    for (const [key, value] of entries) yield { family, key: bytesOfLatin1(key), value };
+  }
+  for (const family of ['heap', 'stable'] as const) {
+    for (const [idKey, { isCleared, pages }] of layer.pages[family]) {
+      const id = bytesOfLatin1(idKey);
+      if (isCleared) yield* deletions(tables, family, id);
+      for (const [number, value] of pages) yield { family, key: pageKey(id, number), value };
+    }
+  }
+}
+
+/** Keys first, a bounded number at a time: the tables change while they are walked. */
+function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generator<Change> {
+  const end = prefixEnd(prefix);
+  for (let from = prefix; ;) {
+    const keys: Uint8Array[] = [];
+    for (const [key] of tables.range(family, from, end)) {
+      keys.push(key);
+      if (keys.length === SLICE_CHANGES) break;
+    }
+    for (const key of keys) yield { family, key, value: undefined };
+    const last = keys.at(-1);
+    if (last === undefined || keys.length < SLICE_CHANGES) return;
+    from = Buffer.concat([last, Uint8Array.of(0)]);
+  }
+}
+
+function misplaced(family: Family, key: Uint8Array): ServerError {
+  return new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `a unit of the step log changes ${family}/${Buffer.from(key).toString('hex')} in a way this family does not know`,
+  );
+}
+
+function damagedPage(family: Family, key: Uint8Array, length: number): ServerError {
+  return new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `the page ${family}/${Buffer.from(key).toString('hex')} has ${length} bytes instead of ${PAGE_BYTES}`,
+  );
+}

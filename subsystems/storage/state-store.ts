@@ -1,0 +1,180 @@
+/**
+ * The state of a host: units come in, durable when `commit` returns; the tables get them later.
+ *
+ *     commit: units ─► step log, one flush          settle: applied to the overlay, folded into the tables, segments reused
+ *
+ * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
+ * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
+ */
+import { META, metaKey } from './keyspace.ts';
+import { Overlay } from './overlay.ts';
+import type { StorageFigures, StoredMemory } from './index.ts';
+import type { StepLog } from './step-log.ts';
+import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
+
+export interface StateStoreOptions {
+  /** From how many bytes of log or overlay on they go to the tables. */
+  readonly foldBytes?: number;
+  /** Whether a commit waits for the disk. */
+  readonly isSynced: boolean;
+}
+
+const FOLD_BYTES = 24 * 2 ** 20;
+/** The overlay may hold more than the log: a page for a few changed bytes. */
+const OVERLAY_FACTOR = 3;
+/** The newest unit that the tables have: the step log goes on from there. */
+const LAST_UNIT_KEY = metaKey(META.unit);
+
+export class StateStore {
+  readonly #tables: Tables;
+  readonly #log: StepLog;
+  readonly #overlay: Overlay;
+  readonly #options: StateStoreOptions;
+  readonly #foldBytes: number;
+  /** Units that are durable and not applied yet. */
+  #unapplied: Uint8Array[] = [];
+  #bytesSinceFreeze = 0;
+  /** What the log may reuse when the frozen layer is folded, and the last unit in it. */
+  #mark = 0;
+  #lastFrozen = 0;
+  #last: number;
+  #unitsCommitted = 0;
+  #commits = 0;
+
+  /** Opens what is there: units of the log are applied; how many there were is `recoveredUnits`. */
+  constructor(tables: Tables, openLog: (firstUnit: number) => StepLog, options: StateStoreOptions) {
+    this.#tables = tables;
+    this.#options = options;
+    this.#foldBytes = options.foldBytes ?? FOLD_BYTES;
+    this.#overlay = new Overlay(tables);
+    this.#last = lastUnitOf(tables);
+    this.#log = openLog(this.#last + 1);
+    this.#log.recover((unit, number) => {
+      this.#overlay.apply(unit);
+      this.#last = number;
+      this.#bytesSinceFreeze += unit.length;
+      if (this.#overlay.activeBytes > this.#foldBytes * OVERLAY_FACTOR) this.#foldRecovered();
+    });
+  }
+
+  /** While the log is read nothing of it can be released: what was applied goes to the tables all the same. */
+  #foldRecovered(): void {
+    this.#overlay.freeze();
+    while (!this.#overlay.foldSlice({ family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#last) }));
+  }
+
+  /** The newest durable unit; 0: none yet. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** Makes units durable, all with one flush; returns the number of the last. Whoever catches an error of it must end the process. */
+  commit(units: readonly Uint8Array[]): number {
+    for (const unit of units) {
+      this.#last = this.#log.append(unit);
+      this.#bytesSinceFreeze += unit.length;
+    }
+    this.#log.flush({ isSynced: this.#options.isSynced });
+    this.#unapplied.push(...units);
+    this.#unitsCommitted += units.length;
+    this.#commits++;
+    return this.#last;
+  }
+
+  /** A slice of what can wait: applies units, folds. True: there is more to do. */
+  settle(): boolean {
+    this.#apply();
+    const isLarge = this.#isLarge();
+    if (!this.#overlay.isFolding) {
+      if (!isLarge) return false;
+      this.#freeze();
+      return true;
+    }
+    // Commits come faster than the tables take them: then those wait for these.
+    do {
+      if (this.#foldSlice()) return this.#isLarge();
+    } while (isLarge);
+    return true;
+  }
+
+  #isLarge(): boolean {
+    return this.#bytesSinceFreeze > this.#foldBytes || this.#overlay.activeBytes > this.#foldBytes * OVERLAY_FACTOR;
+  }
+
+  #apply(): void {
+    if (this.#unapplied.length === 0) return;
+    const units = this.#unapplied;
+    this.#unapplied = [];
+    for (const unit of units) this.#overlay.apply(unit);
+  }
+
+  #freeze(): void {
+    this.#overlay.freeze();
+    this.#mark = this.#log.rotate();
+    this.#lastFrozen = this.#last;
+    this.#bytesSinceFreeze = 0;
+  }
+
+  /** True: the frozen layer is in the tables. */
+  #foldSlice(): boolean {
+    const last: Change = { family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#lastFrozen) };
+    if (!this.#overlay.foldSlice(last)) return false;
+    this.#log.release(this.#mark);
+    return true;
+  }
+
+  /** Brings everything into the tables, and empties the log. */
+  fold(): void {
+    this.#apply();
+    while (this.#overlay.isFolding) this.#foldSlice();
+    this.#freeze();
+    while (this.#overlay.isFolding) this.#foldSlice();
+  }
+
+  get(family: Family, key: Uint8Array): Uint8Array | undefined {
+    this.#apply();
+    return this.#overlay.get(family, key);
+  }
+
+  range(family: Family, prefix: Uint8Array): Entry[] {
+    this.#apply();
+    return this.#overlay.range(family, prefix);
+  }
+
+  memoryOf(id: Uint8Array): StoredMemory {
+    this.#apply();
+    return this.#overlay.memoryOf(id);
+  }
+
+  /** Everything committed so far, unchanged by what is committed later. */
+  snapshot(): TableReader & Disposable {
+    this.fold();
+    return this.#tables.snapshot();
+  }
+
+  get figures(): StorageFigures {
+    return {
+      stateBytes: this.#tables.bytes + this.#log.bytesWaiting,
+      logBytes: this.#log.bytesWaiting,
+      unitsCommitted: this.#unitsCommitted,
+      commits: this.#commits,
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#log.close();
+    await this.#tables.close();
+  }
+}
+
+function lastUnitOf(tables: Tables): number {
+  const value = tables.get('meta', LAST_UNIT_KEY);
+  if (value === undefined) return 0;
+  return Number(Buffer.from(value).readBigUInt64BE(0));
+}
+
+function unitBytes(unit: number): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(unit));
+  return bytes;
+}

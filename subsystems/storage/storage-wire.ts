@@ -1,0 +1,74 @@
+/**
+ * What crosses between the main thread and the storage thread.
+ *
+ *   main → storage
+ *     UNIT      a unit's operations
+ *     MESSAGE   nothing: the next message on the port is due here (a large unit, or a request), so that order holds
+ *   storage → main
+ *     DURABLE   u32 low · u32 high: the newest durable unit
+ *   Answers to requests come by the port.
+ */
+import type { MessagePort } from 'node:worker_threads';
+import type { StorageFigures, StoredMemory } from './index.ts';
+import type { Entry, Family } from './tables.ts';
+
+export const RING_BYTES = 4 << 20;
+/** Larger units are handed over instead of copied. */
+export const INLINE_BYTES_MAX = 64 * 1024;
+
+export const UNIT = 1;
+export const MESSAGE = 2;
+export const DURABLE = 3;
+
+export interface StorageThreadOptions {
+  readonly inbox: SharedArrayBuffer;
+  readonly outbox: SharedArrayBuffer;
+  readonly port: MessagePort;
+  readonly directory: string;
+  readonly isSynced: boolean;
+}
+
+/** What is asked of the storage thread. */
+export type StorageRequest =
+  | { readonly kind: 'range'; readonly family: Family; readonly prefix: Uint8Array }
+  | { readonly kind: 'memoryOf'; readonly id: Uint8Array }
+  | { readonly kind: 'figures' }
+  /** Opens a backup; its pieces are asked for with `nextPiece`. One at a time. */
+  | { readonly kind: 'openBackup' }
+  | { readonly kind: 'nextPiece'; readonly backup: number }
+  | { readonly kind: 'closeBackup'; readonly backup: number }
+  /** Brings everything into the tables and lets the directory go. */
+  | { readonly kind: 'close' };
+
+/** What a request of each kind is answered. */
+export interface StorageAnswers {
+  range: readonly Entry[];
+  memoryOf: StoredMemory;
+  figures: StorageFigures;
+  openBackup: number;
+  /** Undefined: that was all. */
+  nextPiece: Uint8Array | undefined;
+  closeBackup: undefined;
+  close: undefined;
+}
+
+/** By the port, to the storage thread. */
+export type ToStorage =
+  | { readonly kind: 'unit'; readonly unit: Uint8Array }
+  | { readonly kind: 'request'; readonly call: number; readonly request: StorageRequest };
+
+/** A ServerError on its way between threads. */
+export interface CarriedError {
+  readonly kind: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** By the port, from the storage thread. */
+export type FromStorage =
+  /** The directory is open; `last`: the newest unit in it. */
+  | { readonly kind: 'opened'; readonly last: number }
+  /** It cannot be opened, or a commit has failed: nothing more will come. */
+  | { readonly kind: 'failed'; readonly error: CarriedError }
+  | { readonly kind: 'answer'; readonly call: number; readonly answer: unknown }
+  | { readonly kind: 'refusal'; readonly call: number; readonly error: CarriedError };
