@@ -14,6 +14,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@dfinity/principal': '^subsystems/codec/',
   motoko: '^subsystems/compiler/',
   '@noble/curves': '^subsystems/management/',
+  '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log[.]ts$',
 };
 
