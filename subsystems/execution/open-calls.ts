@@ -3,15 +3,27 @@ export const OPEN_CALLS_PER_CALLEE_MAX = 500;
 /** And at all callees together: each holds a callback, a call context and a message. */
 export const OPEN_CALLS_MAX = 50_000;
 
+/** Calls of a canister to one callee that are open. */
+export interface OpenCallsEntry {
+  /** Principal bytes; none: the management canister. */
+  readonly callee: Uint8Array;
+  readonly slot: number;
+  readonly count: number;
+}
+
 /**
  * How many calls of a canister are open, by callee. A callee with open calls has a slot, a small number that travels
- * with the callbacks, so that a response is counted without the callee's name.
+ * with the callbacks, so that a response is counted without the callee's name. A new callee gets the lowest slot that is
+ * free: the slots depend on which calls are open and on nothing else, so that they can be loaded.
  */
 export class OpenCalls {
   /** By slot; slot 0 stands for "none". */
   readonly #counts: number[] = [0];
   readonly #callees: string[] = [''];
-  readonly #free: number[] = [];
+  /** A bit a slot: in use. Slot 0 always is. */
+  readonly #used: number[] = [1];
+  /** All words before this one are full. */
+  #firstWord = 0;
   readonly #slots = new Map<string, number>();
   #total = 0;
 
@@ -22,7 +34,7 @@ export class OpenCalls {
   /** Counts one more; the callee's slot, or 0 when there may not be more. */
   raise(callee: Uint8Array): number {
     if (this.#total >= OPEN_CALLS_MAX) return 0;
-    const key = Buffer.from(callee.buffer, callee.byteOffset, callee.length).toString('latin1');
+    const key = keyOf(callee);
     const slot = this.#slots.get(key) ?? this.#addSlot(key);
     const count = this.#counts[slot] ?? 0;
     if (count >= OPEN_CALLS_PER_CALLEE_MAX) return 0;
@@ -39,23 +51,58 @@ export class OpenCalls {
     this.#counts[slot] = count - 1;
     if (count > 1) return;
     this.#slots.delete(this.#callees[slot] ?? '');
-    this.#free.push(slot);
+    const word = slot >>> 5;
+    this.#used[word] = (this.#used[word] ?? 0) & ~(1 << (slot & 31));
+    if (word < this.#firstWord) this.#firstWord = word;
+  }
+
+  /** Takes over the counts of a canister whose state has been loaded. Slot 0 is left out: those calls are not counted. */
+  load(entries: Iterable<OpenCallsEntry>): void {
+    this.clear();
+    for (const { callee, slot, count } of entries) {
+      if (slot === 0 || count === 0) continue;
+      if (slot > OPEN_CALLS_MAX) throw new RangeError(`no open calls are counted in slot ${slot}`);
+      for (let k = this.#counts.length; k <= slot; k++) {
+        this.#counts[k] = 0;
+        this.#callees[k] = '';
+      }
+      this.#take(slot, keyOf(callee));
+      this.#counts[slot] = count;
+      this.#total += count;
+    }
   }
 
   /** Forgets all of them: no response of theirs will come. */
   clear(): void {
     this.#counts.length = 1;
     this.#callees.length = 1;
-    this.#free.length = 0;
+    this.#used.length = 1;
+    this.#used[0] = 1;
+    this.#firstWord = 0;
     this.#slots.clear();
     this.#total = 0;
   }
 
   #addSlot(key: string): number {
-    const slot = this.#free.pop() ?? this.#counts.length;
+    while (this.#used[this.#firstWord] === -1) this.#firstWord++;
+    const word = this.#firstWord;
+    const free = ~(this.#used[word] ?? 0);
+    // The lowest bit alone, and its place.
+    const slot = word * 32 + 31 - Math.clz32(free & -free);
+    this.#take(slot, key);
     this.#counts[slot] = 0;
-    this.#callees[slot] = key;
-    this.#slots.set(key, slot);
     return slot;
   }
+
+  #take(slot: number, key: string): void {
+    const word = slot >>> 5;
+    for (let k = this.#used.length; k <= word; k++) this.#used[k] = 0;
+    this.#used[word] = (this.#used[word] ?? 0) | (1 << (slot & 31));
+    this.#callees[slot] = key;
+    this.#slots.set(key, slot);
+  }
+}
+
+function keyOf(callee: Uint8Array): string {
+  return Buffer.from(callee.buffer, callee.byteOffset, callee.length).toString('latin1');
 }

@@ -48,3 +48,44 @@ test('there are bounds for one callee and for all, and what is forgotten frees b
   assert.equal(calls.total, 0, 'a late response to a forgotten call changes nothing');
   assert.equal(calls.raise(callee(0)), 1);
 });
+
+test('a new callee gets the lowest free slot, and loaded counts go on as the ones they were taken from', () => {
+  const callee = (k: number): Uint8Array => new Uint8Array([k & 255, k >> 8]);
+  fc.assert(
+    fc.property(fc.array(fc.record({ callee: fc.nat(99), isRaise: fc.boolean() }), { maxLength: 300 }), (steps) => {
+      const calls = new OpenCalls();
+      let open: { readonly k: number; readonly slot: number }[] = [];
+      for (const { callee: k, isRaise } of steps) {
+        if (isRaise) {
+          const used = new Set(open.map(({ slot }) => slot));
+          let expected = open.find((each) => each.k === k)?.slot ?? 1;
+          if (!open.some((each) => each.k === k)) while (used.has(expected)) expected++;
+          const slot = calls.raise(callee(k));
+          assert.equal(slot, expected);
+          open.push({ k, slot });
+        } else {
+          const one = open.find((each) => each.k === k);
+          calls.lower(one?.slot ?? 0);
+          open = open.filter((each) => each !== one);
+        }
+      }
+      const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
+      for (const { k, slot } of open) {
+        const entry = counts.get(slot) ?? { callee: callee(k), slot, count: 0 };
+        entry.count++;
+        counts.set(slot, entry);
+      }
+      const loaded = new OpenCalls();
+      loaded.raise(callee(7));
+      loaded.load([...counts.values()].toReversed());
+      assert.equal(loaded.total, calls.total);
+      for (let k = 0; k < 100; k++) assert.equal(loaded.raise(callee(k)), calls.raise(callee(k)), `callee ${k}`);
+      for (const { slot } of open) {
+        loaded.lower(slot);
+        calls.lower(slot);
+      }
+      assert.equal(loaded.total, calls.total);
+    }),
+    { numRuns: 200, seed: 20_261_121 },
+  );
+});
