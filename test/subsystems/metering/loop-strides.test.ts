@@ -1,6 +1,6 @@
 /**
  * Loops whose stores move by a step: random ones, each run on heaps of both widths and compared with what really changed.
- * The dirty set covers every changed page, and rollback takes every byte back. `SEEDS=n` sets the number of loops.
+ * The dirty set covers every changed page, and rollback takes every byte back. `npm run prove` takes thousands of loops.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -9,9 +9,10 @@ import { Instance } from '../../../subsystems/execution/instance.ts';
 import { instrument } from '../../../subsystems/metering/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
+import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { wat, watOf } from '../../support/wat.ts';
 
-const SEEDS = Number(process.env['SEEDS'] ?? 400);
+const SEEDS = new ProofSeeds(400);
 const HEAP_BYTES = 4 * 65_536;
 const PAGE_BYTES = 4096;
 const STEPS = [1, 2, 4, 7, 8, 16, 100, 255, 300, 1000, 1024, 1500, 4096, -1, -4, -8, -100, -300, -1024, -5000];
@@ -134,7 +135,7 @@ describe('stores that move by a step', () => {
   it('are all in the dirty set and undone, whatever the loop', () => {
     const control = new ControlMemory(CONTROL_OPTIONS);
     const seen = { changed: 0, trapped: 0, hoisted: 0 };
-    for (let seed = 1; seed <= SEEDS; seed++) {
+    for (const seed of SEEDS) {
       const random = new Random(seed);
       const type = seed % 2 === 0 ? 'i32' : 'i64';
       const memory = type === 'i64' ? '(memory i64 4 16)' : '(memory 4 16)';
@@ -180,7 +181,13 @@ describe('stores that move by a step', () => {
         assert.equal(Buffer.compare(instance.heap(), before), 0, `seed ${seed}, message ${message}: undone\n${code}`);
       }
     }
-    assert.ok(seen.changed > SEEDS * 5 && seen.trapped > SEEDS / 10 && seen.hoisted > SEEDS / 10, JSON.stringify(seen));
+    const { count } = SEEDS;
+    SEEDS.saw({
+      'pages changed': seen.changed,
+      'messages trapped': seen.trapped,
+      'loops with a hoisted test': seen.hoisted,
+    });
+    assert.ok(seen.changed > count * 5 && seen.trapped > count / 10 && seen.hoisted > count / 10, JSON.stringify(seen));
   });
 
   it('leave a page beyond the memory to the store itself', () => {

@@ -1,0 +1,126 @@
+/**
+ * The long form of the engine's proofs, one after the other: `npm run prove -- [PART] [COUNT]`.
+ *
+ * Proofs over random cases are tests (`npm test` runs their short form) that take the number of cases from PROOF_SEEDS; here
+ * each runs in a process of its own. Every part says how far it is; at the end there is a line for each, and the exit
+ * code is 1 if one failed.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+interface Run {
+  readonly file: URL;
+  /** Options of Node. */
+  readonly options?: readonly string[];
+  /** What is special about this run. */
+  readonly label: string;
+}
+
+interface Part {
+  readonly name: string;
+  readonly claims: string;
+  readonly unit: 'seeds' | 'inputs' | 'modules';
+  /** Cases unless said otherwise; undefined: there are as many as there are. */
+  readonly count: number | undefined;
+  readonly runs: readonly Run[];
+}
+
+const RANDOM_COUNTS = new URL('../subsystems/metering/random-counts.test.ts', import.meta.url);
+
+const PARTS: readonly Part[] = [
+  {
+    name: 'semantics',
+    claims: 'instrumented modules do what the plain ones do: results, traps, memory, globals, in both widths',
+    unit: 'seeds',
+    count: 5000,
+    runs: [{ file: new URL('../subsystems/metering/random-modules.test.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'counts',
+    claims: 'instructions equal an independent count, suffice exactly, and are the same on both compilers of V8',
+    unit: 'seeds',
+    count: 5000,
+    runs: [
+      { file: RANDOM_COUNTS, label: '' },
+      { file: RANDOM_COUNTS, label: 'baseline compiler only', options: ['--liftoff-only'] },
+      { file: RANDOM_COUNTS, label: 'optimising compiler only', options: ['--no-liftoff'] },
+    ],
+  },
+  {
+    name: 'rollback',
+    claims: 'a message stopped anywhere leaves nothing behind, and the dirty set covers what it changed',
+    unit: 'seeds',
+    count: 5000,
+    runs: [
+      {
+        file: new URL('../subsystems/execution/trap-points.test.ts', import.meta.url),
+        label: 'stopped at random points',
+      },
+      { file: new URL('../subsystems/metering/loop-strides.test.ts', import.meta.url), label: 'loops' },
+    ],
+  },
+  {
+    name: 'hostile',
+    claims: 'each hostile module is refused or run within 2 s and 512 MiB, in a process of its own',
+    unit: 'modules',
+    count: undefined,
+    runs: [{ file: new URL('./hostile-modules.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'fuzz',
+    claims: 'mutated modules are refused with a reason, or become modules that V8 takes',
+    unit: 'inputs',
+    count: 1_000_000,
+    runs: [{ file: new URL('./fuzz-modules.ts', import.meta.url), label: '' }],
+  },
+];
+
+const HELP = `npm run prove                      all parts
+npm run prove -- PART [COUNT]      one of them, with so many cases
+
+${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(10)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
+`;
+
+const [wanted, counted, ...rest] = process.argv.slice(2);
+const chosen = wanted === undefined ? PARTS : PARTS.filter(({ name }) => name === wanted);
+const count = counted === undefined ? undefined : Number(counted);
+if (wanted === '--help') {
+  process.stdout.write(HELP);
+} else if (chosen.length === 0 || rest.length > 0 || !isCount(count, chosen)) {
+  process.stderr.write(HELP);
+  process.exitCode = 2;
+} else {
+  const lines: string[] = [];
+  for (const part of chosen) for (const run of part.runs) lines.push(await prove(part, run, count ?? part.count));
+  process.stdout.write(`\n${lines.join('\n')}\n`);
+}
+
+function isCount(given: number | undefined, parts: readonly Part[]): boolean {
+  if (given === undefined) return true;
+  return Number.isSafeInteger(given) && given > 0 && parts.every((part) => part.count !== undefined);
+}
+
+/** Runs one and returns its line of the summary. */
+async function prove(
+  { name, unit }: Part,
+  { file, options = [], label }: Run,
+  cases: number | undefined,
+): Promise<string> {
+  const title = `${name}${label === '' ? '' : `, ${label}`}`;
+  process.stdout.write(`\n== ${title}\n`);
+  const path = fileURLToPath(file);
+  const isTest = path.endsWith('.test.ts');
+  const args = [...options, ...(isTest ? ['--test-reporter=spec'] : []), path];
+  if (!isTest && cases !== undefined) args.push(String(cases));
+  const env = isTest ? { ...process.env, PROOF_SEEDS: String(cases) } : process.env;
+  const start = performance.now();
+  const [code, signal] = (await once(spawn(process.execPath, args, { stdio: 'inherit', env }), 'exit')) as [
+    number | null,
+    string | null,
+  ];
+  if (code !== 0) process.exitCode = 1;
+  const verdict = code === 0 ? 'holds' : `FAILS (${signal ?? `exit code ${code}`})`;
+  const many = cases === undefined ? 'all modules' : `${cases} ${unit}`;
+  return `${title}: ${many} in ${Math.round((performance.now() - start) / 1000)} s: ${verdict}`;
+}

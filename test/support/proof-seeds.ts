@@ -1,0 +1,38 @@
+/**
+ * How many random cases a proof looks at: few in `npm test`, thousands in `npm run prove`, which says so with
+ * `PROOF_SEEDS` and wants to know how far the proof is. Case `seed` is the same in both.
+ *
+ *     const seeds = new ProofSeeds(160);
+ *     for (const seed of seeds) check(seed);
+ *     seeds.saw({ completed, trapped });
+ */
+const LONG = process.env['PROOF_SEEDS'];
+const PROGRESS_EVERY_MS = 10_000;
+
+export class ProofSeeds implements Iterable<number> {
+  /** Seeds are 1 … count. */
+  readonly count: number;
+
+  constructor(short: number) {
+    this.count = LONG === undefined ? short : Number(LONG);
+    if (!Number.isSafeInteger(this.count) || this.count < 1) throw new RangeError(`PROOF_SEEDS is ${LONG}`);
+  }
+
+  *[Symbol.iterator](): Generator<number> {
+    const start = performance.now();
+    let nextMs = start + PROGRESS_EVERY_MS;
+    for (let seed = 1; seed <= this.count; seed++) {
+      yield seed;
+      if (LONG === undefined || performance.now() < nextMs) continue;
+      nextMs = performance.now() + PROGRESS_EVERY_MS;
+      process.stderr.write(`  ${seed} of ${this.count}, ${Math.round((performance.now() - start) / 1000)} s\n`);
+    }
+  }
+
+  /** Says in the long form what the cases were, so that everybody sees that they were not all alike. */
+  saw(counts: Readonly<Record<string, number>>): void {
+    if (LONG === undefined) return;
+    const parts = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+    process.stderr.write(`  ${this.count} seeds: ${parts.join(', ')}\n`);
+  }
+}
