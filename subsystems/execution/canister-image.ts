@@ -4,9 +4,9 @@ import { WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import type { EngineParts } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
-import type { CanisterImage } from './index.ts';
+import type { CanisterImage, SleepingCanister } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
-import { STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
+import { STABLE_GRANULE_BYTES, STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this. */
 const RUN_BYTES_MAX = 1 << 20;
@@ -53,6 +53,47 @@ export function restoreState(
   canister.stable = stable;
   canister.certifiedData = image.certifiedData.slice();
   canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
+  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, true);
+  return undefined;
+}
+
+/** A stored canister's parts, for `wakeState`: as in `SleepingCanister`. */
+export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | 'memory' | 'globals' | 'certifiedData'>;
+
+/** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. */
+export function wakeState(
+  parts: EngineParts,
+  canister: CanisterState,
+  code: InstrumentedCode | undefined,
+  { heapBytes, stablePages, memory, globals, certifiedData }: StoredState,
+): string | undefined {
+  if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
+  const { stable } = canister;
+  try {
+    stable.grow(stablePages);
+    for (const [at, granule] of memory.stable.numbers.entries()) {
+      const offset = granule * STABLE_GRANULE_BYTES;
+      if (!stable.contains(offset, STABLE_GRANULE_BYTES)) return `stable memory has no granule ${granule}`;
+      stable.write(offset, memory.stable.bytes, at * STABLE_GRANULE_BYTES, STABLE_GRANULE_BYTES);
+    }
+    stable.commit();
+    if (code !== undefined) {
+      const pages = heapBytes / WASM_PAGE_BYTES;
+      const { heapPagesMax, globalsBytes } = code.layout;
+      if (!Number.isInteger(pages) || pages > heapPagesMax)
+        return `a heap of ${heapBytes} bytes does not fit the module, which takes ${heapPagesMax} pages at most`;
+      if (globals.length !== globalsBytes)
+        return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
+      const instance = Instance.onPages(code, parts.imports, parts.control, heapBytes, memory.heap);
+      if (typeof instance === 'string') return instance;
+      instance.loadGlobals(globals);
+      canister.installed = { instance, roles: rolesOf(code) };
+    }
+  } catch (error) {
+    return messageOf(error);
+  }
+  canister.certifiedData = certifiedData;
+  if (canister.kept !== undefined) canister.kept.globals = globals;
   return undefined;
 }
 

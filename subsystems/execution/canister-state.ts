@@ -2,6 +2,7 @@
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
 import type { CanisterSettings, CanisterSpec, MethodKind } from './index.ts';
 import type { Instance } from './instance.ts';
+import { KeptCanister } from './kept-canister.ts';
 import { OpenCalls } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
@@ -50,14 +51,25 @@ export class CanisterState {
   frames: Set<SuspendedFrame> | undefined = undefined;
   /** Undefined until code is installed. */
   installed: InstalledCode | undefined = undefined;
-  #lastNowMs = 0;
+  /** How it is kept; undefined: in memory only. */
+  readonly kept: KeptCanister | undefined;
+  /** When its last message began, ms since 1970. */
+  instantMs = 0;
+  #env: ReadonlyMap<string, string> = new Map();
 
   constructor(spec: CanisterSpec, policy: MeteringPolicy, pool: StablePagePool) {
     this.id = spec.id;
     this.controllers = spec.controllers;
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
+    this.kept = spec.snapshotBelowBytes === undefined ? undefined : new KeptCanister(spec.snapshotBelowBytes);
     this.#setEnvironment(spec.env);
+  }
+
+  /** What `configure` would have to be given for them. */
+  get settings(): Required<CanisterSettings> {
+    const { controllers, status, version, heapBytesMax } = this;
+    return { controllers, env: this.#env, status, version, heapBytesMax };
   }
 
   /** Takes over what was set; what was left out stays. */
@@ -71,6 +83,7 @@ export class CanisterState {
   }
 
   #setEnvironment(env: ReadonlyMap<string, string>): void {
+    this.#env = env;
     const encoder = new TextEncoder();
     const variables = [...env].map(([key, value]) => ({
       key,
@@ -91,8 +104,8 @@ export class CanisterState {
 
   /** The instant of a message that starts now: time never goes back for a canister. */
   instant(nowMs: number): number {
-    if (nowMs > this.#lastNowMs) this.#lastNowMs = nowMs;
-    return this.#lastNowMs;
+    if (nowMs > this.instantMs) this.instantMs = nowMs;
+    return this.instantMs;
   }
 }
 
@@ -105,7 +118,7 @@ const OWED_MAX = 2 ** 52;
  * for them and for one message more, nothing is computed with BigInts.
  */
 export class CyclesAccount {
-  readonly #policy: MeteringPolicy;
+  readonly policy: MeteringPolicy;
   /** Balance that makes the instruction limit affordable, and after it another message. */
   readonly #ample: bigint;
   #balance: bigint;
@@ -114,7 +127,7 @@ export class CyclesAccount {
   #slack = -1;
 
   constructor(balance: bigint, policy: MeteringPolicy) {
-    this.#policy = policy;
+    this.policy = policy;
     this.#ample = BigInt(chargeOf(policy, policy.instructionLimit) + policy.cyclesPerMessage) + 10n;
     this.#balance = balance;
     this.#measure();
@@ -142,17 +155,17 @@ export class CyclesAccount {
   }
 
   get isDry(): boolean {
-    return this.#owed > this.#slack && isDry(this.#policy, this.balance);
+    return this.#owed > this.#slack && isDry(this.policy, this.balance);
   }
 
   /** Instructions the next charged message may use. */
   get instructionsAllowed(): number {
-    return this.#owed <= this.#slack ? this.#policy.instructionLimit : instructionsAllowed(this.#policy, this.balance);
+    return this.#owed <= this.#slack ? this.policy.instructionLimit : instructionsAllowed(this.policy, this.balance);
   }
 
   /** Takes the price of a message, or all there is; what was taken. */
   charge(instructions: number): number {
-    const cost = chargeOf(this.#policy, instructions);
+    const cost = chargeOf(this.policy, instructions);
     if (this.#owed <= this.#slack) {
       this.#owed += cost;
       return cost;

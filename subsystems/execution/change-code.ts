@@ -27,6 +27,7 @@ import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
 import type { CodeChange } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
+import { markStable } from './kept-canister.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import { StableMemory } from './stable-memory.ts';
@@ -88,7 +89,7 @@ function install(
   canister.certifiedData = NO_BYTES;
   const isBalanceMoved = parts.moveCycles(canister);
   const charge = canister.account.charge(instructions);
-  return installed(parts, canister, instance, instructions, charge, isBalanceMoved);
+  return installed(parts, canister, instance, true, instructions, charge, isBalanceMoved);
 }
 
 function upgrade(
@@ -167,11 +168,14 @@ function upgrade(
     const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
+  const { kept } = canister;
+  if (kept?.isLogged === true) markStable(kept, stable);
+  else if (kept !== undefined) parts.changes.stableDeltas(canister);
   instance.commit();
   stable.commit();
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
-  return installed(parts, canister, instance, instructions, charge, isBalanceMoved);
+  return installed(parts, canister, instance, false, instructions, charge, isBalanceMoved);
 }
 
 /** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
@@ -216,6 +220,7 @@ function installed(
   parts: EngineParts,
   canister: CanisterState,
   instance: Instance,
+  isStableNew: boolean,
   instructions: number,
   charge: number,
   isBalanceMoved: boolean,
@@ -225,6 +230,7 @@ function installed(
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
   canister.timerNs = x.timerNs ?? 0n;
+  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, isStableNew);
   const step = {
     fault: undefined,
     answer: undefined,
@@ -245,13 +251,19 @@ function noRoomForHeap(error: unknown): EngineResult {
   return nothingRan('unavailable', SYS_TRANSIENT, `the canister's heap cannot be allocated: ${messageOf(error)}`);
 }
 
-/** Drops code and state; balance, settings and version stay the canister's. */
-export function uninstallCode(parts: EngineParts, canister: CanisterState): void {
+/** Gives back what a canister holds: it sleeps, or is gone. */
+export function dropState(parts: EngineParts, canister: CanisterState): void {
   parts.frames.dropAll(canister);
   canister.installed = undefined;
   canister.stable.clear();
+  canister.openCalls.clear();
+}
+
+/** Drops code and state; balance, settings and version stay the canister's. */
+export function uninstallCode(parts: EngineParts, canister: CanisterState): void {
+  dropState(parts, canister);
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;
-  canister.openCalls.clear();
   canister.version++;
+  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, true);
 }

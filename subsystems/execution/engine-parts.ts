@@ -7,6 +7,7 @@ import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
 import type { RejectCode, Response, Step, StepFault } from './index.ts';
 import type { Instance } from './instance.ts';
+import { StateChanges } from './kept-canister.ts';
 import type { StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -19,6 +20,8 @@ export interface EngineResult {
   readonly debug: readonly string[];
   /** Whether the balance changed by more than the charge. */
   readonly isBalanceMoved: boolean;
+  /** Operations for storage; undefined: none, or the canister lives in memory only. */
+  changes?: Uint8Array | undefined;
 }
 
 export const NO_BYTES = new Uint8Array(0);
@@ -46,6 +49,8 @@ export class EngineParts {
   readonly imports: SystemApi;
   /** The functions of the callback in progress. */
   readonly callbacks = new CallbackBuffer();
+  /** What steps change, for storage. */
+  readonly changes = new StateChanges();
   readonly #reportBug: PartsOptions['reportBug'];
 
   constructor({ policy, control, pool, frames, reportBug }: PartsOptions) {
@@ -62,11 +67,17 @@ export class EngineParts {
   commit(canister: CanisterState, instance: Instance): void {
     const { x } = this;
     if (canister.frames !== undefined) this.frames.preserve(canister, instance);
+    const { kept } = canister;
+    if (kept !== undefined) this.changes.beforeCommit(canister, instance);
     instance.commit();
     canister.stable.commit();
     canister.version++;
-    if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
+    if (x.certifiedData !== undefined) {
+      canister.certifiedData = x.certifiedData;
+      this.changes.certifiedData(canister);
+    }
     if (x.timerNs !== undefined) canister.timerNs = x.timerNs;
+    if (kept?.isLogged === false) this.changes.globals(canister, kept, instance);
   }
 
   rollback(canister: CanisterState, instance: Instance): void {

@@ -8,15 +8,16 @@
 import type { MeteringPolicy } from '../metering/index.ts';
 import { CanisterState } from './canister-state.ts';
 import { captureState, restoreState } from './canister-image.ts';
-import { changeCode, uninstallCode } from './change-code.ts';
+import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { EngineParts, type EngineResult } from './engine-parts.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, Task } from './index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { runCallback } from './run-callback.ts';
 import { droppedFrame, runInspection, runMethod, runSystemTask } from './run-task.ts';
 import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
+import { wakeCanister } from './wake-canister.ts';
 
 export type { EngineResult } from './engine-parts.ts';
 
@@ -70,11 +71,42 @@ export class Engine {
 
   /** Gives back what a canister holds; it must not be used afterwards. */
   removeCanister(canister: CanisterState): void {
-    uninstallCode(this.#parts, canister);
+    dropState(this.#parts, canister);
+  }
+
+  /** Gives back what a canister holds, after what is stored of it is up to date; it must not be used afterwards. */
+  putToSleep(canister: CanisterState): void {
+    this.checkpoint(canister);
+    dropState(this.#parts, canister);
+  }
+
+  /** What was done to canisters outside of `execute` and `change`, for storage. */
+  takeChanges(): Uint8Array | undefined {
+    return this.#parts.changes.take();
+  }
+
+  checkpoint(canister: CanisterState): void {
+    if (canister.kept !== undefined) this.#parts.changes.checkpoint(canister, canister.kept);
   }
 
   /** Runs one task; its buffers are only read meanwhile. */
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
+    const { kept } = canister;
+    if (kept === undefined) return this.#run(canister, task, nowMs);
+    const wasLogged = kept.isLogged;
+    const result = this.#run(canister, task, nowMs);
+    if (isQuery(task)) return result;
+    const { changes } = this.#parts;
+    if (!wasLogged) changes.chooseWay(canister, kept);
+    else if (result.step.fault?.kind !== 'unavailable') {
+      kept.instructions += result.step.instructions;
+      changes.record(canister, kept, { kind: 'task', nowMs, task });
+    }
+    result.changes = changes.take();
+    return result;
+  }
+
+  #run(canister: CanisterState, task: Task, nowMs: number): EngineResult {
     this.#adopt(canister);
     switch (task.kind) {
       case 'update':
@@ -95,7 +127,11 @@ export class Engine {
   /** Replaces the code; a step without fault means that it is done, any other that nothing has changed but the charge. */
   change(canister: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): EngineResult {
     this.#adopt(canister);
-    return changeCode(this.#parts, canister, code, change, nowMs);
+    const result = changeCode(this.#parts, canister, code, change, nowMs);
+    if (canister.kept === undefined) return result;
+    // Whatever a hook that failed has cost.
+    if (result.step.fault !== undefined) this.#parts.changes.numbers(canister);
+    return { ...result, changes: this.#parts.changes.take() };
   }
 
   /** The message in hand is left for a while: what it still reads of its task must be its own. */
@@ -116,6 +152,24 @@ export class Engine {
 
   configure(canister: CanisterState, settings: CanisterSettings): void {
     canister.configure(settings);
+    const { kept } = canister;
+    if (kept?.isLogged === true) this.#parts.changes.record(canister, kept, { kind: 'configure', settings });
+  }
+
+  /** Adds cycles; the new balance. */
+  addCycles(canister: CanisterState, amount: bigint): bigint {
+    canister.account.add(amount);
+    this.#parts.changes.numbers(canister);
+    return canister.account.balance;
+  }
+
+  /** Brings a stored canister to life in one that is empty; why it cannot be, or how many records of its log were run again. */
+  wake(
+    canister: CanisterState,
+    code: InstrumentedCode | undefined,
+    stored: Omit<SleepingCanister, 'spec' | 'module'>,
+  ): string | number {
+    return wakeCanister(this.#parts, this, canister, code, stored);
   }
 
   /** A copy of the whole state, less the code. */
@@ -131,4 +185,14 @@ export class Engine {
   ): string | undefined {
     return restoreState(this.#parts, canister, code, image);
   }
+}
+
+/** Nothing that it does is kept. */
+function isQuery(task: Task): boolean {
+  return (
+    task.kind === 'query' ||
+    task.kind === 'inspect' ||
+    task.kind === 'dropFrame' ||
+    (task.kind === 'callback' && task.frame !== 0)
+  );
 }

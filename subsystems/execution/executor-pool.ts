@@ -19,6 +19,8 @@ import type {
   CodeChange,
   Execution,
   ModuleInfo,
+  Replayed,
+  SleepingCanister,
   Step,
   Task,
 } from './index.ts';
@@ -35,7 +37,9 @@ export interface ExecutionOptions {
 
 interface Placed {
   readonly lane: number;
-  readonly executor: Executor;
+  executor: Executor;
+  /** Its steps' changes are told, so that it can come back when its executor dies. */
+  readonly isKept: boolean;
   readonly observer: CanisterObserver;
   /** What it has now, and with it a heap. */
   module: ModuleInfo | undefined;
@@ -94,13 +98,46 @@ export class ExecutorPool implements Execution {
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
+    const handle = this.#place(observer, spec.snapshotBelowBytes !== undefined);
+    this.#placed(handle).executor.send({ kind: 'create', handle, spec });
+    return handle;
+  }
+
+  createAsleep(observer: CanisterObserver): number {
+    return this.#place(observer, true);
+  }
+
+  #place(observer: CanisterObserver, isKept: boolean): number {
     const handle = this.#canisters.length;
     const lane = handle % this.lanes;
     const executor = this.#executors[lane];
     if (executor === undefined) throw new Error(`no executor ${lane}`);
-    this.#canisters.push({ lane, executor, observer, module: undefined, emptied: 0 });
-    executor.send({ kind: 'create', handle, spec });
+    this.#canisters.push({ lane, executor, isKept, observer, module: undefined, emptied: 0 });
     return handle;
+  }
+
+  async sleep(handle: number): Promise<void> {
+    const placed = this.#placed(handle);
+    this.#empty(placed);
+    // A thread that has died has dropped it, too.
+    await placed.executor.ask((call) => ({ kind: 'sleep', call, handle }));
+  }
+
+  async wake(handle: number, { module, ...canister }: SleepingCanister): Promise<Replayed | undefined> {
+    const placed = this.#placed(handle);
+    const place = module === undefined ? undefined : this.#takePlace(placed, module);
+    if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
+    const hash = module === undefined ? undefined : this.#provide(placed.executor, module);
+    const answer = await placed.executor.ask((call) => ({ kind: 'wake', call, handle, hash, canister }));
+    place?.(answer?.kind === 'awake' && answer.problem === undefined);
+    if (answer?.kind !== 'awake') throw threadStopped();
+    if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
+    return answer.replayed;
+  }
+
+  async checkpoint(handle: number): Promise<void> {
+    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'checkpoint', call, handle }));
+    if (answer?.kind !== 'done') throw threadStopped();
   }
 
   run(handle: number, task: Task, done: (step: Step) => void): void {
@@ -178,6 +215,8 @@ export class ExecutorPool implements Execution {
   }
 
   async close(): Promise<void> {
+    const live = [...this.#canisters.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
+    await Promise.allSettled(live.map(([handle]) => this.checkpoint(handle)));
     this.#isClosing = true;
     this.#idle.close();
     await Promise.all([this.#loader.close(), ...this.#executors.map((executor) => executor.terminate())]);
@@ -244,7 +283,12 @@ export class ExecutorPool implements Execution {
     };
     return new Executor(settings, {
       debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),
-      ended: (record) => this.#canisters[record.handle]?.observer.ended(gaugesOf(record)),
+      ended: (record, changes) => {
+        const observer = this.#canisters[record.handle]?.observer;
+        if (changes !== undefined) observer?.changed?.(changes);
+        observer?.ended(gaugesOf(record));
+      },
+      changed: (handle, changes) => this.#canisters[handle]?.observer.changed?.(changes),
       bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason) => this.#replace(lane, reason),
     });
@@ -253,13 +297,20 @@ export class ExecutorPool implements Execution {
   #replace(lane: number, reason: string): void {
     if (this.#isClosing) return;
     const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
-    this.#log.error(`executor ${lane} has stopped (${reason}): ${lost.length} actor(s) answer 503 from now on`);
+    const executor = this.#startExecutor(lane);
+    this.#executors[lane] = executor;
+    const kept = lost.filter((placed) => placed?.isKept).length;
+    const fates = [
+      ...(kept > 0 ? [`${kept} actor(s) come back from the state directory`] : []),
+      ...(lost.length > kept ? [`${lost.length - kept} actor(s) answer 503 from now on`] : []),
+    ];
+    this.#log.error([`executor ${lane} has stopped (${reason})`, ...fates].join(': '));
     for (const placed of lost) {
       if (placed === undefined) continue;
       this.#empty(placed);
+      if (placed.isKept) placed.executor = executor;
       placed.observer.lost();
     }
-    this.#executors[lane] = this.#startExecutor(lane);
   }
 }
 
@@ -270,6 +321,7 @@ const gauges: { -readonly [K in keyof CanisterGauges]: CanisterGauges[K] } = {
   version: 0,
   charge: 0,
   balance: undefined,
+  instantMs: 0,
 };
 
 function gaugesOf(record: StepRecord): CanisterGauges {
@@ -278,6 +330,7 @@ function gaugesOf(record: StepRecord): CanisterGauges {
   gauges.version = record.version;
   gauges.charge = record.step.charge;
   gauges.balance = record.balance;
+  gauges.instantMs = record.instantMs;
   return gauges;
 }
 

@@ -39,6 +39,7 @@ import {
   TASK,
   type TaskRecord,
   writeCall,
+  writeChanges,
   writeDebug,
   writeStep,
 } from './wire.ts';
@@ -184,9 +185,11 @@ function obey(command: Command): void {
     }
     case 'uninstall':
       engineOf(level).uninstall(canisterAt(command.handle));
+      sendChanges(command.handle);
       return;
     case 'configure':
       engineOf(level).configure(canisterAt(command.handle), command.settings);
+      sendChanges(command.handle);
       return;
     case 'capture': {
       const image = engineOf(level).capture(canisterAt(command.handle));
@@ -196,22 +199,67 @@ function obey(command: Command): void {
     case 'restore': {
       const code = command.hash === undefined ? undefined : moduleOf(command.hash);
       const problem = engineOf(level).restore(canisterAt(command.handle), code, command.image);
-      sendByPort({ kind: 'restored', call: command.call, problem });
+      const { call, handle } = command;
+      sendByPort({ kind: 'restored', call, handle, problem, changes: engineOf(level).takeChanges() });
       return;
     }
     case 'task':
       execute(command.record);
       return;
     case 'addCycles': {
-      const { account } = canisterAt(command.handle);
-      account.add(command.amount);
-      sendByPort({ kind: 'balance', call: command.call, balance: account.balance });
+      const balance = engineOf(level).addCycles(canisterAt(command.handle), command.amount);
+      const { call, handle } = command;
+      sendByPort({ kind: 'balance', call, handle, balance, changes: engineOf(level).takeChanges() });
       return;
     }
-    case 'remove':
-      engineOf(level).removeCanister(canisterAt(command.handle));
+    case 'remove': {
+      // One that sleeps is not here.
+      const canister = canisters[command.handle];
+      if (canister !== undefined) engineOf(level).removeCanister(canister);
       canisters[command.handle] = undefined;
+      return;
+    }
+    case 'sleep': {
+      const { call, handle } = command;
+      engineOf(level).putToSleep(canisterAt(handle));
+      canisters[handle] = undefined;
+      sendByPort({ kind: 'done', call, handle, changes: engineOf(level).takeChanges() });
+      return;
+    }
+    case 'wake':
+      wake(command);
+      return;
+    case 'checkpoint':
+      engineOf(level).checkpoint(canisterAt(command.handle));
+      sendByPort({
+        kind: 'done',
+        call: command.call,
+        handle: command.handle,
+        changes: engineOf(level).takeChanges(),
+      });
   }
+}
+
+function wake({ call, handle, hash, canister: stored }: Extract<Command, { readonly kind: 'wake' }>): void {
+  const engine = engineOf(level);
+  const canister = engine.createCanister(stored.spec);
+  let outcome: string | number;
+  try {
+    outcome = engine.wake(canister, hash === undefined ? undefined : moduleOf(hash), stored);
+  } catch (error) {
+    outcome = messageOf(error);
+  }
+  const isAwake = typeof outcome === 'number';
+  if (isAwake) canisters[handle] = canister;
+  else engine.removeCanister(canister);
+  const { account, version } = canister;
+  sendByPort({
+    kind: 'awake',
+    call,
+    problem: isAwake ? undefined : String(outcome),
+    replayed:
+      isAwake && stored.log !== undefined ? { records: Number(outcome), balance: account.balance, version } : undefined,
+  });
 }
 
 function execute({ call, handle, task, nowMs }: TaskRecord): void {
@@ -246,16 +294,27 @@ function answer(call: number, handle: number, canister: CanisterState, result: E
     stableBytes: canister.stable.bytes,
     version: canister.version,
     balance: result.isBalanceMoved ? canister.account.balance : undefined,
+    instantMs: canister.instantMs,
   };
+  const { changes } = result;
   const isLarge =
-    stepBytes(step) > INLINE_BYTES_MAX || step.calls.some(({ payload }) => payload.length > INLINE_BYTES_MAX);
-  if (isLarge) sendByPort({ kind: 'step', record });
+    stepBytes(step) > INLINE_BYTES_MAX ||
+    (changes !== undefined && changes.length > INLINE_BYTES_MAX) ||
+    step.calls.some(({ payload }) => payload.length > INLINE_BYTES_MAX);
+  if (isLarge) sendByPort({ kind: 'step', record, changes });
   else {
     if (step.calls.length > 0) isMoreExpected = true;
+    if (changes !== undefined) while (!writeChanges(outbox, changes)) outbox.waitForRoom();
     for (const outgoing of step.calls) while (!writeCall(outbox, outgoing)) outbox.waitForRoom();
     while (!writeStep(outbox, record)) outbox.waitForRoom();
   }
   if (++unpublished >= PUBLISH_EVERY || step.instructions > LONG_MESSAGE_INSTRUCTIONS) publish();
+}
+
+/** What a command has changed, for storage. */
+function sendChanges(handle: number): void {
+  const changes = engineOf(level).takeChanges();
+  if (changes !== undefined) sendByPort({ kind: 'changes', handle, changes });
 }
 
 function sendDebug(handle: number, text: string): void {
@@ -267,7 +326,8 @@ function sendDebug(handle: number, text: string): void {
 /** The marker first: the port's message must not be there before its turn, but may be posted before it is published. */
 function sendByPort(message: PortMessage): void {
   while (outbox.reserve(MESSAGE, 0) < 0) outbox.waitForRoom();
-  options.port.postMessage(message);
+  const changes = 'changes' in message ? message.changes : undefined;
+  options.port.postMessage(message, changes === undefined ? [] : [changes.buffer as ArrayBuffer]);
 }
 
 function publish(): void {

@@ -13,6 +13,7 @@ import { createRing, RingConsumer, RingProducer } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
   CALL,
+  CHANGES,
   COMMAND,
   type Command,
   DEBUG,
@@ -41,8 +42,10 @@ export interface ExecutorSettings {
 
 export interface ExecutorEvents {
   debug(handle: number, text: string): void;
-  /** Before the step's own callback. */
-  ended(record: StepRecord): void;
+  /** Before the step's own callback; `changes` are for storage. */
+  ended(record: StepRecord, changes: Uint8Array | undefined): void;
+  /** Changes that no step brought. */
+  changed(handle: number, changes: Uint8Array): void;
   /** A fault of the host's own happened inside a message. */
   bug(message: string): void;
   /** The thread has ended without being asked to. */
@@ -80,8 +83,9 @@ export class Executor {
   readonly #pending: (Done | undefined)[] = [];
   readonly #free: number[] = [];
   readonly #answers = new Map<number, Answered>();
-  /** Calls of the step that comes next. */
+  /** Calls and changes of the step that comes next. */
   #calls: OutgoingCall[] = [];
+  #changes: Uint8Array | undefined;
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
@@ -230,16 +234,21 @@ export class Executor {
     this.#inbox.publish();
   }
 
-  readonly #take = (type: number, at: number): void => {
+  readonly #take = (type: number, at: number, length: number): void => {
     switch (type) {
       case STEP: {
         const calls = this.#calls;
         if (calls.length > 0) this.#calls = [];
-        this.#ended(readStep(this.#outbox, at, calls));
+        const changes = this.#changes;
+        this.#changes = undefined;
+        this.#ended(readStep(this.#outbox, at, calls), changes);
         break;
       }
       case CALL:
         this.#calls.push(readCall(this.#outbox, at));
+        break;
+      case CHANGES:
+        this.#changes = this.#outbox.bytes.slice(at, at + length);
         break;
       case DEBUG: {
         const { handle, text } = readDebug(this.#outbox, at);
@@ -256,7 +265,10 @@ export class Executor {
     if (message === undefined) throw new Error('an executor announced a message and sent none');
     switch (message.kind) {
       case 'step':
-        this.#ended(message.record);
+        this.#ended(message.record, message.changes);
+        break;
+      case 'changes':
+        this.#events.changed(message.handle, message.changes);
         break;
       case 'debug':
         this.#events.debug(message.handle, message.text);
@@ -265,6 +277,8 @@ export class Executor {
         this.#events.bug(message.message);
         break;
       default: {
+        if ('changes' in message && message.changes !== undefined)
+          this.#events.changed(message.handle, message.changes);
         const answered = this.#answers.get(message.call);
         this.#answers.delete(message.call);
         this.#release(message.call);
@@ -273,8 +287,8 @@ export class Executor {
     }
   }
 
-  #ended(record: StepRecord): void {
-    this.#events.ended(record);
+  #ended(record: StepRecord, changes: Uint8Array | undefined): void {
+    this.#events.ended(record, changes);
     this.#release(record.call)?.(record.step);
   }
 
@@ -302,6 +316,10 @@ function stopped(): Step {
 
 /** Buffers that are handed over instead of copied: only such as nobody here uses any more. */
 function transferables(command: Command): ArrayBuffer[] {
+  if (command.kind === 'wake') {
+    const { heap, stable } = command.canister.memory;
+    return [heap.bytes.buffer as ArrayBuffer, stable.bytes.buffer as ArrayBuffer];
+  }
   if (command.kind !== 'task') return [];
   const { task } = command.record;
   const bytes = task.kind === 'update' || task.kind === 'query' ? task.argument : undefined;

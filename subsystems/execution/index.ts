@@ -1,6 +1,9 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { StoredMemory } from '../storage/index.ts';
+import type { OpenCallsEntry } from './open-calls.ts';
 import type { Step, Task } from './step.ts';
 
+export type { OpenCallsEntry } from './open-calls.ts';
 export * from './step.ts';
 
 /** Interface spec, "Reject codes": 1 SYS_FATAL … 6 SYS_UNKNOWN. */
@@ -54,6 +57,8 @@ export interface CanisterGauges {
   readonly charge: number;
   /** The balance afterwards, when something besides `charge` changed it; undefined otherwise. */
   readonly balance: bigint | undefined;
+  /** When the message began, ms since 1970: time never goes back for the canister. */
+  readonly instantMs: number;
 }
 
 /** What becomes of a canister's code, atomically (reference/execution.md §10). */
@@ -75,6 +80,36 @@ export interface CanisterSpec {
   readonly balance: bigint;
   readonly controllers: readonly Uint8Array[];
   readonly env: ReadonlyMap<string, string>;
+  /**
+   * Given: what the canister's steps change is told (`CanisterGauges.changes`); heaps up to this many bytes by what
+   * changed, larger ones by what the step depended on. Undefined: it lives in memory only.
+   */
+  readonly snapshotBelowBytes?: number | undefined;
+}
+
+/** A canister as it is stored, to be brought to life again. */
+export interface SleepingCanister {
+  readonly spec: CanisterSpec;
+  /** As of its last step. */
+  readonly settings: Required<CanisterSettings>;
+  readonly timerNs: bigint;
+  readonly instantMs: number;
+  readonly heapBytes: number;
+  readonly stablePages: number;
+  readonly module: ModuleInfo | undefined;
+  readonly memory: StoredMemory;
+  readonly globals: Uint8Array;
+  readonly certifiedData: Uint8Array;
+  readonly openCalls: readonly OpenCallsEntry[];
+  /** What its log begins with, and its records: they are run again. Undefined: its memory is the newest there is. */
+  readonly log: { readonly checkpoint: Uint8Array; readonly records: readonly Uint8Array[] } | undefined;
+}
+
+/** What came of running a log again. */
+export interface Replayed {
+  readonly records: number;
+  readonly balance: bigint;
+  readonly version: number;
 }
 
 /** What the management canister may change of a canister that lives; what is left out stays. */
@@ -105,6 +140,8 @@ export interface CanisterObserver {
   debug(text: string): void;
   /** Called after each step, before its `done`. The same object is used again: copy what is to be kept. */
   ended(gauges: CanisterGauges): void;
+  /** Operations for storage, for the unit of this turn; before `ended`, or without it. The bytes are the observer's. */
+  changed?(operations: Uint8Array): void;
   /** Cycles came outside of any step, such as a refund that no callback waits for; with the balance since. */
   credited?(balance: bigint): void;
   /** The canister's executor has died and the canister with it: everything answers `unavailable` from now on. */
@@ -143,6 +180,20 @@ export interface Execution {
   restore(handle: number, image: CanisterImage): Promise<void>;
   /** Forgets a canister whose tasks have all ended. */
   remove(handle: number): void;
+  /**
+   * Drops a canister from memory: what it changed has been told when this resolves. One with a log is checkpointed first.
+   * The handle stays; nothing may be asked of it until it is woken.
+   */
+  sleep(handle: number): Promise<void>;
+  /**
+   * Brings a sleeping canister, or one that was never live, to life; undefined if no log had to be run again. Rejects
+   * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way.
+   */
+  wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
+  /** A handle for a canister that sleeps. */
+  createAsleep(observer: CanisterObserver): number;
+  /** Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. */
+  checkpoint(handle: number): Promise<void>;
   /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing steps go on. */
   refuseNew(): void;
 }

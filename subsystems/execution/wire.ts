@@ -7,6 +7,7 @@
  *   executor → main
  *     CALL      one `OutgoingCall` of the step that follows (offsets: `C`)
  *     STEP      one `Step` and the canister's gauges (offsets: `S`)
+ *     CHANGES   what the step that follows changes, for storage
  *     DEBUG     u32 canister · u32 length · UTF-8 text
  *     MESSAGE   nothing: the next message on the port is due here
  *
@@ -15,7 +16,15 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, RejectCode } from './index.ts';
+import type {
+  CanisterImage,
+  CanisterSettings,
+  CanisterSpec,
+  CodeChange,
+  RejectCode,
+  Replayed,
+  SleepingCanister,
+} from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import type { RingConsumer, RingProducer } from '../threads/index.ts';
 import {
@@ -38,6 +47,7 @@ export const CALL = 3;
 export const STEP = 4;
 export const DEBUG = 5;
 export const MESSAGE = 6;
+export const CHANGES = 7;
 
 /** Messages that one executor may have under way, each but the last suspended: see executor-thread.ts. */
 export const LEVELS_MAX = 4;
@@ -68,6 +78,8 @@ export interface StepRecord {
   version: number;
   /** The balance, when something besides the charge changed it. */
   balance: bigint | undefined;
+  /** When the message began, ms since 1970. */
+  instantMs: number;
 }
 
 /** What goes by the port to an executor. `install` and `task` are answered by a step, the others with a `call` by the port. */
@@ -96,15 +108,46 @@ export type Command =
     }
   | { readonly kind: 'task'; readonly record: TaskRecord }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
-  | { readonly kind: 'remove'; readonly handle: number };
+  | { readonly kind: 'remove'; readonly handle: number }
+  | { readonly kind: 'sleep'; readonly call: number; readonly handle: number }
+  | {
+      readonly kind: 'wake';
+      readonly call: number;
+      readonly handle: number;
+      readonly hash: string | undefined;
+      readonly canister: Omit<SleepingCanister, 'module'>;
+    }
+  | { readonly kind: 'checkpoint'; readonly call: number; readonly handle: number };
 
 /** What an executor sends by the port. */
 export type PortMessage =
-  | { readonly kind: 'step'; readonly record: StepRecord }
+  | { readonly kind: 'step'; readonly record: StepRecord; readonly changes: Uint8Array | undefined }
+  /** Operations for storage that no step brings. */
+  | { readonly kind: 'changes'; readonly handle: number; readonly changes: Uint8Array }
+  | { readonly kind: 'done'; readonly call: number; readonly handle: number; readonly changes: Uint8Array | undefined }
+  | {
+      readonly kind: 'awake';
+      readonly call: number;
+      /** Why it is not. */
+      readonly problem: string | undefined;
+      readonly replayed: Replayed | undefined;
+    }
   | { readonly kind: 'debug'; readonly handle: number; readonly text: string }
-  | { readonly kind: 'balance'; readonly call: number; readonly balance: bigint }
+  | {
+      readonly kind: 'balance';
+      readonly call: number;
+      readonly handle: number;
+      readonly balance: bigint;
+      readonly changes: Uint8Array | undefined;
+    }
   | { readonly kind: 'image'; readonly call: number; readonly image: StateImage }
-  | { readonly kind: 'restored'; readonly call: number; readonly problem: string | undefined }
+  | {
+      readonly kind: 'restored';
+      readonly call: number;
+      readonly handle: number;
+      readonly problem: string | undefined;
+      readonly changes: Uint8Array | undefined;
+    }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
 
@@ -332,7 +375,8 @@ const S = {
   FLAGS: 100,
   FRAME: 104,
   DATA_LENGTH: 108,
-  DATA: 112,
+  INSTANT: 112,
+  DATA: 120,
 } as const;
 const HAS_BALANCE = 1;
 const HAS_TIMER = 2;
@@ -351,6 +395,14 @@ export function stepBytes({ fault, answer }: Step): number {
   return answer.kind === 'reply' ? answer.data.length : answer.message.length * 3;
 }
 
+/** False when the ring is full now. */
+export function writeChanges(ring: RingProducer, changes: Uint8Array): boolean {
+  const at = ring.reserve(CHANGES, changes.length);
+  if (at < 0) return false;
+  ring.bytes.set(changes, at);
+  return true;
+}
+
 /** False when the ring is full now. The calls have been written before. */
 export function writeStep(ring: RingProducer, record: StepRecord): boolean {
   const { step, balance } = record;
@@ -366,6 +418,7 @@ export function writeStep(ring: RingProducer, record: StepRecord): boolean {
   floats[(at + S.HEAP) >> 3] = record.heapBytes;
   floats[(at + S.STABLE) >> 3] = record.stableBytes;
   floats[(at + S.VERSION) >> 3] = record.version;
+  floats[(at + S.INSTANT) >> 3] = record.instantMs;
   let flags = step.isAccepted ? IS_ACCEPTED : 0;
   if (balance !== undefined) {
     flags |= HAS_BALANCE;
@@ -413,6 +466,7 @@ export function readStep(ring: RingConsumer, at: number, calls: readonly Outgoin
     heapBytes: float(S.HEAP),
     stableBytes: float(S.STABLE),
     version: float(S.VERSION),
+    instantMs: float(S.INSTANT),
     balance: (flags & HAS_BALANCE) === 0 ? undefined : readAmount(longs, at + S.BALANCE),
     step: {
       fault,

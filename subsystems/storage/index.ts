@@ -23,6 +23,8 @@ export interface Journal {
   readonly current: number;
   /** The newest durable unit. */
   readonly durable: number;
+  /** The newest unit that there is, or will be at the end of this turn: what is known now may be in it. */
+  readonly newest: number;
   /** Something has changed in this turn: there will be a unit. */
   touch(): void;
   /** `write` is called once for every unit, before it is sealed, in the order of these calls. */
@@ -38,6 +40,16 @@ export interface StoredMemory {
   /** Pages of PAGE_BYTES each, ascending; the others are zeros. `bytes` has them one after the other. */
   readonly heap: StoredPages;
   readonly stable: StoredPages;
+}
+
+/** All that execution has told of one canister (`keyspace.ts`). */
+export interface StoredCanister {
+  readonly memory: StoredMemory;
+  readonly globals: Uint8Array | undefined;
+  readonly certifiedData: Uint8Array | undefined;
+  readonly checkpoint: Uint8Array | undefined;
+  /** Of its log, in order. */
+  readonly records: readonly Uint8Array[];
 }
 
 export interface StoredPages {
@@ -59,8 +71,8 @@ export interface StorageFigures {
 export interface Storage extends Journal {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
-  /** Pages of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
-  memoryOf(id: Uint8Array): Promise<StoredMemory>;
+  /** What execution has told of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
+  canister(id: Uint8Array): Promise<StoredCanister>;
   figures(): Promise<StorageFigures>;
   /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */
   backup(): AsyncIterable<Uint8Array>;

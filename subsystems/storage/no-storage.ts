@@ -1,5 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { Storage, StorageFigures, StoredMemory } from './index.ts';
+import type { Storage, StorageFigures, StoredCanister } from './index.ts';
 import type { Entry } from './tables.ts';
 import { WriteSet } from './write-set.ts';
 
@@ -9,6 +9,7 @@ export class NoStorage implements Storage {
   readonly unit = new WriteSet();
   readonly current = 0;
   readonly durable = 0;
+  readonly newest = 0;
 
   touch(): void {}
   beforeSeal(): void {}
@@ -25,7 +26,7 @@ export class NoStorage implements Storage {
     return Promise.resolve([]);
   }
 
-  memoryOf(): Promise<StoredMemory> {
+  canister(): Promise<StoredCanister> {
     return Promise.reject(nothingKept());
   }
 

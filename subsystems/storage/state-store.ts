@@ -6,9 +6,9 @@
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
-import { META, metaKey } from './keyspace.ts';
+import { META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
-import type { StorageFigures, StoredMemory } from './index.ts';
+import type { StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog } from './step-log.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 
@@ -141,9 +141,17 @@ export class StateStore {
     return this.#overlay.range(family, prefix);
   }
 
-  memoryOf(id: Uint8Array): StoredMemory {
+  canister(id: Uint8Array): StoredCanister {
     this.#apply();
-    return this.#overlay.memoryOf(id);
+    const overlay = this.#overlay;
+    const meta = (letter: MetaLetter): Uint8Array | undefined => overlay.get('meta', metaKey(letter, id));
+    return {
+      memory: overlay.memoryOf(id),
+      globals: meta(META.globals),
+      certifiedData: meta(META.certifiedData),
+      checkpoint: meta(META.checkpoint),
+      records: overlay.range('log', id).map(([, record]) => record),
+    };
   }
 
   /** Everything committed so far, unchanged by what is committed later. */

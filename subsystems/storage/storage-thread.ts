@@ -109,8 +109,8 @@ function answer(store: StateStore, call: number, request: Exclude<StorageRequest
   try {
     const result = answerTo(store, request);
     const transferred: ArrayBuffer[] = [];
-    if (request.kind === 'memoryOf') {
-      const { heap, stable } = result as StorageAnswers['memoryOf'];
+    if (request.kind === 'canister') {
+      const { heap, stable } = (result as StorageAnswers['canister']).memory;
       for (const { bytes } of [heap, stable]) transferred.push(bytes.buffer as ArrayBuffer);
     }
     port.postMessage({ kind: 'answer', call, answer: result } satisfies FromStorage, transferred);
@@ -124,8 +124,8 @@ function answerTo(store: StateStore, request: Exclude<StorageRequest, { kind: 'c
   switch (request.kind) {
     case 'range':
       return store.range(request.family, request.prefix);
-    case 'memoryOf':
-      return store.memoryOf(request.id);
+    case 'canister':
+      return store.canister(request.id);
     case 'figures':
       return store.figures;
     case 'openBackup':

@@ -9,7 +9,7 @@
  *   Answers to requests come by the port.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { StorageFigures, StoredMemory } from './index.ts';
+import type { StorageFigures, StoredCanister } from './index.ts';
 import type { Entry, Family } from './tables.ts';
 
 export const RING_BYTES = 4 << 20;
@@ -31,7 +31,7 @@ export interface StorageThreadOptions {
 /** What is asked of the storage thread. */
 export type StorageRequest =
   | { readonly kind: 'range'; readonly family: Family; readonly prefix: Uint8Array }
-  | { readonly kind: 'memoryOf'; readonly id: Uint8Array }
+  | { readonly kind: 'canister'; readonly id: Uint8Array }
   | { readonly kind: 'figures' }
   /** Opens a backup; its pieces are asked for with `nextPiece`. One at a time. */
   | { readonly kind: 'openBackup' }
@@ -43,7 +43,7 @@ export type StorageRequest =
 /** What a request of each kind is answered. */
 export interface StorageAnswers {
   range: readonly Entry[];
-  memoryOf: StoredMemory;
+  canister: StoredCanister;
   figures: StorageFigures;
   openBackup: number;
   /** Undefined: that was all. */

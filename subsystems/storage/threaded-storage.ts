@@ -5,7 +5,7 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import { createRing, RingConsumer, RingProducer } from '../threads/index.ts';
-import type { Storage, StorageFigures, StoredMemory } from './index.ts';
+import type { Storage, StorageFigures, StoredCanister } from './index.ts';
 import {
   type CarriedError,
   DURABLE,
@@ -117,8 +117,12 @@ export class ThreadedStorage implements Storage {
     else this.#waiters.add(unit, callback);
   }
 
+  get newest(): number {
+    return this.#isSealDue ? this.current : this.current - 1;
+  }
+
   settled(): Promise<void> {
-    const newest = this.#isSealDue ? this.current : this.current - 1;
+    const { newest } = this;
     if (newest <= this.durable) return Promise.resolve();
     return new Promise((resolve) => this.whenDurable(newest, resolve));
   }
@@ -169,8 +173,8 @@ export class ThreadedStorage implements Storage {
     return this.#ask({ kind: 'range', family, prefix });
   }
 
-  memoryOf(id: Uint8Array): Promise<StoredMemory> {
-    return this.#ask({ kind: 'memoryOf', id });
+  canister(id: Uint8Array): Promise<StoredCanister> {
+    return this.#ask({ kind: 'canister', id });
   }
 
   figures(): Promise<StorageFigures> {
@@ -199,8 +203,13 @@ export class ThreadedStorage implements Storage {
     const call = ++this.#calls;
     return new Promise((resolve, reject) => {
       this.#asked.set(call, { resolve: resolve as (answer: unknown) => void, reject });
-      this.#post({ kind: 'request', call, request });
-      this.#inbox?.publish();
+      const post = (): void => {
+        this.#post({ kind: 'request', call, request });
+        this.#inbox?.publish();
+      };
+      // What this turn has changed comes first.
+      if (this.#isSealDue) setImmediate(post);
+      else post();
     });
   }
 

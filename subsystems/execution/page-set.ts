@@ -1,0 +1,34 @@
+/** A set of page numbers, a bit each; iterates in ascending order. */
+export class PageSet {
+  #words = new Uint32Array(0);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(page: number): void {
+    const at = page >>> 5;
+    if (at >= this.#words.length) {
+      const larger = new Uint32Array(Math.max(this.#words.length * 2, at + 1, 32));
+      larger.set(this.#words);
+      this.#words = larger;
+    }
+    const bit = 1 << (page & 31);
+    const word = this.#words[at] ?? 0;
+    if ((word & bit) !== 0) return;
+    this.#words[at] = word | bit;
+    this.#size++;
+  }
+
+  clear(): void {
+    this.#words = new Uint32Array(0);
+    this.#size = 0;
+  }
+
+  *[Symbol.iterator](): Generator<number> {
+    for (const [at, word] of this.#words.entries()) {
+      for (let rest = word; rest !== 0; rest &= rest - 1) yield at * 32 + (31 - Math.clz32(rest & -rest));
+    }
+  }
+}

@@ -1,0 +1,71 @@
+/** Brings a stored canister to life: its memory as it is stored, and what its log says has happened since. */
+import type { MeteringPolicy } from '../metering/index.ts';
+import type { CanisterState } from './canister-state.ts';
+import { wakeState } from './canister-image.ts';
+import type { Engine } from './engine.ts';
+import type { EngineParts } from './engine-parts.ts';
+import type { SleepingCanister } from './index.ts';
+import type { InstrumentedCode } from './instance.ts';
+import { readRecord, readStanding, type Standing } from './kept-canister.ts';
+
+/** Why it cannot be, in words, or how many records were run again. */
+export function wakeCanister(
+  parts: EngineParts,
+  engine: Pick<Engine, 'execute' | 'configure' | 'takeChanges'>,
+  canister: CanisterState,
+  code: InstrumentedCode | undefined,
+  stored: Omit<SleepingCanister, 'spec' | 'module'>,
+): string | number {
+  const { log } = stored;
+  if (log === undefined) {
+    const problem = wakeState(parts, canister, code, stored);
+    if (problem !== undefined) return problem;
+    canister.configure(stored.settings);
+    canister.timerNs = stored.timerNs;
+    canister.instantMs = stored.instantMs;
+    canister.openCalls.load(stored.openCalls);
+    return 0;
+  }
+  const standing = readStanding(log.checkpoint);
+  const difference = policyDifference(standing.policy, parts.policy);
+  if (difference !== undefined && log.records.length > 0)
+    return `its log was written with ${difference}: start once with that, stop gracefully, and change it then`;
+  const problem = wakeState(parts, canister, code, { ...stored, ...standing });
+  if (problem !== undefined) return problem;
+  stand(canister, standing);
+  for (const bytes of log.records) {
+    const record = readRecord(bytes);
+    switch (record.kind) {
+      case 'task':
+        engine.execute(canister, record.task, record.nowMs);
+        break;
+      case 'configure':
+        engine.configure(canister, record.settings);
+        break;
+      case 'numbers':
+        canister.account.add(record.balance - canister.account.balance);
+        canister.version = record.version;
+        canister.timerNs = record.timerNs;
+    }
+    // They are stored already.
+    engine.takeChanges();
+  }
+  return log.records.length;
+}
+
+function stand(canister: CanisterState, standing: Standing): void {
+  canister.configure(standing.settings);
+  canister.account.add(standing.balance - canister.account.balance);
+  canister.version = standing.version;
+  canister.timerNs = standing.timerNs;
+  canister.instantMs = standing.instantMs;
+  canister.openCalls.load(standing.openCalls);
+  if (canister.kept !== undefined) canister.kept.isLogged = true;
+}
+
+/** What of the metering was another when a log was written; undefined: nothing that its execution depends on. */
+function policyDifference(then: MeteringPolicy, now: MeteringPolicy): string | undefined {
+  if (then.instructionLimit !== now.instructionLimit) return `--instruction-limit ${then.instructionLimit}`;
+  if (then.isEnabled !== now.isEnabled) return then.isEnabled ? 'metering on' : '--cycles 0';
+  return undefined;
+}
