@@ -1,21 +1,59 @@
-import { ChunkStore } from './chunk-store.ts';
+import { ServerError } from '../../kernel/index.ts';
+import type { Entry } from '../storage/index.ts';
+import { CHUNK_BYTES_MAX, ChunkStore } from './chunk-store.ts';
 import { History } from './history.ts';
 import type { HostedCanister } from './host.ts';
+import { ChunkRecords, readChunkLength } from './records/chunk-records.ts';
+import { HistoryRecords } from './records/history-records.ts';
+import { readHistoryEntry } from './records/history-value.ts';
+import { RecordReader } from './records/record-bytes.ts';
+import {
+  canisterOf,
+  chunkContentsOf,
+  HISTORY_PREFIX,
+  historyOf,
+  parseRecordKey,
+  RECORDS_PREFIX,
+  recordsOf,
+  settingsKey,
+  snapshotContentsOf,
+} from './records/record-keys.ts';
+import { corrupt, type RecordStore, unitOf } from './records/record-store.ts';
+import { readSettingsValue, writeSettings } from './records/settings-value.ts';
+import { readSnapshotCounter, SnapshotRecords } from './records/snapshot-records.ts';
+import { readSnapshotValue } from './records/snapshot-value.ts';
 import { DEFAULT_SETTINGS, type OwnSettings } from './settings.ts';
 import { SnapshotShelf } from './snapshot-shelf.ts';
 import { StoredBytes } from './stored-bytes.ts';
 
 /** What the management canister itself keeps of one canister. */
 export class CanisterRecordExtras {
-  readonly history = new History();
+  readonly history: History;
   readonly chunkStore: ChunkStore;
   readonly snapshots: SnapshotShelf;
-  settings: OwnSettings = DEFAULT_SETTINGS;
+  readonly #id: Uint8Array;
+  readonly #store: RecordStore;
+  readonly #stored: StoredBytes;
+  #settings: OwnSettings = DEFAULT_SETTINGS;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(canister: HostedCanister, stored: StoredBytes) {
-    this.chunkStore = new ChunkStore(stored);
-    this.snapshots = new SnapshotShelf(canister.id, stored);
+  constructor({ id }: HostedCanister, store: RecordStore, stored: StoredBytes) {
+    this.#id = id;
+    this.#store = store;
+    this.#stored = stored;
+    this.history = new History(new HistoryRecords(store, id));
+    this.chunkStore = new ChunkStore(stored, new ChunkRecords(store, id));
+    this.snapshots = new SnapshotShelf(id, stored, new SnapshotRecords(store, id));
+  }
+
+  get settings(): OwnSettings {
+    return this.#settings;
+  }
+
+  changeSettings(change: Partial<OwnSettings>): void {
+    if (Object.keys(change).length === 0) return;
+    this.#settings = { ...this.#settings, ...change };
+    unitOf(this.#store)?.put('meta', settingsKey(this.#id), writeSettings(this.#settings));
   }
 
   /** Runs one change of the canister after the other: an upgrade must not find the module of another one half done. */
@@ -24,30 +62,98 @@ export class CanisterRecordExtras {
     this.#last = result.catch(() => undefined);
     return result;
   }
+
+  /** Takes over what was stored under a key of this canister. Throws ServerError `state-corrupt`. */
+  restore([key, bytes]: Entry): void {
+    const about = parseRecordKey(key);
+    const value = new RecordReader('meta', key, bytes);
+    switch (about?.kind) {
+      case 'settings':
+        this.#settings = readSettingsValue(value);
+        return;
+      case 'history':
+        if (!this.history.restore(Number(about.number), readHistoryEntry(value)))
+          value.fail('one is missing before it');
+        return;
+      case 'chunk': {
+        const length = readChunkLength(value, CHUNK_BYTES_MAX);
+        this.#stored.restore(length);
+        this.chunkStore.restore(about.hash, length);
+        return;
+      }
+      case 'snapshotCounter':
+        this.snapshots.restoreCounter(readSnapshotCounter(value));
+        return;
+      case 'snapshot': {
+        const snapshot = readSnapshotValue(value);
+        this.#stored.restore(snapshot?.description.bytes ?? 0);
+        this.snapshots.restore(about.number, snapshot);
+        return;
+      }
+      case undefined:
+        value.fail('there is no such key');
+    }
+  }
+
+  /** Gives back the room that it has of the host's. */
+  release(): void {
+    this.#stored.give(this.chunkStore.bytes + this.snapshots.bytes);
+  }
 }
 
 export class CanisterRecords {
   readonly stored: StoredBytes;
+  readonly #store: RecordStore;
   readonly #records = new Map<HostedCanister, CanisterRecordExtras>();
 
-  constructor(storedBytesMax: number) {
+  constructor(store: RecordStore, storedBytesMax: number) {
+    this.#store = store;
     this.stored = new StoredBytes(storedBytesMax);
   }
 
   of(canister: HostedCanister): CanisterRecordExtras {
     let record = this.#records.get(canister);
     if (record === undefined) {
-      record = new CanisterRecordExtras(canister, this.stored);
+      record = new CanisterRecordExtras(canister, this.#store, this.stored);
       this.#records.set(canister, record);
     }
     return record;
   }
 
+  /** As `ManagementEntry.restore` has it. Contents of chunks and snapshots are read when they are asked for. */
+  async restore(find: (id: Uint8Array) => HostedCanister | undefined): Promise<Map<HostedCanister, ServerError>> {
+    const damaged = new Map<HostedCanister, ServerError>();
+    for (const prefix of [RECORDS_PREFIX, HISTORY_PREFIX]) {
+      for (const entry of await this.#store.range('meta', prefix)) {
+        const id = canisterOf(entry[0]);
+        if (id === undefined) throw corrupt('meta', entry[0], 'there is no such key');
+        const canister = find(id);
+        if (canister === undefined || damaged.has(canister)) continue;
+        try {
+          this.of(canister).restore(entry);
+        } catch (error) {
+          if (!(error instanceof ServerError)) throw error;
+          damaged.set(canister, error);
+        }
+      }
+    }
+    // Not forgotten: what is there may be repaired.
+    for (const canister of damaged.keys()) this.#drop(canister);
+    return damaged;
+  }
+
   forget(canister: HostedCanister): void {
-    const record = this.#records.get(canister);
-    if (record === undefined) return;
+    this.#drop(canister);
+    const { id } = canister;
+    const unit = unitOf(this.#store);
+    unit?.clear('meta', recordsOf(id));
+    unit?.clear('meta', historyOf(id));
+    unit?.clear('blob', chunkContentsOf(id));
+    unit?.clear('blob', snapshotContentsOf(id));
+  }
+
+  #drop(canister: HostedCanister): void {
+    this.#records.get(canister)?.release();
     this.#records.delete(canister);
-    record.chunkStore.clear();
-    record.snapshots.clear();
   }
 }

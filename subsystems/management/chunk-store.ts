@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { hexOf } from './candid-values.ts';
+import type { ChunkRecords } from './records/chunk-records.ts';
 import { REFUSE } from './refusal.ts';
 import type { StoredBytes } from './stored-bytes.ts';
 
@@ -19,18 +20,58 @@ export function bytesOfChunks(chunks: Chunks): number {
 /** Pieces of modules that were uploaded to one canister. */
 export class ChunkStore {
   readonly #stored: StoredBytes;
-  #chunks = new Map<string, Uint8Array>();
+  readonly #records: ChunkRecords | undefined;
+  #chunks: Map<string, Uint8Array>;
+  /** Lengths of those that are on disk alone: nobody has asked for them since the start. */
+  #unread = new Map<string, number>();
 
-  constructor(stored: StoredBytes) {
+  /** `chunks`: what it holds already, taken from `stored`. Without `records` it does not survive. */
+  constructor(stored: StoredBytes, records: ChunkRecords | undefined, chunks?: Chunks) {
     this.#stored = stored;
+    this.#records = records;
+    this.#chunks = new Map(chunks);
   }
 
+  /** Those in memory; after `load`, all. */
   get chunks(): Chunks {
     return this.#chunks;
   }
 
+  get hashes(): string[] {
+    return [...this.#unread.keys(), ...this.#chunks.keys()];
+  }
+
   get bytes(): number {
-    return bytesOfChunks(this.#chunks);
+    let bytes = bytesOfChunks(this.#chunks);
+    for (const length of this.#unread.values()) bytes += length;
+    return bytes;
+  }
+
+  /** One that was there at the start, already counted. */
+  restore(hash: Uint8Array, length: number): void {
+    this.#unread.set(hexOf(hash), length);
+  }
+
+  /** Reads what is on disk alone. Rejects with ServerError `state-corrupt`. */
+  async load(): Promise<void> {
+    for (const key of this.#unread.keys()) await this.get(key);
+  }
+
+  /** The chunk with this SHA-256, hex. Rejects with ServerError `state-corrupt`. */
+  async get(key: string): Promise<Uint8Array | undefined> {
+    const length = this.#unread.get(key);
+    if (length === undefined || this.#records === undefined) return this.#chunks.get(key);
+    const unread = this.#unread;
+    // The store may be cleared, or the chunk be read by another call, meanwhile.
+    const isWanted = () => this.#unread === unread && unread.has(key);
+    try {
+      const chunk = await this.#records.read(Buffer.from(key, 'hex'), length);
+      if (isWanted()) this.#chunks.set(key, chunk);
+    } catch (error) {
+      if (isWanted()) throw error;
+    }
+    unread.delete(key);
+    return this.#chunks.get(key);
   }
 
   /** Answers the chunk's SHA-256. */
@@ -39,25 +80,34 @@ export class ChunkStore {
       throw REFUSE.badArgument(`the chunk has ${chunk.length} bytes: at most ${CHUNK_BYTES_MAX} are allowed`);
     const hash = createHash('sha256').update(chunk).digest();
     const key = hexOf(hash);
-    if (this.#chunks.has(key)) return hash;
-    if (this.#chunks.size >= CHUNKS_MAX)
+    if (this.#chunks.has(key) || this.#unread.has(key)) return hash;
+    if (this.#chunks.size + this.#unread.size >= CHUNKS_MAX)
       throw REFUSE.wrongState(
         `the chunk store holds ${CHUNKS_MAX} of ${CHUNKS_MAX} chunks: install what is there, or clear it`,
       );
     this.#stored.take(chunk.length);
     this.#chunks.set(key, chunk);
+    this.#records?.put(hash, chunk);
     return hash;
   }
 
   clear(): void {
+    if (this.#chunks.size + this.#unread.size === 0) return;
     this.#stored.give(this.bytes);
     this.#chunks = new Map();
+    this.#unread = new Map();
+    this.#records?.clear();
   }
 
   /** Puts these in place of what is there; refuses when there is no room for them. */
   replace(chunks: Chunks): void {
     this.#stored.take(bytesOfChunks(chunks));
     this.#stored.give(this.bytes);
+    const before = new Set(this.hashes);
     this.#chunks = new Map(chunks);
+    this.#unread = new Map();
+    if (this.#records === undefined) return;
+    for (const key of before) if (!chunks.has(key)) this.#records.delete(Buffer.from(key, 'hex'));
+    for (const [key, chunk] of chunks) if (!before.has(key)) this.#records.put(Buffer.from(key, 'hex'), chunk);
   }
 }

@@ -1,4 +1,5 @@
 /** What happened to a canister, as `canister_info` tells it. */
+import type { HistoryRecords } from './records/history-records.ts';
 
 export type ChangeOrigin =
   | { readonly kind: 'user'; readonly id: Uint8Array }
@@ -47,8 +48,13 @@ const PRINCIPAL_BYTES = 32;
 
 /** A canister's last changes. */
 export class History {
+  readonly #records: HistoryRecords;
   readonly #entries: HistoryEntry[] = [];
   #total = 0;
+
+  constructor(records: HistoryRecords) {
+    this.#records = records;
+  }
 
   /** All changes ever, also those that are no longer kept. */
   get total(): number {
@@ -56,9 +62,20 @@ export class History {
   }
 
   add(entry: HistoryEntry): void {
-    this.#total++;
+    const number = this.#total++;
     this.#entries.push(entry);
-    if (this.#entries.length > ENTRIES_MAX) this.#entries.shift();
+    this.#records.put(number, entry);
+    if (this.#entries.length <= ENTRIES_MAX) return;
+    this.#entries.shift();
+    this.#records.delete(number - ENTRIES_MAX);
+  }
+
+  /** One that was there at the start; in order. False when its number is not the one after the last one's. */
+  restore(number: number, entry: HistoryEntry): boolean {
+    if (this.#entries.length > 0 && number !== this.#total) return false;
+    this.#total = number + 1;
+    this.#entries.push(entry);
+    return true;
   }
 
   /** At most the last `count`, oldest first. */

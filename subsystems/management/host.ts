@@ -11,7 +11,7 @@
  * So nothing here checks who asks. What cannot be done throws, or rejects with, a ServerError: kind `unavailable` when
  * trying again may help, any other kind when not. Anything else that is thrown is a bug.
  */
-import { defineCapability } from '../../kernel/index.ts';
+import { defineCapability, type ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo, StepFault } from '../execution/index.ts';
 import type { Change } from './history.ts';
 import type { ManagementAnswer, ManagementRequest } from './index.ts';
@@ -133,7 +133,7 @@ export interface CanisterHost {
    * stopped one), when it was started instead, or when it was removed; without limit of time.
    */
   stop(canister: HostedCanister): Promise<'stopped' | 'started' | 'removed'>;
-  /** Forgets a stopped canister, its cycles included. */
+  /** Forgets a stopped canister, its cycles included, and calls `ManagementEntry.forget`. */
   remove(canister: HostedCanister): Promise<void>;
 
   /** The new balance. */
@@ -156,7 +156,14 @@ export const CanisterHost = defineCapability<CanisterHost>('canister-host');
 /** The part of the management canister that the host calls. */
 export interface ManagementEntry {
   call(request: ManagementRequest): Promise<ManagementAnswer>;
-  /** A canister is gone, whoever removed it: what is kept of it may go. */
+  /**
+   * Called once at the start, when the host has its canisters back and before anything else is asked: reads what was
+   * kept of them. Answers those whose records are damaged, each with a ServerError `state-corrupt` that names the key:
+   * they must not be served. Rejects when what all share is damaged. What is kept of canisters that the host does not
+   * have stays as it is.
+   */
+  restore(): Promise<ReadonlyMap<HostedCanister, ServerError>>;
+  /** A canister is gone, whoever removed it: what is kept of it goes, in memory and on disk. */
   forget(canister: HostedCanister): void;
   /** Enters into a canister's history what was done to it other than by `call` (over HTTP, from the manifest). */
   record(canister: HostedCanister, change: Change): void;

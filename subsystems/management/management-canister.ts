@@ -23,17 +23,18 @@ import { lifecycleMethods } from './methods/lifecycle-methods.ts';
 import { settingsMethods } from './methods/settings-methods.ts';
 import { signingMethods } from './methods/signing-methods.ts';
 import { snapshotMethods } from './methods/snapshot-methods.ts';
+import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
+import type { RecordStore } from './records/record-store.ts';
 import { Refusal, REFUSE, refusalOf } from './refusal.ts';
 
 /** The IC gives up waiting for a canister to stop after five minutes. */
 const STOP_TIMEOUT_MS = 300_000;
 /** Chunk stores and snapshots of all actors together. */
 const STORED_BYTES_MAX = 4 * 2 ** 30;
-const SEED_BYTES = 32;
 const PLAIN = { lossless: false };
 
 export interface ManagementOptions {
-  /** Master secret of the signing keys; undefined: fresh ones in every process. */
+  /** Master secret of the signing keys; undefined: the kept one, or a fresh one. */
   readonly seed?: Uint8Array | undefined;
   /** What `subnet_info` calls the replica's version. */
   readonly hostVersion?: string | undefined;
@@ -47,6 +48,7 @@ export interface ManagementDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
+  readonly storage: RecordStore;
 }
 
 /** How a method may be called; by default by updates of users and canisters. */
@@ -115,19 +117,23 @@ const NOT_OFFERED: ReadonlyMap<string, string> = new Map([
 export class ManagementCanister implements Management {
   readonly #codec: Codec;
   readonly #log: Logger;
+  readonly #storage: RecordStore;
+  readonly #seed: Uint8Array | undefined;
   readonly #context: MethodContext;
   readonly #methods: Methods;
   /** Parsed at the first call: many a server never sees one. */
   #interface: CandidInterface | undefined;
 
-  constructor({ host, codec, clock, random, log }: ManagementDependencies, options: ManagementOptions = {}) {
+  constructor({ host, codec, clock, random, log, storage }: ManagementDependencies, options: ManagementOptions = {}) {
     this.#codec = codec;
     this.#log = log;
+    this.#storage = storage;
+    this.#seed = options.seed;
     const context = new MethodContext({
       host,
       clock,
       random,
-      records: new CanisterRecords(options.storedBytesMax ?? STORED_BYTES_MAX),
+      records: new CanisterRecords(storage, options.storedBytesMax ?? STORED_BYTES_MAX),
       keys: new SigningKeys(options.seed ?? random.bytes(SEED_BYTES)),
       hostVersion: options.hostVersion ?? '',
       stopTimeoutMs: options.stopTimeoutMs ?? STOP_TIMEOUT_MS,
@@ -153,6 +159,13 @@ export class ManagementCanister implements Management {
       const { code, message } = this.#refusal(request, error);
       return { response: { kind: 'reject', code, message }, refunded: cycles };
     }
+  }
+
+  async restore(): Promise<ReadonlyMap<HostedCanister, ServerError>> {
+    if (!this.#storage.isKept) return new Map();
+    const { keys, host, records } = this.#context;
+    if (this.#seed === undefined) keys.reseed(await keptSeed(this.#storage, keys.seed));
+    return await records.restore((id) => host.find(id));
   }
 
   record(canister: HostedCanister, change: Change): void {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Chunks, CHUNK_BYTES_MAX, CHUNKS_MAX } from './chunk-store.ts';
+import { CHUNK_BYTES_MAX, type ChunkStore, CHUNKS_MAX } from './chunk-store.ts';
 import { hexOf, sameBytes } from './candid-values.ts';
 import { REFUSE } from './refusal.ts';
 
@@ -10,14 +10,15 @@ const TURN_BYTES = 4 << 20;
 
 /** Joins the listed chunks to a module and checks its SHA-256. Large ones take several turns of the event loop. */
 export async function assembleModule(
-  chunks: Chunks,
+  store: ChunkStore,
   hashes: readonly Uint8Array[],
   moduleHash: Uint8Array,
 ): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let length = 0;
   for (const hash of hashes) {
-    const chunk = chunks.get(hexOf(hash));
+    const key = hexOf(hash);
+    const chunk = store.chunks.get(key) ?? (await store.get(key));
     if (chunk === undefined) throw REFUSE.badArgument(`the chunk store has no chunk ${shownHash(hash)}`);
     length += chunk.length;
     if (length > MODULE_BYTES_MAX)

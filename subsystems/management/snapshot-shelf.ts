@@ -1,21 +1,40 @@
 import { sameBytes } from './candid-values.ts';
+import type { SnapshotRecords } from './records/snapshot-records.ts';
+import type { StoredSnapshot } from './records/snapshot-value.ts';
 import { REFUSE } from './refusal.ts';
-import type { Snapshot, SnapshotContent } from './snapshot.ts';
+import type { SnapshotContent, SnapshotDescription, UploadedSnapshot } from './snapshot.ts';
 import type { StoredBytes } from './stored-bytes.ts';
 
 const SNAPSHOTS_MAX = 10;
 const NUMBER_BYTES = 8;
 
+export interface Snapshot {
+  readonly id: Uint8Array;
+  readonly takenAtNs: bigint;
+  readonly description: SnapshotDescription;
+  /** Reads it if it is on disk alone, and keeps it in memory then. Rejects with ServerError `state-corrupt`. */
+  content(): Promise<SnapshotContent>;
+}
+
+/** A content that is on its way to the shelf. */
+export interface Draft {
+  readonly number: bigint;
+  readonly content: SnapshotContent;
+  readonly pieces: number;
+}
+
 /** One canister's snapshots. */
 export class SnapshotShelf {
   readonly #owner: Uint8Array;
   readonly #stored: StoredBytes;
-  readonly #snapshots: Snapshot[] = [];
+  readonly #records: SnapshotRecords;
+  readonly #snapshots: ShelvedSnapshot[] = [];
   #nextNumber = 0n;
 
-  constructor(owner: Uint8Array, stored: StoredBytes) {
+  constructor(owner: Uint8Array, stored: StoredBytes, records: SnapshotRecords) {
     this.#owner = owner;
     this.#stored = stored;
+    this.#records = records;
   }
 
   get list(): readonly Snapshot[] {
@@ -23,10 +42,14 @@ export class SnapshotShelf {
   }
 
   get bytes(): number {
-    return this.#snapshots.reduce((sum, { content }) => sum + content.bytes, 0);
+    return this.#snapshots.reduce((sum, { description }) => sum + description.bytes, 0);
   }
 
   find(id: Uint8Array): Snapshot | undefined {
+    return this.#find(id);
+  }
+
+  #find(id: Uint8Array): ShelvedSnapshot | undefined {
     return this.#snapshots.find((snapshot) => sameBytes(snapshot.id, id));
   }
 
@@ -38,31 +61,125 @@ export class SnapshotShelf {
       );
   }
 
-  /** Adds one whose bytes have been taken from the host's store. */
-  add(content: SnapshotContent, takenAtNs: bigint, replaced: Snapshot | undefined): Snapshot {
+  /** Writes down a content whose bytes have been taken from the host's store. Then: `add`, or `discard`. */
+  async draft(content: SnapshotContent): Promise<Draft> {
+    const number = this.#nextNumber++;
+    return { number, content, pieces: await this.#records.begin(number, content) };
+  }
+
+  add({ number, content, pieces }: Draft, takenAtNs: bigint, replaced: Snapshot | undefined): Snapshot {
     if (replaced !== undefined) this.remove(replaced);
-    const snapshot = { id: this.#nextId(), takenAtNs, content };
+    const read = () => Promise.resolve(content);
+    const snapshot = new ShelvedSnapshot({ number, id: this.#idOf(number), takenAtNs }, content, read);
     this.#snapshots.push(snapshot);
+    this.#records.put(number, { takenAtNs, description: content, pieces });
+    this.#records.putCounter(this.#nextNumber);
     return snapshot;
   }
 
+  discard({ number, content }: Draft): void {
+    this.#records.delete(number);
+    this.#stored.give(content.bytes);
+  }
+
+  /** Adds to an uploaded one, which is in memory. */
+  upload(snapshot: Snapshot, content: UploadedSnapshot, data: UploadedData): void {
+    const shelved = this.#find(snapshot.id);
+    if (shelved === undefined) throw new Error('the snapshot is not on this shelf');
+    const { number, takenAtNs } = shelved;
+    const { part, bytes } = data;
+    if (part === 'chunk') this.#records.putChunk(number, content.addChunk(bytes), bytes);
+    else {
+      const { offset } = data;
+      if (part === 't') content.writeStable(offset, bytes);
+      else (part === 'w' ? content.wasm : content.heap).set(bytes, offset);
+      this.#records.putTouched(number, content, { part, offset, length: bytes.length });
+    }
+    this.#records.put(number, { takenAtNs, description: content, pieces: 0 });
+  }
+
   remove(snapshot: Snapshot): void {
-    const index = this.#snapshots.indexOf(snapshot);
-    if (index < 0) return;
-    this.#snapshots.splice(index, 1);
-    this.#stored.give(snapshot.content.bytes);
+    const shelved = this.#find(snapshot.id);
+    if (shelved === undefined) return;
+    this.#snapshots.splice(this.#snapshots.indexOf(shelved), 1);
+    this.#stored.give(shelved.description.bytes);
+    this.#records.delete(shelved.number);
   }
 
   clear(): void {
     for (let last = this.#snapshots.at(-1); last !== undefined; last = this.#snapshots.at(-1)) this.remove(last);
   }
 
+  /** One that was there at the start, its bytes already counted; undefined: it was never finished. */
+  restore(number: bigint, stored: StoredSnapshot | undefined): void {
+    this.restoreCounter(number + 1n);
+    if (stored === undefined) {
+      this.#records.delete(number);
+      return;
+    }
+    const { takenAtNs, description } = stored;
+    const read = () => this.#records.read(number, stored, this.#stored);
+    this.#snapshots.push(new ShelvedSnapshot({ number, id: this.#idOf(number), takenAtNs }, description, read));
+  }
+
+  restoreCounter(next: bigint): void {
+    if (next > this.#nextNumber) this.#nextNumber = next;
+  }
+
   /** A number of its own and the canister's id: so a snapshot's id says whose it is. */
-  #nextId(): Uint8Array {
+  #idOf(number: bigint): Uint8Array {
     const id = new Uint8Array(NUMBER_BYTES + this.#owner.length);
-    new DataView(id.buffer).setBigUint64(0, this.#nextNumber++);
+    new DataView(id.buffer).setBigUint64(0, number);
     id.set(this.#owner, NUMBER_BYTES);
     return id;
+  }
+}
+
+/** Bytes for a chunk, or for module, heap or stable memory from `offset` on; within their sizes. */
+export type UploadedData =
+  | { readonly part: 'chunk'; readonly bytes: Uint8Array }
+  | { readonly part: 'w' | 'h' | 't'; readonly offset: number; readonly bytes: Uint8Array };
+
+class ShelvedSnapshot implements Snapshot {
+  readonly number: bigint;
+  readonly id: Uint8Array;
+  readonly takenAtNs: bigint;
+  readonly #read: () => Promise<SnapshotContent>;
+  #description: SnapshotDescription;
+  #content: Promise<SnapshotContent> | undefined;
+
+  constructor(
+    place: { readonly number: bigint; readonly id: Uint8Array; readonly takenAtNs: bigint },
+    description: SnapshotDescription,
+    read: () => Promise<SnapshotContent>,
+  ) {
+    this.number = place.number;
+    this.id = place.id;
+    this.takenAtNs = place.takenAtNs;
+    this.#description = description;
+    this.#read = read;
+  }
+
+  get description(): SnapshotDescription {
+    return this.#description;
+  }
+
+  content(): Promise<SnapshotContent> {
+    this.#content ??= this.#load();
+    return this.#content;
+  }
+
+  /** What was read stays, for as long as the snapshot does; what could not be read is tried again. */
+  async #load(): Promise<SnapshotContent> {
+    try {
+      const content = await this.#read();
+      // An upload's description changes with it.
+      this.#description = content;
+      return content;
+    } catch (error) {
+      this.#content = undefined;
+      throw error;
+    }
   }
 }
 

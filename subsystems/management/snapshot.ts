@@ -3,7 +3,8 @@
  *
  * Both are read the same way (`SnapshotContent`). A taken one holds the image that the execution captured, with stable
  * memory in the pieces that hold anything; an uploaded one holds a heap of its declared size and stable pages as they
- * are written. What is not there reads as zeros in both.
+ * are written. What is not there reads as zeros in both. After a restart only the description is in memory, until the
+ * content is asked for.
  */
 import { bytesOfChunks, type Chunks, ChunkStore } from './chunk-store.ts';
 import type { CanisterHost, GlobalValue, LowMemoryHook, RestoredState } from './host.ts';
@@ -11,85 +12,99 @@ import type { StoredBytes } from './stored-bytes.ts';
 
 export const WASM_PAGE_BYTES = 65_536;
 
-/** What of a snapshot can be read; immutable for a taken one. */
-export interface SnapshotContent {
+/** What a snapshot is, without its content. */
+export interface SnapshotDescription {
   readonly source: 'taken' | 'uploaded';
-  readonly wasm: Uint8Array;
-  readonly heap: Uint8Array;
+  readonly wasmBytes: number;
+  readonly heapBytes: number;
   readonly stableBytes: number;
-  readStable(offset: number, size: number): Uint8Array;
-  readonly globals: readonly GlobalValue[];
   readonly certifiedData: Uint8Array;
-  readonly chunks: Chunks;
+  /** SHA-256, hex. */
+  readonly chunkHashes: readonly string[];
   readonly version: number;
   /** Ns, 0 for off; undefined: an upload that did not say. */
   readonly timerNs: bigint | undefined;
   readonly lowMemoryHook: LowMemoryHook | undefined;
   /** What it costs to keep, and `total_size`. */
   readonly bytes: number;
+}
+
+/** What of a snapshot can be read; immutable for a taken one. */
+export interface SnapshotContent extends SnapshotDescription {
+  readonly wasm: Uint8Array;
+  readonly heap: Uint8Array;
+  readStable(offset: number, size: number): Uint8Array;
+  readonly globals: readonly GlobalValue[];
+  readonly chunks: Chunks;
   /** What a canister becomes when it is loaded. */
   prepare(host: CanisterHost): Promise<RestoredState>;
 }
 
-export interface Snapshot {
-  readonly id: Uint8Array;
-  readonly takenAtNs: bigint;
-  readonly content: SnapshotContent;
-}
+/** A stretch of stable memory. */
+export type StablePiece = RestoredState['image']['stable'][number];
 
-type Piece = RestoredState['image']['stable'][number];
-
+/** What was captured of a canister. */
 export interface Captured {
-  readonly state: RestoredState;
+  readonly wasm: Uint8Array;
+  readonly heap: Uint8Array;
+  /** Disjoint, in any order. */
+  readonly stable: readonly StablePiece[];
+  readonly stableBytes: number;
   readonly globals: readonly GlobalValue[];
+  readonly certifiedData: Uint8Array;
   readonly chunks: Chunks;
   readonly version: number;
   readonly timerNs: bigint;
   readonly lowMemoryHook: LowMemoryHook;
 }
 
-const NO_BYTES = new Uint8Array(0);
-
 export class TakenSnapshot implements SnapshotContent {
   readonly source = 'taken';
+  readonly wasm: Uint8Array;
+  readonly heap: Uint8Array;
+  readonly stableBytes: number;
   readonly globals: readonly GlobalValue[];
+  readonly certifiedData: Uint8Array;
   readonly chunks: Chunks;
   readonly version: number;
   readonly timerNs: bigint;
   readonly lowMemoryHook: LowMemoryHook;
   readonly bytes: number;
-  readonly #state: RestoredState;
-  readonly #pieces: readonly Piece[];
+  /** In order. */
+  readonly stable: readonly StablePiece[];
+  #state: RestoredState | undefined;
 
-  constructor({ state, globals, chunks, version, timerNs, lowMemoryHook }: Captured) {
+  /** `state`: what it becomes when it is loaded, if that is known already. */
+  constructor(captured: Captured, state?: RestoredState) {
+    this.wasm = captured.wasm;
+    this.heap = captured.heap;
+    this.stable = captured.stable.toSorted((a, b) => a.offset - b.offset);
+    this.stableBytes = captured.stableBytes;
+    this.globals = captured.globals;
+    this.certifiedData = captured.certifiedData;
+    this.chunks = captured.chunks;
+    this.version = captured.version;
+    this.timerNs = captured.timerNs;
+    this.lowMemoryHook = captured.lowMemoryHook;
     this.#state = state;
-    this.#pieces = state.image.stable.toSorted((a, b) => a.offset - b.offset);
-    this.globals = globals;
-    this.chunks = chunks;
-    this.version = version;
-    this.timerNs = timerNs;
-    this.lowMemoryHook = lowMemoryHook;
-    const stored = this.#pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.bytes = this.wasm.length + this.heap.length + stored + bytesOfChunks(chunks);
+    const stored = this.stable.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    this.bytes = this.wasm.length + this.heap.length + stored + bytesOfChunks(this.chunks);
   }
 
-  get wasm(): Uint8Array {
-    return this.#state.wasm ?? NO_BYTES;
+  get wasmBytes(): number {
+    return this.wasm.length;
   }
-  get heap(): Uint8Array {
-    return this.#state.image.heap;
+  get heapBytes(): number {
+    return this.heap.length;
   }
-  get stableBytes(): number {
-    return this.#state.image.stablePages * WASM_PAGE_BYTES;
-  }
-  get certifiedData(): Uint8Array {
-    return this.#state.image.certifiedData;
+  get chunkHashes(): readonly string[] {
+    return [...this.chunks.keys()];
   }
 
   readStable(offset: number, size: number): Uint8Array {
     const result = new Uint8Array(size);
-    for (let at = this.#firstPiece(offset); at < this.#pieces.length; at++) {
-      const piece = this.#pieces[at];
+    for (let at = this.#firstPiece(offset); at < this.stable.length; at++) {
+      const piece = this.stable[at];
       if (piece === undefined || piece.offset >= offset + size) break;
       const from = Math.max(offset, piece.offset);
       const to = Math.min(offset + size, piece.offset + piece.bytes.length);
@@ -101,19 +116,37 @@ export class TakenSnapshot implements SnapshotContent {
   /** Index of the first piece that ends after `offset`. */
   #firstPiece(offset: number): number {
     let low = 0;
-    let high = this.#pieces.length;
+    let high = this.stable.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const piece = this.#pieces[middle];
+      const piece = this.stable[middle];
       if (piece !== undefined && piece.offset + piece.bytes.length <= offset) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
-  prepare(): Promise<RestoredState> {
-    return Promise.resolve(this.#state);
+  async prepare(host: CanisterHost): Promise<RestoredState> {
+    this.#state ??= {
+      image: await imageOf(host, this, this.wasm, this.stable),
+      wasm: this.wasm,
+      // The canister's own stay.
+      timerNs: undefined,
+      lowMemoryHook: undefined,
+    };
+    return this.#state;
   }
+}
+
+async function imageOf(
+  host: CanisterHost,
+  { heap, globals, stableBytes, certifiedData }: SnapshotContent,
+  wasm: Uint8Array,
+  stable: readonly StablePiece[],
+): Promise<RestoredState['image']> {
+  const module = await host.prepare(wasm);
+  const stablePages = stableBytes / WASM_PAGE_BYTES;
+  return { module, heap, globals: host.writeGlobals(module, globals), stable, stablePages, certifiedData };
 }
 
 export interface UploadedMetadata {
@@ -127,6 +160,15 @@ export interface UploadedMetadata {
   readonly version: number;
 }
 
+/** What has been uploaded of a snapshot so far. */
+export interface UploadedParts {
+  readonly wasm: Uint8Array;
+  readonly heap: Uint8Array;
+  /** By page number. */
+  readonly pages: Map<number, Uint8Array>;
+  readonly chunks: Chunks;
+}
+
 export class UploadedSnapshot implements SnapshotContent {
   readonly source = 'uploaded';
   readonly wasm: Uint8Array;
@@ -134,18 +176,27 @@ export class UploadedSnapshot implements SnapshotContent {
   readonly #metadata: UploadedMetadata;
   readonly #stored: StoredBytes;
   readonly #chunkStore: ChunkStore;
-  /** By page number. */
-  readonly #pages = new Map<number, Uint8Array>();
+  readonly #pages: Map<number, Uint8Array>;
 
-  /** `wasmBytes + heapBytes` have been taken from `stored`; the rest is taken as it comes. */
-  constructor(metadata: UploadedMetadata, stored: StoredBytes) {
+  /** What there is already, `wasmBytes + heapBytes` at least, has been taken from `stored`; the rest is taken as it comes. */
+  constructor(metadata: UploadedMetadata, stored: StoredBytes, parts?: UploadedParts) {
     this.#metadata = metadata;
     this.#stored = stored;
-    this.#chunkStore = new ChunkStore(stored);
-    this.wasm = new Uint8Array(metadata.wasmBytes);
-    this.heap = new Uint8Array(metadata.heapBytes);
+    this.#chunkStore = new ChunkStore(stored, undefined, parts?.chunks);
+    this.wasm = parts?.wasm ?? new Uint8Array(metadata.wasmBytes);
+    this.heap = parts?.heap ?? new Uint8Array(metadata.heapBytes);
+    this.#pages = parts?.pages ?? new Map();
   }
 
+  get wasmBytes(): number {
+    return this.#metadata.wasmBytes;
+  }
+  get heapBytes(): number {
+    return this.#metadata.heapBytes;
+  }
+  get chunkHashes(): readonly string[] {
+    return this.#chunkStore.hashes;
+  }
   get stableBytes(): number {
     return this.#metadata.stableBytes;
   }
@@ -171,8 +222,9 @@ export class UploadedSnapshot implements SnapshotContent {
     return this.wasm.length + this.heap.length + this.#pages.size * WASM_PAGE_BYTES + this.#chunkStore.bytes;
   }
 
-  writeWasm(offset: number, chunk: Uint8Array): void {
-    this.wasm.set(chunk, offset);
+  /** The page of stable memory with that number; undefined if nothing was written to it. */
+  page(number: number): Uint8Array | undefined {
+    return this.#pages.get(number);
   }
 
   writeStable(offset: number, chunk: Uint8Array): void {
@@ -185,11 +237,11 @@ export class UploadedSnapshot implements SnapshotContent {
       const start = page * WASM_PAGE_BYTES;
       const from = Math.max(offset, start);
       const to = Math.min(offset + chunk.length, start + WASM_PAGE_BYTES);
-      this.#page(page).set(chunk.subarray(from - offset, to - offset), from - start);
+      this.#ownPage(page).set(chunk.subarray(from - offset, to - offset), from - start);
     }
   }
 
-  #page(number: number): Uint8Array {
+  #ownPage(number: number): Uint8Array {
     let page = this.#pages.get(number);
     if (page === undefined) {
       page = new Uint8Array(WASM_PAGE_BYTES);
@@ -198,8 +250,9 @@ export class UploadedSnapshot implements SnapshotContent {
     return page;
   }
 
-  addChunk(chunk: Uint8Array): void {
-    this.#chunkStore.add(chunk);
+  /** Answers the chunk's SHA-256. */
+  addChunk(chunk: Uint8Array): Uint8Array {
+    return this.#chunkStore.add(chunk);
   }
 
   readStable(offset: number, size: number): Uint8Array {
@@ -218,19 +271,11 @@ export class UploadedSnapshot implements SnapshotContent {
   async prepare(host: CanisterHost): Promise<RestoredState> {
     // A copy: more may be uploaded while it is looked at.
     const wasm = this.wasm.slice();
-    const module = await host.prepare(wasm);
     const stable = [...this.#pages]
       .toSorted(([a], [b]) => a - b)
       .map(([page, bytes]) => ({ offset: page * WASM_PAGE_BYTES, bytes }));
     return {
-      image: {
-        module,
-        heap: this.heap,
-        globals: host.writeGlobals(module, this.globals),
-        stable,
-        stablePages: this.stableBytes / WASM_PAGE_BYTES,
-        certifiedData: this.certifiedData,
-      },
+      image: await imageOf(host, this, wasm, stable),
       wasm,
       timerNs: this.timerNs,
       lowMemoryHook: this.lowMemoryHook,

@@ -24,12 +24,23 @@ const CACHED_PATH_BYTES_MAX = 1024;
  * nothing of value. The same seed gives the same keys.
  */
 export class SigningKeys {
-  readonly #seed: Uint8Array;
+  #seed: Uint8Array;
   readonly #trees = new Map<string, KeyTree>();
   readonly #derived = new Map<string, DerivedKey>();
 
   constructor(seed: Uint8Array) {
     this.#seed = seed;
+  }
+
+  get seed(): Uint8Array {
+    return this.#seed;
+  }
+
+  /** The keys are those of this seed from now on. */
+  reseed(seed: Uint8Array): void {
+    this.#seed = seed;
+    this.#trees.clear();
+    this.#derived.clear();
   }
 
   /** Refuses unknown names and paths that are too long. */

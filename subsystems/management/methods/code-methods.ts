@@ -29,7 +29,7 @@ export function codeMethods(
       return install(context, call, { target, mode, arg, senderVersion }, () => {
         const store = context.controlled(call, argument.store_canister ?? target, ITSELF);
         const hashes = argument.chunk_hashes_list.map(({ hash }) => toBytes(hash));
-        return assembleModule(context.recordOf(store).chunkStore.chunks, hashes, toBytes(argument.wasm_module_hash));
+        return assembleModule(context.recordOf(store).chunkStore, hashes, toBytes(argument.wasm_module_hash));
       });
     },
 
@@ -43,8 +43,8 @@ export function codeMethods(
     },
 
     stored_chunks({ canister_id: id }, call) {
-      const { chunks } = context.recordOf(context.controlled(call, id, ITSELF)).chunkStore;
-      return [...chunks.keys()].map((hash) => ({ hash: toBlob(hashOf(hash)) }));
+      const { hashes } = context.recordOf(context.controlled(call, id, ITSELF)).chunkStore;
+      return hashes.map((hash) => ({ hash: toBlob(hashOf(hash)) }));
     },
 
     uninstall_code({ canister_id: id, sender_canister_version: version }, call) {

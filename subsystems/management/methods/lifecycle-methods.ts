@@ -24,8 +24,8 @@ export function lifecycleMethods(
         if (sameBytes(call.sender, canister.id)) throw REFUSE.wrongState(`canister ${id} cannot delete itself`);
         if (canister.status !== 'stopped')
           throw new Refusal(5, 'IC0510', `canister ${id} is ${canister.status}: only a stopped one can be deleted`);
+        // The host says `forget` in the same moment.
         await context.host.remove(canister);
-        context.records.forget(canister);
       });
     },
   };

@@ -4,7 +4,7 @@ import type { MemoryMetricsJson } from '../candid-types.ts';
 import type { HostedCanister } from '../host.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
-import { DEFAULT_SETTINGS, hashVariables, mayView, NO_CHANGE, readSettings, settingsJson } from '../settings.ts';
+import { hashVariables, mayView, NO_CHANGE, readSettings, settingsJson } from '../settings.ts';
 
 /** Ids of canisters: 8 bytes of a number, then 01 01. */
 const ID_BYTES = 10;
@@ -42,7 +42,7 @@ export function settingsMethods(
         const { own, enforced } = readSettings(settings);
         const origin = context.originOf(call, version);
         context.host.configure(canister, enforced);
-        record.settings = { ...record.settings, ...own };
+        record.changeSettings(own);
         if (enforced.controllers === undefined) return;
         context.enter(canister, origin, { kind: 'controllersChange', controllers: enforced.controllers });
       });
@@ -119,7 +119,7 @@ function create(
   } catch (error) {
     throw id === undefined ? refusalOf(error, 1, 'IC0102') : refusalOf(error, 2, 'IC0205');
   }
-  context.recordOf(canister).settings = { ...DEFAULT_SETTINGS, ...own };
+  context.recordOf(canister).changeSettings(own);
   const environmentHash = hashVariables(enforced.environment);
   context.enter(canister, origin, { kind: 'creation', controllers, environmentHash });
   return canister;

@@ -17,8 +17,8 @@ import type { HostedCanister } from '../host.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
 import { mayView } from '../settings.ts';
-import { type Snapshot, TakenSnapshot, UploadedSnapshot, WASM_PAGE_BYTES } from '../snapshot.ts';
-import { ownerOfSnapshot } from '../snapshot-shelf.ts';
+import { TakenSnapshot, UploadedSnapshot, WASM_PAGE_BYTES } from '../snapshot.ts';
+import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-shelf.ts';
 import { hashOf } from './settings-methods.ts';
 import { uninstall } from './code-methods.ts';
 
@@ -48,10 +48,7 @@ export function snapshotMethods(
       return context.change(call, argument.canister_id, {}, async (canister, record) => {
         // A wrong version must not be found only after the snapshot was taken.
         context.originOf(call, argument.sender_canister_version);
-        const snapshot = await take(context, canister, record, argument.replace_snapshot);
-        if (argument.uninstall_code === true)
-          await uninstall(context, call, canister, argument.sender_canister_version);
-        return snapshotJson(snapshot);
+        return snapshotJson(await take(context, call, { canister, record, argument }));
       });
     },
 
@@ -66,22 +63,24 @@ export function snapshotMethods(
     },
 
     delete_canister_snapshot({ canister_id: id, snapshot_id: snapshotId }, call) {
-      const { snapshots } = context.recordOf(context.controlled(call, id));
-      snapshots.remove(expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId));
+      return context.change(call, id, {}, async (_canister, { snapshots }) => {
+        snapshots.remove(expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId));
+      });
     },
 
-    read_canister_snapshot_metadata({ canister_id: id, snapshot_id: snapshotId }, call) {
+    async read_canister_snapshot_metadata({ canister_id: id, snapshot_id: snapshotId }, call) {
       const { snapshots } = visible(context, call, id);
-      const { takenAtNs, content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      const snapshot = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      const content = await snapshot.content();
       const { timerNs, lowMemoryHook } = content;
       return {
         source: content.source === 'uploaded' ? { metadata_upload: null } : { taken_from_canister: null },
-        taken_at_timestamp: fromNat(takenAtNs),
-        wasm_module_size: content.wasm.length,
+        taken_at_timestamp: fromNat(snapshot.takenAtNs),
+        wasm_module_size: content.wasmBytes,
         globals: content.globals.map(fromGlobal),
-        wasm_memory_size: content.heap.length,
+        wasm_memory_size: content.heapBytes,
         stable_memory_size: content.stableBytes,
-        wasm_chunk_store: [...content.chunks.keys()].map((hash) => ({ hash: toBlob(hashOf(hash)) })),
+        wasm_chunk_store: content.chunkHashes.map((hash) => ({ hash: toBlob(hashOf(hash)) })),
         canister_version: content.version,
         certified_data: toBlob(content.certifiedData),
         global_timer: timerNs === undefined ? null : timerNs === 0n ? { inactive: null } : { active: fromNat(timerNs) },
@@ -89,9 +88,9 @@ export function snapshotMethods(
       };
     },
 
-    read_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind }, call) {
+    async read_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind }, call) {
       const { snapshots } = visible(context, call, id);
-      const { content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+      const content = await expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId).content();
       if (kind.wasm_chunk !== undefined) {
         const hash = hexOf(toBytes(kind.wasm_chunk.hash));
         const chunk = content.chunks.get(hash);
@@ -112,72 +111,99 @@ export function snapshotMethods(
     },
 
     upload_canister_snapshot_metadata(argument, call) {
-      const canister = context.controlled(call, argument.canister_id);
-      const { snapshots } = context.recordOf(canister);
-      const replaced = replacedBy(argument.replace_snapshot, snapshots);
-      snapshots.expectRoom(replaced);
-      const { stored } = context.records;
-      const uploaded = createUpload(context, argument, canister.version);
-      try {
-        return { snapshot_id: toBlob(snapshots.add(uploaded, context.nowNs(), replaced).id) };
-      } catch (error) {
-        stored.give(uploaded.bytes);
-        throw error;
-      }
+      return context.change(call, argument.canister_id, {}, async (canister, { snapshots }) => {
+        const replaced = replacedBy(argument.replace_snapshot, snapshots);
+        snapshots.expectRoom(replaced);
+        const draft = await snapshots.draft(createUpload(context, argument, canister.version));
+        return { snapshot_id: toBlob(snapshots.add(draft, context.nowNs(), replaced).id) };
+      });
     },
 
     upload_canister_snapshot_data({ canister_id: id, snapshot_id: snapshotId, kind, chunk }, call) {
-      const { snapshots } = context.recordOf(context.controlled(call, id));
-      const { content } = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
-      if (!(content instanceof UploadedSnapshot))
-        throw REFUSE.badArgument(`snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added`);
-      const bytes = toBytes(chunk);
-      const place = (what: string, offset: NatJson, length: number): number =>
-        sliceOf(what, { offset, size: bytes.length }, length).offset;
-      if (kind.wasm_module !== undefined)
-        content.writeWasm(place('module', kind.wasm_module.offset, content.wasm.length), bytes);
-      else if (kind.wasm_memory !== undefined)
-        content.heap.set(bytes, place('heap', kind.wasm_memory.offset, content.heap.length));
-      else if (kind.stable_memory !== undefined)
-        content.writeStable(place('stable memory', kind.stable_memory.offset, content.stableBytes), bytes);
-      else content.addChunk(bytes);
+      return context.change(call, id, {}, async (_canister, { snapshots }) => {
+        const snapshot = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
+        const content = await snapshot.content();
+        if (!(content instanceof UploadedSnapshot))
+          throw REFUSE.badArgument(`snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added`);
+        const bytes = toBytes(chunk);
+        const place = (what: string, offset: NatJson, length: number): number =>
+          sliceOf(what, { offset, size: bytes.length }, length).offset;
+        const data = (): UploadedData => {
+          if (kind.wasm_module !== undefined)
+            return { part: 'w', offset: place('module', kind.wasm_module.offset, content.wasmBytes), bytes };
+          if (kind.wasm_memory !== undefined)
+            return { part: 'h', offset: place('heap', kind.wasm_memory.offset, content.heapBytes), bytes };
+          if (kind.stable_memory !== undefined)
+            return { part: 't', offset: place('stable memory', kind.stable_memory.offset, content.stableBytes), bytes };
+          return { part: 'chunk', bytes };
+        };
+        snapshots.upload(snapshot, content, data());
+      });
     },
   };
 }
 
+/** Takes a snapshot, and the code away if that is wanted: both become visible in the same moment. */
 async function take(
+  context: MethodContext,
+  call: Call,
+  from: {
+    readonly canister: HostedCanister;
+    readonly record: CanisterRecordExtras;
+    readonly argument: ArgumentOf<'take_canister_snapshot'>;
+  },
+): Promise<Snapshot> {
+  const { canister, record, argument } = from;
+  const { snapshots } = record;
+  // Whatever else adds and removes snapshots waits until this is done.
+  const replaced = replacedBy(argument.replace_snapshot, snapshots);
+  snapshots.expectRoom(replaced);
+  const content = await capture(context, canister, record);
+  const takenAtNs = context.nowNs();
+  context.records.stored.take(content.bytes);
+  const draft = await snapshots.draft(content);
+  try {
+    context.expectPresent(canister);
+    if (argument.uninstall_code === true) await uninstall(context, call, canister, argument.sender_canister_version);
+  } catch (error) {
+    snapshots.discard(draft);
+    throw error;
+  }
+  return snapshots.add(draft, takenAtNs, replaced);
+}
+
+async function capture(
   context: MethodContext,
   canister: HostedCanister,
   record: CanisterRecordExtras,
-  replace: BlobJson | null,
-): Promise<Snapshot> {
+): Promise<TakenSnapshot> {
   if (canister.code === undefined) throw REFUSE.empty(toPrincipalText(canister.id));
-  record.snapshots.expectRoom(replacedBy(replace, record.snapshots));
   const { host } = context;
   // A copy is about to be made, so there should be room for it first.
-  const estimate = canister.heapBytes + canister.code.wasm.length + bytesOfChunks(record.chunkStore.chunks);
+  const estimate = canister.heapBytes + canister.code.wasm.length + record.chunkStore.bytes;
   context.records.stored.take(estimate);
-  let content: TakenSnapshot;
   try {
+    await record.chunkStore.load();
+    context.expectPresent(canister);
     const { code, version, timerNs, lowMemoryHook } = canister;
     const image = await host.capture(canister);
     context.expectPresent(canister);
-    content = new TakenSnapshot({
-      state: { image, wasm: code.wasm, timerNs: undefined, lowMemoryHook: undefined },
+    const captured = {
+      wasm: code.wasm,
+      heap: image.heap,
+      stable: image.stable,
+      stableBytes: image.stablePages * WASM_PAGE_BYTES,
       globals: host.readGlobals(image),
+      certifiedData: image.certifiedData,
       chunks: new Map(record.chunkStore.chunks),
       version,
       timerNs,
       lowMemoryHook,
-    });
+    };
+    return new TakenSnapshot(captured, { image, wasm: code.wasm, timerNs: undefined, lowMemoryHook: undefined });
   } finally {
     context.records.stored.give(estimate);
   }
-  // What the upload or deletion of snapshots has changed meanwhile counts.
-  const replaced = replacedBy(replace, record.snapshots);
-  record.snapshots.expectRoom(replaced);
-  context.records.stored.take(content.bytes);
-  return record.snapshots.add(content, context.nowNs(), replaced);
 }
 
 async function load(
@@ -193,12 +219,13 @@ async function load(
   const { canister, record, snapshotId } = to;
   const origin = context.originOf(call, to.version);
   const owner = context.host.find(ownerOfSnapshot(snapshotId));
-  const snapshot = expectSnapshot(
-    owner === undefined ? undefined : context.recordOf(owner).snapshots.find(snapshotId),
-    toBlob(snapshotId),
-  );
+  const find = () => (owner === undefined ? undefined : context.recordOf(owner).snapshots.find(snapshotId));
+  const snapshot = expectSnapshot(find(), toBlob(snapshotId));
   if (owner !== undefined) context.expectControl(call, owner);
-  const { content } = snapshot;
+  const content = await snapshot.content();
+  // Another canister's may be deleted while it is read, and is not whole then.
+  if (find() !== snapshot) throw expectSnapshot(undefined, toBlob(snapshotId));
+  context.expectPresent(canister);
   const chunks = new Map(content.chunks);
   // Room is made sure of first: afterwards the canister has changed.
   const chunkBytes = bytesOfChunks(chunks);
@@ -301,6 +328,6 @@ function sliceOf(what: string, { offset, size }: RangeJson, length: number): { o
   return { offset: Number(from), size: Number(bytes) };
 }
 
-function snapshotJson({ id, takenAtNs, content }: Snapshot): SnapshotJson {
-  return { id: toBlob(id), taken_at_timestamp: fromNat(takenAtNs), total_size: content.bytes };
+function snapshotJson({ id, takenAtNs, description }: Snapshot): SnapshotJson {
+  return { id: toBlob(id), taken_at_timestamp: fromNat(takenAtNs), total_size: description.bytes };
 }

@@ -3,6 +3,8 @@ import { createCodec, principalToText } from '../../../subsystems/codec/index.ts
 import { MANAGEMENT_DID } from '../../../subsystems/management/interface-did.ts';
 import { ManagementCanister, type ManagementOptions } from '../../../subsystems/management/management-canister.ts';
 import type { ManagementRequest } from '../../../subsystems/management/index.ts';
+import type { RecordStore } from '../../../subsystems/management/records/record-store.ts';
+import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock, RecordingLogger, SeededRandom } from '../../support/kernel.ts';
 import { type FakeCanister, FakeHost } from './fake-host.ts';
 
@@ -25,14 +27,20 @@ export interface Rejected {
 
 /** A management canister with a host, called in JSON. */
 export class ManagementBench {
-  readonly host = new FakeHost();
+  readonly host: FakeHost;
   readonly clock = new FakeClock();
   readonly log = new RecordingLogger();
   readonly management: ManagementCanister;
 
-  constructor(options: ManagementOptions = {}) {
+  /** With `storage`, what is changed is kept there; `host`: one that has canisters already. */
+  constructor(
+    options: ManagementOptions = {},
+    storage: RecordStore = new NoStorage(),
+    host: FakeHost = new FakeHost(),
+  ) {
+    this.host = host;
     this.management = new ManagementCanister(
-      { host: this.host, codec, clock: this.clock, random: new SeededRandom(5), log: this.log },
+      { host, codec, clock: this.clock, random: new SeededRandom(5), log: this.log, storage },
       { seed: Buffer.alloc(32, 1), hostVersion: '1.2.3', ...options },
     );
   }

@@ -1,0 +1,155 @@
+import type { GlobalValue } from '../host.ts';
+import {
+  type SnapshotContent,
+  type SnapshotDescription,
+  type StablePiece,
+  TakenSnapshot,
+  UploadedSnapshot,
+  WASM_PAGE_BYTES,
+} from '../snapshot.ts';
+import type { StoredBytes } from '../stored-bytes.ts';
+import { expectHash } from './chunk-records.ts';
+import { RecordReader } from './record-bytes.ts';
+import { offsetOf, partOf, pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
+import { corrupt, type RecordStore, valueOf } from './record-store.ts';
+import { GLOBAL_TYPES } from './snapshot-pieces.ts';
+import type { StoredSnapshot } from './snapshot-value.ts';
+
+/** Of a part, what one request reads: the keys that have all but the last three bytes in common. */
+const WINDOW_BYTES = 2 ** 24;
+const WINDOW_KEY_BYTES = 3;
+
+export interface SnapshotPlace {
+  /** Where its description is, for messages. */
+  readonly key: Uint8Array;
+  /** What the keys of its content begin with. */
+  readonly content: Uint8Array;
+}
+
+/**
+ * Reads a snapshot's content. Its bytes have been taken from `stored` already. Rejects with ServerError `state-corrupt`
+ * when something is missing, too much, or not where it can be.
+ */
+export async function readSnapshot(
+  store: RecordStore,
+  place: SnapshotPlace,
+  { description, pieces }: StoredSnapshot,
+  stored: StoredBytes,
+): Promise<SnapshotContent> {
+  const parts = new PartReader(store, place);
+  const globals = await parts.globals();
+  const wasm = await parts.whole('w', description.wasmBytes);
+  const heap = await parts.whole('h', description.heapBytes);
+  const stable = await parts.stable(description.stableBytes);
+  const chunks = await parts.chunks(description.chunkHashes);
+  const content = contentOf(description, { globals, wasm, heap, stable, chunks }, stored, place);
+  if (content.source === 'taken' && parts.pieces !== pieces)
+    throw corrupt('blob', place.content, `the snapshot has ${parts.pieces} of ${pieces} pieces`);
+  if (content.bytes !== description.bytes)
+    throw corrupt('blob', place.content, `the snapshot has ${content.bytes} of ${description.bytes} bytes`);
+  return content;
+}
+
+interface Parts {
+  readonly globals: readonly GlobalValue[];
+  readonly wasm: Uint8Array;
+  readonly heap: Uint8Array;
+  readonly stable: readonly StablePiece[];
+  readonly chunks: ReadonlyMap<string, Uint8Array>;
+}
+
+function contentOf(
+  description: SnapshotDescription,
+  { globals, wasm, heap, stable, chunks }: Parts,
+  stored: StoredBytes,
+  place: SnapshotPlace,
+): SnapshotContent {
+  const { timerNs, lowMemoryHook } = description;
+  if (description.source === 'uploaded') {
+    const pages = new Map<number, Uint8Array>();
+    for (const { offset, bytes } of stable) {
+      if (offset % WASM_PAGE_BYTES !== 0 || bytes.length !== WASM_PAGE_BYTES)
+        throw corrupt('blob', pieceKey(place.content, 't', offset), 'it is no page');
+      pages.set(offset / WASM_PAGE_BYTES, bytes);
+    }
+    return new UploadedSnapshot({ ...description, globals }, stored, { wasm, heap, pages, chunks });
+  }
+  if (timerNs === undefined || lowMemoryHook === undefined) throw corrupt('meta', place.key, 'no timer or no hook');
+  return new TakenSnapshot({ ...description, globals, wasm, heap, stable, chunks, timerNs, lowMemoryHook });
+}
+
+class PartReader {
+  readonly #store: RecordStore;
+  readonly #place: SnapshotPlace;
+  /** Pieces and chunks so far. */
+  pieces = 0;
+
+  constructor(store: RecordStore, place: SnapshotPlace) {
+    this.#store = store;
+    this.#place = place;
+  }
+
+  async whole(part: SnapshotPart, size: number): Promise<Uint8Array> {
+    const whole = this.#room(size);
+    for await (const { offset, bytes } of this.#piecesOf(part, size)) whole.set(bytes, offset);
+    return whole;
+  }
+
+  /** Zeros, which take no memory before they are written to. */
+  #room(size: number): Uint8Array {
+    try {
+      return new Uint8Array(size);
+    } catch {
+      throw corrupt('meta', this.#place.key, `there is no room for ${size} bytes`);
+    }
+  }
+
+  async stable(size: number): Promise<StablePiece[]> {
+    const pieces: StablePiece[] = [];
+    let end = 0;
+    for await (const piece of this.#piecesOf('t', size)) {
+      if (piece.offset < end) throw corrupt('blob', pieceKey(this.#place.content, 't', piece.offset), 'it overlaps');
+      end = piece.offset + piece.bytes.length;
+      pieces.push(piece);
+    }
+    return pieces;
+  }
+
+  /** In order. */
+  async *#piecesOf(part: SnapshotPart, size: number): AsyncGenerator<StablePiece> {
+    for (let from = 0; from < size; from += WINDOW_BYTES) {
+      const window = pieceKey(this.#place.content, part, from).subarray(0, -WINDOW_KEY_BYTES);
+      for (const [key, bytes] of await this.#store.range('blob', window)) {
+        const offset = offsetOf(key);
+        if (key.length !== window.length + WINDOW_KEY_BYTES) throw corrupt('blob', key, 'no such piece');
+        if (offset + bytes.length > size)
+          throw corrupt('blob', key, `${bytes.length} bytes from ${offset} on, where there are ${size}`);
+        this.pieces++;
+        yield { offset, bytes };
+      }
+    }
+  }
+
+  async globals(): Promise<GlobalValue[]> {
+    const prefix = partOf(this.#place.content, 'g');
+    const pieces = await this.#store.range('blob', prefix);
+    this.pieces += pieces.length;
+    const reader = new RecordReader('blob', prefix, Buffer.concat(pieces.map(([, bytes]) => bytes)));
+    const globals = reader.list(() => ({ type: reader.oneOf(GLOBAL_TYPES), bits: reader.natural() }));
+    reader.end();
+    return globals;
+  }
+
+  async chunks(hashes: readonly string[]): Promise<Map<string, Uint8Array>> {
+    const chunks = new Map<string, Uint8Array>();
+    for (const hash of hashes) {
+      const key = snapshotChunkKey(this.#place.content, Buffer.from(hash, 'hex'));
+      const chunk = await valueOf(this.#store, 'blob', key);
+      if (chunk === undefined) throw corrupt('blob', key, 'it is missing');
+      expectHash(key, chunk, Buffer.from(hash, 'hex'));
+      chunks.set(hash, chunk);
+      this.pieces++;
+    }
+    return chunks;
+  }
+}

@@ -1,0 +1,31 @@
+import { ServerError } from '../../../kernel/index.ts';
+import type { Family, Storage, WriteSet } from '../../storage/index.ts';
+import { hexOf } from '../candid-values.ts';
+
+/** What the records need of the storage. */
+export type RecordStore = Pick<Storage, 'isKept' | 'touch' | 'unit' | 'range' | 'settled'>;
+
+/**
+ * Where to put what changes in this turn of the event loop; undefined when nothing is kept. For this one turn only:
+ * not to be held across an `await` that waits for anything real.
+ */
+export function unitOf(store: RecordStore): WriteSet | undefined {
+  if (!store.isKept) return undefined;
+  store.touch();
+  return store.unit;
+}
+
+/** The value of exactly this key. */
+export async function valueOf(store: RecordStore, family: Family, key: Uint8Array): Promise<Uint8Array | undefined> {
+  const [first] = await store.range(family, key);
+  // Longer keys may begin like this one, and come after it.
+  return first?.[0].length === key.length ? first[1] : undefined;
+}
+
+export function corrupt(family: Family, key: Uint8Array, reason: string): ServerError {
+  return new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `the stored value ${family} ${hexOf(key)} is damaged: ${reason}`,
+  );
+}

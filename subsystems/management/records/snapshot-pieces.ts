@@ -1,0 +1,87 @@
+/**
+ * A snapshot's content as pieces of at most 1 MiB, each with its place. Zeros are left out of module and heap, and of
+ * stable memory what does not exist: what is missing reads as zeros. Of an uploaded snapshot, only what a call wrote to
+ * is written again, so its pieces are smaller.
+ */
+import type { GlobalValue } from '../host.ts';
+import {
+  type SnapshotContent,
+  type StablePiece,
+  TakenSnapshot,
+  type UploadedSnapshot,
+  WASM_PAGE_BYTES,
+} from '../snapshot.ts';
+import { RecordWriter } from './record-bytes.ts';
+import { pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
+
+/** A key of the family `blob` and its value; a view of the content. */
+export type Piece = readonly [key: Uint8Array, bytes: Uint8Array];
+
+export const GLOBAL_TYPES = ['i32', 'i64', 'f32', 'f64', 'v128'] as const;
+
+const PIECE_BYTES_MAX = 1 << 20;
+/** A page of wasm, because that is how an upload keeps its stable memory. */
+const UPLOADED_PIECE_BYTES = WASM_PAGE_BYTES;
+const ZEROS = Buffer.alloc(PIECE_BYTES_MAX);
+
+/** Everything a new snapshot consists of. `snapshot`: what its keys begin with. */
+export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Generator<Piece> {
+  const globals = globalsBytes(content.globals);
+  for (const bytes of piecewise(globals)) yield [pieceKey(snapshot, 'g', bytes.byteOffset - globals.byteOffset), bytes];
+  // An upload begins with nothing but zeros.
+  if (!(content instanceof TakenSnapshot)) return;
+  for (const part of ['w', 'h'] as const) {
+    const whole = part === 'w' ? content.wasm : content.heap;
+    for (const bytes of piecewise(whole)) {
+      if (ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) !== 0)
+        yield [pieceKey(snapshot, part, bytes.byteOffset - whole.byteOffset), bytes];
+    }
+  }
+  for (const { offset, bytes } of joined(content.stable)) yield [pieceKey(snapshot, 't', offset), bytes];
+  for (const [hash, chunk] of content.chunks) yield [snapshotChunkKey(snapshot, Buffer.from(hash, 'hex')), chunk];
+}
+
+/** Of an uploaded snapshot, the pieces that have any of `length` bytes from `offset` on. */
+export function* touchedPieces(
+  snapshot: Uint8Array,
+  content: UploadedSnapshot,
+  { part, offset, length }: { readonly part: SnapshotPart; readonly offset: number; readonly length: number },
+): Generator<Piece> {
+  const end = offset + length;
+  for (let piece = Math.floor(offset / UPLOADED_PIECE_BYTES); piece * UPLOADED_PIECE_BYTES < end; piece++) {
+    const from = piece * UPLOADED_PIECE_BYTES;
+    const bytes =
+      part === 't'
+        ? content.page(piece)
+        : (part === 'w' ? content.wasm : content.heap).subarray(from, from + UPLOADED_PIECE_BYTES);
+    if (bytes !== undefined) yield [pieceKey(snapshot, part, from), bytes];
+  }
+}
+
+function* piecewise(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) yield bytes.subarray(at, at + PIECE_BYTES_MAX);
+}
+
+/** Neighbours as one, as long as that is no larger than a piece may be. `pieces`: in order. */
+function* joined(pieces: readonly StablePiece[]): Generator<StablePiece> {
+  let run: Uint8Array[] = [];
+  let from = 0;
+  let length = 0;
+  for (const { offset, bytes } of pieces) {
+    if (length > 0 && (offset !== from + length || length + bytes.length > PIECE_BYTES_MAX)) {
+      yield { offset: from, bytes: Buffer.concat(run) };
+      run = [];
+      length = 0;
+    }
+    if (length === 0) from = offset;
+    run.push(bytes);
+    length += bytes.length;
+  }
+  if (length > 0) yield { offset: from, bytes: Buffer.concat(run) };
+}
+
+function globalsBytes(globals: readonly GlobalValue[]): Uint8Array {
+  const out = new RecordWriter();
+  out.list(globals, ({ type, bits }) => out.byte(GLOBAL_TYPES.indexOf(type)).natural(bits));
+  return out.written();
+}

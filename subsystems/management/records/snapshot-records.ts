@@ -1,0 +1,94 @@
+import type { SnapshotContent, UploadedSnapshot } from '../snapshot.ts';
+import type { StoredBytes } from '../stored-bytes.ts';
+import { readSnapshot } from './read-snapshot.ts';
+import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import {
+  snapshotChunkKey,
+  snapshotContentOf,
+  snapshotCounterKey,
+  snapshotKey,
+  type SnapshotPart,
+} from './record-keys.ts';
+import { type RecordStore, unitOf } from './record-store.ts';
+import { piecesOf, touchedPieces } from './snapshot-pieces.ts';
+import { type StoredSnapshot, UNFINISHED, writeSnapshot } from './snapshot-value.ts';
+
+/** Of a large content, so much goes into one unit; the disk must have taken it before more is made. */
+const UNIT_BYTES_MAX = 8 << 20;
+
+/**
+ * Where one canister's snapshots are kept, by their numbers. A content may be larger than what should be written at
+ * once. It is written before its description then, which says meanwhile that it is unfinished: such a one is removed
+ * at the next start.
+ */
+export class SnapshotRecords {
+  readonly #store: RecordStore;
+  readonly #owner: Uint8Array;
+
+  constructor(store: RecordStore, owner: Uint8Array) {
+    this.#store = store;
+    this.#owner = owner;
+  }
+
+  /** Writes a new content; answers the number of its pieces. Only a large one takes more than this turn of the event loop. */
+  async begin(number: bigint, content: SnapshotContent): Promise<number> {
+    if (!this.#store.isKept) return 0;
+    unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), UNFINISHED);
+    let pieces = 0;
+    let unitBytes = 0;
+    for (const [key, bytes] of piecesOf(snapshotContentOf(this.#owner, number), content)) {
+      if (unitBytes + bytes.length > UNIT_BYTES_MAX) {
+        await this.#store.settled();
+        unitBytes = 0;
+      }
+      unitOf(this.#store)?.put('blob', key, bytes);
+      unitBytes += bytes.length;
+      pieces++;
+    }
+    return pieces;
+  }
+
+  /** What a snapshot is, after its content. */
+  put(number: bigint, snapshot: StoredSnapshot): void {
+    unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), writeSnapshot(snapshot));
+  }
+
+  putCounter(next: bigint): void {
+    unitOf(this.#store)?.put('meta', snapshotCounterKey(this.#owner), new RecordWriter().natural(next).written());
+  }
+
+  /** What an upload has written to. */
+  putTouched(
+    number: bigint,
+    content: UploadedSnapshot,
+    range: { readonly part: SnapshotPart; readonly offset: number; readonly length: number },
+  ): void {
+    const unit = unitOf(this.#store);
+    if (unit === undefined) return;
+    for (const [key, bytes] of touchedPieces(snapshotContentOf(this.#owner, number), content, range))
+      unit.put('blob', key, bytes);
+  }
+
+  putChunk(number: bigint, hash: Uint8Array, chunk: Uint8Array): void {
+    unitOf(this.#store)?.put('blob', snapshotChunkKey(snapshotContentOf(this.#owner, number), hash), chunk);
+  }
+
+  delete(number: bigint): void {
+    const unit = unitOf(this.#store);
+    unit?.delete('meta', snapshotKey(this.#owner, number));
+    unit?.clear('blob', snapshotContentOf(this.#owner, number));
+  }
+
+  /** The content of one that was there at the start. Rejects with ServerError `state-corrupt`. */
+  read(number: bigint, snapshot: StoredSnapshot, stored: StoredBytes): Promise<SnapshotContent> {
+    const place = { key: snapshotKey(this.#owner, number), content: snapshotContentOf(this.#owner, number) };
+    return readSnapshot(this.#store, place, snapshot, stored);
+  }
+}
+
+/** The number of the next snapshot. */
+export function readSnapshotCounter(value: RecordReader): bigint {
+  const next = value.natural();
+  value.end();
+  return next;
+}
