@@ -1,4 +1,5 @@
-import { CONTROL, FUEL_MAX, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import type { PageSink } from './page-entries.ts';
 
 /** Options of a thread's control memory. */
 export interface ControlMemoryOptions {
@@ -21,6 +22,10 @@ const SAVED = (CONTROL.SAVED - CONTROL.FUEL) / 4;
 const FRESH = (CONTROL.FRESH - CONTROL.FUEL) / 4;
 const HARD = (CONTROL.HARD - CONTROL.FUEL) / 4;
 const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
+const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
+const DELTA_SLOT = (CONTROL.DELTA_SLOT - CONTROL.FUEL) / 4;
+const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
+const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
 
 /**
  * The control memory of one executor thread: fuel, stack budget, saved globals and the undo journal of the running message
@@ -35,6 +40,7 @@ export class ControlMemory {
   #words = new Int32Array(0);
   #map = new Uint8Array(0);
   #list = new Int32Array(0);
+  #deltas = new Uint8Array(0);
 
   constructor(options: ControlMemoryOptions) {
     this.onYield = options.onYield ?? (() => undefined);
@@ -52,6 +58,7 @@ export class ControlMemory {
     this.#words = new Int32Array(buffer, CONTROL.FUEL, HEADER_BYTES / 4);
     this.#map = new Uint8Array(buffer, 0, MAP_BYTES);
     this.#list = new Int32Array(buffer, CONTROL.LIST, MAP_BYTES);
+    this.#deltas = new Uint8Array(buffer, CONTROL.DELTAS, DELTAS_BYTES);
   }
 
   /**
@@ -120,6 +127,21 @@ export class ControlMemory {
   touchedPages(): Int32Array {
     if (this.#words.length === 0) this.#refresh();
     return this.#list.subarray(0, this.#words[TOUCHED]);
+  }
+
+  /** The entries that `delta`, of the instance whose message runs, makes of the touched pages; 64 KiB at most a call of `sink`. */
+  deltas(delta: () => void, sink: PageSink): void {
+    if (this.#words.length === 0) this.#refresh();
+    const words = this.#words;
+    const touched = words[TOUCHED] ?? 0;
+    if (touched === 0) return;
+    words[DELTA_INDEX] = 0;
+    words[DELTA_SLOT] = 0;
+    do {
+      delta();
+      const entries = words[DELTA_ENTRIES] ?? 0;
+      if (entries > 0) sink(entries, this.#deltas.subarray(0, words[DELTA_BYTES]));
+    } while ((words[DELTA_INDEX] ?? touched) < touched);
   }
 
   /** The largest page touched by the running message, or −1; forgets all of them. */

@@ -2,7 +2,7 @@
  * One canister's live wasm: an instance of its instrumented module on its heap, and the journal that makes each message
  * all or nothing.
  *
- *     begin → run (and system calls: touch, charge) → dirtyPages? → commit or rollback
+ *     begin → run (and system calls: touch, charge) → deltas? dirtyPages? → commit or rollback
  *
  * Whatever a message did, `rollback` takes it back. Two things wasm itself cannot undo, and a fresh instance does: growth
  * of the memory (a new memory of the old size gets the old bytes) and dropped data segments. The latter also after a
@@ -21,6 +21,7 @@ import {
 } from '../metering/instrument/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
+import { PageEntries, type PageSink } from './page-entries.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
 export interface InstrumentedCode {
@@ -176,6 +177,20 @@ export class Instance {
   instructionsUsed(): number {
     if (this.#isExhausted) return this.#instructionLimit;
     return Math.min(this.#instructionLimit, this.#instructionLimit - this.#control.instructionsLeft);
+  }
+
+  /** The bytes of the heap that the message has changed, as page entries; to be asked before commit or rollback. */
+  deltas(sink: PageSink): void {
+    this.#control.deltas(this.#wasm.delta, sink);
+  }
+
+  /** The whole heap as page entries: every page that is not all zeros. */
+  image(sink: PageSink): void {
+    const heap = this.heap();
+    const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
+    const entries = new PageEntries(sink, end);
+    for (let page = 0; page < end; page++) entries.addWhole(page, heap, page * PAGE_BYTES);
+    entries.end();
   }
 
   /** 4 KiB pages that may differ from the message's beginning, ascending; to be asked before commit or rollback. */

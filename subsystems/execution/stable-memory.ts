@@ -18,6 +18,7 @@
  * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
  */
 import { copyBytes } from './bytes.ts';
+import { PageEntries, type PageSink } from './page-entries.ts';
 import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
 
 export { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
@@ -159,6 +160,38 @@ export class StableMemory {
       granule++;
       within = 0;
     }
+  }
+
+  /** The bytes that the message in progress has changed, as page entries by granule; to be asked before commit or rollback. */
+  deltas(sink: PageSink): void {
+    if (this.#dirty.length === 0) return;
+    const entries = new PageEntries(sink, this.#dirty.length);
+    for (const [i, granule] of this.#dirty.entries()) {
+      const after = slotOf(this.#entry(granule));
+      const entryBefore = this.#before[i] ?? 0;
+      const before = entryBefore === 0 ? undefined : slotOf(entryBefore);
+      entries.addChanged(
+        granule,
+        before === undefined ? undefined : this.#pool.slabOf(before),
+        before === undefined ? 0 : StablePagePool.offsetOf(before),
+        this.#pool.slabOf(after),
+        StablePagePool.offsetOf(after),
+      );
+    }
+    entries.end();
+  }
+
+  /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
+  image(sink: PageSink): void {
+    const entries = new PageEntries(sink, this.#tables.size * TABLE_ENTRIES);
+    for (const key of [...this.#tables.keys()].sort((a, b) => a - b)) {
+      for (const [index, entry] of (this.#tables.get(key) ?? []).entries()) {
+        if (entry === 0) continue;
+        const slot = slotOf(entry);
+        entries.addWhole(key * TABLE_ENTRIES + index, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot));
+      }
+    }
+    entries.end();
   }
 
   /** Content of the dirty granules as the message has made them, by number; to be asked before commit or rollback. */

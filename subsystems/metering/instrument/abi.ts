@@ -15,6 +15,7 @@
  *   export save_globals   (place i32)               mutable globals to the control memory, from `place` on
  *   export load_globals   (place i32)               mutable globals from there
  *   export settle         ()                        after a fault: STOP and FUEL in the control memory become right
+ *   export delta          ()                        writes what the message changed to DELTAS, as much as fits (delta.ts)
  *   export get_candid_pointer () -> f64             if the module has it; same preparations as `invoke`
  *
  * Nothing is exported as a global or as a memory: each would be a JavaScript object per instance, and each access to an
@@ -23,17 +24,19 @@
  * The control memory is 32-bit and belongs to the message that runs; between messages its byte map is all zeros.
  *
  *   0             map: a byte for each 4 KiB page of the heap, 1 when the running message has touched it
- *   HEADER        numbers that both sides read and write (FUEL … GLOBALS_SAVED)
+ *   HEADER        numbers that both sides read and write (FUEL … DELTA_BYTES)
  *   GLOBALS       the mutable globals as they were when the message began, each at its `layout.globals[i].at`
  *   GLOBALS_COPY  the same for the host's own use, between messages and during one
  *   LIST          page numbers in the order they were touched
+ *   ZEROS         as many as a slot has bytes, the pre-image of a page that was zeros; nobody writes here
+ *   DELTAS        the changed bytes of some touched pages, until the next call of `delta`
  *   PRE_IMAGES    a slot for each touched page below FRESH: its bytes and the first SPILL_BYTES of the next page
  *
  * The map comes first so that the test in front of a store needs no offset: it is the most frequent injected code.
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 106;
+export const INSTRUMENTER_VERSION = 107;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -51,6 +54,11 @@ export const HEAP_PAGES_MAX = { 32: 65535, 64: 98304 } as const;
 const HEAP_BYTES_MAX = HEAP_PAGES_MAX[64] * WASM_PAGE_BYTES;
 /** Length of the byte map. */
 export const MAP_BYTES = HEAP_BYTES_MAX / PAGE_BYTES;
+
+/** Length of DELTAS in the control memory: more than two worst entries, and little enough to stay in the caches. */
+export const DELTAS_BYTES = 65536;
+const ZEROS = MAP_BYTES + 65536 + MAP_BYTES * 4;
+const DELTAS = ZEROS + Math.ceil(SLOT_BYTES / PAGE_BYTES) * PAGE_BYTES;
 
 /** Byte offsets in the control memory. */
 export const CONTROL = {
@@ -70,10 +78,20 @@ export const CONTROL = {
   HARD: MAP_BYTES + 28,
   /** i32: 1 when the globals have been saved since the message began. */
   GLOBALS_SAVED: MAP_BYTES + 32,
+  /** i32: where in the list `delta` goes on; the host sets it to 0 before the first call. */
+  DELTA_INDEX: MAP_BYTES + 36,
+  /** i32: how many pre-images belong to the list up to there; likewise. */
+  DELTA_SLOT: MAP_BYTES + 40,
+  /** i32: entries that the last call of `delta` wrote. */
+  DELTA_ENTRIES: MAP_BYTES + 44,
+  /** i32: bytes that they take. */
+  DELTA_BYTES: MAP_BYTES + 48,
   GLOBALS: MAP_BYTES + 256,
   GLOBALS_COPY: MAP_BYTES + 32768,
   LIST: MAP_BYTES + 65536,
-  PRE_IMAGES: MAP_BYTES + 65536 + MAP_BYTES * 4,
+  ZEROS,
+  DELTAS,
+  PRE_IMAGES: DELTAS + DELTAS_BYTES,
 } as const;
 
 /** Fuel is handed out in slices, so that the register that holds it is compared with 0 and nothing else; a power of two. */
@@ -95,6 +113,7 @@ export const EXPORT = {
   SAVE_GLOBALS: 'save_globals',
   LOAD_GLOBALS: 'load_globals',
   SETTLE: 'settle',
+  DELTA: 'delta',
   CANDID_POINTER: 'get_candid_pointer',
 } as const;
 
@@ -108,6 +127,7 @@ export interface InstrumentedExports {
   readonly save_globals: (place: number) => void;
   readonly load_globals: (place: number) => void;
   readonly settle: () => void;
+  readonly delta: () => void;
   readonly get_candid_pointer?: () => number;
 }
 

@@ -50,7 +50,7 @@ const GLOBAL_KINDS: Readonly<
   Record<number, { type: SavedGlobal['type']; bytes: number; load: number; store: number }>
 > = {
   [I32]: { type: 'i32', bytes: 4, load: OP.I32_LOAD, store: OP.I32_STORE },
-  [I64]: { type: 'i64', bytes: 8, load: 0x29, store: OP.I64_STORE },
+  [I64]: { type: 'i64', bytes: 8, load: OP.I64_LOAD, store: OP.I64_STORE },
   [VALUE_TYPE.f32]: { type: 'f32', bytes: 4, load: 0x2a, store: OP.F32_STORE },
   [F64]: { type: 'f64', bytes: 8, load: OP.F64_LOAD, store: OP.F64_STORE },
   [V128]: { type: 'v128', bytes: 16, load: OP.V128_LOAD, store: OP.V128_STORE },

@@ -3,7 +3,7 @@
  *
  * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `call-graph.ts` (stack), `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `delta.ts`, `call-graph.ts` (stack), `system-calls.ts`, `entry-points.ts`.
  */
 import {
   ByteWriter,
@@ -19,6 +19,7 @@ import { AddedFunctions } from './added-functions.ts';
 import { analyzeModule } from './analyze.ts';
 import { addressCode } from './assembler.ts';
 import { callGraph } from './call-graph.ts';
+import { addDelta } from './delta.ts';
 import { encodeModule } from './encode.ts';
 import {
   addCallback,
@@ -94,6 +95,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     [EXPORT.SAVE_GLOBALS, globals.save],
     [EXPORT.LOAD_GLOBALS, globals.load],
     [EXPORT.SETTLE, fuel.settle],
+    [EXPORT.DELTA, addDelta(added, address)],
   ];
   const callback = addCallback(added, context, module);
   if (callback !== undefined) exports.push([EXPORT.CALLBACK, callback]);

@@ -80,7 +80,7 @@ export function addJournalFunctions(added: AddedFunctions, address: AddressCode,
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
 /** Address of slot number `index` (on the stack) of the pre-images. */
-const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
+export const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
 function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): number {
   const page = 0;

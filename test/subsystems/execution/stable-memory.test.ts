@@ -9,6 +9,7 @@ import {
   StableMemory,
   StablePagePool,
 } from '../../../subsystems/execution/stable-memory.ts';
+import { applied, assertSameBytes, collectEntries, runsOf } from '../../support/page-entries.ts';
 
 const MEBIBYTE = 1 << 20;
 
@@ -195,4 +196,79 @@ test('a slot that another canister gave back starts as zeros', () => {
   const page = contents(second).subarray(0, STABLE_GRANULE_BYTES);
   assert.deepEqual([...page.subarray(0, 12)], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
   assert.ok(page.subarray(12).every((byte) => byte === 0));
+});
+
+test('the deltas of a message are what it changed, and the image is everything', () => {
+  let changes = 0;
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
+      const stable = new StableMemory(new StablePagePool(16 * MEBIBYTE));
+      let before: Uint8Array = new Uint8Array(0);
+      const check = (): void => {
+        const after = contents(stable);
+        const deltas = collectEntries();
+        stable.deltas(deltas.sink);
+        assertSameBytes(applied(before, deltas, after.length), after, 'deltas');
+        for (const { page, offset: at, bytes } of runsOf(deltas)) {
+          const from = page * STABLE_GRANULE_BYTES + at;
+          // Runs begin and end with a word that differs.
+          for (const word of [0, bytes.length - 8]) {
+            const old = new Uint8Array(8);
+            old.set(before.subarray(from + word, from + word + 8));
+            assert.notEqual(Buffer.compare(old, bytes.subarray(word, word + 8)), 0);
+          }
+          changes++;
+        }
+        const image = collectEntries();
+        stable.image(image.sink);
+        assertSameBytes(applied(new Uint8Array(0), image, after.length), after, 'image');
+        assert.ok(runsOf(image).every(({ bytes }) => bytes.length === 4096 && bytes.some((byte) => byte !== 0)));
+      };
+      for (const action of steps) {
+        if (action.do === 'grow') stable.grow(action.pages, 4);
+        else if (action.do === 'write' && stable.contains(action.offset, action.bytes.length))
+          stable.write(action.offset, action.bytes, 0, action.bytes.length);
+        else if (action.do === 'fill' && stable.contains(action.offset, action.length))
+          stable.write(action.offset, new Uint8Array(action.length).fill(action.byte), 0, action.length);
+        else if (action.do === 'commit' || action.do === 'rollback') {
+          check();
+          stable[action.do]();
+          if (action.do === 'commit') before = contents(stable);
+          assertSameBytes(contents(stable), before, action.do);
+          const none = collectEntries();
+          stable.deltas(none.sink);
+          assert.deepEqual(none.chunks, []);
+        }
+      }
+      check();
+    }),
+    { numRuns: 60 },
+  );
+  assert.ok(changes > 100, String(changes));
+});
+
+test('deltas of many granules come in chunks, and granules at the end of the address space keep their numbers', () => {
+  const stable = new StableMemory(new StablePagePool(16 * MEBIBYTE));
+  stable.grow(STABLE_PAGES_MAX);
+  const bytes = new Uint8Array(40 * STABLE_GRANULE_BYTES).fill(7);
+  const far = STABLE_PAGES_MAX * STABLE_PAGE_BYTES - bytes.length;
+  stable.write(far, bytes, 0, bytes.length);
+  for (const collect of ['deltas', 'image'] as const) {
+    const entries = collectEntries();
+    stable[collect](entries.sink);
+    assert.equal(entries.chunks.length, 3, collect);
+    const runs = runsOf(entries);
+    assert.deepEqual(
+      runs.map(({ page }) => page),
+      Array.from({ length: 40 }, (_, k) => far / STABLE_GRANULE_BYTES + k),
+    );
+    assert.ok(runs.every((run) => Buffer.compare(run.bytes, bytes.subarray(0, STABLE_GRANULE_BYTES)) === 0));
+  }
+  // The same bytes once more are no change.
+  stable.commit();
+  stable.write(far, bytes, 0, bytes.length);
+  const entries = collectEntries();
+  stable.deltas(entries.sink);
+  assert.deepEqual(entries.chunks, []);
+  stable.rollback();
 });

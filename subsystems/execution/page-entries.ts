@@ -1,0 +1,101 @@
+/**
+ * Changes of a memory as page entries, the format that wasm writes for the heap (metering/instrument/delta.ts):
+ *
+ *     u32 page number · u16 runs · runs × (u16 offset · u16 length · the bytes as they are now)
+ *
+ * all little-endian and unaligned, pages of 4 KiB. Runs consist of changed 8-byte words and are at least two unchanged
+ * words apart. A page may have two entries; as each says what is there now, they may be applied in any order.
+ */
+import { PAGE_BYTES } from '../metering/instrument/index.ts';
+import { copyBytes } from './bytes.ts';
+
+/** Takes some page entries, at most 65,535 and 64 KiB. The bytes are a view: valid during the call, not to be kept. */
+export type PageSink = (entries: number, bytes: Uint8Array) => void;
+
+const CHUNK_BYTES = 65_536;
+const ENTRY_HEADER_BYTES = 6;
+const RUN_HEADER_BYTES = 4;
+/** A further run costs 4 bytes and leaves out at least 16. */
+const ENTRY_BYTES_MAX = ENTRY_HEADER_BYTES + RUN_HEADER_BYTES + PAGE_BYTES;
+const WORD_BYTES = 8;
+
+/** Collects page entries and hands them out when there are many; `end` hands out the rest. */
+export class PageEntries {
+  readonly #sink: PageSink;
+  readonly #chunk: Uint8Array;
+  readonly #view: DataView;
+  #length = 0;
+  #entries = 0;
+
+  /** For at most `pagesMax` pages. */
+  constructor(sink: PageSink, pagesMax: number) {
+    this.#sink = sink;
+    this.#chunk = new Uint8Array(Math.min(CHUNK_BYTES, pagesMax * ENTRY_BYTES_MAX));
+    this.#view = new DataView(this.#chunk.buffer);
+  }
+
+  /** The page that begins at `content[at]`, in one run; nothing if it is all zeros. */
+  addWhole(page: number, content: Uint8Array, at: number): void {
+    if (wordsOf(content, at).every((half) => half === 0)) return;
+    const entry = this.#room();
+    this.#length = this.#putRun(entry + ENTRY_HEADER_BYTES, content, at, 0, PAGE_BYTES);
+    this.#finish(entry, page, 1);
+  }
+
+  /** What differs between the page that begins at `before[beforeAt]`, zeros if undefined, and the one at `after[afterAt]`. */
+  addChanged(page: number, before: Uint8Array | undefined, beforeAt: number, after: Uint8Array, afterAt: number): void {
+    const old = before === undefined ? ZEROS : wordsOf(before, beforeAt);
+    const now = wordsOf(after, afterAt);
+    const entry = this.#room();
+    let end = entry + ENTRY_HEADER_BYTES;
+    let runs = 0;
+    let runStart = 0;
+    let runEnd = -1;
+    for (let half = 0; half < now.length; half += 2) {
+      if (now[half] === old[half] && now[half + 1] === old[half + 1]) continue;
+      const offset = half * 4;
+      if (runEnd < 0 || offset - runEnd > WORD_BYTES) {
+        if (runEnd >= 0) end = this.#putRun(end, after, afterAt, runStart, runEnd);
+        runs++;
+        runStart = offset;
+      }
+      runEnd = offset + WORD_BYTES;
+    }
+    if (runs === 0) return;
+    this.#length = this.#putRun(end, after, afterAt, runStart, runEnd);
+    this.#finish(entry, page, runs);
+  }
+
+  /** Hands out what is there. */
+  end(): void {
+    if (this.#entries > 0) this.#sink(this.#entries, this.#chunk.subarray(0, this.#length));
+    this.#entries = 0;
+    this.#length = 0;
+  }
+
+  /** Where the next entry goes; there is room for the largest. */
+  #room(): number {
+    if (this.#length > this.#chunk.length - ENTRY_BYTES_MAX) this.end();
+    return this.#length;
+  }
+
+  #putRun(at: number, content: Uint8Array, page: number, start: number, end: number): number {
+    this.#view.setUint16(at, start, true);
+    this.#view.setUint16(at + 2, end - start, true);
+    copyBytes(content, page + start, this.#chunk, at + RUN_HEADER_BYTES, end - start);
+    return at + RUN_HEADER_BYTES + end - start;
+  }
+
+  #finish(entry: number, page: number, runs: number): void {
+    this.#view.setUint32(entry, page, true);
+    this.#view.setUint16(entry + 4, runs, true);
+    this.#entries++;
+  }
+}
+
+const ZEROS = new Int32Array(PAGE_BYTES / 4);
+
+/** A page as 32-bit halves of words: comparing those makes neither BigInts nor NaNs. */
+function wordsOf(content: Uint8Array, at: number): Int32Array {
+  return new Int32Array(content.buffer, content.byteOffset + at, PAGE_BYTES / 4);
+}
