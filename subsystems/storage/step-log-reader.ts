@@ -1,0 +1,171 @@
+import type { DiskFile } from './disk.ts';
+import {
+  corrupt,
+  decodeBody,
+  decodePart,
+  HEADER_BLOCK_BYTES,
+  PART_HEADER_BYTES,
+  partBytes,
+  type PartHeader,
+  type Position,
+  type SegmentHeader,
+} from './step-log-format.ts';
+
+/** A segment's file. */
+export interface SegmentFile {
+  readonly name: string;
+  readonly file: DiskFile;
+}
+
+export interface StoredSegment {
+  readonly slot: SegmentFile;
+  readonly header: SegmentHeader & { readonly seed: number };
+}
+
+export type UnitVisitor = (unit: Uint8Array, number: number) => void;
+
+/**
+ * Reads the segments of a log, oldest first, one at a time.
+ *
+ * The log ends at the first part that cannot be read. That is where the last write was torn, unless something behind it
+ * says that this unit had been durable by then: the header of a later segment, or a part, anywhere. Then the log is damaged.
+ */
+export class StepLogReader {
+  readonly #segments: readonly StoredSegment[];
+  #buffer = Buffer.alloc(0);
+  #loaded: StoredSegment | undefined;
+
+  /** `segments`: all that are in use. Throws ServerError `state-corrupt` if one is missing between others. */
+  constructor(segments: readonly StoredSegment[]) {
+    this.#segments = segments.toSorted((a, b) => a.header.generation - b.header.generation);
+    for (const [index, { slot, header }] of this.#segments.entries()) {
+      const before = this.#segments[index - 1];
+      if (before === undefined) continue;
+      if (header.generation === before.header.generation + 1 && !isBefore(header.start, before.header.start)) continue;
+      throw corrupt(
+        `a segment is missing between ${before.slot.name}, which is segment ${before.header.generation} of the log, ` +
+          `and ${slot.name}, which is segment ${header.generation}`,
+      );
+    }
+  }
+
+  /** Oldest first. */
+  get segments(): readonly StoredSegment[] {
+    return this.#segments;
+  }
+
+  /** The number of the first unit that is not wholly there. Throws ServerError `state-corrupt`. */
+  findEnd(first: StoredSegment): number {
+    let position = first.header.start;
+    for (const [index, segment] of this.#segments.entries()) {
+      const next = this.#segments[index + 1]?.header.start;
+      const { at, reached } = this.#walk(segment, position, next);
+      position = reached;
+      if (next !== undefined && isEqual(position, next)) continue;
+      if (this.#durableBehind(index, at) >= position.unit) {
+        throw corrupt(
+          `${segment.slot.name} at byte ${at}: unit ${position.unit} cannot be read, and it had been written durably`,
+        );
+      }
+      break;
+    }
+    return position.unit;
+  }
+
+  /** Visits the units before `end` that begin in these segments; returns how many bytes of each segment they take. */
+  visit(end: number, visit: UnitVisitor): number[] {
+    const until = { unit: end, part: 0 };
+    let position = this.#segments[0]?.header.start ?? until;
+    let pieces: Uint8Array[] = [];
+    return this.#segments.map((segment, index) => {
+      const next = this.#segments[index + 1]?.header.start ?? until;
+      const { at, reached } = this.#walk(segment, position, isBefore(next, until) ? next : until, (part, body) => {
+        if (part.part === 0 && part.isLast) {
+          visit(body, part.unit);
+          return;
+        }
+        // The oldest segment may begin within a unit whose beginning was released.
+        if (part.part !== pieces.length) return;
+        pieces.push(body.slice());
+        if (!part.isLast) return;
+        const unit = Buffer.concat(pieces);
+        pieces = [];
+        visit(unit, part.unit);
+      });
+      position = reached;
+      return at;
+    });
+  }
+
+  /** Goes on from `position` to `until`, or to the first part that cannot be read: `at` is where that would be. */
+  #walk(
+    segment: StoredSegment,
+    position: Position,
+    until: Position | undefined,
+    onPart?: (part: PartHeader, body: Uint8Array) => void,
+  ): { at: number; reached: Position } {
+    const bytes = this.#load(segment);
+    let at = HEADER_BLOCK_BYTES;
+    let { unit, part } = position;
+    while (until === undefined || unit !== until.unit || part !== until.part) {
+      const found = decodePart(bytes, at, segment.header.seed);
+      if (found === undefined) break;
+      if (found.isMark) {
+        if (found.durable >= unit) break;
+        at += PART_HEADER_BYTES;
+        continue;
+      }
+      if (found.unit !== unit || found.part !== part) break;
+      const body = decodeBody(bytes, at, found.length);
+      if (body === undefined) break;
+      onPart?.(found, body);
+      at += partBytes(found.length);
+      if (found.isLast) {
+        unit++;
+        part = 0;
+      } else part++;
+    }
+    return { at, reached: { unit, part } };
+  }
+
+  /** The newest unit that anything behind this place calls durable. Parts may begin anywhere: what is before them is damaged. */
+  #durableBehind(index: number, at: number): number {
+    let durable = 0;
+    for (const [later, segment] of this.#segments.slice(index).entries()) {
+      if (later > 0) durable = Math.max(durable, segment.header.durable);
+      const bytes = this.#load(segment);
+      const words = new Float64Array(bytes.buffer, 0, bytes.length / 8);
+      for (let from = later > 0 ? HEADER_BLOCK_BYTES : at; from < bytes.length;) {
+        // Zeros are most of what is left of a segment.
+        const found = words[from / 8] === 0 ? undefined : decodePart(bytes, from, segment.header.seed);
+        if (found === undefined) {
+          from += 8;
+          continue;
+        }
+        durable = Math.max(durable, found.durable);
+        from += partBytes(found.length);
+      }
+    }
+    return durable;
+  }
+
+  #load(segment: StoredSegment): Buffer {
+    const { segmentBytes } = segment.header;
+    if (this.#buffer.length < segmentBytes) this.#buffer = Buffer.from(new ArrayBuffer(segmentBytes));
+    const bytes = this.#buffer.subarray(0, segmentBytes);
+    if (this.#loaded !== segment) {
+      this.#loaded = undefined;
+      if (segment.slot.file.read(0, bytes) < segmentBytes) throw corrupt(`${segment.slot.name} is cut off`);
+      this.#loaded = segment;
+    }
+    return bytes;
+  }
+}
+
+function isEqual(a: Position, b: Position): boolean {
+  return a.unit === b.unit && a.part === b.part;
+}
+
+function isBefore(a: Position, b: Position): boolean {
+  return a.unit < b.unit || (a.unit === b.unit && a.part < b.part);
+}
