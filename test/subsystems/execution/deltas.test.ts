@@ -229,6 +229,26 @@ describe('deltas', () => {
     assert.ok(seen.grown > 5 && seen.changed > 100, JSON.stringify(seen));
   });
 
+  it('of a message that began in another instance on the same heap are complete', () => {
+    const text = (value: number): string =>
+      moduleOf(32, 1, {
+        go: `(i32.store (i32.const ${value * PAGE + 4094}) (i32.const -${value})) (i32.store (i32.const 6000) (i32.const ${value}))`,
+      });
+    const first = canister(text(3));
+    const before = first.heap().slice();
+    first.begin(1e6);
+    assert.equal(first.run(0), undefined);
+    const second = new Instance(prepare(wat(text(5))), {}, control, first.memory);
+    second.resume(1e6);
+    assert.equal(second.run(0), undefined);
+    const entries = collectEntries();
+    second.deltas(entries.sink);
+    assert.deepEqual(new Set(runsOf(entries).map(({ page }) => page)), new Set([1, 3, 4, 5, 6]));
+    assertSameBytes(applied(before, entries, before.length), second.heap(), 'deltas');
+    second.rollback();
+    assertSameBytes(second.heap(), before, 'rolled back');
+  });
+
   it('of a message that touches nothing are none, and the sink is not called', () => {
     const instance = canister(moduleOf(32, 1, { none: '(drop (i32.load (i32.const 0)))' }));
     assert.deepEqual(checkMessage(instance, 'none', 'none').chunks, []);
