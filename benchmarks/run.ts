@@ -1,8 +1,14 @@
-/** `npm run bench -- NAME…`: runs benchmarks by name; without one, lists them with the question each answers. */
+/**
+ * `npm run bench -- NAME…`: runs benchmarks by name; without one, lists them with the question each answers.
+ * `npm run bench -- NAME --chart` also draws what they report as benchmarks/NAME.svg.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
 import { basename, join } from 'node:path';
+import { barChart } from './chart.ts';
+import type { Figure } from './figures.ts';
 
 const SUFFIX = '.bench.ts';
 const files = ['micro', 'macro'].flatMap((folder) => {
@@ -25,7 +31,9 @@ function questionOf(file: string): string {
 
 const wanted = process.argv.slice(2);
 const separator = wanted.indexOf('--');
-const names = separator < 0 ? wanted : wanted.slice(0, separator);
+const given = separator < 0 ? wanted : wanted.slice(0, separator);
+const names = given.filter((name) => name !== '--chart');
+const isDrawn = given.length > names.length;
 const options = separator < 0 ? [] : wanted.slice(separator + 1);
 // A name stands for itself and for all that begin with it: `engine` runs engine-kernels and engine-motoko.
 const chosen = files.filter((file) =>
@@ -37,14 +45,28 @@ const unknown = names.filter(
 
 if (unknown.length > 0 || names.length === 0) {
   for (const name of unknown) process.stderr.write(`there is no benchmark ${name}\n`);
-  process.stdout.write('npm run bench -- NAME [NAME …] [-- OPTIONS]\n\n');
+  process.stdout.write('npm run bench -- NAME [NAME …] [--chart] [-- OPTIONS]\n\n');
   for (const file of files) process.stdout.write(`  ${nameOf(file).padEnd(18)} ${questionOf(file)}\n`);
   process.exitCode = unknown.length > 0 ? 2 : 0;
 }
+const figures: Figure[] = [];
 for (const file of chosen) {
   process.stdout.write(`\n== ${nameOf(file)}: ${questionOf(file)}\n`);
-  const [code] = (await once(spawn(process.execPath, [file, ...options], { stdio: 'inherit' }), 'exit')) as [
-    number | null,
-  ];
+  const child = spawn(process.execPath, [file, ...options], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
+  child.on('message', (figure) => figures.push(figure as Figure));
+  const [code] = (await once(child, 'close')) as [number | null];
   if (code !== 0) process.exitCode = 1;
+}
+if (isDrawn) {
+  if (figures.length === 0 || process.exitCode === 1) {
+    process.stderr.write('no chart: a benchmark failed, or none of them reports figures that can be drawn\n');
+    process.exitCode = 1;
+  } else {
+    const path = join(import.meta.dirname, `${names.join('-')}.svg`);
+    const today = new Date().toISOString().slice(0, 10);
+    const processor = cpus()[0]?.model.trim() || process.arch;
+    const subtitle = `${today}, Node ${process.versions.node} (V8 ${process.versions.v8}), ${availableParallelism()} cores (${processor})`;
+    writeFileSync(path, barChart(`npm run bench -- ${names.join(' ')}`, subtitle, figures));
+    process.stdout.write(`\n${path}\n`);
+  }
 }

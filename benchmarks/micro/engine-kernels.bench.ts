@@ -12,6 +12,7 @@ import type { InstrumentOptions } from '../../subsystems/metering/instrument/ind
 import { compileAssemblyScript } from '../../test/support/assemblyscript.ts';
 import { CONTROL_OPTIONS, prepare } from '../../test/support/bare-canister.ts';
 import { renameExports } from '../../test/support/wasm-sections.ts';
+import { report } from '../figures.ts';
 import { interleaved, printRatios } from './interleaved.ts';
 
 const PREFIX = 'canister_update ';
@@ -60,6 +61,16 @@ const isFirst = (name: string): boolean => FIRST_KERNELS.includes(name);
 const picked = (isWanted: (name: string) => boolean): typeof rows =>
   Object.fromEntries(Object.entries(rows).filter(([name]) => isWanted(name)));
 console.log('six kernels');
-printRatios(picked(isFirst));
+const six = printRatios(picked(isFirst));
 console.log('\nall kernels');
-printRatios(rows);
+const all = printRatios(rows);
+console.log('');
+const ratio = (name: string, value: number | undefined, reach?: number): void => {
+  if (value !== undefined) report({ panel: 'ratio', name, value, unit: '', ...(reach === undefined ? {} : { reach }) });
+};
+// The goals are those of all ten.
+ratio('ten kernels, metered', all['metered']?.mean, 1.05);
+ratio('ten kernels, everything on', all['everything']?.mean, 1.15);
+ratio('six of them, metered', six['metered']?.mean);
+ratio('six of them, everything on', six['everything']?.mean);
+ratio('worst kernel, everything on', all['everything']?.worst, 2);

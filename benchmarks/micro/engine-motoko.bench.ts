@@ -16,7 +16,8 @@ import {
   startPlainCanister,
 } from '../../test/support/bare-canister.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
-import { interleaved, printRatios } from './interleaved.ts';
+import { report } from '../figures.ts';
+import { interleaved, printRatios, type Ratios } from './interleaved.ts';
 
 const PROGRAMS = ['numbers', 'text', 'maps', 'blobs', 'allocation', 'garbage'];
 const INC_CALLS = 20_000;
@@ -52,20 +53,29 @@ async function actor(name: string, persistence: 'classical' | 'enhanced'): Promi
     );
 }
 
-function measured(calls: Calls, methods: readonly string[]): void {
+function measured(calls: Calls, methods: readonly string[]): Readonly<Record<string, Ratios>> {
   const rows: Record<string, Record<string, number>> = {};
   for (const method of methods)
     rows[method] = interleaved(calls(method), { warmupRounds: 6, rounds, callsPerRound: 2 });
-  printRatios(rows);
+  return printRatios(rows);
 }
 
 for (const persistence of ['classical', 'enhanced'] as const) {
-  measured(await actor('suite', persistence), PROGRAMS);
+  const bits = persistence === 'classical' ? '32-bit' : '64-bit';
+  const suite = measured(await actor('suite', persistence), PROGRAMS);
   const busy = await actor('busy', persistence);
-  measured(busy, ['busy']);
+  const { everything: alone } = measured(busy, ['busy']);
   const inc = interleaved(busy('inc'), { warmupRounds: INC_CALLS, rounds, callsPerRound: INC_CALLS });
   const microseconds = Object.entries(inc).map(
     ([variant, milliseconds]) => `${variant} ${(milliseconds * 1000).toFixed(2)} µs`,
   );
   console.log(`inc              ${microseconds.join('   ')}\n`);
+  const ratio = (name: string, value: number | undefined, reach?: number): void => {
+    if (value === undefined) return;
+    report({ panel: 'ratio', name: `${name}, ${bits}`, value, unit: '', ...(reach === undefined ? {} : { reach }) });
+  };
+  ratio('six Motoko programs, metered', suite['metered']?.mean);
+  ratio('six Motoko programs, everything on', suite['everything']?.mean, persistence === 'classical' ? 1.5 : 1.7);
+  ratio('big numbers in Motoko, everything on', alone?.mean);
+  console.log('');
 }

@@ -31,8 +31,14 @@ export function geometricMean(values: readonly number[]): number {
   return Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 }
 
-/** A table with one line a row: name, milliseconds of the first variant, ratios of the others to it. */
-export function printRatios(rows: Readonly<Record<string, Record<string, number>>>): void {
+/** Of the variants that are compared with the first one, by variant. */
+export interface Ratios {
+  readonly mean: number;
+  readonly worst: number;
+}
+
+/** Prints a table with one line a row: name, milliseconds of the first variant, ratios of the others to it. */
+export function printRatios(rows: Readonly<Record<string, Record<string, number>>>): Readonly<Record<string, Ratios>> {
   const ratios: Record<string, number[]> = {};
   for (const [name, times] of Object.entries(rows)) {
     const [first, ...others] = Object.entries(times);
@@ -45,4 +51,10 @@ export function printRatios(rows: Readonly<Record<string, Record<string, number>
   }
   const means = Object.entries(ratios).map(([variant, values]) => `${variant} ${geometricMean(values).toFixed(3)}`);
   console.log(`${'geometric mean'.padEnd(29)}    ${means.join('   ')}`);
+  return Object.fromEntries(
+    Object.entries(ratios).map(([variant, values]) => [
+      variant,
+      { mean: geometricMean(values), worst: Math.max(...values) },
+    ]),
+  );
 }
