@@ -1,0 +1,249 @@
+/**
+ * Makes a state directory of a backup. Everything goes into a subdirectory first, and `format`, which makes a directory a
+ * state, is written last, when the whole file has been read and found right and everything is on disk:
+ *
+ *     DIR/lock                          held meanwhile
+ *     DIR/unfinished-restore/tables     ─(all is there, synced)─► DIR/tables ─► DIR/format
+ *
+ * A restore that fails takes away what it wrote. One that is killed leaves a directory that no start takes for a state;
+ * another restore into it begins anew.
+ */
+import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { type Clock, type Logger, messageOf, ServerError, systemClock } from '../../kernel/index.ts';
+import { BLOCK_BYTES_MAX } from './backup-format.ts';
+import { BackupParser, type BackupSource } from './backup-parser.ts';
+import { RocksdbTables } from './rocksdb-tables.ts';
+import { HARMLESS, LOCK_FILE, syncDirectory, writeFormat } from './state-directory.ts';
+import { takeStateLock } from './state-lock.ts';
+
+const UNFINISHED = 'unfinished-restore';
+const NAMES_SHOWN = 5;
+const PROGRESS_MS = 5000;
+
+export interface RestoreOptions {
+  /** Hears how far it is, every few seconds. */
+  readonly log?: Pick<Logger, 'info'>;
+  readonly clock?: Clock;
+}
+
+export interface Restored {
+  readonly entries: number;
+  /** Of the file. */
+  readonly bytes: number;
+}
+
+/**
+ * Puts what `file` has into `directory`, which must be empty or not there. Rejects with ServerError `restore-not-empty`
+ * before anything is touched; with `backup-unreadable`, `backup-foreign`, `backup-newer`, `backup-truncated` or
+ * `backup-damaged`, which say where; or with `state-unwritable` or `state-locked`. Then the directory is as it was before.
+ */
+export async function restoreBackup(file: string, directory: string, options: RestoreOptions = {}): Promise<Restored> {
+  const root = resolve(directory);
+  await checkUnused(root);
+  await using source = await FileSource.open(file);
+  const parser = new BackupParser(source);
+  const batches = parser.changes();
+  // A file that is no backup is refused before anything is made.
+  const first = await batches.next();
+  const created = await guarded(root, () => mkdir(root, { recursive: true }));
+  try {
+    const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
+    try {
+      // Again under the lock: another process may have been faster.
+      await checkUnused(root);
+      const progress = new Progress(source, parser, options);
+      await build(root, async (tables) => {
+        for (let batch = first; batch.done !== true; batch = await batches.next()) {
+          tables.write(batch.value, { isSynced: false });
+          progress.tell();
+        }
+      });
+    } finally {
+      await unlock();
+    }
+  } catch (error) {
+    if (created !== undefined) await removeEmpty(root, created);
+    throw error;
+  }
+  return { entries: parser.entries, bytes: parser.bytes };
+}
+
+/** The state, wholly or not at all. */
+async function build(root: string, fill: (tables: RocksdbTables) => Promise<void>): Promise<void> {
+  const unfinished = join(root, UNFINISHED);
+  const tables = join(root, 'tables');
+  let isMoved = false;
+  try {
+    await guarded(root, async () => {
+      await rm(unfinished, { recursive: true, force: true });
+      await mkdir(unfinished);
+    });
+    const opened = await RocksdbTables.open(join(unfinished, 'tables'));
+    try {
+      await fill(opened);
+      opened.write([], { isSynced: true });
+    } finally {
+      await opened.close();
+    }
+    await guarded(root, async () => {
+      await syncDirectory(join(unfinished, 'tables'));
+      await rename(join(unfinished, 'tables'), tables);
+      isMoved = true;
+      await syncDirectory(root);
+      await writeFormat(root);
+      await rmdir(unfinished);
+    });
+  } catch (error) {
+    // The reason counts, not what else fails on the same disk: without `format` it is no state.
+    const written = isMoved ? [join(root, 'format'), tables, unfinished] : [unfinished];
+    for (const path of written) await rm(path, { recursive: true, force: true }).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Refuses a directory that holds anything but what a broken-off start or restore left there. */
+async function checkUnused(root: string): Promise<void> {
+  let names: readonly string[];
+  try {
+    names = await readdir(root);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return;
+    throw error instanceof Error && codeOf(error) === 'ENOTDIR'
+      ? notEmpty(`${root} is a file`)
+      : unwritable(root, error);
+  }
+  const kept = names.filter((name) => name !== UNFINISHED && !HARMLESS.test(name)).toSorted();
+  if (kept.length === 0) return;
+  const shown = kept.slice(0, NAMES_SHOWN).join(', ') + (kept.length > NAMES_SHOWN ? ', …' : '');
+  throw notEmpty(
+    kept.includes('format') ? `${root} holds a state already (drop --restore to serve it)` : `${root} holds ${shown}`,
+  );
+}
+
+function notEmpty(what: string): ServerError {
+  return new ServerError(
+    'invalid',
+    'restore-not-empty',
+    `${what}: a backup is restored into an empty directory, or one that does not exist yet`,
+  );
+}
+
+/** Takes away the directories that were made for nothing, unless somebody else has put something there. */
+async function removeEmpty(root: string, created: string): Promise<void> {
+  try {
+    for (let path = root; ; path = dirname(path)) {
+      await rmdir(path);
+      if (path === created) return;
+    }
+  } catch {
+    // Empty directories harm nobody.
+  }
+}
+
+/** The file, from its beginning to its end; a pipe will do. */
+class FileSource implements BackupSource, AsyncDisposable {
+  readonly name: string;
+  /** Undefined for what has no size, such as a pipe. */
+  readonly sizeBytes: number | undefined;
+  readonly #file: FileHandle;
+  readonly #buffer = Buffer.alloc(2 * BLOCK_BYTES_MAX);
+  #start = 0;
+  #end = 0;
+  #isAtEnd = false;
+
+  static async open(path: string): Promise<FileSource> {
+    let file: FileHandle | undefined;
+    try {
+      file = await open(path, 'r');
+      const status = await file.stat();
+      if (status.isDirectory()) throw new Error('it is a directory');
+      return new FileSource(path, file, status.isFile() ? status.size : undefined);
+    } catch (error) {
+      await file?.close();
+      throw unreadable(path, error);
+    }
+  }
+
+  private constructor(name: string, file: FileHandle, sizeBytes: number | undefined) {
+    this.name = name;
+    this.sizeBytes = sizeBytes;
+    this.#file = file;
+  }
+
+  async take(length: number): Promise<Uint8Array> {
+    if (this.#end - this.#start < length) {
+      this.#buffer.copyWithin(0, this.#start, this.#end);
+      this.#end -= this.#start;
+      this.#start = 0;
+      while (this.#end < length && !this.#isAtEnd) await this.#read();
+    }
+    const bytes = this.#buffer.subarray(this.#start, Math.min(this.#start + length, this.#end));
+    this.#start += bytes.length;
+    return bytes;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const { bytesRead } = await this.#file.read(this.#buffer, this.#end, this.#buffer.length - this.#end, null);
+      this.#end += bytesRead;
+      this.#isAtEnd = bytesRead === 0;
+    } catch (error) {
+      throw unreadable(this.name, error);
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+/** A line every few seconds. */
+class Progress {
+  readonly #source: FileSource;
+  readonly #parser: BackupParser;
+  readonly #log: RestoreOptions['log'];
+  readonly #clock: Clock;
+  #toldMs: number;
+
+  constructor(source: FileSource, parser: BackupParser, { log, clock = systemClock }: RestoreOptions) {
+    this.#source = source;
+    this.#parser = parser;
+    this.#log = log;
+    this.#clock = clock;
+    this.#toldMs = clock.nowMs();
+  }
+
+  tell(): void {
+    const nowMs = this.#clock.nowMs();
+    if (nowMs - this.#toldMs < PROGRESS_MS) return;
+    this.#toldMs = nowMs;
+    const { name, sizeBytes } = this.#source;
+    const { entries, bytes } = this.#parser;
+    const whole = sizeBytes === undefined ? '' : ` of ${sizeBytes}`;
+    this.#log?.info(`restoring ${name}: ${bytes}${whole} bytes, ${entries} entries`);
+  }
+}
+
+async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw error instanceof ServerError ? error : unwritable(root, error);
+  }
+}
+
+function unwritable(root: string, cause: unknown): ServerError {
+  const message = `nothing can be restored into ${root}: ${messageOf(cause)}`;
+  return new ServerError('unavailable', 'state-unwritable', message, { cause });
+}
+
+function unreadable(path: string, cause: unknown): ServerError {
+  return new ServerError('invalid', 'backup-unreadable', `the backup ${path} cannot be read: ${messageOf(cause)}`, {
+    cause,
+  });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
