@@ -5,6 +5,7 @@ import { Codec } from '../subsystems/codec/index.ts';
 import { createHttpServer, type HttpServerOptions, type OpenableHttpServer } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
+import { Storage } from '../subsystems/storage/index.ts';
 
 export const httpPlugin = definePlugin({
   name: 'http',
@@ -15,6 +16,7 @@ export const httpPlugin = definePlugin({
     canisters: Canisters,
     codec: Codec,
     scheduler: Scheduler,
+    storage: Storage,
     clock: Clock,
     log: Logger,
   },

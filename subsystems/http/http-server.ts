@@ -6,6 +6,7 @@ import { type Clock, type Logger, type Readiness, ServerError } from '../../kern
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
+import type { Storage } from '../storage/index.ts';
 import { CheckOrder } from './check-order.ts';
 import { Connections } from './connections.ts';
 import type { HttpServer } from './index.ts';
@@ -16,6 +17,7 @@ import { isDisguisedTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
 import type { Route, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import { actorRoutes } from './routes/actors.ts';
+import { backupRoutes } from './routes/backup.ts';
 import { cyclesRoutes } from './routes/cycles.ts';
 import { healthRoutes } from './routes/health.ts';
 import { inspectRoutes } from './routes/inspect.ts';
@@ -34,6 +36,11 @@ const TIMEOUT_CHECK_MS = 1000;
 /** Longer than the idle time of the usual proxies (60 s), so that they, not we, close first. */
 const IDLE_MAX_MS = 75_000;
 const SWEEP_MS = 5000;
+/**
+ * A client that takes nothing of a streamed answer for so long does not come back, and what is sent to it holds a snapshot
+ * of the state. Not shorter: a slow client's system may report some megabytes at once.
+ */
+const STALL_MAX_MS = 300_000;
 /** While stopping: how often connections are looked at, and how long a request may still take to come in. */
 const CLOSING_CHECK_MS = 20;
 const RECEIVING_GRACE_MS = 1000;
@@ -43,6 +50,7 @@ export interface HttpServerNeeds {
   readonly readiness: Readiness;
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped'>;
+  readonly storage: Pick<Storage, 'backup'>;
   /** Drained when the server closes, so that queued calls are answered and only the executing ones are waited for. */
   readonly scheduler?: Pick<Scheduler, 'drain'> | undefined;
   readonly clock: Clock;
@@ -56,6 +64,8 @@ export interface HttpServerOptions extends VersionInfo {
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
   readonly requestTimeoutMs?: number;
   readonly idleMaxMs?: number;
+  /** For tests: how long a streamed answer waits for a client that takes nothing (5 minutes). */
+  readonly stallMaxMs?: number;
 }
 
 /** The server with what its plugin needs to open and close it. */
@@ -94,12 +104,12 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, clock, log } = needs;
+    const { auth, readiness, canisters, codec, storage, clock, log } = needs;
     this.#scheduler = needs.scheduler;
     this.#options = options;
     this.#clock = clock;
     this.#log = log;
-    this.#responder = new Responder(options.version, log);
+    this.#responder = new Responder(options.version, log, { stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
     this.#checks = new CheckOrder(auth, readiness, this.#responder);
     this.#connections = new Connections(options.idleMaxMs ?? IDLE_MAX_MS);
     this.#jobs = new JobLog(clock, log);
@@ -107,6 +117,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const host: RouteHost = {
       canisters,
       codec,
+      storage,
       readiness,
       clock,
       log,
@@ -124,6 +135,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       ...cyclesRoutes(host),
       ...logsRoutes(host),
       ...inspectRoutes(host),
+      ...backupRoutes(host),
       ...healthRoutes(host),
       ...versionRoutes(host, options),
       ...notBuiltRoutes(),

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { Outcome } from '../execution/index.ts';
@@ -15,6 +16,8 @@ const LOOPED_BYTES_MAX = 64;
 /** How long a client that is refused in the middle of its body may take to read the answer. */
 const LINGER_MS = 1000;
 const RETRY_AFTER_SECONDS = 1;
+/** How often a stream whose client takes nothing looks whether that has lasted too long, or the server stops. */
+const STALL_CHECK_MS = 250;
 /** The reject code of a canister's own fault: it trapped, or its answer is not one. */
 const CANISTER_ERROR = 5;
 
@@ -30,12 +33,15 @@ const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 export class Responder {
   readonly #version: string;
   readonly #log: Logger;
+  readonly #stallMaxMs: number;
   /** Set when the server stops: every further answer ends its connection. */
   isClosing = false;
 
-  constructor(version: string, log: Logger) {
+  /** `stallMaxMs`: how long a streamed answer waits for a client that takes nothing. */
+  constructor(version: string, log: Logger, { stallMaxMs }: { readonly stallMaxMs: number }) {
     this.#version = version;
     this.#log = log;
+    this.#stallMaxMs = stallMaxMs;
   }
 
   bytes(
@@ -70,6 +76,50 @@ export class Responder {
     this.bytes(response, status, JSON_TYPE, Buffer.from(JSON.stringify(value), 'utf8'), more);
   }
 
+  /**
+   * An answer of unknown length, as fast as the client takes it; resolves with the number of bytes. The header waits for
+   * the first piece: what fails before it is answered as an error. What fails afterwards cuts the connection, so that the
+   * client does not take a part for the whole; so do a client that stalls and a server that stops. `pieces` is always
+   * ended by its `return`.
+   */
+  async stream(
+    response: ServerResponse,
+    contentType: string,
+    pieces: AsyncIterable<Uint8Array>,
+    more: readonly string[] = NO_HEADERS,
+  ): Promise<number> {
+    let bytes = 0;
+    for await (const piece of pieces) {
+      if (response.destroyed) throw cut(bytes, 'the client is gone');
+      if (this.isClosing) throw cut(bytes, 'the server stops');
+      if (!response.headersSent) {
+        const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
+        response.writeHead(200, [...headers, ...more]);
+      }
+      bytes += piece.length;
+      if (!response.write(piece)) await this.#drained(response, bytes);
+    }
+    if (response.destroyed) throw cut(bytes, 'the client is gone');
+    response.end();
+    return bytes;
+  }
+
+  /** Resolves when there is room again, or the client is gone. */
+  async #drained(response: ServerResponse, bytes: number): Promise<void> {
+    const ended = new AbortController();
+    const settle = (): void => ended.abort();
+    response.once('drain', settle).once('close', settle);
+    try {
+      for (let waitedMs = 0; !ended.signal.aborted && !response.destroyed; waitedMs += STALL_CHECK_MS) {
+        if (this.isClosing) throw cut(bytes, 'the server stops');
+        if (waitedMs >= this.#stallMaxMs) throw cut(bytes, `the client has taken nothing for ${waitedMs} ms`);
+        await sleep(STALL_CHECK_MS, undefined, { signal: ended.signal }).catch(() => undefined);
+      }
+    } finally {
+      response.off('drain', settle).off('close', settle);
+    }
+  }
+
   /** An answer without a body (204). */
   empty(response: ServerResponse, status: number, more: readonly string[]): void {
     const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
@@ -82,7 +132,8 @@ export class Responder {
   error(response: ServerResponse, error: unknown): void {
     if (response.headersSent) {
       // Nothing can be said any more; the client must not take a half answer for a whole one.
-      this.#log.error('an answer failed after its header was sent', error);
+      if (error instanceof ServerError) this.#log.warn(error.message);
+      else this.#log.error('an answer failed after its header was sent', error);
       response.destroy();
       return;
     }
@@ -131,6 +182,10 @@ export class Responder {
     socket.write(body);
     socket.destroySoon();
   }
+}
+
+function cut(bytes: number, reason: string): ServerError {
+  return new ServerError('unavailable', 'answer-cut', `an answer was cut after ${bytes} bytes: ${reason}`);
 }
 
 /** Makes the end of this socket a gentle one: first the sending half, a little later the rest. */

@@ -10,7 +10,6 @@ const NOT_BUILT: readonly (readonly [method: Route['method'], path: string, what
   ['GET', '/mops/closure/*', 'the dependency closure (GET /mops/closure/<ENTRY>)'],
   ['GET', '/inspector', 'the inspector page (GET /inspector)'],
   ['GET', '/', 'the inspector page (GET /)'],
-  ['GET', '/backup', 'GET /backup'],
 ];
 
 export function notBuiltRoutes(): readonly Route[] {

@@ -17,6 +17,7 @@ import {
   type OpenableHttpServer,
 } from '../../../subsystems/http/http-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
+import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 /** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
 
@@ -225,12 +226,15 @@ export class CounterCanisters implements ServedCanisters {
 export class RecordingLog implements Logger {
   readonly events: { event: string; fields: LogFields; prose: string }[] = [];
   readonly errors: string[] = [];
+  readonly warnings: string[] = [];
   event(event: string, fields: LogFields, prose: string): void {
     this.events.push({ event, fields, prose });
   }
   debug(): void {}
   info(): void {}
-  warn(): void {}
+  warn(message: string): void {
+    this.warnings.push(message);
+  }
   error(message: string): void {
     this.errors.push(message);
   }
@@ -250,6 +254,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   readonly clock?: Clock;
   readonly scheduler?: HttpServerNeeds['scheduler'];
+  /** Default: none is kept. */
+  readonly storage?: HttpServerNeeds['storage'];
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -257,9 +263,9 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();
   const readiness = { isReady: true, note: 'ready' };
-  const { token, clock = systemClock, scheduler, ...rest } = options;
+  const { token, clock = systemClock, scheduler, storage = new NoStorage(), ...rest } = options;
   const server = createHttpServer(
-    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, scheduler, clock, log },
+    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, storage, scheduler, clock, log },
     { host: '127.0.0.1', port: 0, version: '9.8.7', build: 'abc123', ...rest },
   );
   const origin = await server.listen();

@@ -92,7 +92,6 @@ suite('request targets are matched exactly', () => {
       ['GET', '/inspector'],
       ['GET', '/'],
       ['GET', '/site/counter/index.html'],
-      ['GET', '/backup'],
     ] as const;
     for (const [method, target] of paths) {
       const answer = await send(origin, method, target);
