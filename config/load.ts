@@ -82,6 +82,7 @@ function buildConfig(
     canisters: {
       forwardDebugOutput: flags.verbose,
       snapshotBelowBytes: flags['snapshot-below'],
+      hasLiveLimit: flags['live-cap'] > 0 || flags['live-bytes'] > 0,
       replayBudgetSecs: flags['replay-budget-secs'],
     },
     manifest: { file: resolve(options.directory, flags.manifest) },

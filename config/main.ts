@@ -57,6 +57,7 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
   const { createLog } = await import('./log.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
   const { Canisters } = await import('../subsystems/canisters/index.ts');
+  const { Storage } = await import('../subsystems/storage/index.ts');
   const startedMs = systemClock.nowMs();
   const log = createLog({
     isJson,
@@ -101,8 +102,9 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
     void kernel.value.stop().then(
       () => {
         // Nothing is kept without a state directory, so nothing was checkpointed.
-        log.announce('shutdown: 0 actor(s) checkpointed');
-        log.event('shutdown', { actors: 0 }, 'stopped: 0 actor(s) checkpointed');
+        const actors = kernel.value.get(Storage).isKept ? kernel.value.get(Canisters).list().length : 0;
+        log.announce(`shutdown: ${actors} actor(s) checkpointed`);
+        log.event('shutdown', { actors }, `stopped: ${actors} actor(s) checkpointed`);
         stopped.resolve(0);
       },
       () => stopped.resolve(1),

@@ -55,6 +55,8 @@ export interface SchedulerSection {
 export interface CanistersSection {
   /** Bytes of heap up to which a message is stored as what it changed; above, as what it depended on. */
   readonly snapshotBelowBytes: number;
+  /** Not all actors may be live at once. */
+  readonly hasLiveLimit: boolean;
   /** Seconds that replaying logs may take after a crash. */
   readonly replayBudgetSecs: number;
   /** Whether debug output of actors also goes to stderr. */

@@ -7,6 +7,7 @@ import { Execution } from '../subsystems/execution/index.ts';
 import { Manifest } from '../subsystems/manifest/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
+import { Storage } from '../subsystems/storage/index.ts';
 
 export const canistersPlugin = definePlugin({
   name: 'canisters',
@@ -18,6 +19,7 @@ export const canistersPlugin = definePlugin({
     codec: Codec,
     manifest: Manifest,
     compiler: Compiler,
+    storage: Storage,
     clock: Clock,
     log: Logger,
   },

@@ -20,6 +20,28 @@ export class CanisterIds {
     }
   }
 
+  /** Grows with every id that is given out. */
+  get count(): bigint {
+    return this.#next + BigInt(this.#taken.size) * 2n ** 64n;
+  }
+
+  /** What `load` takes: u64 big-endian, then the chosen ids. */
+  save(): Uint8Array {
+    const next = Buffer.alloc(8);
+    next.writeBigUInt64BE(this.#next);
+    return Buffer.concat([next, ...[...this.#taken].map((hex) => Buffer.from(hex, 'hex'))]);
+  }
+
+  /** Goes on where another process ended. */
+  load(saved: Uint8Array): void {
+    if (saved.length < 8 || (saved.length - 8) % ID_BYTES !== 0) {
+      throw new ServerError('unavailable', 'state-corrupt', 'the state is damaged: the ids given out cannot be read');
+    }
+    const bytes = Buffer.from(saved);
+    this.#next = bytes.readBigUInt64BE();
+    for (let at = 8; at < bytes.length; at += ID_BYTES) this.#taken.add(hexOf(bytes.subarray(at, at + ID_BYTES)));
+  }
+
   /** Takes a chosen id. Throws ServerError `invalid` when it has another form or was given out before. */
   claim(id: Uint8Array): void {
     const number = id.length === ID_BYTES ? new DataView(id.buffer, id.byteOffset).getBigUint64(0) : undefined;

@@ -1,5 +1,6 @@
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { type CandidInterface, principalToText } from '../codec/index.ts';
+import { META, metaKey } from '../storage/index.ts';
 import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome } from '../execution/index.ts';
 import type {
   CanisterUsage,
@@ -12,7 +13,9 @@ import type { CanisterStatus, Scheduler } from '../scheduler/index.ts';
 import { hexOf } from './canister-id.ts';
 import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
-import type { Canister } from './index.ts';
+import type { CanisterKeeper } from './canister-keeper.ts';
+import type { Canister, DebugLine } from './index.ts';
+import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
 const PENDING_CHARGE_MAX = 2 ** 50;
@@ -29,8 +32,9 @@ export interface CanisterIdentity {
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'lost' | 'lowMemory'>;
+  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
+  readonly keeper: CanisterKeeper;
 }
 
 /** Code as it was installed, with its interface, and where it came from. */
@@ -48,7 +52,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   readonly log = new CanisterLog();
   /** The executors' and the scheduler's name for it. */
   handle = -1;
-  code: RecordedCode | undefined = undefined;
+  #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
   /** The manifest's file, which an upgrade without a body reads again. */
@@ -63,6 +67,17 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   traps = 0;
   lastMessageMs: number;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
+  /** When its last step began, ms since 1970. */
+  instantMs = 0;
+  /** Why its stored state cannot be used; undefined: it can. */
+  damage: string | undefined = undefined;
+  /** Messages of its log that were run again when it was woken last. */
+  replayed = 0;
+  /** It is being put to sleep. */
+  fallingAsleep: Promise<void> | undefined = undefined;
+  /** Lines of a step that has not ended. */
+  #unprinted: { readonly timeMs: number; readonly text: string }[] = [];
+  #numbersKey: Uint8Array | undefined;
   #isRemoved = false;
   readonly #context: RecordContext;
   #cyclesCharged = 0;
@@ -86,12 +101,72 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.lastMessageMs = context.clock.nowMs();
   }
 
+  get code(): RecordedCode | undefined {
+    return this.#code;
+  }
+
+  set code(code: RecordedCode | undefined) {
+    this.#code = code;
+    this.#context.keeper.identityChanged(this);
+  }
+
+  get isRemoved(): boolean {
+    return this.#isRemoved;
+  }
+
+  // ---- what is stored
+
+  get identity(): KeptIdentity {
+    const { name, controllers, environment, settings, givenCandid } = this;
+    return { name, controllers, environment, settings, givenCandid, moduleHash: this.#code?.module.hash };
+  }
+
+  get numbers(): KeptNumbers {
+    return {
+      balance: this.balance,
+      version: this.version,
+      timerMs: this.#isRemoved
+        ? Number.POSITIVE_INFINITY
+        : (this.#context.scheduler.storedTimerOf(this.handle) ?? Number.POSITIVE_INFINITY),
+      heapBytes: this.heapBytes,
+      stableBytes: this.stableBytes,
+      messages: this.messages,
+      traps: this.traps,
+      lastMessageMs: this.lastMessageMs,
+      instantMs: this.instantMs,
+      cyclesCharged: this.#cyclesCharged,
+      status: this.status,
+      lowMemoryHook: this.lowMemoryHook,
+    };
+  }
+
+  get numbersKey(): Uint8Array {
+    return (this.#numbersKey ??= metaKey(META.numbers, this.id));
+  }
+
+  /** Takes over what another process has stored. */
+  recovered(code: RecordedCode | undefined, identity: KeptIdentity, numbers: KeptNumbers): void {
+    this.#code = code;
+    this.settings = identity.settings;
+    this.givenCandid = identity.givenCandid;
+    this.setBalance(numbers.balance);
+    this.version = numbers.version;
+    this.heapBytes = numbers.heapBytes;
+    this.stableBytes = numbers.stableBytes;
+    this.messages = numbers.messages;
+    this.traps = numbers.traps;
+    this.lastMessageMs = numbers.lastMessageMs;
+    this.instantMs = numbers.instantMs;
+    this.lowMemoryHook = numbers.lowMemoryHook;
+    this.#cyclesCharged = numbers.cyclesCharged;
+  }
+
   get module(): ModuleInfo | undefined {
-    return this.code?.module;
+    return this.#code?.module;
   }
 
   get candid(): CandidInterface | undefined {
-    return this.code?.candid;
+    return this.#code?.candid;
   }
 
   get status(): CanisterStatus {
@@ -128,6 +203,11 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#balance = balance;
   }
 
+  /** Something of what is stored has changed outside of a step. */
+  changedOutside(): void {
+    this.#context.keeper.identityChanged(this);
+  }
+
   /** It is deleted: nobody knows its status any more. */
   removed(): void {
     this.#isRemoved = true;
@@ -154,13 +234,44 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   }
 
   debug(text: string): void {
-    const nowMs = this.#context.clock.nowMs();
-    this.debugBuffer.append(nowMs, text);
-    this.log.append(nowMs, text);
+    const timeMs = this.#context.clock.nowMs();
+    // What a message prints tells of a state that is not durable yet.
+    if (this.#context.keeper.isKept) this.#unprinted.push({ timeMs, text });
+    else this.#print(timeMs, text);
+  }
+
+  #print(timeMs: number, text: string): void {
+    this.debugBuffer.append(timeMs, text);
+    this.log.append(timeMs, text);
     if (this.#context.forwardDebugOutput) this.#context.log.info(`[${this.name}] ${text}`);
   }
 
+  #printAfterwards(): void {
+    const lines = this.#unprinted;
+    this.#unprinted = [];
+    this.#context.keeper.afterwards(() => {
+      for (const { timeMs, text } of lines) this.#print(timeMs, text);
+    });
+  }
+
+  /** All that was printed and not read yet. */
+  takeLines(): readonly DebugLine[] {
+    for (const { timeMs, text } of this.#unprinted.splice(0)) this.#print(timeMs, text);
+    return this.debugBuffer.take();
+  }
+
+  changed(operations: Uint8Array): void {
+    this.#context.keeper.append(operations);
+  }
+
   ended(gauges: CanisterGauges): void {
+    const { keeper } = this.#context;
+    if (keeper.isKept) {
+      const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
+      if (isChanged) keeper.numbersChanged(this);
+      this.instantMs = gauges.instantMs;
+      if (this.#unprinted.length > 0) this.#printAfterwards();
+    }
     const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
     this.heapBytes = gauges.heapBytes;
     this.stableBytes = gauges.stableBytes;
@@ -174,6 +285,12 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   credited(balance: bigint): void {
     this.setBalance(balance);
+    this.#context.keeper.numbersChanged(this);
+  }
+
+  creditedAsleep(amount: bigint): bigint {
+    this.credited(this.balance + amount);
+    return this.balance;
   }
 
   lost(): void {

@@ -5,12 +5,22 @@
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { CallKind, CodeChange, Execution, ModuleInfo, Outcome, StepFault } from '../execution/index.ts';
+import type {
+  CallKind,
+  CanisterSpec,
+  CodeChange,
+  Execution,
+  ModuleInfo,
+  Outcome,
+  StepFault,
+} from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
+import type { Storage } from '../storage/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
+import { CanisterKeeper } from './canister-keeper.ts';
 import { type CanisterIdentity, CanisterRecord } from './canister-record.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
@@ -21,8 +31,10 @@ import {
   isInternalMethod,
   type UpgradeOptions,
 } from './index.ts';
-import { RegistryHost } from './registry-host.ts';
 import { installManifest } from './install-manifest.ts';
+import { recoverCanisters } from './recover-canisters.ts';
+import { RegistryHost } from './registry-host.ts';
+import { SleepAndWake } from './sleep-and-wake.ts';
 
 /** decisions.md, "Names, ids, callers". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
@@ -34,6 +46,7 @@ export interface CanisterRegistryDependencies {
   readonly codec: Codec;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
+  readonly storage: Storage;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -41,6 +54,10 @@ export interface CanisterRegistryDependencies {
 export interface CanisterRegistryOptions {
   /** Print each debug line to the log as well (`--verbose`). */
   readonly forwardDebugOutput: boolean;
+  /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
+  readonly snapshotBelowBytes: number;
+  /** Not all canisters may be live at once. */
+  readonly hasLiveLimit: boolean;
 }
 
 export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
@@ -54,8 +71,11 @@ export class CanisterRegistry implements Canisters {
   readonly ids = new CanisterIds();
   readonly host: RegistryHost;
   readonly #with: CanisterRegistryDependencies;
+  readonly keeper: CanisterKeeper;
   readonly #changes: CodeChanges;
-  readonly #forwardDebugOutput: boolean;
+  readonly #options: CanisterRegistryOptions;
+  readonly #sleep: SleepAndWake;
+  readonly #byHandle: (CanisterRecord | undefined)[] = [];
   readonly #byId = new Map<string, CanisterRecord>();
   /** By name, by hex id, and by textual principal; a name wins. */
   readonly #byReference = new Map<string, CanisterRecord>();
@@ -70,20 +90,30 @@ export class CanisterRegistry implements Canisters {
   constructor(dependencies: CanisterRegistryDependencies, options: CanisterRegistryOptions) {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
-    this.#forwardDebugOutput = options.forwardDebugOutput;
-    const { execution, scheduler } = dependencies;
+    this.#options = options;
+    const { execution, scheduler, storage } = dependencies;
+    this.keeper = new CanisterKeeper(storage, this.ids);
     this.host = new RegistryHost({ registry: this, execution, scheduler });
+    this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
+    scheduler.attachHost({
+      wake: (handle) => this.#sleep.wake(this.at(handle)),
+      sleep: (handle) => this.#sleep.sleep(this.at(handle)),
+      bytesOf: (handle) => this.at(handle).heapBytes + this.at(handle).stableBytes,
+      changed: (handle) => {
+        const record = this.#byHandle[handle];
+        if (record !== undefined) this.keeper.numbersChanged(record);
+      },
+    });
   }
 
   // ---- finding
 
   resolve(reference: string): CanisterRecord {
     const found = this.#byReference.get(reference);
+    if (found?.damage !== undefined) throw rejected(reference, found.damage);
     if (found !== undefined) return found;
     const reason = this.#rejected.get(reference);
-    if (reason !== undefined) {
-      throw new ServerError('missing', 'actor-rejected', `actor ${reference} was rejected at start: ${reason}`);
-    }
+    if (reason !== undefined) throw rejected(reference, reason);
     throw new ServerError('missing', 'actor-missing', `no actor ${quoted(reference)}: GET /actors lists them`);
   }
 
@@ -93,7 +123,21 @@ export class CanisterRegistry implements Canisters {
   }
 
   list(): readonly CanisterRecord[] {
-    return [...this.#byId.values()].sort((a, b) => Buffer.compare(a.id, b.id));
+    return [...this.#byId.values()]
+      .filter(({ damage }) => damage === undefined)
+      .sort((a, b) => Buffer.compare(a.id, b.id));
+  }
+
+  /** By name, whatever its state is. */
+  named(name: string): CanisterRecord | undefined {
+    return this.#byReference.get(name);
+  }
+
+  /** By the executors' and the scheduler's name for it. */
+  at(handle: number): CanisterRecord {
+    const record = this.#byHandle[handle];
+    if (record === undefined) throw new Error(`no canister ${handle}`);
+    return record;
   }
 
   // ---- calling
@@ -165,6 +209,7 @@ export class CanisterRegistry implements Canisters {
       });
       this.#rejected.delete(name);
       this.#noteDeployment(record, 'install', options.caller);
+      await this.#with.storage.settled();
       return record;
     } finally {
       this.#installing.delete(name);
@@ -177,6 +222,7 @@ export class CanisterRegistry implements Canisters {
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     await this.#exclusive(record, () => this.#changes.upgrade(record, bytes, options));
     this.#noteDeployment(record, 'upgrade', options.caller);
+    await this.#with.storage.settled();
   }
 
   async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
@@ -186,6 +232,7 @@ export class CanisterRegistry implements Canisters {
     const { caller } = options;
     await this.#exclusive(record, () => this.#changes.apply(record, code, { mode: 'reinstall', argument, caller }));
     this.#noteDeployment(record, 'reinstall', caller);
+    await this.#with.storage.settled();
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -198,24 +245,26 @@ export class CanisterRegistry implements Canisters {
     return this.#changes.interfaceOf(record.name, module, record.givenCandid);
   }
 
-  stop(canister: Canister): Promise<void> {
-    return this.#with.scheduler.stop(recordOf(canister).handle);
+  async stop(canister: Canister): Promise<void> {
+    await this.#with.scheduler.stop(recordOf(canister).handle);
+    await this.#with.storage.settled();
   }
 
-  start(canister: Canister): Promise<void> {
+  async start(canister: Canister): Promise<void> {
     const record = recordOf(canister);
     this.#with.scheduler.start(record.handle);
     record.checkMemory();
-    return Promise.resolve();
+    await this.#with.storage.settled();
   }
 
-  remove(canister: Canister): Promise<void> {
+  async remove(canister: Canister): Promise<void> {
     const record = recordOf(canister);
-    return this.#exclusive(record, () => {
+    await this.#exclusive(record, () => {
       this.#refuseUnlessStopped(record);
       this.forget(record);
       return Promise.resolve();
     });
+    await this.#with.storage.settled();
   }
 
   #refuseUnlessStopped(record: CanisterRecord): void {
@@ -245,21 +294,42 @@ export class CanisterRegistry implements Canisters {
 
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord {
-    const { execution, scheduler, metering, clock, log } = this.#with;
+    const { execution, scheduler, metering } = this.#with;
     const id = spec.id ?? this.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const record = new CanisterRecord(
-      { name, id, balance, controllers, environment },
-      { clock, log, scheduler, forwardDebugOutput: this.#forwardDebugOutput },
-    );
-    record.handle = execution.create({ id, balance, controllers, env: this.environmentOf(environment) }, record);
+    const record = this.recordFor({ name, id, balance, controllers, environment });
+    record.handle = execution.create(this.specOf(record), record);
     scheduler.admit(record.handle, id);
+    this.enter(record);
+    this.keeper.identityChanged(record);
+    return record;
+  }
+
+  get hasLiveLimit(): boolean {
+    return this.#options.hasLiveLimit;
+  }
+
+  /** What an executor is to know of a canister from the beginning. */
+  specOf({ id, balance, controllers, environment }: CanisterRecord): CanisterSpec {
+    const snapshotBelowBytes = this.keeper.isKept ? this.#options.snapshotBelowBytes : undefined;
+    return { id, balance, controllers, env: this.environmentOf(environment), snapshotBelowBytes };
+  }
+
+  recordFor(identity: CanisterIdentity): CanisterRecord {
+    const { clock, log, scheduler } = this.#with;
+    const { keeper } = this;
+    const { forwardDebugOutput } = this.#options;
+    return new CanisterRecord(identity, { clock, log, scheduler, keeper, forwardDebugOutput });
+  }
+
+  /** It can be found from now on. */
+  enter(record: CanisterRecord): void {
+    this.#byHandle[record.handle] = record;
     this.#byId.set(record.idHex, record);
     this.#byReference.set(record.name, record);
     if (!this.#byReference.has(record.idHex)) this.#byReference.set(record.idHex, record);
     if (!this.#byReference.has(record.principal)) this.#byReference.set(record.principal, record);
-    return record;
   }
 
   /** A canister's own variables and those that every canister gets. */
@@ -272,6 +342,8 @@ export class CanisterRegistry implements Canisters {
     this.#with.scheduler.withdraw(record.handle);
     this.#with.execution.remove(record.handle);
     record.removed();
+    this.keeper.removed(record);
+    this.#byHandle[record.handle] = undefined;
     this.management?.forget(record);
     this.#byId.delete(record.idHex);
     for (const reference of [record.name, record.idHex, record.principal]) {
@@ -286,6 +358,7 @@ export class CanisterRegistry implements Canisters {
     const record = recordOf(canister);
     const balance = await this.#with.execution.addCycles(record.handle, amount);
     record.setBalance(balance);
+    await this.#with.storage.settled();
     return balance;
   }
 
@@ -294,20 +367,35 @@ export class CanisterRegistry implements Canisters {
   }
 
   async installManifest(progress: (note: string) => void): Promise<void> {
+    const recovery = this.keeper.isKept
+      ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes }, progress)
+      : undefined;
     await installManifest(
       {
         ...this.#with,
         canisters: this,
         ids: this.ids,
-        share: (environment) => {
+        share: async (environment) => {
           this.#sharedEnvironment = environment;
+          await recovery?.bringBack();
         },
       },
       progress,
-      (name, reason) => {
-        this.#rejected.set(name, reason);
-      },
+      (name, reason) => this.reject(name, reason),
     );
+    await this.#with.storage.settled();
+  }
+
+  /** A canister that is not there, and why. */
+  reject(name: string, reason: string): void {
+    this.#rejected.set(name, reason);
+    this.#with.log.announce(`REJECTED ${name} ${reason}`);
+  }
+
+  /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
+  keepOut(record: CanisterRecord, reason: string): void {
+    record.damage = reason;
+    this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
   }
 }
 
@@ -324,6 +412,10 @@ function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Arr
   }
   if (record.controllers.some((controller) => sameBytes(controller, caller))) return;
   throw methodMissing(record, method);
+}
+
+function rejected(reference: string, reason: string): ServerError {
+  return new ServerError('missing', 'actor-rejected', `actor ${reference} was rejected: ${reason}`);
 }
 
 function methodMissing(record: CanisterRecord, method: string): ServerError {

@@ -78,7 +78,7 @@ export class CodeChanges {
     const step = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
-      const lines = record.debugBuffer.take().map((line) => line.text);
+      const lines = record.takeLines().map((line) => line.text);
       throw new InstallError({ ...fault, instructions, charge }, lines);
     }
     record.code = code;
@@ -93,7 +93,13 @@ export class CodeChanges {
 
   async #run(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step> {
     const logged = record.log.length;
-    const step = await this.#with.scheduler.change(record.handle, code.module, change);
+    const release = await this.#with.scheduler.pin(record.handle);
+    let step: Step;
+    try {
+      step = await this.#with.scheduler.change(record.handle, code.module, change);
+    } finally {
+      release();
+    }
     // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
     if (step.fault === undefined && change.mode !== 'upgrade') record.log.forget(logged);
     // The new code's heap was seen when its hook could not be called yet.

@@ -1,10 +1,11 @@
+import { createHash } from 'node:crypto';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { CanisterIds } from './canister-id.ts';
-import type { Canisters } from './index.ts';
+import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, readNamed } from './manifest-modules.ts';
 
 /** The anonymous principal: who installs the manifest's actors (decisions.md). */
@@ -13,15 +14,17 @@ const ANONYMOUS = Uint8Array.of(4);
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
 
 export interface InstallManifestDependencies {
-  readonly canisters: Pick<Canisters, 'install'>;
+  readonly canisters: Pick<CanisterRegistry, 'install' | 'named'>;
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
   readonly execution: Pick<Execution, 'prepare'>;
   readonly log: Logger;
-  /** Variables for every canister of the host. */
-  readonly share: (environment: ReadonlyMap<string, string>) => void;
+  /** Variables for every canister of the host; resolves when those that were there before have them. */
+  readonly share: (environment: ReadonlyMap<string, string>) => Promise<void>;
 }
+
+const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
 export async function installManifest(
@@ -32,8 +35,8 @@ export async function installManifest(
   progress('reading the manifest');
   const actors = await manifest.read();
   // All ids first, in the manifest's order: an actor may name one that comes after it.
-  const idOf = new Map(actors.map(({ name }) => [name, ids.next()]));
-  share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
+  const idOf = new Map(actors.map(({ name }) => [name, canisters.named(name)?.id ?? ids.next()]));
+  await share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
   const modulesNow = (): ManifestModules => new ManifestModules({ compiler, execution, log, actors, idOf });
   const modules = modulesNow();
   for (const [index, actor] of actors.entries()) {
@@ -43,16 +46,27 @@ export async function installManifest(
       const bytes = await modules.moduleOf(actor);
       const candidText =
         actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
-      progress(`installing ${actor.name} ${place}`);
       const { args, cycles, env } = actor;
       const id = idOf.get(actor.name);
       const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
+      const known = canisters.named(actor.name);
+      if (known !== undefined) {
+        // What is there is not reinstalled; only an upgrade takes the file as it is now.
+        known.readFile = readFile;
+        if (known.damage === undefined && known.module?.hash !== hashOf(bytes))
+          log.announce(
+            `WARNING ${actor.name} has another module in the manifest than in the state: POST /upgrade/${actor.name} with an empty body takes it up`,
+          );
+        continue;
+      }
+      progress(`installing ${actor.name} ${place}`);
       const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile };
       await canisters.install(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      reject(actor.name, messageOf(error));
-      log.announce(`REJECTED ${actor.name} ${messageOf(error)}`);
+      // An actor that is there serves, whatever its file looks like by now.
+      if (canisters.named(actor.name) === undefined) reject(actor.name, messageOf(error));
+      else log.warn(`${actor.name} cannot be upgraded from its file now: ${messageOf(error)}`);
     }
   }
 }

@@ -89,12 +89,14 @@ export class RegistryHost implements CanisterHost {
       heapBytesMax: record.settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
     });
     this.#scheduler.setMinimumCycles(record.handle, record.settings.minimumIncomingCanisterCallCycles ?? 0n);
+    record.changedOutside();
     record.checkMemory();
   }
 
   /** One more version, in the executor too, which counts on from there. */
   #changed(record: CanisterRecord): void {
     record.version++;
+    record.changedOutside();
     this.#execution.configure(record.handle, { version: record.version });
   }
 
@@ -108,10 +110,22 @@ export class RegistryHost implements CanisterHost {
 
   uninstall(canister: HostedCanister): Promise<void> {
     const record = recordOf(canister);
-    this.#scheduler.uninstall(record.handle);
-    record.emptied();
-    this.#changed(record);
-    return Promise.resolve();
+    return this.#awake(record, () => {
+      this.#scheduler.uninstall(record.handle);
+      record.emptied();
+      this.#changed(record);
+      return Promise.resolve();
+    });
+  }
+
+  /** What is asked of its executor directly, the canister being there. */
+  async #awake<T>(record: CanisterRecord, work: () => Promise<T>): Promise<T> {
+    const release = await this.#scheduler.pin(record.handle);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
   }
 
   start(canister: HostedCanister): Promise<void> {
@@ -148,11 +162,15 @@ export class RegistryHost implements CanisterHost {
 
   capture(canister: HostedCanister): Promise<CanisterImage> {
     const record = recordOf(canister);
-    return this.#execution.capture(record.handle, record.module);
+    return this.#awake(record, () => this.#execution.capture(record.handle, record.module));
   }
 
   async restore(canister: HostedCanister, state: RestoredState): Promise<void> {
     const record = recordOf(canister);
+    await this.#awake(record, () => this.#restore(record, state));
+  }
+
+  async #restore(record: CanisterRecord, state: RestoredState): Promise<void> {
     const { module } = state.image;
     const candid = module === undefined ? undefined : this.#registry.interfaceOf(record, module);
     // What came meanwhile would be told the entry points of the code before.

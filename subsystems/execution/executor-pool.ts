@@ -40,6 +40,8 @@ interface Placed {
   executor: Executor;
   /** Its steps' changes are told, so that it can come back when its executor dies. */
   readonly isKept: boolean;
+  /** No executor has it: what is asked of it in the meantime, its observer keeps. */
+  isAsleep: boolean;
   readonly observer: CanisterObserver;
   /** What it has now, and with it a heap. */
   module: ModuleInfo | undefined;
@@ -98,27 +100,28 @@ export class ExecutorPool implements Execution {
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
-    const handle = this.#place(observer, spec.snapshotBelowBytes !== undefined);
+    const handle = this.#place(observer, spec.snapshotBelowBytes !== undefined, false);
     this.#placed(handle).executor.send({ kind: 'create', handle, spec });
     return handle;
   }
 
   createAsleep(observer: CanisterObserver): number {
-    return this.#place(observer, true);
+    return this.#place(observer, true, true);
   }
 
-  #place(observer: CanisterObserver, isKept: boolean): number {
+  #place(observer: CanisterObserver, isKept: boolean, isAsleep: boolean): number {
     const handle = this.#canisters.length;
     const lane = handle % this.lanes;
     const executor = this.#executors[lane];
     if (executor === undefined) throw new Error(`no executor ${lane}`);
-    this.#canisters.push({ lane, executor, isKept, observer, module: undefined, emptied: 0 });
+    this.#canisters.push({ lane, executor, isKept, isAsleep, observer, module: undefined, emptied: 0 });
     return handle;
   }
 
   async sleep(handle: number): Promise<void> {
     const placed = this.#placed(handle);
     this.#empty(placed);
+    placed.isAsleep = true;
     // A thread that has died has dropped it, too.
     await placed.executor.ask((call) => ({ kind: 'sleep', call, handle }));
   }
@@ -128,8 +131,11 @@ export class ExecutorPool implements Execution {
     const place = module === undefined ? undefined : this.#takePlace(placed, module);
     if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
     const hash = module === undefined ? undefined : this.#provide(placed.executor, module);
+    placed.isAsleep = false;
     const answer = await placed.executor.ask((call) => ({ kind: 'wake', call, handle, hash, canister }));
-    place?.(answer?.kind === 'awake' && answer.problem === undefined);
+    const isAwake = answer?.kind === 'awake' && answer.problem === undefined;
+    place?.(isAwake);
+    if (!isAwake) placed.isAsleep = true;
     if (answer?.kind !== 'awake') throw threadStopped();
     if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
     return answer.replayed;
@@ -171,7 +177,8 @@ export class ExecutorPool implements Execution {
   }
 
   configure(handle: number, settings: CanisterSettings): void {
-    this.#placed(handle).executor.send({ kind: 'configure', handle, settings });
+    const { executor, isAsleep } = this.#placed(handle);
+    if (!isAsleep) executor.send({ kind: 'configure', handle, settings });
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
@@ -196,7 +203,8 @@ export class ExecutorPool implements Execution {
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const { executor, observer } = this.#placed(handle);
+    const { executor, observer, isAsleep } = this.#placed(handle);
+    if (isAsleep) return observer.creditedAsleep?.(amount) ?? 0n;
     const answer = await executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
     if (answer?.kind !== 'balance') throw threadStopped();
     observer.credited?.(answer.balance);
@@ -308,7 +316,10 @@ export class ExecutorPool implements Execution {
     for (const placed of lost) {
       if (placed === undefined) continue;
       this.#empty(placed);
-      if (placed.isKept) placed.executor = executor;
+      if (placed.isKept) {
+        placed.executor = executor;
+        placed.isAsleep = true;
+      }
       placed.observer.lost();
     }
   }

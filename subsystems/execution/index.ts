@@ -144,7 +144,9 @@ export interface CanisterObserver {
   changed?(operations: Uint8Array): void;
   /** Cycles came outside of any step, such as a refund that no callback waits for; with the balance since. */
   credited?(balance: bigint): void;
-  /** The canister's executor has died and the canister with it: everything answers `unavailable` from now on. */
+  /** The same while the canister sleeps: its observer has the balance, and hands it over when it wakes. The new balance. */
+  creditedAsleep?(amount: bigint): bigint;
+  /** The canister's executor has died and the canister with it. One that is kept sleeps now; any other answers `unavailable` from now on. */
   lost(): void;
 }
 

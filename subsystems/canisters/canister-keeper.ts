@@ -1,0 +1,96 @@
+/**
+ * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
+ * the turn's unit is sealed. Without a state directory nothing is marked.
+ */
+import { META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
+import type { CanisterIds } from './canister-id.ts';
+import type { CanisterRecord } from './canister-record.ts';
+import { identityBytes, numbersBytes } from './kept-values.ts';
+
+export class CanisterKeeper {
+  readonly #storage: Storage;
+  readonly #ids: CanisterIds;
+  readonly #numbers = new Set<CanisterRecord>();
+  readonly #identities = new Set<CanisterRecord>();
+  readonly #removed = new Set<CanisterRecord>();
+  /** Hashes of modules that are stored. */
+  readonly #modules = new Set<string>();
+  #idsStored = -1n;
+
+  constructor(storage: Storage, ids: CanisterIds) {
+    this.#storage = storage;
+    this.#ids = ids;
+    if (storage.isKept) storage.beforeSeal((unit) => this.#write(unit));
+  }
+
+  get isKept(): boolean {
+    return this.#storage.isKept;
+  }
+
+  /** Operations that a step has told. */
+  append(operations: Uint8Array): void {
+    this.#storage.unit.append(operations);
+    this.#storage.touch();
+  }
+
+  numbersChanged(record: CanisterRecord): void {
+    if (!this.isKept || record.isRemoved) return;
+    this.#numbers.add(record);
+    this.#storage.touch();
+  }
+
+  /** Name, settings, code: and the numbers with them. */
+  identityChanged(record: CanisterRecord): void {
+    if (!this.isKept || record.isRemoved) return;
+    this.#identities.add(record);
+    this.numbersChanged(record);
+  }
+
+  removed(record: CanisterRecord): void {
+    if (!this.isKept) return;
+    this.#numbers.delete(record);
+    this.#identities.delete(record);
+    this.#removed.add(record);
+    this.#storage.touch();
+  }
+
+  /** A module that the state directory has already. */
+  moduleIsStored(hash: string): void {
+    this.#modules.add(hash);
+  }
+
+  /** Calls back when everything that is known now is durable. */
+  afterwards(callback: () => void): void {
+    this.#storage.whenDurable(this.#storage.newest, callback);
+  }
+
+  #write(unit: WriteSet): void {
+    if (this.#ids.count !== this.#idsStored) {
+      this.#idsStored = this.#ids.count;
+      unit.put('meta', metaKey(META.ids), this.#ids.save());
+    }
+    for (const record of this.#removed) eraseCanister(unit, record.id);
+    this.#removed.clear();
+    for (const record of this.#identities) {
+      this.#storeModule(unit, record);
+      unit.put('meta', metaKey(META.identity, record.id), identityBytes(record.identity));
+    }
+    this.#identities.clear();
+    for (const record of this.#numbers) unit.put('meta', record.numbersKey, numbersBytes(record.numbers));
+    this.#numbers.clear();
+  }
+
+  #storeModule(unit: WriteSet, { code }: CanisterRecord): void {
+    if (code === undefined || this.#modules.has(code.module.hash)) return;
+    this.#modules.add(code.module.hash);
+    unit.put('module', Buffer.from(code.module.hash, 'hex'), code.wasm);
+  }
+}
+
+/** Everything that canisters and execution keep of one. */
+export function eraseCanister(unit: WriteSet, id: Uint8Array): void {
+  for (const letter of [META.identity, META.numbers, META.globals, META.certifiedData, META.checkpoint]) {
+    unit.delete('meta', metaKey(letter, id));
+  }
+  for (const family of ['heap', 'stable', 'log'] as const) unit.clear(family, id);
+}

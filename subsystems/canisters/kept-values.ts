@@ -1,0 +1,122 @@
+/**
+ * What is stored of a canister besides its memory: who it is, rarely changed, and its numbers, after almost every step.
+ * Who it is goes through V8's serializer, the numbers have fixed places.
+ */
+import { deserialize, serialize } from 'node:v8';
+import { ServerError } from '../../kernel/index.ts';
+import type { EnforcedSettings, LowMemoryHook } from '../management/index.ts';
+import type { CanisterStatus } from '../scheduler/index.ts';
+
+export interface KeptIdentity {
+  readonly name: string;
+  readonly controllers: readonly Uint8Array[];
+  readonly environment: ReadonlyMap<string, string>;
+  readonly settings: EnforcedSettings;
+  readonly givenCandid: string | undefined;
+  /** SHA-256 of its module, hex; undefined: it is empty. */
+  readonly moduleHash: string | undefined;
+}
+
+export interface KeptNumbers {
+  readonly balance: bigint;
+  readonly version: number;
+  /** When the global timer is due, ms since 1970; Infinity: off. */
+  readonly timerMs: number;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  readonly messages: number;
+  readonly traps: number;
+  readonly lastMessageMs: number;
+  readonly instantMs: number;
+  readonly cyclesCharged: number;
+  readonly status: CanisterStatus;
+  readonly lowMemoryHook: LowMemoryHook;
+}
+
+const STATUSES = ['running', 'stopping', 'stopped'] as const satisfies readonly CanisterStatus[];
+const HOOKS = ['condition_not_satisfied', 'ready', 'executed'] as const satisfies readonly LowMemoryHook[];
+const FLOATS = [
+  'version',
+  'timerMs',
+  'heapBytes',
+  'stableBytes',
+  'messages',
+  'traps',
+  'lastMessageMs',
+  'instantMs',
+  'cyclesCharged',
+] as const satisfies readonly (keyof KeptNumbers)[];
+const FLOATS_AT = 16;
+const STATUS_AT = FLOATS_AT + FLOATS.length * 8;
+const NUMBERS_BYTES = STATUS_AT + 8;
+
+/** Always the same place: whoever takes it copies it at once. */
+const scratch = new DataView(new ArrayBuffer(NUMBERS_BYTES));
+const scratchBytes = new Uint8Array(scratch.buffer);
+
+/** A view that the next call overwrites. */
+export function numbersBytes(numbers: KeptNumbers): Uint8Array {
+  const { balance } = numbers;
+  scratch.setBigUint64(0, balance, true);
+  scratch.setBigUint64(8, balance >> 64n, true);
+  for (let at = 0; at < FLOATS.length; at++) {
+    const name = FLOATS[at];
+    if (name !== undefined) scratch.setFloat64(FLOATS_AT + at * 8, numbers[name], true);
+  }
+  scratch.setUint8(STATUS_AT, STATUSES.indexOf(numbers.status));
+  scratch.setUint8(STATUS_AT + 1, HOOKS.indexOf(numbers.lowMemoryHook));
+  return scratchBytes;
+}
+
+/** Throws ServerError `state-corrupt`. */
+export function readNumbers(bytes: Uint8Array, key: Uint8Array): KeptNumbers {
+  if (bytes.length !== NUMBERS_BYTES) throw corrupt(key);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const status = STATUSES[view.getUint8(STATUS_AT)];
+  const lowMemoryHook = HOOKS[view.getUint8(STATUS_AT + 1)];
+  if (status === undefined || lowMemoryHook === undefined) throw corrupt(key);
+  const float = (name: (typeof FLOATS)[number]): number => view.getFloat64(FLOATS_AT + FLOATS.indexOf(name) * 8, true);
+  return {
+    balance: view.getBigUint64(0, true) | (view.getBigUint64(8, true) << 64n),
+    version: float('version'),
+    timerMs: float('timerMs'),
+    heapBytes: float('heapBytes'),
+    stableBytes: float('stableBytes'),
+    messages: float('messages'),
+    traps: float('traps'),
+    lastMessageMs: float('lastMessageMs'),
+    instantMs: float('instantMs'),
+    cyclesCharged: float('cyclesCharged'),
+    status,
+    lowMemoryHook,
+  };
+}
+
+export function identityBytes(identity: KeptIdentity): Uint8Array {
+  return serialize(identity);
+}
+
+/** Throws ServerError `state-corrupt`. */
+export function readIdentity(bytes: Uint8Array, key: Uint8Array): KeptIdentity {
+  try {
+    const identity = deserialize(bytes) as Partial<KeptIdentity> | undefined;
+    if (
+      typeof identity?.name === 'string' &&
+      Array.isArray(identity.controllers) &&
+      identity.environment instanceof Map &&
+      typeof identity.settings === 'object'
+    )
+      return identity as KeptIdentity;
+  } catch {
+    // Told below.
+  }
+  throw corrupt(key);
+}
+
+function corrupt(key: Uint8Array): ServerError {
+  return new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `the state is damaged: meta/${Buffer.from(key).toString('hex')} cannot be read`,
+  );
+}

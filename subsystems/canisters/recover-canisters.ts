@@ -1,0 +1,158 @@
+/**
+ * Takes over what another process has stored: first who there is, with their numbers, all asleep; then, when the
+ * variables that all of them get are known, memories, and what the logs say.
+ */
+import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import type { CandidInterface } from '../codec/index.ts';
+import type { Execution, ModuleInfo } from '../execution/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import { META, metaKey, type Storage } from '../storage/index.ts';
+import type { CanisterRecord, RecordedCode } from './canister-record.ts';
+import type { CanisterRegistry } from './canister-registry.ts';
+import type { CodeChanges } from './code-changes.ts';
+import { type KeptIdentity, readIdentity, readNumbers } from './kept-values.ts';
+
+export interface RecoveryDependencies {
+  readonly registry: CanisterRegistry;
+  readonly changes: CodeChanges;
+  readonly execution: Execution;
+  readonly scheduler: Scheduler;
+  readonly storage: Storage;
+  readonly log: Logger;
+}
+
+export interface Recovery {
+  /** Runs logs again, and wakes canisters as long as they may be live. */
+  bringBack(): Promise<void>;
+}
+
+/** Rejects with ServerError `state-corrupt` when something is damaged that all canisters share. */
+export async function recoverCanisters(
+  dependencies: RecoveryDependencies,
+  progress: (note: string) => void,
+): Promise<Recovery> {
+  const { registry, execution, scheduler, storage } = dependencies;
+  progress('reading the state');
+  const [ids, identities, numbers] = await Promise.all([
+    storage.range('meta', metaKey(META.ids)),
+    storage.range('meta', metaKey(META.identity)),
+    storage.range('meta', metaKey(META.numbers)),
+  ]);
+  for (const [, saved] of ids) registry.ids.load(saved);
+  const numbersOf = new Map(numbers.map(([key, value]) => [idOf(key), { key, value }]));
+  const codes = new StoredCodes(dependencies);
+  const records: CanisterRecord[] = [];
+  for (const [at, [key, value]] of identities.entries()) {
+    const identity = readIdentity(value, key);
+    if (at % 100 === 0) progress(`reading ${identity.name} (${at + 1} of ${identities.length})`);
+    const stored = numbersOf.get(idOf(key));
+    if (stored === undefined) throw lost(identity.name, key);
+    const its = readNumbers(stored.value, stored.key);
+    const { name, controllers, environment } = identity;
+    const record = registry.recordFor({ name, id: key.slice(1), balance: its.balance, controllers, environment });
+    let code: RecordedCode | undefined;
+    try {
+      code = await codes.of(record, identity);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      registry.keepOut(record, messageOf(error));
+    }
+    record.recovered(code, identity, its);
+    record.handle = execution.createAsleep(record);
+    const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
+    scheduler.admit(record.handle, record.id, { status: its.status, timerMs, module: code?.module, isAsleep: true });
+    scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
+    registry.enter(record);
+    records.push(record);
+  }
+  await registry.management?.restore();
+  scheduler.restore(await storage.range('queue', new Uint8Array(0)));
+  return { bringBack: () => bringBack(dependencies, records, progress) };
+}
+
+async function bringBack(
+  { registry, scheduler, storage, log }: RecoveryDependencies,
+  records: readonly CanisterRecord[],
+  progress: (note: string) => void,
+): Promise<void> {
+  const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
+  for (const [at, record] of records.entries()) {
+    // Those without a log come when somebody wants them, if not all of them may be live.
+    if (record.damage !== undefined || (registry.hasLiveLimit && !logged.has(hex(record.id)))) continue;
+    progress(`recovering ${record.name} (${at + 1} of ${records.length})`);
+    try {
+      const release = await scheduler.pin(record.handle);
+      release();
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      if (record.damage === undefined) log.warn(`${record.name} cannot be woken now: ${error.message}`);
+      continue;
+    }
+    if (record.replayed === 0) continue;
+    log.event(
+      'recovered',
+      { actor: record.idHex, messages: record.replayed },
+      `recovered ${record.name}: ${record.replayed} message(s) run again`,
+    );
+    record.replayed = 0;
+  }
+}
+
+/** The modules that canisters have, each read and prepared once; interfaces too. */
+class StoredCodes {
+  readonly #with: RecoveryDependencies;
+  readonly #codes = new Map<string, Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }>>();
+  readonly #interfaces = new Map<string, CandidInterface | undefined>();
+
+  constructor(dependencies: RecoveryDependencies) {
+    this.#with = dependencies;
+  }
+
+  /** Rejects with a ServerError when the module is not there or no longer accepted. */
+  async of({ name }: CanisterRecord, { moduleHash, givenCandid }: KeptIdentity): Promise<RecordedCode | undefined> {
+    if (moduleHash === undefined) return undefined;
+    let loading = this.#codes.get(moduleHash);
+    if (loading === undefined) {
+      loading = this.#load(moduleHash);
+      this.#codes.set(moduleHash, loading);
+    }
+    const { module, wasm } = await loading;
+    const key = `${moduleHash} ${givenCandid ?? ''}`;
+    if (!this.#interfaces.has(key)) {
+      this.#interfaces.set(key, this.#with.changes.interfaceOf(name, module, givenCandid));
+    }
+    return { module, wasm, candid: this.#interfaces.get(key) };
+  }
+
+  async #load(hash: string): Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }> {
+    const { storage, execution, registry } = this.#with;
+    const [entry] = await storage.range('module', Buffer.from(hash, 'hex'));
+    if (entry === undefined) {
+      throw new ServerError('unavailable', 'state-corrupt', `its module is not in the state: module/${hash}`);
+    }
+    const [, wasm] = entry;
+    const module = await execution.prepare(wasm);
+    if (module.hash !== hash) {
+      throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);
+    }
+    registry.keeper.moduleIsStored(hash);
+    return { module, wasm };
+  }
+}
+
+/** Of a key of `meta`: letter · id. */
+function idOf(key: Uint8Array): string {
+  return hex(key.subarray(1));
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
+function lost(name: string, key: Uint8Array): ServerError {
+  return new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `the state is damaged: the numbers of ${name} (${idOf(key)}) are not there`,
+  );
+}

@@ -1,0 +1,93 @@
+/** Takes canisters out of their executors, and brings them back from what is stored. */
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import type { Execution, SleepingCanister } from '../execution/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import type { Storage, StoredCanister } from '../storage/index.ts';
+import type { CanisterRecord } from './canister-record.ts';
+import type { CanisterRegistry } from './canister-registry.ts';
+import { hexOf } from './canister-id.ts';
+
+const NS_PER_MS = 1_000_000;
+const NO_BYTES = new Uint8Array(0);
+
+export interface SleepAndWakeDependencies {
+  readonly registry: CanisterRegistry;
+  readonly execution: Execution;
+  readonly scheduler: Scheduler;
+  readonly storage: Storage;
+}
+
+export class SleepAndWake {
+  readonly #with: SleepAndWakeDependencies;
+
+  constructor(dependencies: SleepAndWakeDependencies) {
+    this.#with = dependencies;
+  }
+
+  sleep(record: CanisterRecord): void {
+    const falling = this.#with.execution.sleep(record.handle).finally(() => {
+      if (record.fallingAsleep === falling) record.fallingAsleep = undefined;
+    });
+    record.fallingAsleep = falling;
+  }
+
+  /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
+  async wake(record: CanisterRecord): Promise<void> {
+    const { execution, storage } = this.#with;
+    if (record.damage !== undefined) throw damaged(record, record.damage);
+    await record.fallingAsleep;
+    try {
+      const stored = await storage.canister(record.id);
+      const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
+      if (replayed === undefined) return;
+      if (replayed.balance !== record.balance || replayed.version !== record.version)
+        throw new ServerError(
+          'unavailable',
+          'state-unfit',
+          `running the ${replayed.records} messages of its log again ended with ${replayed.balance} cycles at version ${replayed.version} instead of ${record.balance} at ${record.version}`,
+        );
+      record.replayed = replayed.records;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
+      this.#with.registry.keepOut(record, messageOf(error));
+      throw damaged(record, messageOf(error));
+    }
+  }
+
+  #asStored(record: CanisterRecord, stored: StoredCanister): SleepingCanister {
+    const { registry, scheduler } = this.#with;
+    const { settings, controllers, version, heapBytes, stableBytes, instantMs, module } = record;
+    const spec = registry.specOf(record);
+    const timerMs = scheduler.timerOf(record.handle);
+    const { memory, globals, certifiedData, checkpoint, records } = stored;
+    return {
+      spec,
+      settings: {
+        controllers,
+        env: spec.env,
+        status: record.status,
+        version,
+        heapBytesMax: settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
+      },
+      timerNs: timerMs === undefined ? 0n : BigInt(Math.round(timerMs * NS_PER_MS)),
+      instantMs,
+      heapBytes,
+      stablePages: stableBytes / 65_536,
+      module,
+      memory,
+      globals: globals ?? NO_BYTES,
+      certifiedData: certifiedData ?? NO_BYTES,
+      openCalls: scheduler.openCallsOf(record.handle),
+      log: checkpoint === undefined ? undefined : { checkpoint, records },
+    };
+  }
+}
+
+function damaged(record: CanisterRecord, reason: string): ServerError {
+  return new ServerError(
+    'missing',
+    'actor-rejected',
+    `actor ${record.name} (${hexOf(record.id)}) was rejected: ${reason}`,
+  );
+}
