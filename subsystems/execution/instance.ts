@@ -19,6 +19,7 @@ import {
   SPILL_BYTES,
   WASM_PAGE_BYTES,
 } from '../metering/instrument/index.ts';
+import type { StoredPages } from '../storage/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
 import { PageEntries, type PageSink } from './page-entries.ts';
@@ -76,6 +77,32 @@ export class Instance {
     const memory = newHeap(code.layout, pages);
     new Uint8Array(memory.buffer).set(heap);
     return new Instance(code, imports, control, memory);
+  }
+
+  /** On a heap of `heapBytes` with these pages in it, zeros elsewhere; why it cannot be, in words. Throws RangeError when there is no room for it. */
+  static onPages(
+    code: InstrumentedCode,
+    imports: Ic0Imports,
+    control: ControlMemory,
+    heapBytes: number,
+    { numbers, bytes }: StoredPages,
+  ): Instance | string {
+    const pages = heapBytes / PAGE_BYTES;
+    const last = numbers.at(-1) ?? -1;
+    if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
+    const memory = newHeap(code.layout, heapBytes / WASM_PAGE_BYTES);
+    const heap = new Uint8Array(memory.buffer);
+    for (let at = 0; at < numbers.length;) {
+      // Neighbours at once.
+      const first = numbers[at] ?? 0;
+      let end = at + 1;
+      while (end < numbers.length && numbers[end] === first + end - at) end++;
+      heap.set(bytes.subarray(at * PAGE_BYTES, end * PAGE_BYTES), first * PAGE_BYTES);
+      at = end;
+    }
+    const instance = new Instance(code, imports, control, memory);
+    instance.#freshPage = last + 1;
+    return instance;
   }
 
   #instantiate(): InstrumentedExports {

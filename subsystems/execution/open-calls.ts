@@ -72,6 +72,16 @@ export class OpenCalls {
     }
   }
 
+  /** What `load` takes. */
+  entries(): OpenCallsEntry[] {
+    const entries: OpenCallsEntry[] = [];
+    for (const [callee, slot] of this.#slots) {
+      const count = this.#counts[slot] ?? 0;
+      if (count > 0) entries.push({ callee: Uint8Array.from(Buffer.from(callee, 'latin1')), slot, count });
+    }
+    return entries;
+  }
+
   /** Forgets all of them: no response of theirs will come. */
   clear(): void {
     this.#counts.length = 1;
