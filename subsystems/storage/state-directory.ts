@@ -1,0 +1,145 @@
+/**
+ * A state directory, before anything in it is opened:
+ *
+ *     format     `svc state, format 1`: that it is ours, and how to read the rest
+ *     lock       who uses it, as JSON; goes when it is closed
+ *     tables/    RocksDB
+ *     log/       the step log
+ *     motoko/    what the compiler made
+ *
+ * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours.
+ */
+import { mkdir, open, readdir, readFile, rename, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { takeStateLock } from './state-lock.ts';
+
+export interface StateDirectory {
+  /** Absolute. */
+  readonly path: string;
+  readonly tables: string;
+  readonly log: string;
+  readonly motoko: string;
+  /** Nothing was kept here before. */
+  readonly isNew: boolean;
+  /** Removes the lock. Close what is open in the directory first. */
+  readonly close: () => Promise<void>;
+}
+
+export const FORMAT = 1;
+const FORMAT_FILE = 'format';
+const NEW_FORMAT_FILE = 'format.new';
+export const LOCK_FILE = 'lock';
+/** What a directory may hold that is to become ours: left of a start that broke off, or put there by a file system. */
+export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
+const NAMES_SHOWN = 5;
+
+/**
+ * Creates the directory if there is none, and takes its lock. Rejects with ServerError `state-not-directory`,
+ * `state-foreign`, `state-newer`, `state-corrupt`, `state-unwritable` or `state-locked`.
+ */
+export async function openStateDirectory(path: string): Promise<StateDirectory> {
+  const root = resolve(path);
+  await createDirectory(root);
+  // Before the lock is written: nothing is put into somebody else's directory.
+  await readFormat(root);
+  const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
+  try {
+    // Again under the lock: another process may have been about to write it.
+    const isNew = (await readFormat(root)) === undefined;
+    if (isNew) await guarded(root, () => writeFormat(root));
+    const [tables = '', log = '', motoko = ''] = ['tables', 'log', 'motoko'].map((name) => join(root, name));
+    await guarded(root, async () => {
+      for (const directory of [tables, log, motoko]) await mkdir(directory, { recursive: true });
+      await syncDirectory(root);
+    });
+    return { path: root, tables, log, motoko, isNew, close: unlock };
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+}
+
+async function createDirectory(root: string): Promise<void> {
+  try {
+    if ((await mkdir(root, { recursive: true })) !== undefined) await syncDirectory(dirname(root));
+    else if (!(await stat(root)).isDirectory()) throw notDirectory(root);
+  } catch (error) {
+    throw ['EEXIST', 'ENOTDIR'].includes(codeOf(error)) ? notDirectory(root) : unwritable(root, error);
+  }
+}
+
+/** The version of what is there; undefined if nothing is. */
+async function readFormat(root: string): Promise<number | undefined> {
+  const file = join(root, FORMAT_FILE);
+  let text: string;
+  try {
+    text = await readFile(file, 'latin1');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return checkEmpty(root);
+    throw new ServerError('unavailable', 'state-corrupt', `${file} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  const [, digits] = /^svc state, format ([1-9]\d{0,8})\n/.exec(text) ?? [];
+  if (digits === undefined) {
+    const message = `${file} is damaged: it should begin with "svc state, format ${FORMAT}", and begins with ${JSON.stringify(text.slice(0, 40))}; restore it from a backup`;
+    throw new ServerError('unavailable', 'state-corrupt', message);
+  }
+  const version = Number(digits);
+  if (version > FORMAT) {
+    const message = `the state in ${root} has format ${version}, written by a newer svc; this one reads up to format ${FORMAT}: upgrade svc`;
+    throw new ServerError('unavailable', 'state-newer', message);
+  }
+  return version;
+}
+
+async function checkEmpty(root: string): Promise<undefined> {
+  const names = await guarded(root, () => readdir(root));
+  const foreign = names.filter((name) => !HARMLESS.test(name)).toSorted();
+  if (foreign.length === 0) return undefined;
+  const shown = foreign.slice(0, NAMES_SHOWN).join(', ') + (foreign.length > NAMES_SHOWN ? ', …' : '');
+  const message = `${root} is not empty and not a state directory of svc: it holds ${shown}; name an empty directory, or one that does not exist yet`;
+  throw new ServerError('unavailable', 'state-foreign', message);
+}
+
+/** Wholly there or not at all, whenever the machine stops. */
+export async function writeFormat(root: string): Promise<void> {
+  const text = `svc state, format ${FORMAT}\nWritten by svc, which needs this file: do not change or remove it.\n`;
+  const written = join(root, NEW_FORMAT_FILE);
+  {
+    await using file = await open(written, 'w');
+    await file.writeFile(text);
+    await file.sync();
+  }
+  await rename(written, join(root, FORMAT_FILE));
+  await syncDirectory(root);
+}
+
+export async function syncDirectory(path: string): Promise<void> {
+  await using directory = await open(path, 'r');
+  await directory.sync();
+}
+
+/** What the system refuses is the operator's to mend. */
+async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw error instanceof ServerError ? error : unwritable(root, error);
+  }
+}
+
+function notDirectory(root: string): ServerError {
+  const message = `${root} cannot be the state directory: it, or a part of its path, is a file; name a directory`;
+  return new ServerError('unavailable', 'state-not-directory', message);
+}
+
+function unwritable(root: string, error: unknown): ServerError {
+  const message = `the state directory ${root} cannot be written: ${messageOf(error)}`;
+  return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}

@@ -1,0 +1,130 @@
+/**
+ * One process a state directory. The lock is a file that is there whole or not at all: written under another name, then
+ * linked. What a killed process left is told from a live one's by the process's start time, since numbers of processes
+ * are used again; where the system does not tell it, by the number alone. RocksDB's own lock, which the system drops with
+ * the process, stands behind it: it also holds between containers that do not see each other's processes.
+ */
+import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ServerError } from '../../kernel/index.ts';
+
+interface Owner {
+  readonly pid: number;
+  /** When it took the lock: ISO, UTC. */
+  readonly started: string;
+  /** When the process began, in the system's terms; null where it does not say. */
+  readonly processStart: string | null;
+}
+
+const ATTEMPTS = 10;
+let taken = 0;
+
+/** Returns what gives it back. Rejects with ServerError `state-locked` while a live process has it. */
+export async function takeStateLock(root: string, name: string): Promise<() => Promise<void>> {
+  const path = join(root, name);
+  const { pid } = process;
+  const owner: Owner = { pid, started: new Date().toISOString(), processStart: await processStartOf(pid) };
+  const mine = `${JSON.stringify(owner)}\n`;
+  const written = `${path}.${pid}-${taken++}`;
+  const aside = `${written}.old`;
+  await writeFile(written, mine);
+  try {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      if (await created(written, path)) return () => giveBack(path, mine);
+      const found = await contentOf(path);
+      if (found === undefined) continue;
+      await refuseIfLive(root, found);
+      // Two may find the same stale lock: one of them moves it, and whoever moved a newer one by mistake puts it back.
+      if (!(await moved(path, aside))) continue;
+      if ((await contentOf(aside)) !== found) await created(aside, path);
+    }
+  } finally {
+    await rm(written, { force: true });
+    await rm(aside, { force: true });
+  }
+  const message = `the state directory ${root} cannot be locked: others take and give back ${path} all the time`;
+  throw new ServerError('unavailable', 'state-locked', message);
+}
+
+async function giveBack(path: string, mine: string): Promise<void> {
+  if ((await contentOf(path)) === mine) await rm(path, { force: true });
+}
+
+async function refuseIfLive(root: string, content: string): Promise<void> {
+  const owner = parseOwner(content);
+  if (owner === undefined || !(await isLive(owner))) return;
+  const message = `the state directory ${root} is in use by process ${owner.pid} since ${owner.started}; stop it first, or name another directory`;
+  throw new ServerError('unavailable', 'state-locked', message);
+}
+
+/** Undefined for what no process of ours wrote, or a machine that lost its power left. */
+function parseOwner(content: string): Owner | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch {
+    return undefined;
+  }
+  const { pid, started, processStart } = (value ?? {}) as Partial<Record<keyof Owner, unknown>>;
+  if (typeof pid !== 'number' || !Number.isInteger(pid) || pid < 1 || typeof started !== 'string') return undefined;
+  return { pid, started, processStart: typeof processStart === 'string' ? processStart : null };
+}
+
+async function isLive(owner: Owner): Promise<boolean> {
+  const now = await processStartOf(owner.pid);
+  if (now !== null && owner.processStart !== null) return now === owner.processStart;
+  try {
+    process.kill(owner.pid, 0);
+    return true;
+  } catch (error) {
+    return hasCode(error, 'EPERM');
+  }
+}
+
+/** The boot and the clock tick in it at which a process began; null if there is no such process, or no /proc. */
+async function processStartOf(pid: number): Promise<string | null> {
+  try {
+    const status = await readFile(`/proc/${pid}/stat`, 'latin1');
+    const boot = await readFile('/proc/sys/kernel/random/boot_id', 'latin1');
+    // After the command, which is in brackets and may hold anything: state is field 3, the start field 22.
+    const ticks = status.slice(status.lastIndexOf(')') + 2).split(' ')[22 - 3];
+    return ticks === undefined ? null : `${boot.trim()} ${ticks}`;
+  } catch {
+    return null;
+  }
+}
+
+async function contentOf(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'latin1');
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Gives a file a second name; false if that is taken. */
+async function created(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return false;
+    throw error;
+  }
+}
+
+/** False if there is no such file any more. */
+async function moved(from: string, to: string): Promise<boolean> {
+  try {
+    await rename(from, to);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    throw error;
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

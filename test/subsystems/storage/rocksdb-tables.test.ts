@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { ServerError } from '../../../kernel/index.ts';
+import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import type { Change } from '../../../subsystems/storage/tables.ts';
+import { all, bytes, describeTables, hex, number, put, write } from '../../contracts/tables.ts';
+import { seeded } from '../../support/seeded.ts';
+import { killed, runStateProcess } from '../../support/state-process.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+async function open(t: TestContext, directory: string): Promise<RocksdbTables> {
+  const tables = await RocksdbTables.open(directory);
+  t.after(() => tables.close());
+  return tables;
+}
+
+describeTables('RocksdbTables', async (t) => {
+  const directory = join(await temporaryDirectory(), 'deep', 'tables');
+  return { tables: await open(t, directory), reopen: () => open(t, directory) };
+});
+
+const PAGES = 2000;
+
+/** Closed tables with pages that do not compress, all of them in table files, none in RocksDB's log. */
+async function filled(): Promise<string> {
+  const directory = await temporaryDirectory();
+  const tables = await RocksdbTables.open(directory);
+  const random = seeded(5);
+  const pages = Array.from({ length: PAGES }, (_, index): Change => {
+    const value = Uint8Array.from({ length: 4096 }, () => random.below(256));
+    return { family: 'heap', key: bytes(number(index)), value };
+  });
+  write(tables, [...pages, put('meta', '01', 'aa')]);
+  await tables.close();
+  // RocksDB writes what is in its log to table files when it is opened.
+  await (await RocksdbTables.open(directory)).close();
+  return directory;
+}
+
+/** The largest table file: the pages. */
+function pagesFile(directory: string): string {
+  const [largest] = readdirSync(directory)
+    .filter((name) => name.endsWith('.sst'))
+    .map((name) => ({ path: join(directory, name), length: readFileSync(join(directory, name)).length }))
+    .toSorted((a, b) => b.length - a.length);
+  assert.ok(largest && largest.length > 4 << 20, 'the pages are in a table file');
+  return largest.path;
+}
+
+function flip(path: string, at: number): void {
+  const content = readFileSync(path);
+  content[at] = (content[at] ?? 0) ^ 1;
+  writeFileSync(path, content);
+}
+
+function isDamage(error: unknown): error is ServerError {
+  return error instanceof ServerError && error.code === 'state-corrupt';
+}
+
+test('a flipped byte in a table file is found by get, getMany, range and snapshot, which name family and key', async (t) => {
+  const directory = await filled();
+  flip(pagesFile(directory), 4 << 20);
+  const tables = await open(t, directory);
+  const keys = Array.from({ length: PAGES }, (_, index) => bytes(number(index)));
+  const unreadable: string[] = [];
+  for (const key of keys) {
+    try {
+      assert.equal(tables.get('heap', key)?.length, 4096);
+    } catch (error) {
+      assert.ok(isDamage(error));
+      assert.ok(error.message.includes(`heap, key 0x${hex(key)}: `), error.message);
+      assert.match(error.message, /checksum mismatch/);
+      unreadable.push(hex(key));
+    }
+  }
+  // One block: a few neighbours.
+  assert.ok(unreadable.length > 0 && unreadable.length < 10, `${unreadable.length} keys are unreadable`);
+  const [first = ''] = unreadable;
+
+  assert.throws(
+    () => tables.getMany('heap', keys),
+    (error) => isDamage(error) && error.message.includes(`heap, key 0x${first}: `),
+  );
+  using snapshot = tables.snapshot();
+  for (const reader of [tables, snapshot]) {
+    const read: string[] = [];
+    assert.throws(
+      () => {
+        for (const [key] of reader.range('heap', bytes(''), undefined)) read.push(hex(key));
+      },
+      (error) => isDamage(error) && /: heap, key 0x[0-9a-f]+ or the one after it: /.test(error.message),
+    );
+    // What stands before the damage is read; what the message names follows it.
+    assert.deepEqual(
+      read,
+      keys.map(hex).filter((key) => key < first),
+    );
+  }
+  assert.throws(
+    () => [...tables.range('heap', bytes(first), undefined)],
+    (error) => isDamage(error) && error.message.includes(`heap, key 0x${first} or `),
+  );
+  assert.throws(() => snapshot.get('heap', bytes(first)), isDamage);
+  // The rest still serves.
+  assert.deepEqual(all(tables, 'meta'), [['01', 'aa']]);
+  assert.equal(tables.get('heap', bytes(number(PAGES - 1)))?.length, 4096);
+});
+
+test('a flipped byte anywhere in a table file is found, or changes nothing', async () => {
+  const directory = await filled();
+  const path = pagesFile(directory);
+  const intact = readFileSync(path);
+  const random = seeded(11);
+  // Its end holds filter, index and footer.
+  const places = [
+    ...Array.from({ length: 6 }, () => random.below(intact.length)),
+    ...Array.from({ length: 6 }, () => intact.length - 1 - random.below(20_000)),
+    intact.length - 1,
+  ];
+  const read = async (): Promise<string> => {
+    const tables = await RocksdbTables.open(directory);
+    try {
+      const digest = createHash('sha256');
+      for (const [key, value] of tables.range('heap', bytes(''), undefined)) digest.update(key).update(value);
+      return digest.digest('hex');
+    } finally {
+      await tables.close();
+    }
+  };
+  const expected = await read();
+  let found = 0;
+  for (const place of places) {
+    writeFileSync(path, intact);
+    flip(path, place);
+    try {
+      assert.equal(await read(), expected);
+    } catch (error) {
+      assert.ok(isDamage(error), String(error));
+      found++;
+    }
+  }
+  assert.ok(found > places.length / 2, `${found} of ${places.length} were found`);
+});
+
+test('damage that opening meets is named by its file', async (t) => {
+  const directory = await filled();
+  const file = pagesFile(directory);
+  const intact = readFileSync(file);
+  truncateSync(file, intact.length - 100);
+  await assert.rejects(
+    RocksdbTables.open(directory),
+    (error) => isDamage(error) && error.message.includes(basename(file)),
+  );
+  rmSync(file);
+  await assert.rejects(
+    RocksdbTables.open(directory),
+    (error) => isDamage(error) && error.message.includes(basename(file)),
+  );
+  writeFileSync(file, intact);
+  assert.equal(all(await open(t, directory), 'heap').length, PAGES);
+});
+
+test('tables without their file CURRENT are damaged, not new', async () => {
+  const directory = await filled();
+  rmSync(join(directory, 'CURRENT'));
+  await assert.rejects(RocksdbTables.open(directory), (error) => isDamage(error) && error.message.includes('CURRENT'));
+});
+
+test('a synced write, and what was written before it, outlives SIGKILL', async (t) => {
+  const directory = await temporaryDirectory();
+  const { child, said } = await runStateProcess(t, 'write', directory);
+  assert.equal(said, 'ready');
+  await killed(child);
+  const tables = await open(t, directory);
+  assert.equal(all(tables, 'heap').length, 200);
+  assert.equal(all(tables, 'queue').length, 100);
+  assert.deepEqual(tables.get('queue', bytes('012b')), new Uint8Array(4096).fill(7));
+});
+
+test('a second process that opens the same tables is refused, and so is a second time in this one', async (t) => {
+  const directory = await temporaryDirectory();
+  await open(t, directory);
+  const isLocked = /state-locked|is in use by another process/;
+  assert.match(
+    (await runStateProcess(t, 'write', directory)).said,
+    /^refused state-locked .*in use by another process/,
+  );
+  await assert.rejects(RocksdbTables.open(directory), isLocked);
+});
+
+test('a disk that takes no more is told in the words of the system', async (t) => {
+  const directory = await temporaryDirectory();
+  // Files may grow to 1 MiB in that process.
+  const { child, said } = await runStateProcess(t, 'fill', directory, { fileBlocksMax: 2048 });
+  await killed(child);
+  assert.match(said, /^refused state-unwritable .*File too large/);
+  const tables = await open(t, directory);
+  const { length } = all(tables, 'heap');
+  assert.ok(length > 100 && length < 300, `${length} pages of 4 KiB were written`);
+});
+
+test('a directory that cannot be written, or is none, is told in the words of the system', async (t) => {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'file'), '');
+  await assert.rejects(RocksdbTables.open(join(directory, 'file')), { code: 'state-unwritable', message: /EEXIST/ });
+  const tables = join(directory, 'tables');
+  await mkdir(tables);
+  await chmod(tables, 0o555);
+  await chmod(directory, 0o755);
+  // The superuser may write everywhere: that process is another user's.
+  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const { said } = await runStateProcess(t, 'write', tables, user);
+  assert.match(said, /^refused state-unwritable .*Permission denied/);
+});
+
+test('the size on disk is told', async (t) => {
+  const directory = await temporaryDirectory();
+  const tables = await open(t, directory);
+  const before = tables.bytes;
+  write(tables, [{ family: 'blob', key: bytes('01'), value: new Uint8Array(3 << 20).fill(1) }]);
+  assert.ok(tables.bytes - before > 3 << 20 && tables.bytes - before < 8 << 20, `${tables.bytes - before} more bytes`);
+});
