@@ -17,7 +17,8 @@
 import type { CallKind, OutgoingCall, Outcome, RejectCode, Response, Step } from '../execution/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Agenda, Waiting } from './agenda.ts';
-import { CallContext, type OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
+import { CallContext, NOBODY, OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
+import type { CallJournal } from './call-journal.ts';
 import type { SystemCanister } from './index.ts';
 
 const SYS_TRANSIENT = 2;
@@ -37,23 +38,33 @@ export interface CallsHost {
   readonly credit: (agenda: Agenda, amount: bigint) => void;
   /** A canister that is stopping may have nothing left to wait for. */
   readonly contextEnded: (agenda: Agenda) => void;
+  /** A client gets its answer. */
+  readonly answer: (context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome) => void;
 }
 
 export class Calls {
   readonly #host: CallsHost;
+  readonly #journal: CallJournal;
   /** Open calls whose callers do not wait for ever. */
   readonly #limited = new Set<OpenCall>();
   systemCanister: SystemCanister | undefined;
+  /** What a client is told whose message goes on after the restart; undefined: not yet. */
+  farewell: Outcome | undefined;
 
-  constructor(host: CallsHost) {
+  constructor(host: CallsHost, journal: CallJournal) {
     this.#host = host;
+    this.#journal = journal;
   }
 
   /** A step of a context has ended: its effects, and what follows from them. */
   ended(context: CallContext, step: Step): void {
     context.instructions += step.instructions;
     context.charge += step.charge;
-    if (context.evaluation !== undefined) context.evaluation.budget.instructionsLeft -= step.instructions;
+    context.pending = undefined;
+    if (context.evaluation !== undefined) {
+      context.evaluation.budget.instructionsLeft -= step.instructions;
+      context.evaluation.saw(context.agenda);
+    }
     if (step.fault === undefined) {
       if (step.cyclesAccepted !== 0n) context.cyclesAvailable -= step.cyclesAccepted;
       context.frame = step.frame;
@@ -71,12 +82,24 @@ export class Calls {
 
   /** The callback of a call has ended, with this step. */
   callbackEnded(call: OpenCall, step: Step): void {
-    call.context.openCalls--;
+    this.callEnded(call);
     this.ended(call.context, step);
+  }
+
+  /** A call is open no longer. */
+  callEnded(call: OpenCall): void {
+    const { context } = call;
+    context.openCalls--;
+    call.pending = undefined;
+    call.isEnded = true;
+    if (!this.#journal.isKept) return;
+    context.agenda.work.openCalls.delete(call);
+    this.#journal.callChanged(call);
   }
 
   /** Answers a call that never started. */
   refuse(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
+    context.pending = undefined;
     // A deleted context may still have been waiting: its caller knows already.
     if (context.canAnswer) this.#answer(context, { kind: 'reject', code, message }, kind);
     this.#finish(context);
@@ -89,10 +112,29 @@ export class Calls {
   delete(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.isDeleted = true;
     context.deletion = { code, message, kind };
-    if (context.isExecuting) return;
+    if (context.isExecuting) {
+      this.#journal.contextChanged(context);
+      return;
+    }
     context.frame = 0;
+    context.pending = undefined;
     this.#answerDeleted(context);
     this.#finish(context);
+  }
+
+  /** The server stops, and this goes on after the restart: a client that waits is told so. */
+  dismiss({ origin, canAnswer }: CallContext): void {
+    if (this.farewell === undefined || origin.kind !== 'ingress' || !canAnswer) return;
+    origin.done(this.farewell);
+    origin.done = NOBODY;
+  }
+
+  /** A call as it was kept: its response is still to come. */
+  resume(call: OpenCall): void {
+    if (Number.isFinite(call.deadlineMs)) this.#limited.add(call);
+    if (call.callee.length > 0) return;
+    const message = 'the server was restarted while the call was under way';
+    this.#respond(call, { kind: 'reject', code: SYS_TRANSIENT, message }, call.cycles);
   }
 
   #answerDeleted(context: CallContext): void {
@@ -115,7 +157,7 @@ export class Calls {
     const refunded = context.cyclesAvailable;
     context.cyclesAvailable = 0n;
     const { origin } = context;
-    if (origin.kind === 'ingress') origin.done(outcomeOf(context, response, kind));
+    if (origin.kind === 'ingress') this.#host.answer(context, origin.done, outcomeOf(context, response, kind));
     else if (origin.kind === 'canister') this.#respond(origin.call, response, refunded);
     // A query has no business left; what it still waits for is dropped.
     if (context.evaluation !== undefined) context.isDeleted = true;
@@ -123,13 +165,18 @@ export class Calls {
 
   #finish(context: CallContext): void {
     if (context.isExecuting) return;
-    if (context.frame !== 0 && (context.isDeleted || context.openCalls === 0)) {
-      this.#host.enqueue(context.agenda, { kind: 'dropFrame', frame: context.frame });
+    const { work } = context.agenda;
+    const { frame } = context;
+    if (frame !== 0 && (context.isDeleted || context.openCalls === 0)) {
       context.frame = 0;
+      this.#host.enqueue(context.agenda, { kind: 'dropFrame', frame, life: work.life });
     }
-    if (context.openCalls > 0) return;
-    if (context.canAnswer) this.#answerFor(context);
-    if (context.agenda.contexts.delete(context)) this.#host.contextEnded(context.agenda);
+    if (context.openCalls > 0) this.dismiss(context);
+    else {
+      if (context.canAnswer) this.#answerFor(context);
+      if (work.contexts.delete(context)) this.#host.contextEnded(context.agenda);
+    }
+    this.#journal.contextChanged(context);
   }
 
   /** The answer of a context that gave none. */
@@ -150,15 +197,22 @@ export class Calls {
       timeoutSeconds === undefined
         ? Number.POSITIVE_INFINITY
         : this.#host.nowMs() + Math.min(timeoutSeconds, BEST_EFFORT_SECONDS_MAX) * 1000;
-    const call: OpenCall = { context, callbacks: outgoing.callbacks, deadlineMs, isAnswered: false };
+    const { callee, callbacks } = outgoing;
+    const isSystem = callee.length === 0;
+    const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
     if (timeoutSeconds !== undefined) this.#limited.add(call);
-    if (outgoing.callee.length === 0) this.#callSystem(call, outgoing);
+    if (this.#journal.isKept && context.evaluation === undefined) {
+      context.agenda.work.openCalls.add(call);
+      this.#journal.callChanged(call);
+    }
+    if (isSystem) this.#callSystem(call, outgoing);
     else this.#callCanister(call, outgoing);
   }
 
   #callCanister(call: OpenCall, outgoing: OutgoingCall): void {
     const { evaluation } = call.context;
     const callee = this.#host.find(outgoing.callee);
+    if (callee !== undefined) evaluation?.saw(callee);
     const refusal =
       callee === undefined
         ? notFound(outgoing.callee)
@@ -178,10 +232,10 @@ export class Calls {
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );
-    if (evaluation === undefined) callee.contexts.add(context);
+    if (evaluation === undefined) callee.work.contexts.add(context);
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
     const { method, payload } = outgoing;
-    this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload });
+    this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
   }
 
   /** Why a call cannot reach its method now. */
@@ -249,11 +303,11 @@ export class Calls {
     const { context } = call;
     if (context.isDeleted) {
       if (refunded > 0n) this.#host.credit(context.agenda, refunded);
-      context.openCalls--;
+      this.callEnded(call);
       this.#finish(context);
       return;
     }
-    this.#host.enqueue(context.agenda, { kind: 'response', call, response, refunded });
+    this.#host.enqueue(context.agenda, { kind: 'response', call, response, refunded, order: 0 });
   }
 }
 
@@ -261,6 +315,8 @@ export interface Refusal {
   readonly code: RejectCode;
   readonly message: string;
 }
+
+export const THREAD_STOPPED: Refusal = { code: SYS_TRANSIENT, message: "the actor's thread has stopped" };
 
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
 /** What a call to a canister that is not there is answered. */
@@ -270,7 +326,7 @@ export const notFound = (id: Uint8Array): Refusal =>
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(agenda: Agenda): Refusal | undefined {
   const name = principalToText(agenda.id);
-  if (agenda.isLost) return refused(SYS_TRANSIENT, "the actor's thread has stopped");
+  if (agenda.isLost) return THREAD_STOPPED;
   if (agenda.status !== 'running') return refused(CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
   if (agenda.module === undefined && !agenda.isChanging)
     return refused(CANISTER_ERROR, `Canister ${name} contains no Wasm module`);

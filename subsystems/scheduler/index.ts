@@ -1,5 +1,6 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { CallKind, CodeChange, ModuleInfo, Outcome, Response, Step } from '../execution/index.ts';
+import type { Entry } from '../storage/index.ts';
 
 /** A message from a client. */
 export interface IngressMessage {
@@ -27,13 +28,60 @@ export interface SystemCanister {
 
 export type CanisterStatus = 'running' | 'stopping' | 'stopped';
 
+/** A canister that was there before. */
+export interface AdmitOptions {
+  readonly status?: CanisterStatus;
+  /** When the global timer is due, ms since 1970; undefined: off. */
+  readonly timerMs?: number | undefined;
+  readonly module?: ModuleInfo | undefined;
+  /** No executor has it: it is woken when something waits for it. */
+  readonly isAsleep?: boolean;
+}
+
+/** Who puts canisters into executors, and takes them out. */
+export interface CanisterHost {
+  /**
+   * Makes an executor have the canister as it is stored, with its present status and its open calls. Rejects with the
+   * ServerError that says why that cannot be: all that waits is then answered with it, and the next message tries again.
+   */
+  wake(handle: number): Promise<void>;
+  /** Nothing of the canister executes or waits: its executor drops it. */
+  sleep(handle: number): void;
+  /** Bytes of heap and stable memory, as last known; asked only if they are limited. */
+  bytesOf(handle: number): number;
+  /** Its status or its timer is another now, and no step brings that about. Both are to be stored with this unit. */
+  changed(handle: number): void;
+}
+
+/** Calls of a canister to one callee that are open, as its executor counts them. */
+export interface OpenCallCount {
+  /** Principal bytes; none: the management canister. */
+  readonly callee: Uint8Array;
+  readonly slot: number;
+  readonly count: number;
+}
+
+/** Numbers for operators. */
+export interface LiveFigures {
+  /** Canisters that executors have. */
+  readonly liveCount: number;
+  readonly evictions: number;
+  readonly wakeUps: number;
+}
+
 /**
  * Decides which message runs next, and keeps everything that outlives an execution: queues, call contexts, callbacks,
- * timers, states. Canisters are named by their handles.
+ * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients are
+ * answered when what they are told is durable, and after a restart everything goes on where it was.
  */
 export interface Scheduler {
-  /** A canister that exists from now on, without code. */
-  admit(handle: number, id: Uint8Array): void;
+  /** A canister that exists from now on; without options it has no code. */
+  admit(handle: number, id: Uint8Array, options?: AdmitOptions): void;
+  /**
+   * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been admitted.
+   * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
+   */
+  restore(entries: Iterable<Entry>): void;
   /**
    * Queues a message; resolves with its outcome, never rejects for a guest's fault.
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
@@ -41,15 +89,26 @@ export interface Scheduler {
   deliver(message: IngressMessage): Promise<Outcome>;
   /** Changes a canister's code, after what is executing. A step without fault: it is done. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
-  /** Drops a canister's code and state: its open calls are rejected (code 4), their callbacks never run. */
+  /** Drops the code and state of a canister that is awake: its open calls are rejected (code 4), their callbacks never run. */
   uninstall(handle: number): void;
   /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
   hold(handle: number): () => void;
+  /**
+   * Wakes a canister, and keeps it awake until what this resolves with is called. For everything that is asked of its
+   * executor directly. Rejects with the ServerError why it cannot be woken.
+   */
+  pin(handle: number): Promise<() => void>;
+  isLive(handle: number): boolean;
+  readonly live: LiveFigures;
+  /** What its executor has to count as open when it is woken. */
+  openCallsOf(handle: number): readonly OpenCallCount[];
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970). */
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
   statusOf(handle: number): CanisterStatus;
   /** When the global timer is due, ms since 1970; undefined: off. */
   timerOf(handle: number): number | undefined;
+  /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
+  storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
   /** Resolves when no call of the canister is open any more. Rejects with ServerError `unavailable` after five minutes, or when it is started again. */
   stop(handle: number): Promise<void>;
@@ -59,12 +118,17 @@ export interface Scheduler {
   setMinimumCycles(handle: number, cycles: bigint): void;
   /** Little of the canister's heap is left: its hook is due. False: not now, for the canister does not run, or its code is being changed. */
   lowMemory(handle: number): boolean;
-  /** The canister's executor has died. */
+  /** The canister's executor has died. Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   lost(handle: number): void;
   attach(systemCanister: SystemCanister): void;
+  attachHost(host: CanisterHost): void;
   /** Begins with heartbeats and timers. */
   beginTicking(): void;
-  /** Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however long they take. */
+  /**
+   * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however
+   * long they take, and all that is durable. Messages between canisters are not answered where they are kept: they go on
+   * after the restart.
+   */
   drain(): Promise<void>;
 }
 export const Scheduler = defineCapability<Scheduler>('scheduler');

@@ -26,6 +26,12 @@ export class Queue<T> {
     return item;
   }
 
+  /** Puts items ahead of all others, in their order. */
+  putAhead(items: readonly T[]): void {
+    this.#items = [...items, ...this.#items.slice(this.#first)];
+    this.#first = 0;
+  }
+
   /** Takes everything. */
   takeAll(): T[] {
     const all = this.#items.slice(this.#first) as T[];

@@ -3,56 +3,48 @@
  *
  * A canister's messages start in the order they came; queries may overtake updates, heartbeats and timers come first.
  * Canisters of one lane (executor thread) take turns: when more is waiting than the lane's window holds, each gets one
- * task into the window before any gets its second, so a busy canister cannot starve the others.
+ * task into the window before any gets its second, so a busy canister cannot starve the others. Executions of one call
+ * context never run ahead of each other, because each must know what the one before it did.
  *
- * The window is how far the main thread runs ahead of an executor: large enough that an executor never waits for the
- * main thread while there is work (a wake-up costs more than a message), small enough that turns stay fair. Executions
- * of one call context never run ahead of each other, because each must know what the one before it did.
+ * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
+ * canister knows the unit of its newest change, and answers wait for that.
  */
-import { type Clock, ServerError } from '../../kernel/index.ts';
-import { principalToText } from '../codec/index.ts';
-import {
-  type CodeChange,
-  type Execution,
-  FULL_LIMIT,
-  type ModuleInfo,
-  type Outcome,
-  type Step,
-  type Task,
-} from '../execution/index.ts';
-import { Agenda, type CanisterStatus, type Waiting } from './agenda.ts';
+import type { Clock } from '../../kernel/index.ts';
+import type { CodeChange, Execution, ModuleInfo, Outcome, Step } from '../execution/index.ts';
+import type { Entry } from '../storage/index.ts';
+import { Agenda, type CanisterStatus, queueOf, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
-import { Calls, notFound, type Refusal, standingRefusal } from './calls.ts';
-import type { IngressMessage, Scheduler, SystemCanister } from './index.ts';
-import { Queue } from './queue.ts';
-import { Ticking, type TickingOptions } from './ticking.ts';
+import { CallJournal, type KeptUnits } from './call-journal.ts';
+import { slotOf } from './call-records.ts';
+import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
+import { Executions, INSPECT, NOTHING_RAN } from './executions.ts';
+import type {
+  AdmitOptions,
+  CanisterHost,
+  IngressMessage,
+  LiveFigures,
+  OpenCallCount,
+  Scheduler,
+  SystemCanister,
+} from './index.ts';
+import { Lane } from './lanes.ts';
+import { restoreCalls } from './restore-calls.ts';
+import { Sleeping, type SleepingOptions } from './sleeping.ts';
+import { Stopping } from './stopping.ts';
+import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
 
-/** Tasks handed to one executor and not yet ended. A task of a few µs each: about a millisecond of work ahead. */
-const LANE_WINDOW = 128;
 /** Messages waiting for one canister; then `unavailable` (decisions.md, "Metering and limits"). */
 const QUEUE_MESSAGES_MAX = 10_000;
-/** As the IC's replica: a canister that still has open calls then stays stopping. */
-const STOP_DEADLINE_MS = 5 * 60_000;
 
 const SYS_TRANSIENT = 2;
 const DESTINATION_INVALID = 3;
 const CANISTER_REJECT = 4;
-const CANISTER_ERROR = 5;
-const THREAD_STOPPED: Refusal = { code: SYS_TRANSIENT, message: "the actor's thread has stopped" };
 const SERVER_STOPPING: Refusal = { code: SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
 
-const INSPECT = 'canister_inspect_message';
 const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
-/** One executor thread as the scheduler sees it. */
-class Lane {
-  executing = 0;
-  /** Canisters with something to do, in the order of their turns. */
-  readonly turns = new Queue<Agenda>();
-}
-
-export interface RoundSchedulerOptions extends TickingOptions {
+export interface RoundSchedulerOptions extends TickingOptions, SleepingOptions {
   /** Instructions that a composite query may use over all its executions. */
   readonly queryInstructionsMax: number;
 }
@@ -60,100 +52,222 @@ export interface RoundSchedulerOptions extends TickingOptions {
 export class RoundScheduler implements Scheduler {
   readonly #execution: Execution;
   readonly #clock: Clock;
+  readonly #storage: KeptUnits;
   readonly #options: RoundSchedulerOptions;
   readonly #lanes: readonly Lane[];
   readonly #agendas: (Agenda | undefined)[] = [];
   readonly #byId = new Map<string, Agenda>();
+  readonly #journal: CallJournal;
   readonly #calls: Calls;
   readonly #ticking: Ticking;
-  #executing = 0;
+  readonly #sleeping: Sleeping;
+  readonly #stopping = new Stopping((agenda) => this.#statusChanged(agenda));
+  readonly #executions: Executions;
+  #host: CanisterHost | undefined;
   #isDraining = false;
-  #drained: (() => void) | undefined;
 
-  constructor(granted: { readonly execution: Execution; readonly clock: Clock }, options: RoundSchedulerOptions) {
+  constructor(
+    granted: { readonly execution: Execution; readonly clock: Clock; readonly storage: KeptUnits },
+    options: RoundSchedulerOptions,
+  ) {
     this.#execution = granted.execution;
     this.#clock = granted.clock;
+    this.#storage = granted.storage;
     this.#options = options;
-    this.#lanes = Array.from({ length: granted.execution.lanes }, () => new Lane());
-    this.#calls = new Calls({
-      nowMs: () => this.#clock.nowMs(),
-      find: (id) => this.#byId.get(keyOf(id)),
-      enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
-      credit: (agenda, amount) => this.#credit(agenda, amount),
-      contextEnded: (agenda) => this.#settleStop(agenda),
-    });
+    this.#journal = new CallJournal(granted.storage);
+    this.#calls = new Calls(
+      {
+        nowMs: () => this.#clock.nowMs(),
+        find: (id) => this.#byId.get(keyOf(id)),
+        enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
+        credit: (agenda, amount) => this.#executions.credit(this.#journal.credit(agenda, amount)),
+        contextEnded: (agenda) => this.#stopping.settle(agenda),
+        answer: (context, done, outcome) => this.#answer(context, done, outcome),
+      },
+      this.#journal,
+    );
     this.#ticking = new Ticking(options, {
       nowMs: () => this.#clock.nowMs(),
       due: (agenda, exported) => this.#beginSystemTask(agenda, exported),
       expire: (nowMs) => this.#calls.expire(nowMs),
+      timerChanged: (agenda) => this.#recordChanged(agenda),
     });
+    this.#sleeping = new Sleeping(options, {
+      awake: (agenda) => this.#awake(agenda),
+      failed: (agenda, error) => this.#wakeFailed(agenda, error),
+    });
+    this.#executions = new Executions(
+      {
+        execution: granted.execution,
+        journal: this.#journal,
+        calls: this.#calls,
+        ticking: this.#ticking,
+        sleeping: this.#sleeping,
+      },
+      {
+        enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
+        begin: (agenda) => this.#begin(agenda, false),
+      },
+    );
+    const executions = this.#executions;
+    this.#lanes = Array.from(
+      { length: granted.execution.lanes },
+      () => new Lane((agenda, lane, waiting) => executions.start(agenda, lane, waiting)),
+    );
   }
 
   // ---- canisters come and go
 
-  admit(handle: number, id: Uint8Array): void {
+  admit(handle: number, id: Uint8Array, options: AdmitOptions = {}): void {
     const agenda = new Agenda(handle, id);
+    agenda.status = options.status ?? 'running';
+    agenda.module = options.module;
+    agenda.isAsleep = options.isAsleep ?? false;
+    if (options.timerMs !== undefined) agenda.timerMs = options.timerMs;
     this.#agendas[handle] = agenda;
     this.#byId.set(keyOf(id), agenda);
+    this.#ticking.codeChanged(agenda);
+    if (!agenda.isAsleep) this.#sleeping.admitted(agenda);
   }
 
   attach(systemCanister: SystemCanister): void {
     this.#calls.systemCanister = systemCanister;
   }
 
+  attachHost(host: CanisterHost): void {
+    this.#host = host;
+    this.#sleeping.attach(host);
+  }
+
   beginTicking(): void {
     this.#ticking.begin();
   }
 
-  change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
+  restore(entries: Iterable<Entry>): void {
+    const restored = restoreCalls(entries, (id) => this.#byId.get(keyOf(id)));
+    this.#journal.resume(restored.number, restored.order);
+    for (const waiting of restored.waiting) {
+      const { agenda } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
+      queueOf(agenda.work, waiting).push(waiting);
+    }
+    // Only now: what is rejected comes after what waits already.
+    for (const call of restored.open) this.#calls.resume(call);
+    for (const credit of restored.credits) this.#executions.credit(credit);
+    for (const agenda of this.#agendas) {
+      if (agenda === undefined) continue;
+      this.#begin(agenda, false);
+      this.#stopping.settle(agenda);
+    }
+  }
+
+  async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
     const agenda = this.#agendaOf(handle);
+    const { work } = agenda;
+    // At once: what comes from now on waits for the code.
+    work.changes++;
+    this.#sleeping.keep(agenda);
+    if (agenda.isAsleep) {
+      const problem = await this.#wakeUp(agenda);
+      if (problem !== undefined) {
+        work.changes--;
+        return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: SYS_TRANSIENT, message: problem.message } };
+      }
+    }
+    return await this.#change(agenda, module, change);
+  }
+
+  #change(agenda: Agenda, module: ModuleInfo, change: CodeChange): Promise<Step> {
     const lane = this.#laneOf(agenda);
-    agenda.changes++;
     return new Promise((resolve) => {
-      lane.executing++;
-      this.#executing++;
-      this.#execution.change(handle, module, change, (step) => {
-        agenda.changes--;
+      this.#executions.begun(lane);
+      this.#execution.change(agenda.handle, module, change, (step) => {
+        agenda.work.changes--;
+        if (step.fault?.kind !== 'unavailable') this.#journal.changed(agenda);
         if (step.fault === undefined && !agenda.isWithdrawn) {
           agenda.module = module;
           this.#ticking.setTimer(agenda, step.timerNs ?? 0n);
           this.#ticking.codeChanged(agenda);
         }
-        this.#ended(lane);
+        this.#executions.ended(lane);
         resolve(step);
-        this.#giveTurn(agenda, lane);
-        this.#fill(lane);
+        this.#executions.goOn(agenda, lane);
       });
     });
   }
 
   uninstall(handle: number): void {
     const agenda = this.#agendaOf(handle);
+    if (agenda.isAsleep) throw new Error(`canister ${handle} sleeps: it has to be pinned before it is uninstalled`);
     agenda.module = undefined;
+    this.#journal.changed(agenda);
     this.#ticking.setTimer(agenda, 0n);
     this.#ticking.codeChanged(agenda);
     this.#execution.uninstall(handle);
-    for (const context of agenda.contexts)
+    for (const context of agenda.work.contexts)
       this.#calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
   }
 
   hold(handle: number): () => void {
     const agenda = this.#agendaOf(handle);
-    agenda.changes++;
+    agenda.work.changes++;
+    this.#sleeping.keep(agenda);
     return () => {
-      agenda.changes--;
-      if (agenda.isWithdrawn) return;
-      const lane = this.#laneOf(agenda);
-      this.#giveTurn(agenda, lane);
-      this.#fill(lane);
+      agenda.work.changes--;
+      if (!agenda.isWithdrawn) this.#executions.goOn(agenda, this.#laneOf(agenda));
     };
+  }
+
+  async pin(handle: number): Promise<() => void> {
+    const agenda = this.#agendaOf(handle);
+    agenda.work.pins++;
+    this.#sleeping.keep(agenda);
+    const problem = agenda.isAsleep ? await this.#wakeUp(agenda) : undefined;
+    const release = (): void => {
+      agenda.work.pins--;
+      this.#sleeping.settled(agenda);
+    };
+    if (problem === undefined) return release;
+    release();
+    throw problem;
+  }
+
+  /** Resolves when the canister is awake, or with the reason why it cannot be. */
+  #wakeUp(agenda: Agenda): Promise<Error | undefined> {
+    return new Promise((resolve) => {
+      agenda.work.wakeWaiters.push(resolve);
+      this.#sleeping.busy(agenda, false);
+    });
+  }
+
+  isLive(handle: number): boolean {
+    return !this.#agendaOf(handle).isAsleep;
+  }
+
+  get live(): LiveFigures {
+    const { liveCount, evictions, wakeUps } = this.#sleeping;
+    return { liveCount, evictions, wakeUps };
+  }
+
+  openCallsOf(handle: number): readonly OpenCallCount[] {
+    const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
+    for (const { context, callee, callbacks } of this.#agendaOf(handle).workIfAny?.openCalls ?? []) {
+      // The executor has forgotten them with the code.
+      if (context.isDeleted) continue;
+      const slot = slotOf(callbacks);
+      const entry = counts.get(slot);
+      if (entry !== undefined) entry.count++;
+      else if (slot !== 0) counts.set(slot, { callee, slot, count: 1 });
+    }
+    return [...counts.values()];
   }
 
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void {
     const agenda = this.#agendaOf(handle);
     agenda.module = module;
-    if (timerMs !== undefined) agenda.timerMs = timerMs;
+    this.#journal.changed(agenda);
+    if (timerMs !== undefined) this.#ticking.putTimer(agenda, timerMs);
     this.#ticking.codeChanged(agenda);
+    this.#recordChanged(agenda);
   }
 
   withdraw(handle: number): void {
@@ -162,6 +276,9 @@ export class RoundScheduler implements Scheduler {
     this.#byId.delete(keyOf(agenda.id));
     this.#agendas[handle] = undefined;
     agenda.isWithdrawn = true;
+    this.#journal.changed(agenda);
+    this.#sleeping.forget(agenda);
+    for (const waiter of agenda.work.wakeWaiters.splice(0)) waiter(DELETED);
     // Stopping does not wait for queries.
     this.#refuseWaiting(agenda, notFound(agenda.id));
   }
@@ -172,7 +289,7 @@ export class RoundScheduler implements Scheduler {
 
   lowMemory(handle: number): boolean {
     const agenda = this.#agendaOf(handle);
-    if (agenda.status !== 'running' || agenda.changes > 0) return false;
+    if (agenda.status !== 'running' || agenda.isChanging) return false;
     if (agenda.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(agenda, LOW_MEMORY);
     return true;
   }
@@ -180,12 +297,46 @@ export class RoundScheduler implements Scheduler {
   lost(handle: number): void {
     const agenda = this.#agendas[handle];
     if (agenda === undefined) return;
+    const { work } = agenda;
+    if (this.#journal.isKept) {
+      work.life = {};
+      work.frames = 0;
+      this.#sleeping.lost(agenda);
+      const isWanted = work.waiting > 0 || work.interrupted.length > 0;
+      if (isWanted && !this.#isDraining) this.#sleeping.busy(agenda, false);
+      return;
+    }
     agenda.isLost = true;
     this.#ticking.forget(agenda);
     this.#refuseWaiting(agenda, THREAD_STOPPED);
     const { code, message } = THREAD_STOPPED;
-    for (const context of agenda.contexts) this.#calls.delete(context, code, message, 'unavailable');
-    this.#settleStop(agenda);
+    for (const context of work.contexts) this.#calls.delete(context, code, message, 'unavailable');
+    this.#stopping.settle(agenda);
+  }
+
+  /** Its executor has it again. */
+  #awake(agenda: Agenda): void {
+    const { work } = agenda;
+    if (work.interrupted.length > 0 && !this.#isDraining) {
+      // In the order they came, which is not the one in which they were given up.
+      const again = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
+      work.input.putAhead(again);
+    }
+    for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
+    this.#begin(agenda, false);
+  }
+
+  /** It cannot be woken: calls are refused; what is kept and cannot be refused waits for the next time. */
+  #wakeFailed(agenda: Agenda, error: Error): void {
+    const { work } = agenda;
+    for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
+    const refusal: Refusal = { code: SYS_TRANSIENT, message: error.message };
+    const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
+    for (const waiting of [...interrupted, ...takeAll(agenda)]) {
+      const isKept = waiting.kind === 'credit' || (waiting.kind === 'response' && this.#journal.keeps(waiting));
+      if (isKept) queueOf(work, waiting).push(waiting);
+      else this.#refuse(waiting, refusal);
+    }
   }
 
   // ---- states
@@ -199,48 +350,32 @@ export class RoundScheduler implements Scheduler {
     return Number.isFinite(timerMs) ? timerMs : undefined;
   }
 
+  storedTimerOf(handle: number): number | undefined {
+    return this.#agendaOf(handle).workIfAny?.firingMs ?? this.timerOf(handle);
+  }
+
   start(handle: number): void {
     const agenda = this.#agendaOf(handle);
-    if (agenda.status === 'running') return;
-    agenda.status = 'running';
-    this.#execution.configure(handle, { status: 'running' });
-    for (const waiter of agenda.stopWaiters.splice(0)) waiter('the canister was started again before it had stopped');
+    this.#stopping.start(agenda);
     this.#ticking.codeChanged(agenda);
   }
 
   stop(handle: number): Promise<void> {
-    const agenda = this.#agendaOf(handle);
-    if (agenda.status === 'stopped') return Promise.resolve();
-    if (agenda.status === 'running') {
-      agenda.status = 'stopping';
-      this.#execution.configure(handle, { status: 'stopping' });
-    }
-    return new Promise((resolve, reject) => {
-      const deadline = setTimeout(
-        () => settle('it still has open calls after five minutes, and goes on stopping'),
-        STOP_DEADLINE_MS,
-      );
-      deadline.unref();
-      const settle = (problem: string | undefined): void => {
-        clearTimeout(deadline);
-        const at = agenda.stopWaiters.indexOf(settle);
-        if (at >= 0) agenda.stopWaiters.splice(at, 1);
-        if (problem === undefined) resolve();
-        else
-          reject(
-            new ServerError('unavailable', 'stop-failed', `${principalToText(agenda.id)} did not stop: ${problem}`),
-          );
-      };
-      agenda.stopWaiters.push(settle);
-      this.#settleStop(agenda);
-    });
+    return this.#stopping.stop(this.#agendaOf(handle));
   }
 
-  #settleStop(agenda: Agenda): void {
-    if (agenda.status !== 'stopping' || agenda.contexts.size > 0) return;
-    agenda.status = 'stopped';
-    if (!agenda.isLost) this.#execution.configure(agenda.handle, { status: 'stopped' });
-    for (const waiter of agenda.stopWaiters.splice(0)) waiter(undefined);
+  #statusChanged(agenda: Agenda): void {
+    const { handle, status } = agenda;
+    // One that is being woken may have been given the status before.
+    if (!agenda.isLost && !agenda.isAsleep) this.#execution.configure(handle, { status });
+    this.#recordChanged(agenda);
+  }
+
+  /** What is stored of a canister besides its memory is another now. */
+  #recordChanged(agenda: Agenda): void {
+    if (!this.#journal.isKept || agenda.isWithdrawn) return;
+    this.#journal.changed(agenda);
+    this.#host?.changed(agenda.handle);
   }
 
   // ---- messages come in
@@ -251,7 +386,7 @@ export class RoundScheduler implements Scheduler {
 
   #accept(message: IngressMessage, done: (outcome: Outcome) => void): void {
     if (this.#isDraining) {
-      done(refusedOutcome('unavailable', SYS_TRANSIENT, 'the server is stopping'));
+      done(STOPPING_OUTCOME);
       return;
     }
     const agenda = this.#agendas[message.handle];
@@ -261,10 +396,12 @@ export class RoundScheduler implements Scheduler {
     }
     const standing = standingRefusal(agenda);
     if (standing !== undefined) {
-      done(refusedOutcome(agenda.isLost ? 'unavailable' : 'reject', standing.code, standing.message));
+      const outcome = refusedOutcome(agenda.isLost ? 'unavailable' : 'reject', standing.code, standing.message);
+      this.#journal.tell(agenda.lastUnit, done, outcome);
       return;
     }
-    if (agenda.input.length + agenda.queries.length >= QUEUE_MESSAGES_MAX) {
+    const { work } = agenda;
+    if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
       done(refusedOutcome('unavailable', SYS_TRANSIENT, reason));
       return;
@@ -277,22 +414,32 @@ export class RoundScheduler implements Scheduler {
       { caller, evaluation: isComposite ? this.#newEvaluation() : undefined },
     );
     if (kind === 'update') {
-      agenda.contexts.add(context);
+      work.contexts.add(context);
       if (agenda.entry(INSPECT) !== undefined) {
         this.#enqueue(agenda, { kind: 'inspect', context, method, argument });
         return;
       }
     }
-    this.#enqueue(agenda, { kind: 'start', context, call: kind, method, argument });
+    this.#enqueue(agenda, { kind: 'start', context, call: kind, method, argument, order: 0 });
   }
 
   #newEvaluation(): QueryEvaluation {
-    return new QueryEvaluation(0, { instructionsLeft: this.#options.queryInstructionsMax, callsLeft: QUERY_CALLS_MAX });
+    const { queryInstructionsMax } = this.#options;
+    return new QueryEvaluation(0, {
+      instructionsLeft: queryInstructionsMax,
+      callsLeft: QUERY_CALLS_MAX,
+      lastUnit: 0,
+    });
+  }
+
+  #answer({ agenda, evaluation }: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
+    evaluation?.saw(agenda);
+    this.#journal.tell(evaluation === undefined ? agenda.lastUnit : evaluation.budget.lastUnit, done, outcome);
   }
 
   #beginSystemTask(agenda: Agenda, exported: string): void {
     const context = new CallContext(agenda, { kind: 'system' }, { caller: NO_PRINCIPAL });
-    agenda.contexts.add(context);
+    agenda.work.contexts.add(context);
     this.#enqueue(agenda, { kind: 'system', context, exported });
   }
 
@@ -305,176 +452,58 @@ export class RoundScheduler implements Scheduler {
       this.#refuse(waiting, THREAD_STOPPED);
       return;
     }
-    if (this.#isDraining && waiting.kind !== 'dropFrame') {
+    if (this.#isDraining && waiting.kind !== 'dropFrame' && !this.#journal.keeps(waiting)) {
       this.#refuse(waiting, SERVER_STOPPING);
       return;
     }
-    queueOf(agenda, waiting).push(waiting);
-    const lane = this.#laneOf(agenda);
-    this.#giveTurn(agenda, lane);
-    this.#fill(lane);
+    this.#journal.queued(waiting);
+    // What is kept goes on after the restart, or whenever its canister can be loaded.
+    if (agenda.isAbsent || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
+    queueOf(agenda.work, waiting).push(waiting);
+    this.#begin(agenda, waiting.kind === 'start' && (waiting.context.evaluation?.depth ?? 0) > 0);
   }
 
   // ---- turns
 
-  #giveTurn(agenda: Agenda, lane: Lane): void {
-    if (agenda.hasTurn || !agenda.hasWork) return;
-    agenda.hasTurn = true;
-    lane.turns.push(agenda);
-  }
-
-  /** Gives out turns while the lane's window has room. */
-  #fill(lane: Lane): void {
-    while (lane.executing < LANE_WINDOW) {
-      const agenda = lane.turns.shift();
-      if (agenda === undefined) return;
-      agenda.hasTurn = false;
-      const waiting = agenda.take();
-      // Undefined: what comes first waits for an execution that is under way; its end gives the next turn.
-      if (waiting === undefined) continue;
-      this.#start(agenda, lane, waiting);
-      this.#giveTurn(agenda, lane);
+  /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
+  #begin(agenda: Agenda, isUrgent: boolean): void {
+    if (agenda.isAsleep || this.#sleeping.isBounded) {
+      const work = agenda.workIfAny;
+      if (work === undefined || work.waiting === 0) return;
+      this.#sleeping.busy(agenda, isUrgent);
+      if (agenda.isAsleep) return;
     }
-  }
-
-  #start(agenda: Agenda, lane: Lane, waiting: Waiting): void {
-    switch (waiting.kind) {
-      case 'start':
-        this.#startCall(agenda, lane, waiting);
-        return;
-      case 'response': {
-        const { call, response, refunded } = waiting;
-        const { context } = call;
-        // Without its frame a composite query cannot go on: one of its callbacks has trapped.
-        if (context.isDeleted || (context.evaluation !== undefined && context.frame === 0)) {
-          if (refunded > 0n) this.#credit(agenda, refunded);
-          this.#calls.callbackEnded(call, NOTHING_RAN);
-          return;
-        }
-        const { callbacks } = call;
-        const { frame } = context;
-        context.isExecuting = true;
-        const task: Task = {
-          kind: 'callback',
-          callbacks,
-          response,
-          refunded,
-          context: context.view(),
-          frame,
-          instructionsMax: instructionsMax(context),
-        };
-        this.#run(agenda, lane, task, (step) => this.#calls.callbackEnded(call, step));
-        return;
-      }
-      case 'inspect':
-        this.#inspect(agenda, lane, waiting);
-        return;
-      case 'system': {
-        const { context, exported } = waiting;
-        const entry = agenda.entry(exported);
-        if (entry === undefined || context.isDeleted) {
-          this.#ticking.ended(agenda, exported);
-          this.#calls.ended(context, NOTHING_RAN);
-          return;
-        }
-        context.isExecuting = true;
-        this.#run(agenda, lane, { kind: 'system', entry }, (step) => {
-          this.#ticking.ended(agenda, exported);
-          this.#calls.ended(context, step);
-        });
-        return;
-      }
-      case 'dropFrame':
-        this.#run(agenda, lane, { kind: 'dropFrame', frame: waiting.frame }, () => undefined);
-    }
-  }
-
-  #startCall(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'start' }>): void {
-    const { context, call, method, argument } = waiting;
-    // Its code was uninstalled, and its caller knows; other code may be here by now.
-    if (context.isDeleted) return;
-    const kind = agenda.module?.methods.get(method);
-    const entry = kind === undefined ? undefined : agenda.entry(`canister_${kind} ${method}`);
-    // The code may be another than when the call was let in.
-    const isUnfit =
-      (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
-    if (entry === undefined || isUnfit) {
-      this.#calls.refuse(context, CANISTER_ERROR, `Canister ${principalToText(agenda.id)} has no method '${method}'`);
-      return;
-    }
-    context.isExecuting = true;
-    const task: Task = {
-      kind: call,
-      entry,
-      argument,
-      context: context.view(),
-      instructionsMax: instructionsMax(context),
-    };
-    this.#run(agenda, lane, task, (step) => this.#calls.ended(context, step));
-  }
-
-  #inspect(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'inspect' }>): void {
-    const { context, method, argument } = waiting;
-    if (context.isDeleted) return;
-    const entry = agenda.entry(INSPECT);
-    const goOn = (): void => this.#enqueue(agenda, { kind: 'start', context, call: 'update', method, argument });
-    if (entry === undefined) {
-      goOn();
-      return;
-    }
-    // The argument is needed again, and a large one would be handed over.
-    const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
-    this.#run(agenda, lane, task, (step) => {
-      context.instructions += step.instructions;
-      if (step.fault !== undefined) this.#calls.ended(context, step);
-      else if (step.isAccepted) goOn();
-      else this.#calls.refuse(context, CANISTER_REJECT, `Canister ${principalToText(agenda.id)} rejected the message`);
-    });
-  }
-
-  #run(agenda: Agenda, lane: Lane, task: Task, done: (step: Step) => void): void {
-    lane.executing++;
-    this.#executing++;
-    agenda.executing++;
-    this.#execution.run(agenda.handle, task, (step) => {
-      agenda.executing--;
-      if (step.timerNs !== undefined) this.#ticking.setTimer(agenda, step.timerNs);
-      this.#ended(lane);
-      done(step);
-      this.#giveTurn(agenda, lane);
-      if (lane.turns.length > 0) this.#fill(lane);
-    });
-  }
-
-  #ended(lane: Lane): void {
-    lane.executing--;
-    this.#executing--;
-    if (this.#executing === 0) this.#drained?.();
+    const lane = this.#laneOf(agenda);
+    lane.giveTurn(agenda);
+    lane.fill();
   }
 
   // ---- the end
 
-  drain(): Promise<void> {
+  async drain(): Promise<void> {
     this.#isDraining = true;
     this.#ticking.end();
     this.#execution.refuseNew();
+    this.#executions.beginDraining();
+    if (this.#journal.isKept) this.#calls.farewell = STOPPING_OUTCOME;
     for (const agenda of this.#agendas) if (agenda !== undefined) this.#refuseWaiting(agenda, SERVER_STOPPING);
     // Calls that wait for other calls get no answer any more: their clients are told now.
     for (const agenda of this.#agendas) {
-      for (const context of agenda?.contexts ?? []) {
+      for (const context of agenda?.workIfAny?.contexts ?? []) {
         if (context.isExecuting) continue;
-        this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
+        if (this.#journal.isKept) this.#calls.dismiss(context);
+        else this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
-    if (this.#executing === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#drained = resolve;
-    });
+    await this.#executions.drained();
+    await this.#storage.settled();
   }
 
+  /** What is kept stays so when the server stops. */
   #refuseWaiting(agenda: Agenda, refusal: Refusal): void {
-    for (const queue of [agenda.system, agenda.input, agenda.queries]) {
-      for (const waiting of queue.takeAll()) this.#refuse(waiting, refusal);
+    if (this.#isDraining) agenda.workIfAny?.interrupted.splice(0);
+    for (const waiting of takeAll(agenda)) {
+      if (!(this.#isDraining && this.#journal.keeps(waiting))) this.#refuse(waiting, refusal);
     }
   }
 
@@ -486,19 +515,20 @@ export class RoundScheduler implements Scheduler {
         this.#calls.refuse(waiting.context, code, message, kind);
         return;
       case 'system':
+        // A timer whose hook did not run is due again, once the canister can be woken.
+        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept) this.#ticking.rearm(waiting.context.agenda);
+        this.#ticking.ended(waiting.context.agenda, waiting.exported);
         this.#calls.refuse(waiting.context, code, message);
         return;
       case 'response':
-        waiting.call.context.openCalls--;
+        this.#calls.callEnded(waiting.call);
         this.#calls.delete(waiting.call.context, code, message, kind);
+        return;
+      case 'credit':
+        this.#journal.paid(waiting.credit);
         return;
       case 'dropFrame':
     }
-  }
-
-  #credit(agenda: Agenda, amount: bigint): void {
-    // A canister that is gone cannot be paid; its cycles went with it.
-    if (!agenda.isLost) this.#execution.addCycles(agenda.handle, amount).catch(() => undefined);
   }
 
   #agendaOf(handle: number): Agenda {
@@ -514,40 +544,18 @@ export class RoundScheduler implements Scheduler {
   }
 }
 
-function queueOf(agenda: Agenda, waiting: Waiting): Queue<Waiting> {
-  switch (waiting.kind) {
-    case 'system':
-      return agenda.system;
-    case 'start':
-      return waiting.call === 'query' ? agenda.queries : agenda.input;
-    case 'response':
-      return waiting.call.context.evaluation === undefined ? agenda.input : agenda.queries;
-    case 'dropFrame':
-      return agenda.queries;
-    case 'inspect':
-      return agenda.input;
-  }
+function takeAll(agenda: Agenda): readonly Waiting[] {
+  const work = agenda.workIfAny;
+  if (work === undefined || work.waiting === 0) return [];
+  return [work.system, work.input, work.queries].flatMap((queue) => queue.takeAll());
 }
-
-function instructionsMax(context: CallContext): number {
-  return context.evaluation === undefined ? FULL_LIMIT : Math.max(0, context.evaluation.budget.instructionsLeft);
-}
-
-const NOTHING_RAN: Step = {
-  fault: undefined,
-  answer: undefined,
-  calls: [],
-  cyclesAccepted: 0n,
-  timerNs: undefined,
-  isAccepted: false,
-  frame: 0,
-  instructions: 0,
-  charge: 0,
-};
 
 function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 | 6, message: string): Outcome {
   return { kind, code, message, instructions: 0, charge: 0 };
 }
+
+const STOPPING_OUTCOME = refusedOutcome('unavailable', SYS_TRANSIENT, SERVER_STOPPING.message);
+const DELETED = new Error('the canister was deleted');
 
 function keyOf(id: Uint8Array): string {
   return Buffer.from(id.buffer, id.byteOffset, id.byteLength).toString('latin1');

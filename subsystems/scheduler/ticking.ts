@@ -4,7 +4,7 @@
  * A beat is skipped only while the canister's previous one is queued or executing; what it started may go on. Missed
  * ticks coalesce: after a pause there is one beat, not many. A timer is turned off before its hook runs, and a hook
  * that traps leaves it off. Stopping and stopped canisters get neither; a timer that fell due meanwhile fires when the
- * canister runs again.
+ * canister runs again. Sleeping canisters are woken by either.
  */
 import type { Agenda } from './agenda.ts';
 
@@ -24,6 +24,8 @@ export interface TickingHost {
   readonly due: (agenda: Agenda, exported: string) => void;
   /** Calls with a deadline are looked at as often as timers are. */
   readonly expire: (nowMs: number) => void;
+  /** A timer has been turned off, or put back, without a step of its canister's. */
+  readonly timerChanged: (agenda: Agenda) => void;
 }
 
 /** How often deadlines of calls are looked at when timers are not. */
@@ -67,9 +69,22 @@ export class Ticking {
 
   /** The canister has set its timer (ns since 1970), or turned it off (0). */
   setTimer(agenda: Agenda, timerNs: bigint): void {
-    agenda.timerMs = timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS;
-    if (timerNs === 0n) this.#armed.delete(agenda);
-    else this.#armed.add(agenda);
+    this.putTimer(agenda, timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS);
+  }
+
+  /** The same in ms; Infinity: off. One that is due and has not fired yet is forgotten. */
+  putTimer(agenda: Agenda, timerMs: number): void {
+    agenda.timerMs = timerMs;
+    const work = agenda.workIfAny;
+    if (work !== undefined) work.firingMs = undefined;
+    if (Number.isFinite(timerMs)) this.#armed.add(agenda);
+    else this.#armed.delete(agenda);
+  }
+
+  /** Its hook was due and did not run. */
+  rearm(agenda: Agenda): void {
+    const { firingMs } = agenda.work;
+    if (firingMs !== undefined) this.putTimer(agenda, firingMs);
   }
 
   forget(agenda: Agenda): void {
@@ -79,27 +94,45 @@ export class Ticking {
 
   /** A hook has run. */
   ended(agenda: Agenda, exported: string): void {
-    if (exported === HEARTBEAT) agenda.isBeating = false;
+    const { work } = agenda;
+    if (exported === HEARTBEAT) work.isBeating = false;
+    else if (exported === GLOBAL_TIMER && work.firingMs !== undefined) {
+      work.firingMs = undefined;
+      this.#host.timerChanged(agenda);
+    }
   }
 
   #beat(): void {
     for (const agenda of this.#beating) {
-      if (agenda.isBeating || agenda.status !== 'running' || agenda.isChanging) continue;
-      agenda.isBeating = true;
+      if (!mayBegin(agenda)) continue;
+      const { work } = agenda;
+      if (work.isBeating) continue;
+      work.isBeating = true;
       this.#host.due(agenda, HEARTBEAT);
     }
   }
 
   #fire(nowMs: number): void {
     for (const agenda of this.#armed) {
-      if (agenda.timerMs > nowMs || agenda.status !== 'running' || agenda.isChanging) continue;
+      if (agenda.timerMs > nowMs || !mayBegin(agenda)) continue;
       this.#armed.delete(agenda);
+      const firingMs = agenda.timerMs;
       agenda.timerMs = Number.POSITIVE_INFINITY;
-      if (agenda.entry(GLOBAL_TIMER) !== undefined) this.#host.due(agenda, GLOBAL_TIMER);
+      if (agenda.entry(GLOBAL_TIMER) === undefined) {
+        this.#host.timerChanged(agenda);
+      } else {
+        // Until the hook has ended it is stored as due.
+        agenda.work.firingMs = firingMs;
+        this.#host.due(agenda, GLOBAL_TIMER);
+      }
     }
   }
 
   #every(ms: number, work: () => void): void {
     this.#intervals.push(setInterval(work, ms).unref());
   }
+}
+
+function mayBegin(agenda: Agenda): boolean {
+  return agenda.status === 'running' && !agenda.isChanging && agenda.workIfAny?.isUnwakable !== true;
 }

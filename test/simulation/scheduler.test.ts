@@ -8,6 +8,7 @@ import { mock, test } from 'node:test';
 import type { Execution, Outcome } from '../../subsystems/execution/index.ts';
 import type { SystemCall } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
+import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { seeded } from '../support/seeded.ts';
 import { type Draw, SimulatedExecution, simulatedId, simulatedModule } from './simulated-execution.ts';
 
@@ -48,7 +49,8 @@ class World {
     this.#draw = draw;
     this.#mix = mix;
     this.execution = new SimulatedExecution(draw, { lanes: mix.lanes, hasTimeouts: mix.hasTimeouts === true });
-    const granted = { execution: this.execution as unknown as Execution, clock: { nowMs: () => this.#nowMs } };
+    const execution = this.execution as unknown as Execution;
+    const granted = { execution, clock: { nowMs: () => this.#nowMs }, storage: new NoStorage() };
     this.scheduler = new RoundScheduler(granted, { heartbeatMs: 50, timerMs: 10, queryInstructionsMax: 1000 });
     this.scheduler.attach({
       call: (call: SystemCall) =>

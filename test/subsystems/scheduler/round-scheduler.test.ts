@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Execution, ModuleInfo, Step, Task } from '../../../subsystems/execution/index.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 const STEP: Step = {
   fault: undefined,
@@ -93,7 +94,7 @@ let nowMs = 1_000;
 
 /** A scheduler with canisters 0 … 10 that have code. */
 async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
-  const granted = { execution: execution as unknown as Execution, clock: { nowMs: () => nowMs } };
+  const granted = { execution: execution as unknown as Execution, clock: { nowMs: () => nowMs }, storage: new NoStorage() };
   const rounds = new RoundScheduler(granted, { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000 });
   for (let handle = 0; handle <= 10; handle++) {
     rounds.admit(handle, Uint8Array.of(handle, 1, 1));

@@ -1,0 +1,176 @@
+/**
+ * Keeps what the scheduler alone knows: call contexts, open calls, queued messages and responses between canisters.
+ *
+ * A message is consumed when the execution it led to has ended, not when that begins: until then the record of its context
+ * holds its method, argument and place in the queue. The same holds for a response, in the record of its call. So the unit
+ * of an ended step has everything at once: the message gone, the state changed, new messages there. A client's context is
+ * kept from its first ended step that left calls open; before that nothing has happened that the client knows of. Queries
+ * are never kept. What comes and goes within one unit is not written, and an update without calls writes nothing here.
+ */
+import type { Outcome } from '../execution/index.ts';
+import type { Storage, WriteSet } from '../storage/index.ts';
+import type { Agenda, Credit, Waiting } from './agenda.ts';
+import type { CallContext, OpenCall } from './call-context.ts';
+import { CALL, CONTEXT, CREDIT, keyOf, RecordWriter } from './call-records.ts';
+
+const FAMILY = 'queue';
+
+/** What the scheduler needs of the storage. */
+export type KeptUnits = Pick<Storage, 'isKept' | 'current' | 'touch' | 'beforeSeal' | 'whenDurable' | 'settled'>;
+
+export class CallJournal {
+  readonly isKept: boolean;
+  readonly #storage: KeptUnits;
+  readonly #writer = new RecordWriter();
+  #contexts: CallContext[] = [];
+  #calls: OpenCall[] = [];
+  #credits: Credit[] = [];
+  #numbers = 0;
+  #orders = 0;
+
+  constructor(storage: KeptUnits) {
+    this.#storage = storage;
+    this.isKept = storage.isKept;
+    if (this.isKept) storage.beforeSeal((unit) => this.#write(unit));
+  }
+
+  /** Goes on after the numbers that are in use. */
+  resume(number: number, order: number): void {
+    this.#numbers = Math.max(this.#numbers, number);
+    this.#orders = Math.max(this.#orders, order);
+  }
+
+  /** A canister's state is another: whoever sees it from now on has seen this unit. */
+  changed(agenda: Agenda): void {
+    if (!this.isKept) return;
+    this.#storage.touch();
+    agenda.lastUnit = this.#storage.current;
+  }
+
+  /** A client is told something when what it has seen is durable. */
+  tell(unit: number, done: (outcome: Outcome) => void, outcome: Outcome): void {
+    if (this.isKept) this.#storage.whenDurable(unit, () => done(outcome));
+    else done(outcome);
+  }
+
+  /** Whether this waits in the store as well. */
+  keeps(waiting: Waiting): boolean {
+    if (!this.isKept) return false;
+    switch (waiting.kind) {
+      case 'start':
+        return isOfCanister(waiting.context);
+      case 'response':
+        return waiting.call.context.evaluation === undefined;
+      case 'credit':
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Something begins to wait. */
+  queued(waiting: Waiting): void {
+    if (!this.isKept) return;
+    if (waiting.kind === 'start' && isOfCanister(waiting.context)) {
+      const { context } = waiting;
+      if (waiting.order === 0) waiting.order = ++this.#orders;
+      context.pending = waiting;
+      this.contextChanged(context);
+    } else if (waiting.kind === 'response' && waiting.call.context.evaluation === undefined) {
+      const { call } = waiting;
+      if (waiting.order === 0) waiting.order = ++this.#orders;
+      call.pending = waiting;
+      this.callChanged(call);
+    }
+  }
+
+  contextChanged(context: CallContext): void {
+    if (!this.isKept || context.isDirty || context.evaluation !== undefined) return;
+    if (!context.isStored && !isAlive(context)) return;
+    context.isDirty = true;
+    this.#contexts.push(context);
+    this.#storage.touch();
+  }
+
+  callChanged(call: OpenCall): void {
+    if (!this.isKept || call.isDirty || call.context.evaluation !== undefined) return;
+    call.isDirty = true;
+    this.#calls.push(call);
+    this.#storage.touch();
+  }
+
+  /** Cycles that are on their way to a canister, until `paid`. */
+  credit(agenda: Agenda, amount: bigint): Credit {
+    const credit: Credit = { agenda, amount, number: 0, isStored: false, isPaid: false };
+    this.#creditChanged(credit);
+    return credit;
+  }
+
+  paid(credit: Credit): void {
+    credit.isPaid = true;
+    this.#creditChanged(credit);
+  }
+
+  #creditChanged(credit: Credit): void {
+    if (!this.isKept) return;
+    this.#credits.push(credit);
+    this.#storage.touch();
+  }
+
+  #write(unit: WriteSet): void {
+    if (this.#contexts.length + this.#calls.length + this.#credits.length === 0) return;
+    const [contexts, calls, credits] = [this.#contexts, this.#calls, this.#credits];
+    this.#contexts = [];
+    this.#calls = [];
+    this.#credits = [];
+    for (const context of contexts) {
+      context.isDirty = false;
+      if (isAlive(context)) {
+        const { origin } = context;
+        const originNumber = origin.kind === 'canister' ? this.#numberOf(origin.call) : 0;
+        const value = this.#writer.context(context, originNumber);
+        unit.put(FAMILY, keyOf(CONTEXT, this.#numberOf(context)), value);
+        context.isStored = true;
+      } else if (context.isStored) {
+        unit.delete(FAMILY, keyOf(CONTEXT, context.number));
+        context.isStored = false;
+      }
+    }
+    for (const call of calls) {
+      call.isDirty = false;
+      if (!call.isEnded) {
+        const value = this.#writer.call(call, this.#numberOf(call.context));
+        unit.put(FAMILY, keyOf(CALL, this.#numberOf(call)), value);
+        call.isStored = true;
+      } else if (call.isStored) {
+        unit.delete(FAMILY, keyOf(CALL, call.number));
+        call.isStored = false;
+      }
+    }
+    for (const credit of credits) {
+      if (!credit.isPaid) {
+        const value = this.#writer.credit(credit.agenda.id, credit.amount);
+        unit.put(FAMILY, keyOf(CREDIT, this.#numberOf(credit)), value);
+        credit.isStored = true;
+      } else if (credit.isStored) {
+        unit.delete(FAMILY, keyOf(CREDIT, credit.number));
+        credit.isStored = false;
+      }
+    }
+  }
+
+  #numberOf(item: { number: number }): number {
+    if (item.number === 0) item.number = ++this.#numbers;
+    return item.number;
+  }
+}
+
+function isOfCanister({ origin, evaluation }: CallContext): boolean {
+  return origin.kind === 'canister' && evaluation === undefined;
+}
+
+/** What becomes of it matters after a restart. */
+function isAlive(context: CallContext): boolean {
+  if (context.pending === undefined && context.openCalls === 0) return false;
+  return context.agenda.workIfAny?.contexts.has(context) === true;
+}

@@ -1,0 +1,305 @@
+/**
+ * What is next, handed to its executor; and what comes of it.
+ *
+ * An executor that has died hands back what it did not execute as `unavailable`. Messages and responses of canisters that
+ * are kept then wait for the canister to be woken; all else is answered.
+ */
+import { principalToText } from '../codec/index.ts';
+import { type Execution, FULL_LIMIT, type Step, type Task } from '../execution/index.ts';
+import type { Agenda, Credit, Waiting, WaitingResponse, WaitingStart } from './agenda.ts';
+import type { CallContext } from './call-context.ts';
+import type { CallJournal } from './call-journal.ts';
+import { type Calls, THREAD_STOPPED } from './calls.ts';
+import type { Lane } from './lanes.ts';
+import type { Sleeping } from './sleeping.ts';
+import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
+
+const SYS_TRANSIENT = 2;
+const CANISTER_REJECT = 4;
+const CANISTER_ERROR = 5;
+
+export const INSPECT = 'canister_inspect_message';
+
+export interface ExecutionsNeeds {
+  readonly execution: Execution;
+  readonly journal: CallJournal;
+  readonly calls: Calls;
+  readonly ticking: Ticking;
+  readonly sleeping: Sleeping;
+}
+
+export interface ExecutionsEvents {
+  /** Something new waits for a canister. */
+  readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
+  /** What waits for a canister may go on, perhaps. */
+  readonly begin: (agenda: Agenda) => void;
+}
+
+export class Executions {
+  readonly #with: ExecutionsNeeds;
+  readonly #events: ExecutionsEvents;
+  /** Tasks at executors. */
+  #executing = 0;
+  #isDraining = false;
+  #drained: (() => void) | undefined;
+
+  constructor(needs: ExecutionsNeeds, events: ExecutionsEvents) {
+    this.#with = needs;
+    this.#events = events;
+  }
+
+  start(agenda: Agenda, lane: Lane, waiting: Waiting): void {
+    const { calls, ticking } = this.#with;
+    switch (waiting.kind) {
+      case 'start':
+        this.#startCall(agenda, lane, waiting);
+        return;
+      case 'response':
+        this.#respond(agenda, lane, waiting);
+        return;
+      case 'inspect':
+        this.#inspect(agenda, lane, waiting);
+        return;
+      case 'system': {
+        const { context, exported } = waiting;
+        const entry = agenda.entry(exported);
+        if (entry === undefined || context.isDeleted) {
+          ticking.ended(agenda, exported);
+          calls.ended(context, NOTHING_RAN);
+          return;
+        }
+        context.isExecuting = true;
+        this.#run(agenda, lane, { kind: 'system', entry }, undefined, (step) => {
+          if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(agenda);
+          ticking.ended(agenda, exported);
+          calls.ended(context, step);
+        });
+        return;
+      }
+      case 'dropFrame':
+        // An executor that has died took it along.
+        if (waiting.life !== agenda.work.life) return;
+        this.#run(agenda, lane, { kind: 'dropFrame', frame: waiting.frame }, undefined, () => undefined);
+        return;
+      case 'credit':
+        this.credit(waiting.credit);
+    }
+  }
+
+  #startCall(agenda: Agenda, lane: Lane, waiting: WaitingStart): void {
+    const { calls } = this.#with;
+    const { context, call, method, argument } = waiting;
+    // Its code was uninstalled; other code may be here by now. Its caller knows, unless an execution was to answer.
+    if (context.isDeleted) {
+      if (context.canAnswer) calls.ended(context, NOTHING_RAN);
+      return;
+    }
+    const kind = agenda.module?.methods.get(method);
+    const entry = kind === undefined ? undefined : agenda.entry(`canister_${kind} ${method}`);
+    // The code may be another than when the call was let in.
+    const isUnfit =
+      (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
+    if (entry === undefined || isUnfit) {
+      calls.refuse(context, CANISTER_ERROR, `Canister ${principalToText(agenda.id)} has no method '${method}'`);
+      return;
+    }
+    context.isExecuting = true;
+    const task: Task = {
+      kind: call,
+      entry,
+      // What is kept is needed until the execution has ended, and a large argument would be handed over.
+      argument: context.pending === undefined ? argument : argument.slice(),
+      context: context.view(),
+      instructionsMax: instructionsMax(context),
+    };
+    this.#run(agenda, lane, task, waiting, (step) => calls.ended(context, step));
+  }
+
+  #respond(agenda: Agenda, lane: Lane, waiting: WaitingResponse): void {
+    const { calls, journal } = this.#with;
+    const { call, response, refunded } = waiting;
+    const { context } = call;
+    if (context.isFrameLost) {
+      context.fault ??= { kind: 'unavailable', ...THREAD_STOPPED };
+    }
+    // Without its frame a composite query cannot go on: one of its callbacks has trapped.
+    if (context.isDeleted || (context.evaluation !== undefined && context.frame === 0)) {
+      if (refunded > 0n) this.credit(journal.credit(agenda, refunded));
+      calls.callbackEnded(call, NOTHING_RAN);
+      return;
+    }
+    const { callbacks } = call;
+    const { frame } = context;
+    context.isExecuting = true;
+    const task: Task = {
+      kind: 'callback',
+      callbacks,
+      response,
+      refunded,
+      context: context.view(),
+      frame,
+      instructionsMax: instructionsMax(context),
+    };
+    this.#run(agenda, lane, task, waiting, (step) => calls.callbackEnded(call, step));
+  }
+
+  #inspect(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'inspect' }>): void {
+    const { calls } = this.#with;
+    const { context, method, argument } = waiting;
+    if (context.isDeleted) return;
+    const entry = agenda.entry(INSPECT);
+    const goOn = (): void =>
+      this.#events.enqueue(agenda, { kind: 'start', context, call: 'update', method, argument, order: 0 });
+    if (entry === undefined) {
+      goOn();
+      return;
+    }
+    // The argument is needed again, and a large one would be handed over.
+    const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
+    this.#run(agenda, lane, task, undefined, (step) => {
+      context.instructions += step.instructions;
+      if (step.fault !== undefined) calls.ended(context, step);
+      else if (step.isAccepted) goOn();
+      else calls.refuse(context, CANISTER_REJECT, `Canister ${principalToText(agenda.id)} rejected the message`);
+    });
+  }
+
+  /** `source`: what has to be executed again if it was not. */
+  #run(
+    agenda: Agenda,
+    lane: Lane,
+    task: Task,
+    source: WaitingStart | WaitingResponse | undefined,
+    done: (step: Step) => void,
+  ): void {
+    const { journal, ticking } = this.#with;
+    this.begun(lane);
+    agenda.work.executing++;
+    const isChange = journal.isKept && changesState(task);
+    this.#with.execution.run(agenda.handle, task, (step) => {
+      agenda.work.executing--;
+      if (step.timerNs !== undefined) ticking.setTimer(agenda, step.timerNs);
+      this.ended(lane);
+      if (journal.isKept && source !== undefined && isNotBegun(step) && journal.keeps(source)) {
+        this.#interrupted(agenda, source, () => done(step));
+      } else {
+        if (isChange || step.charge > 0) journal.changed(agenda);
+        done(step);
+      }
+      this.goOn(agenda, lane);
+    });
+  }
+
+  /**
+   * A message or response of a canister was not executed: its executor has died, which it says next, or the server stops.
+   * It stays as it is until it has been executed. `giveUp`: neither is so, and it must be answered.
+   */
+  #interrupted(agenda: Agenda, source: WaitingStart | WaitingResponse, giveUp: () => void): void {
+    const { work } = agenda;
+    const context = source.kind === 'start' ? source.context : source.call.context;
+    context.isExecuting = false;
+    if (this.#isDraining) {
+      this.#with.calls.dismiss(context);
+      return;
+    }
+    work.interrupted.push(source);
+    setImmediate(() => {
+      const at = agenda.isAsleep ? -1 : work.interrupted.indexOf(source);
+      if (at < 0) return;
+      work.interrupted.splice(at, 1);
+      giveUp();
+      this.#events.begin(agenda);
+    });
+  }
+
+  /** Pays a canister; one that sleeps is woken for it. */
+  credit(credit: Credit): void {
+    const { execution, journal, sleeping } = this.#with;
+    const { agenda, amount } = credit;
+    // A canister that is gone cannot be paid; its cycles went with it.
+    if (agenda.isWithdrawn || agenda.isLost) {
+      journal.paid(credit);
+      return;
+    }
+    if (agenda.isAbsent) return;
+    if (agenda.isAsleep) {
+      this.#events.enqueue(agenda, { kind: 'credit', credit });
+      return;
+    }
+    agenda.work.executing++;
+    sleeping.keep(agenda);
+    const ended = (isPaid: boolean): void => {
+      agenda.work.executing--;
+      if (isPaid || agenda.isWithdrawn) {
+        journal.paid(credit);
+        journal.changed(agenda);
+      } else if (journal.isKept) {
+        // Its executor has died before.
+        this.#events.enqueue(agenda, { kind: 'credit', credit });
+      }
+      sleeping.settled(agenda);
+    };
+    execution.addCycles(agenda.handle, amount).then(
+      () => ended(true),
+      () => ended(false),
+    );
+  }
+
+  // ---- what executes
+
+  begun(lane: Lane): void {
+    lane.executing++;
+    this.#executing++;
+  }
+
+  ended(lane: Lane): void {
+    lane.executing--;
+    this.#executing--;
+    if (this.#executing === 0) this.#drained?.();
+  }
+
+  /** Something of a canister has ended: what waits may go on, in its lane. */
+  goOn(agenda: Agenda, lane: Lane): void {
+    this.#with.sleeping.settled(agenda);
+    lane.giveTurn(agenda);
+    lane.fill();
+  }
+
+  /** What is handed back from now on stays where it is kept. */
+  beginDraining(): void {
+    this.#isDraining = true;
+  }
+
+  /** Resolves when nothing executes. */
+  async drained(): Promise<void> {
+    if (this.#executing === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#drained = resolve;
+    });
+  }
+}
+
+/** The step of a task whose executor has died, or begins nothing more. */
+function isNotBegun({ fault }: Step): boolean {
+  return fault?.kind === 'unavailable' && fault.code === SYS_TRANSIENT;
+}
+
+function changesState(task: Task): boolean {
+  return task.kind === 'update' || task.kind === 'system' || (task.kind === 'callback' && task.frame === 0);
+}
+
+function instructionsMax(context: CallContext): number {
+  return context.evaluation === undefined ? FULL_LIMIT : Math.max(0, context.evaluation.budget.instructionsLeft);
+}
+
+export const NOTHING_RAN: Step = {
+  fault: undefined,
+  answer: undefined,
+  calls: [],
+  cyclesAccepted: 0n,
+  timerNs: undefined,
+  isAccepted: false,
+  frame: 0,
+  instructions: 0,
+  charge: 0,
+};

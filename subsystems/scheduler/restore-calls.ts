@@ -1,0 +1,146 @@
+/**
+ * Contexts, calls and queues as they were kept, put together again.
+ *
+ * Clients wait no more: their contexts go on with nobody to tell. Calls of the management canister that had no response are
+ * answered with a reject: whether they were carried out is unknown. What belongs to a canister that is not there is put
+ * together as well, around an agenda that nobody finds: responses to it are kept, and nothing of it runs.
+ */
+import { ServerError } from '../../kernel/index.ts';
+import type { Entry } from '../storage/index.ts';
+import { Agenda, type Credit, type WaitingResponse, type WaitingStart } from './agenda.ts';
+import { CallContext, NOBODY, OpenCall } from './call-context.ts';
+import { type CallRecord, CONTEXT, CALL, type ContextRecord, keyOf, readRecord } from './call-records.ts';
+
+export interface RestoredCalls {
+  /** What waits, in the order in which it came to wait. */
+  readonly waiting: readonly (WaitingStart | WaitingResponse)[];
+  /** Calls without a response. */
+  readonly open: readonly OpenCall[];
+  readonly credits: readonly Credit[];
+  /** The largest numbers in use. */
+  readonly number: number;
+  readonly order: number;
+}
+
+/** Throws ServerError `state-corrupt`. */
+export function restoreCalls(entries: Iterable<Entry>, find: (id: Uint8Array) => Agenda | undefined): RestoredCalls {
+  const restoring = new Restoring(find);
+  for (const entry of entries) restoring.read(entry);
+  return restoring.link();
+}
+
+class Restoring {
+  readonly #find: (id: Uint8Array) => Agenda | undefined;
+  readonly #absent = new Map<string, Agenda>();
+  readonly #contexts = new Map<number, { readonly record: ContextRecord; readonly context: CallContext }>();
+  readonly #records: CallRecord[] = [];
+  readonly #credits: Credit[] = [];
+  #number = 0;
+  #order = 0;
+
+  constructor(find: (id: Uint8Array) => Agenda | undefined) {
+    this.#find = find;
+  }
+
+  read(entry: Entry): void {
+    const { kind, record } = readRecord(entry);
+    this.#number = Math.max(this.#number, record.number);
+    if (kind === 'context') this.#contexts.set(record.number, { record, context: this.#contextOf(record) });
+    else if (kind === 'call') this.#records.push(record);
+    else {
+      const { number, canister, amount } = record;
+      this.#credits.push({ agenda: this.#agendaOf(canister), amount, number, isStored: true, isPaid: false });
+    }
+  }
+
+  #contextOf(record: ContextRecord): CallContext {
+    const { caller, deadlineNs, cyclesAvailable, hasAnswered, isDeleted, instructions, charge, fault } = record;
+    const agenda = this.#agendaOf(record.canister);
+    const context = new CallContext(agenda, { kind: 'system' }, { caller, deadlineNs, cycles: cyclesAvailable });
+    const { number, deletion } = record;
+    Object.assign(context, { number, hasAnswered, isDeleted, instructions, charge, fault, deletion, isStored: true });
+    agenda.work.contexts.add(context);
+    return context;
+  }
+
+  link(): RestoredCalls {
+    const calls = new Map<number, OpenCall>();
+    const open: OpenCall[] = [];
+    const waiting: (WaitingStart | WaitingResponse)[] = [];
+    for (const record of this.#records) {
+      const call = this.#callOf(record);
+      calls.set(record.number, call);
+      const { pending } = call;
+      if (call.context.agenda.isAbsent) this.#seen(pending);
+      else if (pending === undefined) open.push(call);
+      else waiting.push(this.#seen(pending));
+    }
+    for (const { record, context } of this.#contexts.values()) {
+      this.#setOrigin(context, record.origin, calls);
+      if (record.start !== undefined) {
+        context.pending = { kind: 'start', context, call: 'update', ...record.start };
+        this.#seen(context.pending);
+        if (!context.agenda.isAbsent) waiting.push(context.pending);
+      } else if (context.openCalls === 0) {
+        throw damaged(CONTEXT, record.number, 'nothing waits for it');
+      }
+    }
+    waiting.sort((a, b) => a.order - b.order);
+    return { waiting, open, credits: this.#credits, number: this.#number, order: this.#order };
+  }
+
+  #callOf(record: CallRecord): OpenCall {
+    const context = this.#contexts.get(record.context)?.context;
+    if (context === undefined) throw damaged(CALL, record.number, `its context ${record.context} is not there`);
+    const { callee, callbacks, deadlineMs, cycles, response } = record;
+    const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles });
+    call.number = record.number;
+    call.isStored = true;
+    context.openCalls++;
+    context.agenda.work.openCalls.add(call);
+    if (response !== undefined) {
+      call.isAnswered = true;
+      call.pending = { kind: 'response', call, ...response };
+    }
+    return call;
+  }
+
+  #setOrigin(context: CallContext, origin: ContextRecord['origin'], calls: ReadonlyMap<number, OpenCall>): void {
+    if (origin === 'client') context.origin = { kind: 'ingress', done: NOBODY };
+    if (typeof origin !== 'number') return;
+    this.#number = Math.max(this.#number, origin);
+    context.origin = { kind: 'canister', call: calls.get(origin) ?? endedCall(context, origin) };
+  }
+
+  #seen<T extends { readonly order: number } | undefined>(pending: T): T {
+    if (pending !== undefined) this.#order = Math.max(this.#order, pending.order);
+    return pending;
+  }
+
+  #agendaOf(id: Uint8Array): Agenda {
+    const found = this.#find(id);
+    if (found !== undefined) return found;
+    const name = Buffer.from(id).toString('hex');
+    let agenda = this.#absent.get(name);
+    if (agenda === undefined) {
+      agenda = new Agenda(-1, id);
+      agenda.isAbsent = true;
+      this.#absent.set(name, agenda);
+    }
+    return agenda;
+  }
+}
+
+/** A caller that did not wait until the end: its call is not kept any more. */
+function endedCall(context: CallContext, number: number): OpenCall {
+  const nothing = new Uint8Array(0);
+  const options = { callbacks: nothing, deadlineMs: Number.POSITIVE_INFINITY, cycles: 0n };
+  const call = new OpenCall(context, nothing, options);
+  Object.assign(call, { number, isAnswered: true, isEnded: true });
+  return call;
+}
+
+function damaged(letter: number, number: number, why: string): ServerError {
+  const name = Buffer.from(keyOf(letter, number)).toString('hex');
+  return new ServerError('unavailable', 'state-corrupt', `the entry queue ${name} is damaged: ${why}`);
+}

@@ -1,0 +1,62 @@
+/** The states of canisters: running, stopping until no call of theirs is open, stopped. */
+import { ServerError } from '../../kernel/index.ts';
+import { principalToText } from '../codec/index.ts';
+import type { Agenda, CanisterStatus } from './agenda.ts';
+
+/** As the IC's replica: a canister that still has open calls then stays stopping. */
+const STOP_DEADLINE_MS = 5 * 60_000;
+
+export class Stopping {
+  readonly #changed: (agenda: Agenda) => void;
+
+  /** `changed` is called with every new state. */
+  constructor(changed: (agenda: Agenda) => void) {
+    this.#changed = changed;
+  }
+
+  start(agenda: Agenda): void {
+    if (agenda.status === 'running') return;
+    this.#become(agenda, 'running');
+    const waiters = agenda.workIfAny?.stopWaiters.splice(0) ?? [];
+    for (const waiter of waiters) waiter('the canister was started again before it had stopped');
+  }
+
+  /** Resolves when it has stopped. Rejects with ServerError `stop-failed`. */
+  stop(agenda: Agenda): Promise<void> {
+    if (agenda.status === 'stopped') return Promise.resolve();
+    if (agenda.status === 'running') this.#become(agenda, 'stopping');
+    return new Promise((resolve, reject) => {
+      const deadline = setTimeout(
+        () => settle('it still has open calls after five minutes, and goes on stopping'),
+        STOP_DEADLINE_MS,
+      );
+      deadline.unref();
+      const settle = (problem: string | undefined): void => {
+        clearTimeout(deadline);
+        const { stopWaiters } = agenda.work;
+        const at = stopWaiters.indexOf(settle);
+        if (at >= 0) stopWaiters.splice(at, 1);
+        if (problem === undefined) resolve();
+        else
+          reject(
+            new ServerError('unavailable', 'stop-failed', `${principalToText(agenda.id)} did not stop: ${problem}`),
+          );
+      };
+      agenda.work.stopWaiters.push(settle);
+      this.settle(agenda);
+    });
+  }
+
+  /** It may have nothing left to wait for. */
+  settle(agenda: Agenda): void {
+    const work = agenda.workIfAny;
+    if (agenda.status !== 'stopping' || (work !== undefined && work.contexts.size > 0)) return;
+    this.#become(agenda, 'stopped');
+    for (const waiter of work?.stopWaiters.splice(0) ?? []) waiter(undefined);
+  }
+
+  #become(agenda: Agenda, status: CanisterStatus): void {
+    agenda.status = status;
+    this.#changed(agenda);
+  }
+}
