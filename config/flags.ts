@@ -6,7 +6,6 @@
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
 
-const IN_MEMORY = 'this version keeps everything in memory';
 const NO_OUTCALLS = 'this version makes no outcalls, every http_request of an actor is refused';
 const NO_PLUGIN_LOADING = 'this version has only its own plugins';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
@@ -209,8 +208,7 @@ export const FLAGS = {
     group: 'storage',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Start from a backup.',
-    notBuilt: IN_MEMORY,
+    summary: 'Put a backup (from GET /backup) into the directory of --state, which must be empty, and start from it.',
   }),
   'outcall-timeout-secs': integer({
     group: 'outcalls',

@@ -23,6 +23,11 @@ export interface LogConfig {
   readonly isVerbose: boolean;
 }
 
+export interface RestoreConfig {
+  readonly file: string;
+  readonly directory: string;
+}
+
 /** What the command line asks for. */
 export type Request =
   | { readonly kind: 'help' | 'version' }
@@ -33,6 +38,8 @@ export type Request =
       /** Names of plugins that are turned off. */
       readonly disabled: ReadonlySet<string>;
       readonly log: LogConfig;
+      /** What is to be put into the state directory before the server starts; absolute paths. */
+      readonly restore: RestoreConfig | undefined;
     };
 
 /** Never rejects for what an operator may have written: that is `refused`, with every problem named. */
@@ -53,7 +60,13 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
     config: buildConfig(parsed, address, options),
+    restore: restoreOf(parsed, options),
   };
+}
+
+function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: LoadOptions): RestoreConfig | undefined {
+  if (restore === undefined || state === undefined) return undefined;
+  return { file: resolve(directory, restore), directory: resolve(directory, state) };
 }
 
 function buildConfig(
@@ -132,7 +145,7 @@ function checkState({ flags, given, disabled }: ParsedFlags): string[] {
   if (flags.state !== undefined) {
     return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
   }
-  return (['live-cap', 'live-bytes', 'snapshot-below', 'fsync', 'replay-budget-secs'] as const)
+  return (['live-cap', 'live-bytes', 'snapshot-below', 'fsync', 'replay-budget-secs', 'restore'] as const)
     .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,

@@ -7,7 +7,8 @@
  * modules and say so in words that help nobody.
  */
 import { fileURLToPath } from 'node:url';
-import type { Request } from './load.ts';
+import type { Request, RestoreConfig } from './load.ts';
+import type { ServerLog } from './log.ts';
 
 const NODE_MAJOR_MIN = 24;
 
@@ -51,7 +52,7 @@ async function run(): Promise<number> {
 
 type ServeRequest = Extract<Request, { kind: 'serve' }>;
 
-async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequest): Promise<number> {
+async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: ServeRequest): Promise<number> {
   const { createKernel, handleSignals, messageOf, ServerError, systemClock, systemRandom } =
     await import('../kernel/index.ts');
   const { createLog } = await import('./log.ts');
@@ -96,6 +97,11 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
     return 1;
   }
 
+  if (restore !== undefined && !(await restored(restore, log))) {
+    await log.close();
+    return 1;
+  }
+
   const stopped = Promise.withResolvers<number>();
   // What failed to stop has been logged, plugin by plugin.
   const stop = (): void =>
@@ -133,6 +139,21 @@ async function serve({ config, disabled, log: { isJson, isVerbose } }: ServeRequ
   } finally {
     clearInterval(alive);
     await log.close();
+  }
+}
+
+/** Puts the backup into the state directory; false: it cannot be, and has been said. */
+async function restored({ file, directory }: RestoreConfig, log: ServerLog): Promise<boolean> {
+  const { ServerError } = await import('../kernel/index.ts');
+  const { restoreBackup } = await import('../subsystems/storage/restore.ts');
+  try {
+    const { entries, bytes } = await restoreBackup(file, directory, { log });
+    log.announce(`restored ${entries} entries (${bytes} bytes) from ${file}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    log.error(`cannot start: ${error.message}`);
+    return false;
   }
 }
 

@@ -146,3 +146,13 @@ test('whoever asks for help or the version gets it, whatever else stands there',
   assert.deepEqual(await load(['--help', '--frobnicate', '-l', 'x']), { kind: 'help' });
   assert.deepEqual(await load(['--version', '--state', 'x']), { kind: 'version' });
 });
+
+test('--restore needs --state, and both become absolute paths', async () => {
+  assert.match(await refused(['--restore', 'kept.backup']), /^--restore needs --state DIR: /);
+  assert.equal((await accepted([])).restore, undefined);
+  assert.equal((await accepted(['--state', 'kept'])).restore, undefined);
+  assert.deepEqual((await accepted(['--state', 'kept', '--restore=../a.backup'])).restore, {
+    file: resolve('/srv/../a.backup'),
+    directory: resolve('/srv/kept'),
+  });
+});
