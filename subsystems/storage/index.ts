@@ -4,7 +4,7 @@ import type { WriteSet } from './write-set.ts';
 
 export { logKey, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
-export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, SPILL_BYTES, WriteSet } from './write-set.ts';
+export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
 
 /**
  * What is to survive, and when it does.

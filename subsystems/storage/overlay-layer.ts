@@ -122,7 +122,8 @@ export function pageNumberOf(key: Uint8Array): number {
 
 /** The first key after all that begin with `prefix`; undefined: there is none. */
 export function prefixEnd(prefix: Uint8Array): Uint8Array | undefined {
-  const end = prefix.slice();
+  // A Buffer's slice would be a view.
+  const end = new Uint8Array(prefix);
   for (let at = end.length - 1; at >= 0; at--) {
     if (end[at] !== 0xff) {
       end[at] = (end[at] ?? 0) + 1;

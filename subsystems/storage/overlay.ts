@@ -40,7 +40,7 @@ export class Overlay {
     this.#visitor = {
       put: (family, key, value) => {
         if (isPageFamily(family)) throw misplaced(family, key);
-        this.#active.set(family, latin1Of(key), value.slice());
+        this.#active.set(family, latin1Of(key), new Uint8Array(value));
       },
       delete: (family, key) => {
         if (isPageFamily(family)) throw misplaced(family, key);
@@ -73,12 +73,6 @@ export class Overlay {
   }
 
   #patch(family: PageFamily, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void {
-    if (offset >= PAGE_BYTES) {
-      this.#patch(family, id, page + 1, offset - PAGE_BYTES, bytes);
-      return;
-    }
-    const spill = offset + bytes.length - PAGE_BYTES;
-    if (spill > 0) this.#patch(family, id, page + 1, 0, bytes.subarray(bytes.length - spill));
     const key = latin1Of(id);
     if (this.#patched === undefined || this.#patchedId !== key || this.#patchedFamily !== family) {
       this.#patched = this.#active.pagesOf(family, key);
@@ -87,10 +81,10 @@ export class Overlay {
     }
     let content = this.#patched.pages.get(page);
     if (content === undefined) {
-      content = this.#pageBelow(this.#patched, family, id, key, page, offset === 0 && bytes.length >= PAGE_BYTES);
+      content = this.#pageBelow(this.#patched, family, id, key, page, bytes.length === PAGE_BYTES);
       this.#active.addPage(this.#patched, page, content);
     }
-    content.set(spill > 0 ? bytes.subarray(0, bytes.length - spill) : bytes, offset);
+    content.set(bytes, offset);
   }
 
   /** A copy of a page as it is under the active layer; `isOverwritten`: its content does not matter. */
@@ -111,7 +105,7 @@ export class Overlay {
     const stored = this.#tables.get(family, key);
     if (stored === undefined) return new Uint8Array(PAGE_BYTES);
     if (stored.length !== PAGE_BYTES) throw damagedPage(family, key, stored.length);
-    return stored.slice();
+    return stored;
   }
 
   // ---- reading
@@ -127,7 +121,7 @@ export class Overlay {
     const found = new Map<string, Uint8Array>();
     for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) found.set(latin1Of(key), value);
     const start = latin1Of(prefix);
-    for (const layer of this.#layers().reverse()) {
+    for (const layer of this.#layers().toReversed()) {
       const table = layer.tables.get(family);
       if (table === undefined) continue;
       for (const cleared of table.cleared) {
@@ -136,12 +130,10 @@ export class Overlay {
       for (const [key, value] of table.entries) {
         if (!key.startsWith(start)) continue;
         if (value === undefined) found.delete(key);
-        else found.set(key, value);
+        else found.set(key, new Uint8Array(value));
       }
     }
-    return [...found]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, value]) => [bytesOfLatin1(key), value.slice()] as const);
+    return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [bytesOfLatin1(key), value] as const);
   }
 
   memoryOf(id: Uint8Array): StoredMemory {
@@ -158,7 +150,7 @@ export class Overlay {
         pages.set(pageNumberOf(key), value);
       }
     }
-    for (const layer of layers.reverse()) {
+    for (const layer of layers.toReversed()) {
       if (layer === undefined) continue;
       if (layer.isCleared) pages.clear();
       for (const [number, page] of layer.pages) pages.set(number, page);

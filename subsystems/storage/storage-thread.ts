@@ -4,7 +4,6 @@
  *
  * A commit that fails ends it: nobody knows what is on disk then, and only a new start finds out.
  */
-import { join } from 'node:path';
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
@@ -32,7 +31,7 @@ const outbox = new RingProducer(options.outbox);
 const { port } = options;
 /** Units of this round, and requests to be answered after them. */
 let units: Uint8Array[] = [];
-let requests: { readonly call: number; readonly request: StorageRequest }[] = [];
+const requests: { readonly call: number; readonly request: StorageRequest }[] = [];
 const backups = new Map<number, BackupReader>();
 let backupsOpened = 0;
 

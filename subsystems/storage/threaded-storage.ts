@@ -32,8 +32,8 @@ export interface ThreadedStorageOptions {
 }
 
 interface Asked {
-  resolve(answer: unknown): void;
-  reject(error: Error): void;
+  readonly resolve: (answer: never) => void;
+  readonly reject: (error: Error) => void;
 }
 
 /** Deletes what never was: a unit that says nothing, for those who wait for it. */
@@ -202,7 +202,7 @@ export class ThreadedStorage implements Storage {
     }
     const call = ++this.#calls;
     return new Promise((resolve, reject) => {
-      this.#asked.set(call, { resolve: resolve as (answer: unknown) => void, reject });
+      this.#asked.set(call, { resolve, reject });
       const post = (): void => {
         this.#post({ kind: 'request', call, request });
         this.#inbox?.publish();
@@ -228,7 +228,7 @@ export class ThreadedStorage implements Storage {
       case 'refusal': {
         const asked = this.#asked.get(message.call);
         this.#asked.delete(message.call);
-        if (message.kind === 'answer') asked?.resolve(message.answer);
+        if (message.kind === 'answer') asked?.resolve(message.answer as never);
         else asked?.reject(errorOf(message.error));
       }
     }
@@ -237,7 +237,7 @@ export class ThreadedStorage implements Storage {
   #fail(error: ServerError): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const { reject } of this.#asked.values()) reject(error);
+    for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();
     if (this.#opening === undefined) this.#options.onFailure(error);
     else this.#opening.reject(error);

@@ -8,14 +8,12 @@
  *     PATCH   4 · family · u16 pages · 10 bytes id · pages × page           key: id · u32 page number, big-endian
  *             page: u32 number · u16 runs · runs × (u16 offset · u16 length · bytes)
  *
- * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written; a run may reach
- * SPILL_BYTES beyond its end, into the page that follows.
+ * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
 export const PAGE_BYTES = 4096;
-export const SPILL_BYTES = 16;
 export const ID_BYTES = 10;
 
 const PUT = 1;
@@ -118,7 +116,7 @@ export interface WriteSetVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void;
   delete(family: Family, key: Uint8Array): void;
   clear(family: Family, prefix: Uint8Array): void;
-  /** A run of one page; `offset + bytes.length` ≤ PAGE_BYTES + SPILL_BYTES. */
+  /** A run of one page; `offset + bytes.length` ≤ PAGE_BYTES. */
   patch(family: Family, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void;
 }
 
@@ -162,7 +160,7 @@ export function applyWriteSet(unit: Uint8Array, visitor: WriteSetVisitor): void 
           for (let runs = u16(); runs > 0; runs--) {
             const offset = u16();
             const length = u16();
-            if (offset + length > PAGE_BYTES + SPILL_BYTES) throw malformed(start);
+            if (offset + length > PAGE_BYTES) throw malformed(start);
             visitor.patch(family, id, number, offset, bytes(length));
           }
         }

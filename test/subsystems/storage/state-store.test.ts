@@ -1,0 +1,207 @@
+/** The state store against a model: whatever is applied, folded, and read again says the same. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { StepLog } from '../../../subsystems/storage/step-log.ts';
+import type { Family } from '../../../subsystems/storage/tables.ts';
+import { applyWriteSet, PAGE_BYTES, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
+import { type Seeded, seeded } from '../../support/seeded.ts';
+
+const SEGMENT_BYTES = 64 * 1024;
+const IDS = [1, 2, 3].map((n) => Buffer.alloc(10, n));
+const TABLES = ['meta', 'queue', 'log'] as const satisfies readonly Family[];
+
+/** What the store has to say, kept the simplest way. */
+class Model {
+  readonly entries = new Map<string, string>();
+  readonly pages = new Map<string, Buffer>();
+
+  apply(unit: Uint8Array): void {
+    applyWriteSet(unit, {
+      put: (family, key, value) => this.entries.set(`${family} ${hex(key)}`, hex(value)),
+      delete: (family, key) => this.entries.delete(`${family} ${hex(key)}`),
+      clear: (family, prefix) => {
+        for (const all of [this.entries, this.pages])
+          for (const key of all.keys()) if (key.startsWith(`${family} ${hex(prefix)}`)) all.delete(key);
+      },
+      patch: (family, id, page, offset, bytes) => {
+        const key = `${family} ${hex(id)} ${page}`;
+        const content = this.pages.get(key) ?? Buffer.alloc(PAGE_BYTES);
+        content.set(bytes, offset);
+        this.pages.set(key, content);
+      },
+    });
+  }
+
+  /** Compares everything. */
+  check(store: StateStore): void {
+    for (const family of TABLES) {
+      const found = store.range(family, new Uint8Array(0)).filter(([key]) => hex(key) !== hex(Buffer.from('U')));
+      const expected = [...this.entries]
+        .filter(([key]) => key.startsWith(`${family} `))
+        .sort(([a], [b]) => (a < b ? -1 : 1));
+      assert.deepEqual(
+        found.map(([key, value]) => [`${family} ${hex(key)}`, hex(value)]),
+        expected.map(([key, value]) => [key, value]),
+      );
+    }
+    for (const id of IDS) {
+      const { memory } = store.canister(id);
+      for (const family of ['heap', 'stable'] as const) {
+        const { numbers, bytes } = memory[family];
+        const expected = [...this.pages]
+          .filter(([key]) => key.startsWith(`${family} ${hex(id)} `))
+          .map(([key, content]) => [Number(key.split(' ')[2]), crc32(content)] as const)
+          .sort(([a], [b]) => a - b);
+        const found = [...numbers].map((number, at) => [
+          number,
+          crc32(bytes.subarray(at * PAGE_BYTES, (at + 1) * PAGE_BYTES)),
+        ]);
+        assert.deepEqual(found, expected);
+      }
+    }
+  }
+}
+
+function randomUnit(random: Seeded): Uint8Array {
+  const set = new WriteSet();
+  for (let k = random.below(6) + 1; k > 0; k--) {
+    const family = random.pick(TABLES);
+    const id = IDS[random.below(IDS.length)] ?? Buffer.alloc(10);
+    const key = Buffer.concat([random.oneIn(2) ? id : Buffer.from('x'), Buffer.from([random.below(20)])]);
+    switch (random.below(8)) {
+      case 0:
+        set.delete(family, key);
+        break;
+      case 1:
+        set.clear(family, id);
+        break;
+      case 2:
+        if (random.oneIn(6)) set.clear(random.pick(['heap', 'stable']), id);
+        break;
+      case 3:
+      case 4:
+        set.put(family, key, Buffer.alloc(random.below(300), random.below(256)));
+        break;
+      default:
+        set.patch(random.pick(['heap', 'stable']), id, 1, pageEntry(random));
+    }
+  }
+  return set.take();
+}
+
+function pageEntry(random: Seeded): Uint8Array {
+  const runs = Array.from({ length: random.below(3) + 1 }, () => {
+    const offset = random.oneIn(5) ? 0 : random.below(PAGE_BYTES - 64);
+    const length = offset === 0 && random.oneIn(2) ? PAGE_BYTES : random.below(64) + 1;
+    const header = Buffer.alloc(4);
+    header.writeUInt16LE(offset, 0);
+    header.writeUInt16LE(length, 2);
+    return Buffer.concat([header, Buffer.alloc(length, random.below(255) + 1)]);
+  });
+  const header = Buffer.alloc(6);
+  header.writeUInt32LE(random.oneIn(9) ? 0xffff_fffe : random.below(12), 0);
+  header.writeUInt16LE(runs.length, 4);
+  return Buffer.concat([header, ...runs]);
+}
+
+test('what units say is read back, before and after it is folded, and by the next process', async () => {
+  for (let seed = 1; seed <= 30; seed++) {
+    const random = seeded(seed);
+    const model = new Model();
+    let tables = new MemoryTables();
+    const disk = new FaultyDisk();
+    let store = open(tables, disk);
+    for (let round = 0; round < 60; round++) {
+      const units = Array.from({ length: random.below(4) + 1 }, () => randomUnit(random));
+      store.commit(units);
+      for (const unit of units) model.apply(unit);
+      if (random.oneIn(3)) store.settle();
+      if (random.oneIn(8)) store.fold();
+      if (random.oneIn(4)) model.check(store);
+      // The process ends, and nothing is folded: the next one finds the log.
+      if (random.oneIn(8)) {
+        tables = MemoryTables.copyOf(tables.snapshot());
+        store = open(tables, disk);
+      }
+    }
+    model.check(store);
+    await store.close();
+  }
+});
+
+test('a crash at any point loses no committed unit, and keeps no part of one', () => {
+  for (let seed = 1; seed <= 150; seed++) {
+    const random = seeded(seed);
+    const tables = new MemoryTables();
+    let disk = new FaultyDisk();
+    const units: Uint8Array[] = [];
+    let committed = 0;
+    for (let life = 0; life < 3; life++) {
+      disk.arm({ crashAt: random.below(60) + 1 });
+      try {
+        const store = open(tables, disk);
+        assert.ok(store.last >= committed && store.last <= units.length, `seed ${seed}: unit ${store.last} is there`);
+        units.length = store.last;
+        check(units, store);
+        committed = store.last;
+        for (;;) {
+          const batch = Array.from({ length: random.below(3) + 1 }, () => randomUnit(random));
+          units.push(...batch);
+          store.commit(batch);
+          committed = units.length;
+          if (random.oneIn(2)) store.settle();
+          if (random.oneIn(20)) store.fold();
+        }
+      } catch (error) {
+        if (!(error instanceof Crash)) throw error;
+      }
+      disk = disk.survivor(random);
+    }
+    const store = open(tables, disk);
+    assert.ok(store.last >= committed && store.last <= units.length);
+    units.length = store.last;
+    check(units, store);
+  }
+});
+
+test('a unit that says nothing has a number, too', () => {
+  const store = open(new MemoryTables(), new FaultyDisk());
+  assert.equal(store.commit([new Uint8Array(0)]), 1);
+  assert.equal(store.commit([new Uint8Array(0), new Uint8Array(0)]), 3);
+});
+
+test('a unit that is not as it should be is refused, whatever its bytes are', () => {
+  const visitor = { put: () => {}, delete: () => {}, clear: () => {}, patch: () => {} };
+  const random = seeded(7);
+  let refused = 0;
+  for (let k = 0; k < 3000; k++) {
+    const unit = Uint8Array.from(randomUnit(random));
+    unit[random.below(unit.length)] = random.below(256);
+    try {
+      applyWriteSet(random.oneIn(3) ? unit.subarray(0, random.below(unit.length)) : unit, visitor);
+    } catch (error) {
+      assert.equal((error as { code?: string }).code, 'state-corrupt');
+      refused++;
+    }
+  }
+  assert.ok(refused > 500);
+});
+
+function check(units: readonly Uint8Array[], store: StateStore): void {
+  const model = new Model();
+  for (const unit of units) model.apply(unit);
+  model.check(store);
+}
+
+function open(tables: MemoryTables, disk: FaultyDisk): StateStore {
+  const openLog = (firstUnit: number): StepLog => StepLog.open(disk, { firstUnit, segmentBytes: SEGMENT_BYTES });
+  return new StateStore(tables, openLog, { isSynced: true, foldBytes: 20_000 });
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
