@@ -185,7 +185,7 @@ export class UploadedSnapshot implements SnapshotContent {
     this.#chunkStore = new ChunkStore(stored, undefined, parts?.chunks);
     this.wasm = parts?.wasm ?? new Uint8Array(metadata.wasmBytes);
     this.heap = parts?.heap ?? new Uint8Array(metadata.heapBytes);
-    this.#pages = parts?.pages ?? new Map();
+    this.#pages = parts?.pages ?? new Map<number, Uint8Array>();
   }
 
   get wasmBytes(): number {

@@ -224,7 +224,7 @@ async function load(
   if (owner !== undefined) context.expectControl(call, owner);
   const content = await snapshot.content();
   // Another canister's may be deleted while it is read, and is not whole then.
-  if (find() !== snapshot) throw expectSnapshot(undefined, toBlob(snapshotId));
+  expectSnapshot(find(), toBlob(snapshotId));
   context.expectPresent(canister);
   const chunks = new Map(content.chunks);
   // Room is made sure of first: afterwards the canister has changed.

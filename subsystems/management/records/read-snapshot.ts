@@ -12,7 +12,7 @@ import { expectHash } from './chunk-records.ts';
 import { RecordReader } from './record-bytes.ts';
 import { offsetOf, partOf, pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
 import { corrupt, type RecordStore, valueOf } from './record-store.ts';
-import { GLOBAL_TYPES } from './snapshot-pieces.ts';
+import { GLOBAL_TYPES, PIECE_BYTES } from './snapshot-pieces.ts';
 import type { StoredSnapshot } from './snapshot-value.ts';
 
 /** Of a part, what one request reads: the keys that have all but the last three bytes in common. */
@@ -36,7 +36,7 @@ export async function readSnapshot(
   { description, pieces }: StoredSnapshot,
   stored: StoredBytes,
 ): Promise<SnapshotContent> {
-  const parts = new PartReader(store, place);
+  const parts = new PartReader(store, place, PIECE_BYTES[description.source]);
   const globals = await parts.globals();
   const wasm = await parts.whole('w', description.wasmBytes);
   const heap = await parts.whole('h', description.heapBytes);
@@ -81,17 +81,29 @@ function contentOf(
 class PartReader {
   readonly #store: RecordStore;
   readonly #place: SnapshotPlace;
+  readonly #pieceBytes: number;
   /** Pieces and chunks so far. */
   pieces = 0;
 
-  constructor(store: RecordStore, place: SnapshotPlace) {
+  /** `pieceBytes`: of module and heap. */
+  constructor(store: RecordStore, place: SnapshotPlace, pieceBytes: number) {
     this.#store = store;
     this.#place = place;
+    this.#pieceBytes = pieceBytes;
   }
 
   async whole(part: SnapshotPart, size: number): Promise<Uint8Array> {
     const whole = this.#room(size);
-    for await (const { offset, bytes } of this.#piecesOf(part, size)) whole.set(bytes, offset);
+    for await (const { offset, bytes } of this.#piecesOf(part, size)) {
+      const wanted = Math.min(this.#pieceBytes, size - offset);
+      if (offset % this.#pieceBytes !== 0 || bytes.length !== wanted)
+        throw corrupt(
+          'blob',
+          pieceKey(this.#place.content, part, offset),
+          `${bytes.length} bytes instead of ${wanted}`,
+        );
+      whole.set(bytes, offset);
+    }
     return whole;
   }
 

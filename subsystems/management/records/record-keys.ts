@@ -11,20 +11,21 @@
  *     blob  id·s·number·w|h|g|t·offset         a piece of a snapshot's module, heap, globals, stable memory
  *     blob  id·s·number·c·hash                 a chunk of a snapshot
  */
-import { ID_BYTES, META } from '../../storage/index.ts';
+import { ID_BYTES, META, metaKey } from '../../storage/index.ts';
 
-export const SEED_KEY = Buffer.from(META.seed);
-export const RECORDS_PREFIX = Buffer.from(META.settings);
-export const HISTORY_PREFIX = Buffer.from(META.history);
+export const SEED_KEY = metaKey(META.seed);
+export const RECORDS_PREFIX = metaKey(META.settings);
+export const HISTORY_PREFIX = metaKey(META.history);
 
 const NUMBER_BYTES = 8;
-const HASH_BYTES = 32;
+export const HASH_BYTES = 32;
 /** A letter, then the canister's id. */
 const OWN_KEY_BYTES = 1 + ID_BYTES;
 
 /** The parts of a snapshot that lie in pieces; each of them is addressed by bytes. */
 export type SnapshotPart = 'w' | 'h' | 'g' | 't';
 
+/** A letter, a number, or bytes. */
 type KeyPart = string | bigint | Uint8Array;
 
 export const settingsKey = (id: Uint8Array): Uint8Array => join(META.settings, id);
@@ -43,7 +44,7 @@ export const snapshotContentOf = (id: Uint8Array, number: bigint): Uint8Array =>
 /** `snapshot`: as `snapshotContentOf` gives it. */
 export const pieceKey = (snapshot: Uint8Array, part: SnapshotPart, offset: number): Uint8Array =>
   join(snapshot, part, BigInt(offset));
-export const partOf = (snapshot: Uint8Array, part: SnapshotPart | 'c'): Uint8Array => join(snapshot, part);
+export const partOf = (snapshot: Uint8Array, part: SnapshotPart): Uint8Array => join(snapshot, part);
 export const snapshotChunkKey = (snapshot: Uint8Array, hash: Uint8Array): Uint8Array => join(snapshot, 'c', hash);
 
 /** What a key under RECORDS_PREFIX or HISTORY_PREFIX is about. */
@@ -77,23 +78,26 @@ export function offsetOf(key: Uint8Array): number {
   return key.length < NUMBER_BYTES ? Number.NaN : Number(numberAt(key, key.length - NUMBER_BYTES));
 }
 
-/** The hash that ends a chunk's key. */
-export function hashAtEnd(key: Uint8Array): Uint8Array {
-  return key.slice(-HASH_BYTES);
-}
-
 function numberAt(bytes: Uint8Array, at: number): bigint {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getBigUint64(at);
 }
 
+/** In a buffer of its own: a view would take what lies around it along to the storage thread. */
 function join(...parts: readonly KeyPart[]): Uint8Array {
-  return Buffer.concat(
-    parts.map((part) => {
-      if (typeof part === 'string') return Buffer.from(part);
-      if (typeof part !== 'bigint') return part;
-      const number = Buffer.alloc(NUMBER_BYTES);
-      number.writeBigUInt64BE(part);
-      return number;
-    }),
-  );
+  const bytes = parts.map(bytesOf);
+  const key = new Uint8Array(bytes.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of bytes) {
+    key.set(part, at);
+    at += part.length;
+  }
+  return key;
+}
+
+function bytesOf(part: KeyPart): Uint8Array {
+  if (typeof part === 'string') return Uint8Array.of(part.charCodeAt(0));
+  if (typeof part !== 'bigint') return part;
+  const number = new Uint8Array(NUMBER_BYTES);
+  new DataView(number.buffer).setBigUint64(0, part);
+  return number;
 }

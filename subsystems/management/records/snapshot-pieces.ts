@@ -19,10 +19,9 @@ export type Piece = readonly [key: Uint8Array, bytes: Uint8Array];
 
 export const GLOBAL_TYPES = ['i32', 'i64', 'f32', 'f64', 'v128'] as const;
 
-const PIECE_BYTES_MAX = 1 << 20;
-/** A page of wasm, because that is how an upload keeps its stable memory. */
-const UPLOADED_PIECE_BYTES = WASM_PAGE_BYTES;
-const ZEROS = Buffer.alloc(PIECE_BYTES_MAX);
+/** How long the pieces of module and heap are, but for the last one. An upload's are pages, as its stable memory is kept. */
+export const PIECE_BYTES = { taken: 1 << 20, uploaded: WASM_PAGE_BYTES } as const;
+const ZEROS = Buffer.alloc(PIECE_BYTES.taken);
 
 /** Everything a new snapshot consists of. `snapshot`: what its keys begin with. */
 export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Generator<Piece> {
@@ -48,18 +47,18 @@ export function* touchedPieces(
   { part, offset, length }: { readonly part: SnapshotPart; readonly offset: number; readonly length: number },
 ): Generator<Piece> {
   const end = offset + length;
-  for (let piece = Math.floor(offset / UPLOADED_PIECE_BYTES); piece * UPLOADED_PIECE_BYTES < end; piece++) {
-    const from = piece * UPLOADED_PIECE_BYTES;
+  for (let piece = Math.floor(offset / PIECE_BYTES.uploaded); piece * PIECE_BYTES.uploaded < end; piece++) {
+    const from = piece * PIECE_BYTES.uploaded;
     const bytes =
       part === 't'
         ? content.page(piece)
-        : (part === 'w' ? content.wasm : content.heap).subarray(from, from + UPLOADED_PIECE_BYTES);
+        : (part === 'w' ? content.wasm : content.heap).subarray(from, from + PIECE_BYTES.uploaded);
     if (bytes !== undefined) yield [pieceKey(snapshot, part, from), bytes];
   }
 }
 
 function* piecewise(bytes: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) yield bytes.subarray(at, at + PIECE_BYTES_MAX);
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES.taken) yield bytes.subarray(at, at + PIECE_BYTES.taken);
 }
 
 /** Neighbours as one, as long as that is no larger than a piece may be. `pieces`: in order. */
@@ -68,7 +67,7 @@ function* joined(pieces: readonly StablePiece[]): Generator<StablePiece> {
   let from = 0;
   let length = 0;
   for (const { offset, bytes } of pieces) {
-    if (length > 0 && (offset !== from + length || length + bytes.length > PIECE_BYTES_MAX)) {
+    if (length > 0 && (offset !== from + length || length + bytes.length > PIECE_BYTES.taken)) {
       yield { offset: from, bytes: Buffer.concat(run) };
       run = [];
       length = 0;

@@ -1,13 +1,12 @@
 import type { LowMemoryHook } from '../host.ts';
 import { hexOf } from '../candid-values.ts';
-import type { SnapshotDescription } from '../snapshot.ts';
+import { type SnapshotDescription, WASM_PAGE_BYTES } from '../snapshot.ts';
 import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import { HASH_BYTES } from './record-keys.ts';
 
 /** Numbers are positions here: new ones come last. A snapshot is unfinished while its pieces are being written. */
 const STATES = ['unfinished', 'taken', 'uploaded'] as const;
 const HOOKS: readonly LowMemoryHook[] = ['condition_not_satisfied', 'ready', 'executed'];
-const HASH_BYTES = 32;
-const WASM_PAGE_BYTES = 65_536;
 
 export interface StoredSnapshot {
   readonly takenAtNs: bigint;

@@ -25,6 +25,14 @@ export interface Rejected {
   readonly message: string;
 }
 
+export interface BenchParts {
+  /** Where what is changed is kept. */
+  readonly storage?: RecordStore;
+  /** One that has canisters already. */
+  readonly host?: FakeHost;
+  readonly random?: SeededRandom;
+}
+
 /** A management canister with a host, called in JSON. */
 export class ManagementBench {
   readonly host: FakeHost;
@@ -32,15 +40,13 @@ export class ManagementBench {
   readonly log = new RecordingLogger();
   readonly management: ManagementCanister;
 
-  /** With `storage`, what is changed is kept there; `host`: one that has canisters already. */
   constructor(
     options: ManagementOptions = {},
-    storage: RecordStore = new NoStorage(),
-    host: FakeHost = new FakeHost(),
+    { storage = new NoStorage(), host = new FakeHost(), random = new SeededRandom(5) }: BenchParts = {},
   ) {
     this.host = host;
     this.management = new ManagementCanister(
-      { host, codec, clock: this.clock, random: new SeededRandom(5), log: this.log, storage },
+      { host, codec, clock: this.clock, random, log: this.log, storage },
       { seed: Buffer.alloc(32, 1), hostVersion: '1.2.3', ...options },
     );
   }
