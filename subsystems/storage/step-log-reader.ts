@@ -86,7 +86,7 @@ export class StepLogReader {
         }
         // The oldest segment may begin within a unit whose beginning was released.
         if (part.part !== pieces.length) return;
-        pieces.push(body.slice());
+        pieces.push(Uint8Array.from(body));
         if (!part.isLast) return;
         const unit = Buffer.concat(pieces);
         pieces = [];

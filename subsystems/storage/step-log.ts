@@ -198,7 +198,7 @@ export class StepLog {
       if (slot.file.sizeBytes !== this.#options.segmentBytes) this.#remove(slot);
     }
     this.#trim();
-    while (this.#live.length + this.#free.length < this.#options.segmentsKept) this.#free.push(this.#create());
+    while (this.#files < this.#options.segmentsKept) this.#free.push(this.#create());
     this.#last = this.#written = this.#durable = end - 1;
     const generation = (this.#live.at(-1)?.generation ?? newest?.header.generation ?? 0) + 1;
     this.#begin(this.#start(generation, end, 0));
@@ -323,9 +323,13 @@ export class StepLog {
     return encodeHeader(header, new Uint8Array(SALT_BYTES)).bytes;
   }
 
+  get #files(): number {
+    return this.#free.length + this.#live.filter(({ slot }) => slot !== undefined).length;
+  }
+
   /** Removes free segments beyond what is kept. Whether that lasts does not matter: they are marked as free. */
   #trim(): void {
-    const extra = this.#live.length + this.#free.length - this.#options.segmentsKept;
+    const extra = this.#files - this.#options.segmentsKept;
     for (const slot of this.#free.slice(0, Math.max(0, extra))) this.#remove(slot);
   }
 

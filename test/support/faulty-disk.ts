@@ -1,0 +1,303 @@
+/**
+ * A directory in memory that keeps apart what was written and what is on disk, and that fails when it is told to.
+ *
+ * A write goes to the system's memory; `sync` of the file brings it to the disk, `syncDirectory` does it with names.
+ * After a power cut a sector of 512 bytes has any of the versions that it had since the last sync, each sector for itself;
+ * of the changes of names, any may have happened.
+ */
+import { type Disk, type DiskFile, diskError } from '../../subsystems/storage/disk.ts';
+import type { Seeded } from './seeded.ts';
+
+const SECTOR_BYTES = 512;
+
+/** The process is gone: nothing that catches this may go on. */
+export class Crash extends Error {
+  override readonly name = 'Crash';
+}
+
+/** What goes wrong, each counted from now on; what is left out never happens. */
+export interface Faults {
+  /** The process ends at this write point: 1 is the next one. */
+  readonly crashAt?: number;
+  /** This sync of a file fails, and later ones of that file lie: they succeed, and nothing reaches the disk. */
+  readonly failSyncAt?: number;
+  /** Files can grow by so many bytes together. */
+  readonly freeBytes?: number;
+}
+
+type NameChange =
+  | { readonly kind: 'create'; readonly name: string; readonly file: StoredFile }
+  | { readonly kind: 'remove'; readonly name: string }
+  | { readonly kind: 'rename'; readonly name: string; readonly to: string };
+
+export class FaultyDisk implements Disk {
+  /** As the process sees them, and as they are on disk. */
+  readonly #names = new Map<string, StoredFile>();
+  readonly #namesOnDisk = new Map<string, StoredFile>();
+  readonly #nameChanges: NameChange[] = [];
+  #writePoints = 0;
+  #syncs = 0;
+  #crashAt = Infinity;
+  #failSyncAt = Infinity;
+  #freeBytes = Infinity;
+  #isCrashed = false;
+
+  /** How many writes, syncs and changes of names there were. */
+  get writePoints(): number {
+    return this.#writePoints;
+  }
+
+  /** From now on, instead of what was armed before. */
+  arm({ crashAt = Infinity, failSyncAt = Infinity, freeBytes = Infinity }: Faults): void {
+    this.#crashAt = this.#writePoints + crashAt;
+    this.#failSyncAt = this.#syncs + failSyncAt;
+    this.#freeBytes = freeBytes;
+  }
+
+  list(): readonly string[] {
+    this.#assertRunning();
+    return [...this.#names.keys()];
+  }
+
+  open(name: string, { create }: { readonly create: boolean }): DiskFile {
+    this.#assertRunning();
+    let file = this.#names.get(name);
+    if (create) {
+      file = new StoredFile();
+      this.#change({ kind: 'create', name, file });
+    }
+    if (file === undefined) throw diskError('open', name, new Error('ENOENT: no such file or directory'));
+    return this.#handle(name, file);
+  }
+
+  remove(name: string): void {
+    this.#assertThere('remove', name);
+    this.#change({ kind: 'remove', name });
+  }
+
+  rename(from: string, to: string): void {
+    this.#assertThere('rename', from);
+    this.#change({ kind: 'rename', name: from, to });
+  }
+
+  syncDirectory(): void {
+    this.#writePoint();
+    for (const change of this.#nameChanges.splice(0)) applyChange(this.#namesOnDisk, change);
+  }
+
+  /** The process was killed and the machine runs on: everything that was written is there, on disk or not. */
+  killed(): FaultyDisk {
+    const disk = new FaultyDisk();
+    const copies = new Map<StoredFile, StoredFile>();
+    const copyOf = (file: StoredFile): StoredFile => {
+      const copy = copies.get(file) ?? file.copy();
+      copies.set(file, copy);
+      return copy;
+    };
+    for (const [name, file] of this.#names) disk.#names.set(name, copyOf(file));
+    for (const [name, file] of this.#namesOnDisk) disk.#namesOnDisk.set(name, copyOf(file));
+    for (const change of this.#nameChanges) {
+      disk.#nameChanges.push(change.kind === 'create' ? { ...change, file: copyOf(change.file) } : change);
+    }
+    return disk;
+  }
+
+  /** The power was cut: what a machine may find on this disk afterwards. */
+  survivor(random: Seeded): FaultyDisk {
+    const disk = new FaultyDisk();
+    const names = new Map(this.#namesOnDisk);
+    // All, none, or each by itself.
+    const lot = random.below(4);
+    for (const change of this.#nameChanges) {
+      if (lot === 0 || (lot > 1 && random.oneIn(2))) applyChange(names, change);
+    }
+    for (const [name, file] of names) {
+      const found = file.survivor(random);
+      disk.#names.set(name, found);
+      disk.#namesOnDisk.set(name, found);
+    }
+    return disk;
+  }
+
+  /** The bytes of a file as the process sees them: a view, for damaging it. */
+  bytesOf(name: string): Uint8Array {
+    const file = this.#names.get(name);
+    if (file === undefined) throw new Error(`no file ${name}`);
+    return file.bytes;
+  }
+
+  /** Cuts a file to a length, as something else than the process might. */
+  truncate(name: string, length: number): void {
+    const file = this.#names.get(name);
+    if (file === undefined) throw new Error(`no file ${name}`);
+    file.truncate(length);
+  }
+
+  #handle(name: string, file: StoredFile): DiskFile {
+    let isOpen = true;
+    const assertOpen = (): void => {
+      this.#assertRunning();
+      if (!isOpen) throw new Error(`${name} is closed`);
+    };
+    const size = (): number => {
+      assertOpen();
+      return file.bytes.length;
+    };
+    return {
+      get sizeBytes() {
+        return size();
+      },
+      read: (at, into) => {
+        assertOpen();
+        const found = file.bytes.subarray(at, at + into.length);
+        into.set(found);
+        return found.length;
+      },
+      write: (at, bytes) => {
+        assertOpen();
+        const room = file.bytes.length + this.#freeBytes - at;
+        const taken = bytes.subarray(0, Math.max(0, Math.min(bytes.length, room)));
+        this.#freeBytes -= Math.max(0, at + taken.length - file.bytes.length);
+        this.#writePoint(() => file.write(at, taken));
+        if (taken.length < bytes.length) {
+          throw diskError('write', name, new Error('ENOSPC: no space left on device, write'));
+        }
+      },
+      sync: () => {
+        assertOpen();
+        this.#writePoint();
+        if (++this.#syncs === this.#failSyncAt) {
+          file.isLying = true;
+          throw diskError('sync', name, new Error('EIO: i/o error, fdatasync'));
+        }
+        file.sync();
+      },
+      // Also of a process that is gone: its handles are closed for it.
+      close: () => {
+        isOpen = false;
+      },
+    };
+  }
+
+  #change(change: NameChange): void {
+    this.#writePoint(() => {
+      applyChange(this.#names, change);
+      this.#nameChanges.push(change);
+    });
+  }
+
+  /** A crash comes after the write, which may not have reached the disk anyway, and before a sync. */
+  #writePoint(write?: () => void): void {
+    this.#assertRunning();
+    write?.();
+    if (++this.#writePoints !== this.#crashAt) return;
+    this.#isCrashed = true;
+    throw new Crash(`at write point ${this.#writePoints}`);
+  }
+
+  #assertRunning(): void {
+    if (this.#isCrashed) throw new Crash('the process is gone');
+  }
+
+  #assertThere(action: string, name: string): void {
+    this.#assertRunning();
+    if (!this.#names.has(name)) throw diskError(action, name, new Error('ENOENT: no such file or directory'));
+  }
+}
+
+/** A change that another one has to come before, and did not, has no effect. */
+function applyChange(names: Map<string, StoredFile>, change: NameChange): void {
+  if (change.kind === 'create') {
+    names.set(change.name, change.file);
+    return;
+  }
+  const file = names.get(change.name);
+  if (file === undefined) return;
+  names.delete(change.name);
+  if (change.kind === 'rename') names.set(change.to, file);
+}
+
+interface Write {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+}
+
+class StoredFile {
+  /** After a failed sync: later ones succeed and do nothing. */
+  isLying = false;
+  #written = new Uint8Array();
+  #onDisk = new Uint8Array();
+  #unsynced: Write[] = [];
+
+  get bytes(): Uint8Array {
+    return this.#written;
+  }
+
+  write(at: number, bytes: Uint8Array): void {
+    const write = { at, bytes: Uint8Array.from(bytes) };
+    this.#written = put(this.#written, write);
+    this.#unsynced.push(write);
+  }
+
+  sync(): void {
+    if (this.isLying) return;
+    for (const write of this.#unsynced) this.#onDisk = put(this.#onDisk, write);
+    this.#unsynced = [];
+  }
+
+  truncate(length: number): void {
+    this.#written = this.#written.slice(0, length);
+    this.#onDisk = this.#onDisk.slice(0, length);
+    this.#unsynced = [];
+  }
+
+  copy(): StoredFile {
+    const copy = new StoredFile();
+    copy.isLying = this.isLying;
+    copy.#written = this.#written.slice();
+    copy.#onDisk = this.#onDisk.slice();
+    copy.#unsynced = [...this.#unsynced];
+    return copy;
+  }
+
+  survivor(random: Seeded): StoredFile {
+    const file = new StoredFile();
+    let bytes = this.#onDisk.slice();
+    // All, none, or each sector by itself.
+    const lot = random.below(4);
+    for (const versions of lot === 1 ? [] : sectorsOf(this.#unsynced)) {
+      const last = lot === 0 ? versions.length : random.below(versions.length + 1);
+      for (const write of versions.slice(0, last)) bytes = put(bytes, write);
+    }
+    file.#onDisk = bytes;
+    file.#written = bytes.slice();
+    return file;
+  }
+}
+
+/** For each sector, the parts of the writes that touch it, in their order. */
+function sectorsOf(writes: readonly Write[]): Iterable<readonly Write[]> {
+  const sectors = new Map<number, Write[]>();
+  for (const { at, bytes } of writes) {
+    for (let from = at; from < at + bytes.length;) {
+      const sector = Math.floor(from / SECTOR_BYTES);
+      const to = Math.min((sector + 1) * SECTOR_BYTES, at + bytes.length);
+      const versions = sectors.get(sector) ?? [];
+      versions.push({ at: from, bytes: bytes.subarray(from - at, to - at) });
+      sectors.set(sector, versions);
+      from = to;
+    }
+  }
+  return sectors.values();
+}
+
+/** The same array, unless it has to grow. */
+function put(into: Uint8Array<ArrayBuffer>, { at, bytes }: Write): Uint8Array<ArrayBuffer> {
+  let target = into;
+  if (at + bytes.length > target.length) {
+    target = new Uint8Array(at + bytes.length);
+    target.set(into);
+  }
+  target.set(bytes, at);
+  return target;
+}
