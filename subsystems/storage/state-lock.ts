@@ -3,7 +3,11 @@
  * linked. What a killed process left is told from a live one's by the process's start time, since numbers of processes
  * are used again; where the system does not tell it, by the number alone. RocksDB's own lock, which the system drops with
  * the process, stands behind it: it also holds between containers that do not see each other's processes.
+ *
+ * A stale lock is replaced by whoever holds `<lock>.next`, taken in the same way, and finds it unchanged then: so two
+ * that met the same stale lock cannot both replace it, nor one the other's.
  */
+import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
@@ -14,36 +18,37 @@ interface Owner {
   readonly started: string;
   /** When the process began, in the system's terms; null where it does not say. */
   readonly processStart: string | null;
+  /** Makes one lock differ from every other. */
+  readonly nonce: string;
 }
-
-const ATTEMPTS = 10;
-let taken = 0;
 
 /** Returns what gives it back. Rejects with ServerError `state-locked` while a live process has it. */
 export async function takeStateLock(root: string, name: string): Promise<() => Promise<void>> {
   const path = join(root, name);
-  const { pid } = process;
-  const owner: Owner = { pid, started: new Date().toISOString(), processStart: await processStartOf(pid) };
+  const nonce = randomUUID();
+  const processStart = await processStartOf(process.pid);
+  const owner: Owner = { pid: process.pid, started: new Date().toISOString(), processStart, nonce };
   const mine = `${JSON.stringify(owner)}\n`;
-  const written = `${path}.${pid}-${taken++}`;
-  const aside = `${written}.old`;
-  await writeFile(written, mine);
+  const written = `${path}.${nonce}`;
   try {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      if (await created(written, path)) return () => giveBack(path, mine);
-      const found = await contentOf(path);
-      if (found === undefined) continue;
-      await refuseIfLive(root, found);
-      // Two may find the same stale lock: one of them moves it, and whoever moved a newer one by mistake puts it back.
-      if (!(await moved(path, aside))) continue;
-      if ((await contentOf(aside)) !== found) await created(aside, path);
-    }
+    await writeFile(written, mine);
+    await take(root, written, path);
   } finally {
     await rm(written, { force: true });
-    await rm(aside, { force: true });
   }
-  const message = `the state directory ${root} cannot be locked: others take and give back ${path} all the time`;
-  throw new ServerError('unavailable', 'state-locked', message);
+  return () => giveBack(path, mine);
+}
+
+async function take(root: string, written: string, path: string): Promise<void> {
+  while (!(await linked(written, path))) {
+    const found = await contentOf(path);
+    if (found === undefined) continue;
+    await refuseIfLive(root, found);
+    const next = `${path}.next`;
+    await take(root, written, next);
+    if ((await contentOf(path)) === found) return rename(next, path);
+    await rm(next, { force: true });
+  }
 }
 
 async function giveBack(path: string, mine: string): Promise<void> {
@@ -58,7 +63,7 @@ async function refuseIfLive(root: string, content: string): Promise<void> {
 }
 
 /** Undefined for what no process of ours wrote, or a machine that lost its power left. */
-function parseOwner(content: string): Owner | undefined {
+function parseOwner(content: string): Omit<Owner, 'nonce'> | undefined {
   let value: unknown;
   try {
     value = JSON.parse(content);
@@ -70,7 +75,7 @@ function parseOwner(content: string): Owner | undefined {
   return { pid, started, processStart: typeof processStart === 'string' ? processStart : null };
 }
 
-async function isLive(owner: Owner): Promise<boolean> {
+async function isLive(owner: Omit<Owner, 'nonce'>): Promise<boolean> {
   const now = await processStartOf(owner.pid);
   if (now !== null && owner.processStart !== null) return now === owner.processStart;
   try {
@@ -104,23 +109,12 @@ async function contentOf(path: string): Promise<string | undefined> {
 }
 
 /** Gives a file a second name; false if that is taken. */
-async function created(from: string, to: string): Promise<boolean> {
+async function linked(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);
     return true;
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false;
-    throw error;
-  }
-}
-
-/** False if there is no such file any more. */
-async function moved(from: string, to: string): Promise<boolean> {
-  try {
-    await rename(from, to);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
     throw error;
   }
 }
