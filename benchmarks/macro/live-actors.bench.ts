@@ -9,8 +9,8 @@
  * with all of them live, `inc` goes to one after the other in random order (`inc`: 1 under way, so with both wake-ups;
  * `inc busy`: 64 under way); then actors picked at random are removed, each one replaced by a new one before the next
  * goes (`replace`: instantiate and place pages with all the others live). `resident` is what the process grew by for each actor after its `inc`; `pause` is the
- * longest that an actor of an executor had to wait for an answer while the others were called, `pause, making` the same
- * while actors were created and replaced; `main` is what the event loop of the benchmark itself stood still meanwhile.
+ * longest that an actor of an executor had to wait for an answer while the others were called; `creating` and `replacing`
+ * the same while actors were created and replaced; `main` is what the event loop of the benchmark itself stood still meanwhile.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,7 +32,8 @@ interface Figures {
   readonly incBusyUs: number;
   readonly residentKib: number;
   readonly pauseMs: number;
-  readonly pauseMakingMs: number;
+  readonly pauseCreatingMs: number;
+  readonly pauseReplacingMs: number;
   readonly mainMs: number;
 }
 
@@ -134,7 +135,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
 
   const eventLoop = monitorEventLoopDelay({ resolution: 1 });
   eventLoop.enable();
-  const pingsMaking = startPings(pool, pingers, get);
+  const pingsCreating = startPings(pool, pingers, get);
   const handles: number[] = [];
   const creating: number[] = [];
   for (let k = 0; k < live; k++) {
@@ -142,7 +143,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
     handles.push(await create(pool, module));
     creating.push(performance.now() - start);
   }
-  let pauseMakingMs = await pingsMaking.stop();
+  const pauseCreatingMs = await pingsCreating.stop();
 
   // Each actor once, so that all have done some work.
   for (const handle of handles) await call(pool, handle, 'update', inc);
@@ -166,7 +167,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
   const incBusyUs = ((performance.now() - busyStart) * 1000) / BUSY_CALLS;
   const pauseMs = await pings.stop();
 
-  const pingsChurning = startPings(pool, pingers, get);
+  const pingsReplacing = startPings(pool, pingers, get);
   const replacing: number[] = [];
   for (let k = 0; k < REPLACED; k++) {
     const index = Math.floor(Math.random() * handles.length);
@@ -175,7 +176,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
     handles[index] = await create(pool, module);
     replacing.push(performance.now() - start);
   }
-  pauseMakingMs = Math.max(pauseMakingMs, await pingsChurning.stop());
+  const pauseReplacingMs = await pingsReplacing.stop();
   eventLoop.disable();
   await pool.close();
   clearInterval(alive);
@@ -188,7 +189,8 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
     incBusyUs,
     residentKib: residentOfEach,
     pauseMs,
-    pauseMakingMs,
+    pauseCreatingMs,
+    pauseReplacingMs,
     mainMs: eventLoop.max / 1e6,
   };
 }
@@ -252,9 +254,9 @@ function spreadOf(samples: number[]): Spread {
 function print(all: readonly Figures[]): void {
   const spread = ({ mean, p50, p99 }: Spread): string => `${mean.toFixed(2)} / ${p50.toFixed(2)} / ${p99.toFixed(2)}`;
   console.log(
-    '| width | live | create ms, mean / p50 / p99 | replace ms | inc µs | inc busy µs | resident KiB | pause ms | pause, making ms | main ms |',
+    '| width | live | create ms, mean / p50 / p99 | replace ms | inc µs | inc busy µs | resident KiB | pause ms: calling | creating | replacing | main ms |',
   );
-  console.log('|---|---|---|---|---|---|---|---|---|---|');
+  console.log('|---|---|---|---|---|---|---|---|---|---|---|');
   for (const one of all) {
     const cells = [
       one.persistence === 'classical' ? '32' : '64',
@@ -265,7 +267,8 @@ function print(all: readonly Figures[]): void {
       one.incBusyUs.toFixed(2),
       one.residentKib.toFixed(0),
       one.pauseMs.toFixed(1),
-      one.pauseMakingMs.toFixed(1),
+      one.pauseCreatingMs.toFixed(1),
+      one.pauseReplacingMs.toFixed(1),
       one.mainMs.toFixed(1),
     ];
     console.log(`| ${cells.join(' | ')} |`);
