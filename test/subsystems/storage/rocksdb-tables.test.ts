@@ -224,3 +224,10 @@ test('the size on disk is told', async (t) => {
   write(tables, [{ family: 'blob', key: bytes('01'), value: new Uint8Array(3 << 20).fill(1) }]);
   assert.ok(tables.bytes - before > 3 << 20 && tables.bytes - before < 8 << 20, `${tables.bytes - before} more bytes`);
 });
+
+test('a platform that RocksDB has no binary for is told', async (t) => {
+  const directory = await temporaryDirectory();
+  // Where the binding looks for its binary is for another processor then.
+  const { said } = await runStateProcess(t, 'write', directory, { env: { npm_config_arch: 'riscv64' } });
+  assert.match(said, /^refused state-unsupported RocksDB cannot be loaded on \S+: .*; run without a state directory/);
+});
