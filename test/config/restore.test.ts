@@ -32,6 +32,20 @@ test('a backup that cannot be restored ends the start with exit code 1, the reas
   assert.deepEqual(await readdir(path), ['cut.backup']);
 });
 
+test('a disk that takes no more ends the start with its words, and nothing left behind', async (t) => {
+  const path = await folder(t);
+  const file = join(path, 'kept.backup');
+  await writeFile(file, backupOf(filledTables()));
+  const args = [MAIN, '--listen', '127.0.0.1:0', '--state', join(path, 'state'), '--restore', file];
+  // No file may grow beyond 1 MiB: writing on fails, as on a full disk.
+  const limited = ['-c', 'ulimit -f 1024 && exec "$@"', 'limited', process.execPath, ...args];
+  const { status, stdout, stderr } = spawnSync('bash', limited, { encoding: 'utf8', timeout: 20_000 });
+  assert.equal(status, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /error: cannot start: the state in .* cannot be written: /);
+  assert.deepEqual(await readdir(path), ['kept.backup']);
+});
+
 test('a restore that is killed in the middle leaves no state, and the next one begins anew', async (t) => {
   const path = await folder(t);
   const directory = join(path, 'state');
