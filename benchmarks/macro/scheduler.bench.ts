@@ -13,6 +13,7 @@ import { systemClock } from '../../kernel/index.ts';
 import { createCodec, principalToText } from '../../subsystems/codec/index.ts';
 import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
 import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
+import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5' } } });
@@ -44,7 +45,7 @@ interface Host {
 async function host(actors: number, heartbeatMs: number): Promise<Host> {
   const pool = new ExecutorPool({ policy, clock: systemClock, log }, { executors: EXECUTORS, wasmStackBytes: 4 << 20 });
   const scheduler = new RoundScheduler(
-    { execution: pool, clock: systemClock },
+    { execution: pool, clock: systemClock, storage: new NoStorage() },
     { heartbeatMs, timerMs: 100, queryInstructionsMax: policy.instructionLimit },
   );
   const module = await pool.prepare(wasm);

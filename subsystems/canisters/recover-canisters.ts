@@ -65,7 +65,11 @@ export async function recoverCanisters(
     registry.enter(record);
     records.push(record);
   }
-  await registry.management?.restore();
+  const damaged = await registry.management?.restore();
+  for (const [{ id }, error] of damaged ?? []) {
+    const record = registry.find(id);
+    if (record !== undefined) registry.keepOut(record, messageOf(error));
+  }
   scheduler.restore(await storage.range('queue', new Uint8Array(0)));
   return { bringBack: () => bringBack(dependencies, records, progress) };
 }

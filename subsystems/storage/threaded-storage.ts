@@ -250,8 +250,10 @@ export class ThreadedStorage implements Storage {
       return;
     }
     if (this.#isSealDue) this.#seal();
-    await this.#ask({ kind: 'close' });
+    const closed = this.#ask({ kind: 'close' });
+    // The thread ends by itself then, maybe before its answer is read.
     this.#isClosed = true;
+    await closed;
     await this.#worker.terminate();
   }
 }

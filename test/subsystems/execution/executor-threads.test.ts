@@ -5,6 +5,7 @@ import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
 import type { CanisterObserver, ModuleInfo, Outcome } from '../../../subsystems/execution/index.ts';
+import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, POLICY, STACK_BYTES } from './engine-fixture.ts';
@@ -80,7 +81,7 @@ async function host(executors: number, canisters: number): Promise<Host> {
   const pool = new ExecutorPool({ policy: POLICY, clock: CLOCK, log: LOG }, { executors, wasmStackBytes: STACK_BYTES });
   after(() => pool.close());
   const options = { heartbeatMs: 0, timerMs: 0, queryInstructionsMax: 1e9 };
-  const scheduler = new RoundScheduler({ execution: pool, clock: CLOCK }, options);
+  const scheduler = new RoundScheduler({ execution: pool, clock: CLOCK, storage: new NoStorage() }, options);
   const counted = { ended: 0 };
   const module: ModuleInfo = await pool.prepare(MODULE);
   const add = async (n: number): Promise<void> => {
