@@ -11,10 +11,11 @@
  * - Damage to a unit that had been durable refuses the recovery. Every part says which unit was durable when it was written,
  *   and so does every segment's header: whatever stands behind a unit that cannot be read tells whether it was only torn.
  *   The last flush before a crash has nothing behind it; there, damage cannot be told from a torn write. `close` writes a
- *   mark behind it, and so does the header of the segment that recovery begins.
- * - Recovery always begins a new segment, so a torn unit's number is used again in another generation, with another salt.
- *   Segments behind the torn unit, which have nothing to offer, are freed first, the newest first, so that the generations
- *   in use are without gaps at every moment. Releasing frees the oldest first, for the same reason.
+ *   mark behind it, and so does the header of the segment that recovery begins. Nor is it seen when the log's whole end is
+ *   wiped out, or its newest file removed: the log then looks as it did before. `firstUnit` guards its other end.
+ * - Recovery always begins a new segment, so a torn unit's number is used again in another segment, or at least with another
+ *   salt. Segments behind the torn unit, which have nothing to offer, are freed before, the newest first, so that the
+ *   generations in use are without gaps at every moment. Releasing frees the oldest first, for the same reason.
  * - Before a unit is visited, it is flushed: a process that was killed may have left it in the system's memory only.
  * - After an error nothing works any more: what a failed flush left on the disk is unknown, and a second flush would lie.
  */

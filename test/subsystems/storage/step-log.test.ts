@@ -291,6 +291,23 @@ describe('a torn tail', () => {
     assert.deepEqual(textsIn(after), [kept, 'other']);
   });
 
+  test('leaves nothing behind that continues what is written over it', () => {
+    const disk = diskWith('kept');
+    const { log } = recover(disk);
+    for (const unit of ['aaaa', 'bbbb', 'cccc']) log.append(Buffer.from(unit));
+    log.flush({ isSynced: false });
+    const crashed = disk.killed();
+    const { name, at } = find(crashed, 'aaaa');
+    flip(crashed, name, at);
+    // The same segment begins with the same number again, and what is written ends where `bbbb` begins.
+    const { log: again, units } = recover(crashed);
+    assert.deepEqual(units.map(text), ['kept']);
+    again.append(Buffer.from('AAAA'));
+    again.flush(synced);
+    assert.equal(find(crashed, 'AAAA').name, find(crashed, 'bbbb').name);
+    assert.deepEqual(textsIn(crashed.killed()), ['kept', 'AAAA']);
+  });
+
   test('of a unit in several segments frees those segments', () => {
     const disk = new FaultyDisk();
     const { log } = recover(disk);
@@ -643,6 +660,26 @@ describe('crashes', () => {
       }
     }
     assert.ok(crashes > 1000, String(crashes));
+  });
+
+  test('of a process in its first start, and of the machine in the second', () => {
+    for (let crashAt = 1, isDone = false; !isDone; crashAt++) {
+      const disk = new FaultyDisk();
+      disk.arm({ crashAt });
+      try {
+        recover(disk);
+        isDone = true;
+      } catch (error) {
+        if (!(error instanceof Crash)) throw error;
+      }
+      const second = disk.killed();
+      const { log } = recover(second);
+      log.append(Buffer.from('durable'));
+      log.flush(synced);
+      for (let seed = 0; seed < 8; seed++) {
+        assert.deepEqual(textsIn(second.survivor(seeded(seed))), ['durable'], `write point ${crashAt}, seed ${seed}`);
+      }
+    }
   });
 
   test('at every write point of one history', () => {
