@@ -84,6 +84,8 @@ export class Work {
   /** When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again since. */
   firingMs: number | undefined = undefined;
   isWaking = false;
+  /** Its status has changed since its waking began. */
+  isStatusNew = false;
   /** It could not be woken a moment ago. */
   isUnwakable = false;
   /** Others wait for its place: it starts nothing more before it has slept. */
@@ -218,6 +220,11 @@ function nextQueue(work: Work): Queue<Waiting> {
   if (work.input.length === 0) return work.queries;
   work.isQueryNext = !work.isQueryNext;
   return work.isQueryNext ? work.queries : work.input;
+}
+
+/** A composite query of another canister waits for this, and keeps its place among the live ones meanwhile. */
+export function isUrgent(waiting: Waiting): boolean {
+  return waiting.kind === 'start' && (waiting.context.evaluation?.depth ?? 0) > 0;
 }
 
 export function queueOf(work: Work, waiting: Waiting): Queue<Waiting> {

@@ -327,6 +327,7 @@ export const notFound = (id: Uint8Array): Refusal =>
 export function standingRefusal(agenda: Agenda): Refusal | undefined {
   const name = principalToText(agenda.id);
   if (agenda.isLost) return THREAD_STOPPED;
+  if (agenda.isAbsent) return refused(DESTINATION_INVALID, `Canister ${name} was rejected when it was to be loaded`);
   if (agenda.status !== 'running') return refused(CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
   if (agenda.module === undefined && !agenda.isChanging)
     return refused(CANISTER_ERROR, `Canister ${name} contains no Wasm module`);

@@ -43,6 +43,7 @@ export interface CanisterHost {
   /**
    * Makes an executor have the canister as it is stored, with its present status and its open calls. Rejects with the
    * ServerError that says why that cannot be: all that waits is then answered with it, and the next message tries again.
+   * With kind `missing` nothing tries again: what other canisters have sent it stays stored, and calls to it are rejected.
    */
   wake(handle: number): Promise<void>;
   /** Nothing of the canister executes or waits: its executor drops it. */

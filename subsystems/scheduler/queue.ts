@@ -26,6 +26,11 @@ export class Queue<T> {
     return item;
   }
 
+  /** Looks through all of them. */
+  some(isWanted: (item: T) => boolean): boolean {
+    return this.#items.some((item, at) => at >= this.#first && item !== undefined && isWanted(item));
+  }
+
   /** Puts items ahead of all others, in their order. */
   putAhead(items: readonly T[]): void {
     this.#items = [...items, ...this.#items.slice(this.#first)];

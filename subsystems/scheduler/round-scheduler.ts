@@ -9,10 +9,10 @@
  * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
  * canister knows the unit of its newest change, and answers wait for that.
  */
-import type { Clock } from '../../kernel/index.ts';
+import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo, Outcome, Step } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
-import { Agenda, type CanisterStatus, queueOf, type Waiting } from './agenda.ts';
+import { Agenda, type CanisterStatus, isUrgent, queueOf, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
@@ -281,6 +281,10 @@ export class RoundScheduler implements Scheduler {
     for (const waiter of agenda.work.wakeWaiters.splice(0)) waiter(DELETED);
     // Stopping does not wait for queries.
     this.#refuseWaiting(agenda, notFound(agenda.id));
+    // One that was kept out has more: responses that wait in the store, and calls that will never start.
+    const { code, message } = notFound(agenda.id);
+    for (const call of agenda.work.openCalls) if (call.pending !== undefined) this.#calls.callEnded(call);
+    for (const context of agenda.work.contexts) this.#calls.delete(context, code, message);
   }
 
   setMinimumCycles(handle: number, cycles: bigint): void {
@@ -303,7 +307,7 @@ export class RoundScheduler implements Scheduler {
       work.frames = 0;
       this.#sleeping.lost(agenda);
       const isWanted = work.waiting > 0 || work.interrupted.length > 0;
-      if (isWanted && !this.#isDraining) this.#sleeping.busy(agenda, false);
+      if (isWanted && !this.#isDraining) this.#sleeping.busyStill(agenda);
       return;
     }
     agenda.isLost = true;
@@ -322,19 +326,26 @@ export class RoundScheduler implements Scheduler {
       const again = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
       work.input.putAhead(again);
     }
+    if (work.isStatusNew) this.#execution.configure(agenda.handle, { status: agenda.status });
+    work.isStatusNew = false;
     for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
     this.#begin(agenda, false);
   }
 
-  /** It cannot be woken: calls are refused; what is kept and cannot be refused waits for the next time. */
+  /**
+   * It cannot be woken: calls are refused; responses wait for the next time. One that is kept out for good keeps what is
+   * stored for it, for a host that can load it.
+   */
   #wakeFailed(agenda: Agenda, error: Error): void {
     const { work } = agenda;
+    agenda.isAbsent = error instanceof ServerError && error.kind === 'missing';
     for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
     const refusal: Refusal = { code: SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
     for (const waiting of [...interrupted, ...takeAll(agenda)]) {
-      const isKept = waiting.kind === 'credit' || (waiting.kind === 'response' && this.#journal.keeps(waiting));
-      if (isKept) queueOf(work, waiting).push(waiting);
+      const isKept = this.#journal.keeps(waiting);
+      if (isKept && agenda.isAbsent) continue;
+      if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
       else this.#refuse(waiting, refusal);
     }
   }
@@ -366,8 +377,8 @@ export class RoundScheduler implements Scheduler {
 
   #statusChanged(agenda: Agenda): void {
     const { handle, status } = agenda;
-    // One that is being woken may have been given the status before.
-    if (!agenda.isLost && !agenda.isAsleep) this.#execution.configure(handle, { status });
+    if (agenda.isAsleep) agenda.work.isStatusNew = agenda.work.isWaking;
+    else if (!agenda.isLost) this.#execution.configure(handle, { status });
     this.#recordChanged(agenda);
   }
 
@@ -460,17 +471,17 @@ export class RoundScheduler implements Scheduler {
     // What is kept goes on after the restart, or whenever its canister can be loaded.
     if (agenda.isAbsent || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
     queueOf(agenda.work, waiting).push(waiting);
-    this.#begin(agenda, waiting.kind === 'start' && (waiting.context.evaluation?.depth ?? 0) > 0);
+    this.#begin(agenda, isUrgent(waiting));
   }
 
   // ---- turns
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
-  #begin(agenda: Agenda, isUrgent: boolean): void {
+  #begin(agenda: Agenda, mustNotWait: boolean): void {
     if (agenda.isAsleep || this.#sleeping.isBounded) {
       const work = agenda.workIfAny;
       if (work === undefined || work.waiting === 0) return;
-      this.#sleeping.busy(agenda, isUrgent);
+      this.#sleeping.busy(agenda, mustNotWait);
       if (agenda.isAsleep) return;
     }
     const lane = this.#laneOf(agenda);

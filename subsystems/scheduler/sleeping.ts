@@ -8,7 +8,7 @@
  *
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended.
  */
-import type { Agenda } from './agenda.ts';
+import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
 import { LiveSet } from './live-set.ts';
 import { Queue } from './queue.ts';
@@ -96,15 +96,20 @@ export class Sleeping {
     this.#fallAsleep(agenda);
   }
 
-  /** It has something to do. `isUrgent`: it must not wait for a place. */
-  busy(agenda: Agenda, isUrgent: boolean): void {
+  /** It has had something to do when it fell asleep. */
+  busyStill(agenda: Agenda): void {
+    this.busy(agenda, agenda.work.queries.some(isUrgent));
+  }
+
+  /** It has something to do. `mustNotWait`: not even for a place. */
+  busy(agenda: Agenda, mustNotWait: boolean): void {
     if (!agenda.isAsleep) {
       this.#idle.remove(agenda);
       return;
     }
     const { work } = agenda;
     if (work.isWaking) return;
-    if (isUrgent) {
+    if (mustNotWait) {
       this.#isWanted.delete(agenda);
       this.#wake(agenda);
     } else if (!this.#isWanted.has(agenda)) {
@@ -119,9 +124,11 @@ export class Sleeping {
     if (!this.isBounded || agenda.isAsleep || agenda.isWithdrawn) return;
     this.#recount(agenda);
     const work = agenda.workIfAny;
+    // Somebody counts on it: another has to give way.
+    if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isGivingWay = false;
     if (work?.isGivingWay === true && work.isQuiet) {
       this.#putToSleep(agenda);
-      if (work.waiting > 0) this.busy(agenda, false);
+      if (work.waiting > 0) this.busyStill(agenda);
       this.#advance();
       return;
     }
@@ -202,6 +209,7 @@ export class Sleeping {
     this.#waking++;
     this.#count(agenda);
     agenda.work.isWaking = true;
+    agenda.work.isStatusNew = false;
     // Later: the executor that it has died with may still be about to be replaced.
     Promise.resolve()
       .then(() => host.wake(agenda.handle))

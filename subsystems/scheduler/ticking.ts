@@ -134,5 +134,7 @@ export class Ticking {
 }
 
 function mayBegin(agenda: Agenda): boolean {
-  return agenda.status === 'running' && !agenda.isChanging && agenda.workIfAny?.isUnwakable !== true;
+  return (
+    agenda.status === 'running' && !agenda.isAbsent && !agenda.isChanging && agenda.workIfAny?.isUnwakable !== true
+  );
 }

@@ -55,20 +55,51 @@ interface Job {
   readonly done: (step: Step) => void;
 }
 
+/** What is to be stored of a canister. */
+export class Books {
+  balance = 0n;
+  version: number | undefined = undefined;
+  /** Its calls that are not answered, by number. */
+  openCalls = new Set<number>();
+  /** Calls of others that have started here, by number. */
+  started = new Set<number>();
+  /** Calls to each canister, and the last that started of each. */
+  made = new Map<number, number>();
+  startedOf = new Map<string, number>();
+
+  copy(): Books {
+    const { balance, version, openCalls, started, made, startedOf } = this;
+    return Object.assign(new Books(), {
+      balance,
+      version,
+      openCalls: new Set(openCalls),
+      started: new Set(started),
+      made: new Map(made),
+      startedOf: new Map(startedOf),
+    });
+  }
+}
+
+type Change = (books: Books) => void;
+
 interface Lane {
   jobs: Job[];
-  /** Executed, and on their way back. */
-  ended: (() => void)[];
+  /** Executed, and on their way back, with what they change. */
+  ended: { readonly job: Job; readonly step: Step; readonly changes: readonly Change[] }[];
   isAlive: boolean;
 }
 
 interface SimulatedCanister {
   readonly handle: number;
-  readonly lane: Lane;
+  lane: Lane;
   readonly laneNumber: number;
-  balance: bigint;
-  version: number | undefined;
+  /** As of what has executed, and as of what has been handed back. */
+  books: Books;
+  told: Books;
+  isAsleep: boolean;
   isRemoved: boolean;
+  /** Calls of its composite queries that are not answered. */
+  readonly queryCalls: Set<number>;
   /** Suspended composite queries, each with the number of its open calls. */
   readonly frames: Map<number, number>;
 }
@@ -76,21 +107,20 @@ interface SimulatedCanister {
 export interface SimulationOptions {
   readonly lanes: number;
   readonly hasTimeouts: boolean;
+  /** Calls before this one were made by another. */
+  readonly firstCall?: number;
 }
 
-export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
+export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 'sleep' | 'wake'>> {
   readonly lanes: number;
   readonly canisters: SimulatedCanister[] = [];
   readonly #draw: Draw;
   readonly #options: SimulationOptions;
   readonly #lanes: Lane[];
-  /** Calls made and not answered, by number. */
-  readonly openCalls = new Set<number>();
-  #calls = 0;
+  #calls: number;
   #frames = 0;
-  /** Calls per pair, and the last that started. */
-  readonly #made = new Map<string, number>();
-  readonly #startedOf = new Map<string, number>();
+  /** Of the job that executes. */
+  #changes: Change[] = [];
   #isStopping = false;
   /** Balances that went with deleted canisters and dead lanes. */
   destroyed = 0n;
@@ -100,21 +130,44 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     this.#draw = draw;
     this.#options = options;
     this.lanes = options.lanes;
+    this.#calls = options.firstCall ?? 0;
     this.#lanes = Array.from({ length: options.lanes }, () => ({ jobs: [], ended: [], isAlive: true }));
   }
 
   create(balance: bigint): number {
+    const books = new Books();
+    books.balance = balance;
+    return this.add(books, false);
+  }
+
+  /** A canister that was there before. */
+  add(books: Books, isAsleep: boolean): number {
     const handle = this.canisters.length;
     const laneNumber = handle % this.lanes;
     const lane = this.#lanes[laneNumber];
     assert.ok(lane !== undefined);
     const frames = new Map<number, number>();
-    this.canisters.push({ handle, lane, laneNumber, balance, version: undefined, isRemoved: false, frames });
+    const told = books.copy();
+    this.canisters.push({
+      handle,
+      lane,
+      laneNumber,
+      books,
+      told,
+      isAsleep,
+      isRemoved: false,
+      frames,
+      queryCalls: new Set(),
+    });
     return handle;
   }
 
   get balances(): bigint {
-    return this.canisters.reduce((sum, { balance }) => sum + balance, 0n);
+    return this.canisters.reduce((sum, { books }) => sum + books.balance, 0n);
+  }
+
+  get calls(): number {
+    return this.#calls;
   }
 
   // ---- what the scheduler uses
@@ -134,7 +187,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     const canister = this.#at(handle);
     const work = (): Step => {
       if (this.#draw(4) === 0) return faulted('trap');
-      canister.version = Number(module.hash);
+      this.#change(canister, (books) => (books.version = Number(module.hash)));
       return { ...NOTHING, timerNs: 0n };
     };
     this.#push({ handle, work, done });
@@ -142,7 +195,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
 
   uninstall(handle: number): void {
     const canister = this.#at(handle);
-    this.#command(canister, () => (canister.version = undefined));
+    this.#command(canister, () => this.#change(canister, (books) => (books.version = undefined)));
   }
 
   configure(handle: number): void {
@@ -151,10 +204,11 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
 
   addCycles(handle: number, amount: bigint): Promise<bigint> {
     const canister = this.#at(handle);
-    return new Promise((resolve) => {
-      this.#command(canister, () => {
-        canister.balance += amount;
-        resolve(canister.balance);
+    return new Promise((resolve, reject) => {
+      const work = (): void => this.#change(canister, (books) => (books.balance += amount));
+      this.#command(canister, work, (isDone) => {
+        if (isDone) resolve(canister.told.balance);
+        else reject(new Error('died'));
       });
     });
   }
@@ -163,8 +217,8 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     const canister = this.#at(handle);
     canister.isRemoved = true;
     this.#command(canister, () => {
-      this.destroyed += canister.balance;
-      canister.balance = 0n;
+      this.destroyed += canister.books.balance;
+      this.#change(canister, (books) => (books.balance = 0n));
     });
   }
 
@@ -183,53 +237,98 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     const lane = this.#lanes[this.#draw(this.lanes)];
     if (lane === undefined) return;
     if (this.#draw(2) === 0) {
-      const ended = lane.ended.shift();
-      ended?.();
+      this.#handBack(lane);
       return;
     }
     const job = lane.jobs.shift();
     if (job === undefined) return;
     this.steps++;
+    this.#changes = [];
     const step = job.work();
-    lane.ended.push(() => job.done(step));
+    lane.ended.push({ job, step, changes: this.#changes });
   }
 
-  /** A lane dies, and is replaced: the handles that were in it. */
-  kill(at: number): number[] {
+  #handBack(lane: Lane): void {
+    const ended = lane.ended.shift();
+    if (ended === undefined) return;
+    const { job, step, changes } = ended;
+    const { told } = this.#at(job.handle, true);
+    for (const change of changes) change(told);
+    job.done(step);
+  }
+
+  /** A lane dies, and is replaced: the handles that were in it. What it executed last it does not hand back any more. */
+  kill(at: number, isKept = false): number[] {
     const lane = this.#lanes[at];
     assert.ok(lane !== undefined);
     lane.isAlive = false;
-    for (const ended of lane.ended.splice(0)) ended();
-    for (const { done } of lane.jobs.splice(0)) done(unavailableStep('died'));
+    const dropped = isKept ? lane.ended.splice(this.#draw(lane.ended.length + 1)) : [];
+    while (lane.ended.length > 0) this.#handBack(lane);
+    const jobs = [...dropped.map(({ job }) => job), ...lane.jobs.splice(0)];
+    // Not in the order they were given.
+    while (jobs.length > 0) jobs.splice(this.#draw(jobs.length), 1)[0]?.done(unavailableStep('died'));
     this.#lanes[at] = { jobs: [], ended: [], isAlive: true };
-    const lost = this.canisters.filter((each) => each.lane === lane && !each.isRemoved);
+    const lost = this.canisters.filter((each) => each.lane === lane && !each.isRemoved && !each.isAsleep);
     for (const each of lost) {
-      this.destroyed += each.balance;
-      each.balance = 0n;
+      if (isKept) {
+        each.isAsleep = true;
+        continue;
+      }
+      this.destroyed += each.books.balance;
+      each.books.balance = 0n;
     }
     return lost.map(({ handle }) => handle);
   }
 
+  sleep(handle: number): void {
+    const canister = this.#at(handle);
+    assert.ok(!canister.isAsleep, 'it sleeps once');
+    assert.ok(!canister.lane.jobs.some((job) => job.handle === handle), 'what sleeps has nothing to do');
+    assert.ok(!canister.lane.ended.some(({ job }) => job.handle === handle), 'nor has it anything to tell');
+    assert.equal(canister.frames.size, 0, 'no query waits in it');
+    canister.isAsleep = true;
+  }
+
+  wake(handle: number): void {
+    const canister = this.#at(handle);
+    assert.ok(canister.isAsleep, 'it is woken once');
+    const lane = this.#lanes[canister.laneNumber];
+    assert.ok(lane !== undefined);
+    canister.lane = lane;
+    canister.books = canister.told.copy();
+    canister.frames.clear();
+    canister.queryCalls.clear();
+    canister.isAsleep = false;
+  }
+
   // ---- inside
 
-  #at(handle: number): SimulatedCanister {
+  #at(handle: number, mayBeRemoved = false): SimulatedCanister {
     const canister = this.canisters[handle];
-    if (canister === undefined || canister.isRemoved) throw new Error(`no canister ${handle}`);
+    if (canister === undefined || (canister.isRemoved && !mayBeRemoved)) throw new Error(`no canister ${handle}`);
     return canister;
   }
 
+  /** Now, and in what is told when the job's end is handed back. */
+  #change(canister: SimulatedCanister, change: Change): void {
+    change(canister.books);
+    this.#changes.push(change);
+  }
+
   #push(job: Job): void {
-    const { lane } = this.#at(job.handle);
+    const { lane, isAsleep } = this.#at(job.handle);
+    assert.ok(!isAsleep || !lane.isAlive, 'a sleeping canister gets no tasks');
     if (lane.isAlive) lane.jobs.push(job);
     else queueMicrotask(() => job.done(unavailableStep('died')));
   }
 
-  #command({ lane, handle }: SimulatedCanister, work: () => void): void {
+  #command({ lane, handle }: SimulatedCanister, work: () => void, ended?: (isDone: boolean) => void): void {
     const step = (): Step => {
       work();
       return NOTHING;
     };
-    if (lane.isAlive) lane.jobs.push({ handle, work: step, done: () => undefined });
+    if (lane.isAlive) lane.jobs.push({ handle, work: step, done: ({ fault }) => ended?.(fault === undefined) });
+    else ended?.(false);
   }
 
   #execute(canister: SimulatedCanister, task: Task): Step {
@@ -241,8 +340,8 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     if (task.kind === 'callback') return this.#callback(canister, task);
     const version = Math.floor(task.entry / ENTRIES_PER_VERSION);
     // The engine's answer to a task whose code went while it was on its way.
-    if (canister.version === undefined) return faulted('trap');
-    assert.equal(version, canister.version, 'the entry point belongs to the code that is there');
+    if (canister.books.version === undefined) return faulted('trap');
+    assert.equal(version, canister.books.version, 'the entry point belongs to the code that is there');
     if (task.kind === 'inspect') {
       return this.#draw(5) === 0 ? faulted('trap') : { ...NOTHING, isAccepted: this.#draw(4) > 0 };
     }
@@ -259,8 +358,12 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
   #callback(canister: SimulatedCanister, task: Extract<Task, { kind: 'callback' }>): Step {
     const view = new DataView(task.callbacks.buffer, task.callbacks.byteOffset);
     const call = view.getUint32(0);
-    assert.ok(this.openCalls.delete(call), `call ${call} gets one response`);
-    canister.balance += task.refunded;
+    const { openCalls } = canister.books;
+    assert.ok(openCalls.has(call) || canister.queryCalls.delete(call), `call ${call} gets one response`);
+    this.#change(canister, (books) => {
+      books.openCalls.delete(call);
+      books.balance += task.refunded;
+    });
     const { canAnswer, cyclesAvailable } = task.context;
     const isComposite = view.getUint8(5) === 1;
     let open = 0;
@@ -277,10 +380,16 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     { kind, argument, context }: Extract<Task, { kind: 'update' | 'query' }>,
   ): void {
     if (kind !== 'update' || argument.length < 8) return;
-    const pair = `${Buffer.from(context.caller).toString('hex')} ${canister.handle}`;
-    const number = new DataView(argument.buffer, argument.byteOffset).getUint32(4);
-    assert.ok(number > (this.#startedOf.get(pair) ?? 0), `call ${number} of ${pair} starts after the ones before it`);
-    this.#startedOf.set(pair, number);
+    const caller = Buffer.from(context.caller).toString('hex');
+    const view = new DataView(argument.buffer, argument.byteOffset);
+    const [number, call] = [view.getUint32(4), view.getUint32(8)];
+    const { started, startedOf } = canister.books;
+    assert.ok(!started.has(call), `call ${call} starts once`);
+    assert.ok(number > (startedOf.get(caller) ?? 0), `call ${number} of ${caller} starts after the ones before it`);
+    this.#change(canister, (books) => {
+      books.started.add(call);
+      books.startedOf.set(caller, number);
+    });
   }
 
   #step(
@@ -294,7 +403,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     const draw = this.#draw;
     if (draw(8) === 0) return faulted(draw(2) === 0 ? 'trap' : 'limit');
     const cyclesAccepted = available > 0n ? BigInt(draw(Number(available) + 1)) : 0n;
-    canister.balance += cyclesAccepted;
+    this.#change(canister, (books) => (books.balance += cyclesAccepted));
     const calls: OutgoingCall[] = [];
     if (fuel > 0) for (let n = draw(4); n > 0; n--) calls.push(this.#call(canister, fuel - 1, isComposite));
     let answer: Step['answer'];
@@ -305,7 +414,9 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     let frame = 0;
     if (isComposite && answer !== undefined) {
       // A query that has answered makes no calls and waits for none.
-      for (const { callbacks } of calls.splice(0)) this.openCalls.delete(new DataView(callbacks.buffer).getUint32(0));
+      for (const { callbacks } of calls.splice(0)) {
+        canister.queryCalls.delete(new DataView(callbacks.buffer).getUint32(0));
+      }
     } else if (isComposite && calls.length + openBefore > 0) {
       frame = ++this.#frames;
       canister.frames.set(frame, calls.length + openBefore);
@@ -317,7 +428,6 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
   #call(canister: SimulatedCanister, fuel: number, isComposite: boolean): OutgoingCall {
     const draw = this.#draw;
     const call = ++this.#calls;
-    this.openCalls.add(call);
     const callbacks = new Uint8Array(56);
     const view = new DataView(callbacks.buffer);
     view.setUint32(0, call);
@@ -325,15 +435,19 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create'>> {
     view.setUint8(5, isComposite ? 1 : 0);
     const to = draw(12) === 0 ? 999 : draw(this.canisters.length);
     const callee = !isComposite && draw(10) === 0 ? new Uint8Array(0) : simulatedId(to);
-    const cycles = isComposite ? 0n : BigInt(draw(Math.min(100, Number(canister.balance)) + 1));
-    canister.balance -= cycles;
+    const cycles = isComposite ? 0n : BigInt(draw(Math.min(100, Number(canister.books.balance)) + 1));
     const method = isComposite ? (draw(2) === 0 ? 'c' : 'q') : draw(15) === 0 ? 'missing' : draw(8) === 0 ? 'q' : 'm';
-    const payload = new Uint8Array(8);
+    const payload = new Uint8Array(12);
     payload[0] = fuel;
-    const pair = `${canister.handle} ${to}`;
-    const number = (this.#made.get(pair) ?? 0) + 1;
-    this.#made.set(pair, number);
+    const number = (canister.books.made.get(to) ?? 0) + 1;
+    if (isComposite) canister.queryCalls.add(call);
+    this.#change(canister, (books) => {
+      if (!isComposite) books.openCalls.add(call);
+      books.balance -= cycles;
+      books.made.set(to, number);
+    });
     new DataView(payload.buffer).setUint32(4, number);
+    new DataView(payload.buffer).setUint32(8, call);
     const timeoutSeconds = this.#options.hasTimeouts && draw(3) === 0 ? 1 + draw(3) : undefined;
     return { callee, method, payload, cycles, timeoutSeconds, callbacks };
   }
