@@ -26,4 +26,6 @@ export const canistersPlugin = definePlugin({
   neededBecause: 'it knows the actors by name',
   create: (granted, { config }: { readonly config: CanisterRegistryOptions }) => new CanisterRegistry(granted, config),
   start: (canisters, { readiness }) => canisters.installManifest((note) => readiness.waiting(note)),
+  // In the background: what it says is for the operator.
+  ready: (canisters) => void canisters.compareManifest(),
 });

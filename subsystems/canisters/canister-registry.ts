@@ -31,7 +31,7 @@ import {
   isInternalMethod,
   type UpgradeOptions,
 } from './index.ts';
-import { installManifest } from './install-manifest.ts';
+import { installManifest, type ManifestComparison } from './install-manifest.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { RegistryHost } from './registry-host.ts';
 import { SleepAndWake } from './sleep-and-wake.ts';
@@ -75,6 +75,7 @@ export class CanisterRegistry implements Canisters {
   readonly #changes: CodeChanges;
   readonly #options: CanisterRegistryOptions;
   readonly #sleep: SleepAndWake;
+  #compareManifest: ManifestComparison | undefined;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   readonly #byId = new Map<string, CanisterRecord>();
   /** By name, by hex id, and by textual principal; a name wins. */
@@ -370,7 +371,7 @@ export class CanisterRegistry implements Canisters {
     const recovery = this.keeper.isKept
       ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes }, progress)
       : undefined;
-    await installManifest(
+    this.#compareManifest = await installManifest(
       {
         ...this.#with,
         canisters: this,
@@ -384,6 +385,10 @@ export class CanisterRegistry implements Canisters {
       (name, reason) => this.reject(name, reason),
     );
     await this.#with.storage.settled();
+  }
+
+  async compareManifest(): Promise<void> {
+    await this.#compareManifest?.();
   }
 
   /** A canister that is not there, and why. */

@@ -3,7 +3,7 @@ import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
-import type { Manifest } from '../manifest/index.ts';
+import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, readNamed } from './manifest-modules.ts';
@@ -24,6 +24,9 @@ export interface InstallManifestDependencies {
   readonly share: (environment: ReadonlyMap<string, string>) => Promise<void>;
 }
 
+/** Tells of actors whose files hold other modules than they have. Compiling takes a while, and nobody has to wait for it. */
+export type ManifestComparison = () => Promise<void>;
+
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
@@ -31,7 +34,7 @@ export async function installManifest(
   { canisters, ids, manifest, compiler, execution, log, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
-): Promise<void> {
+): Promise<ManifestComparison> {
   progress('reading the manifest');
   const actors = await manifest.read();
   // All ids first, in the manifest's order: an actor may name one that comes after it.
@@ -39,8 +42,17 @@ export async function installManifest(
   await share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
   const modulesNow = (): ManifestModules => new ManifestModules({ compiler, execution, log, actors, idOf });
   const modules = modulesNow();
+  const there: ManifestActor[] = [];
   for (const [index, actor] of actors.entries()) {
     const place = `(${index + 1} of ${actors.length})`;
+    const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
+    const known = canisters.named(actor.name);
+    if (known !== undefined) {
+      // What is there is not reinstalled; only an upgrade takes the file as it is now.
+      known.readFile = readFile;
+      there.push(actor);
+      continue;
+    }
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const bytes = await modules.moduleOf(actor);
@@ -48,25 +60,27 @@ export async function installManifest(
         actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
       const { args, cycles, env } = actor;
       const id = idOf.get(actor.name);
-      const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
-      const known = canisters.named(actor.name);
-      if (known !== undefined) {
-        // What is there is not reinstalled; only an upgrade takes the file as it is now.
-        known.readFile = readFile;
-        if (known.damage === undefined && known.module?.hash !== hashOf(bytes))
-          log.announce(
-            `WARNING ${actor.name} has another module in the manifest than in the state: POST /upgrade/${actor.name} with an empty body takes it up`,
-          );
-        continue;
-      }
       progress(`installing ${actor.name} ${place}`);
       const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile };
       await canisters.install(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      // An actor that is there serves, whatever its file looks like by now.
-      if (canisters.named(actor.name) === undefined) reject(actor.name, messageOf(error));
-      else log.warn(`${actor.name} cannot be upgraded from its file now: ${messageOf(error)}`);
+      reject(actor.name, messageOf(error));
     }
   }
+  return async () => {
+    for (const actor of there) {
+      try {
+        const bytes = await modules.moduleOf(actor);
+        const known = canisters.named(actor.name);
+        if (known === undefined || known.damage !== undefined || known.module?.hash === hashOf(bytes)) continue;
+        log.announce(
+          `WARNING ${actor.name} has another module in the manifest than in the state: POST /upgrade/${actor.name} with an empty body takes it up`,
+        );
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        log.warn(`${actor.name} could not be upgraded from its file now: ${messageOf(error)}`);
+      }
+    }
+  };
 }

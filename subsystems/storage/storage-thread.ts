@@ -112,6 +112,7 @@ function answer(store: StateStore, call: number, request: Exclude<StorageRequest
       const { heap, stable } = (result as StorageAnswers['canister']).memory;
       for (const { bytes } of [heap, stable]) transferred.push(bytes.buffer as ArrayBuffer);
     }
+    if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
     port.postMessage({ kind: 'answer', call, answer: result } satisfies FromStorage, transferred);
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
