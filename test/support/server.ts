@@ -26,6 +26,8 @@ export interface RunningServer {
   get(path: string, headers?: Record<string, string>): Promise<{ status: number; body: string }>;
   /** SIGTERM; the exit code. */
   stop(): Promise<number | null>;
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>;
 }
 
 export interface ServerOptions {
@@ -33,6 +35,8 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Manifest text, written to a fresh folder; default: the examples. */
   readonly manifest?: string;
+  /** One that is there already. */
+  readonly manifestFile?: string;
   /** Resolve when the listener is bound instead of when all is ready. */
   readonly until?: 'listening' | 'ready';
 }
@@ -45,7 +49,7 @@ export interface TestOwner {
 /** Starts a real `svc` on a free port; it is stopped when the test ends. */
 export async function startServer(t: TestOwner, options: ServerOptions = {}): Promise<RunningServer> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
-  let manifest = EXAMPLES;
+  let manifest = options.manifestFile ?? EXAMPLES;
   if (options.manifest !== undefined) {
     manifest = join(folder, 'actors.json');
     await writeFile(manifest, options.manifest);
@@ -92,6 +96,10 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     stop: () => {
       child.kill('SIGTERM');
       return exited;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await exited;
     },
   };
 }

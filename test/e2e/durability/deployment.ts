@@ -1,0 +1,126 @@
+/** A server over one state directory, stopped, killed and started again, always with the same manifest unless it is changed. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { compileMotoko } from '../../support/motoko.ts';
+import { startServer, type TestOwner } from '../../support/server.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { type Actor, Host } from '../semantics/host.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** A start that is to be refused has ended by then. */
+const REFUSAL_MS_MAX = 60_000;
+
+/** `actors/<name>.mo`. */
+export async function compileActor(name: string): Promise<Uint8Array> {
+  return (await compileMotoko(await readFile(new URL(`./actors/${name}.mo`, import.meta.url), 'utf8'))).wasm;
+}
+
+export interface DeploymentOptions {
+  /** Of every start. */
+  readonly args?: readonly string[];
+  /** Modules by the names of actors. */
+  readonly modules?: Readonly<Record<string, Uint8Array>>;
+}
+
+export interface Refusal {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class Deployment {
+  readonly folder: string;
+  readonly #owner: TestOwner;
+  readonly #args: readonly string[];
+  #host: Host | undefined;
+
+  /** Nothing runs yet. */
+  static async create(owner: TestOwner, { args = [], modules = {} }: DeploymentOptions = {}): Promise<Deployment> {
+    const deployment = new Deployment(owner, args, await temporaryDirectory());
+    await deployment.writeManifest(modules);
+    return deployment;
+  }
+
+  private constructor(owner: TestOwner, args: readonly string[], folder: string) {
+    this.#owner = owner;
+    this.#args = args;
+    this.folder = folder;
+  }
+
+  get state(): string {
+    return join(this.folder, 'state');
+  }
+
+  get #manifest(): string {
+    return join(this.folder, 'actors.json');
+  }
+
+  /** The server that runs now. */
+  get host(): Host {
+    assert.ok(this.#host, 'no server runs');
+    return this.#host;
+  }
+
+  /** A manifest with these actors and no others, and their modules beside it. */
+  async writeManifest(modules: Readonly<Record<string, Uint8Array>>): Promise<void> {
+    const actors: Record<string, object> = {};
+    for (const [name, module] of Object.entries(modules)) {
+      await writeFile(join(this.folder, `${name}.wasm`), module);
+      actors[name] = { wasm: `${name}.wasm` };
+    }
+    await writeFile(this.#manifest, JSON.stringify({ actors }));
+  }
+
+  async start(args: readonly string[] = [], until: 'listening' | 'ready' = 'ready'): Promise<Host> {
+    const server = await startServer(this.#owner, {
+      manifestFile: this.#manifest,
+      args: ['--state', this.state, ...this.#args, ...args],
+      until,
+    });
+    return (this.#host = new Host(server));
+  }
+
+  /** SIGTERM: the checkpoint is told and the exit code is 0. */
+  async stop(): Promise<void> {
+    const { server } = this.host;
+    this.#host = undefined;
+    assert.equal(await server.stop(), 0, server.output.stderr);
+    assert.match(server.output.stdout, /^shutdown: \d+ actor\(s\) checkpointed$/m);
+  }
+
+  /** SIGKILL. */
+  async kill(): Promise<void> {
+    const { server } = this.host;
+    this.#host = undefined;
+    await server.kill();
+  }
+
+  /** A start that must fail. */
+  async refused(args: readonly string[] = [], wrapper: readonly string[] = []): Promise<Refusal> {
+    const command = [...wrapper, process.execPath, 'config/main.ts', '--manifest', this.#manifest];
+    const all = [...command, '--listen', '127.0.0.1:0', '--state', this.state, ...this.#args, ...args];
+    const [program = '', ...rest] = all;
+    const child = spawn(program, rest, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'], timeout: REFUSAL_MS_MAX });
+    const ended = once(child, 'exit') as Promise<[number | null]>;
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    const [code] = await ended;
+    return { code, stdout, stderr };
+  }
+
+  /** Installs at run time. */
+  async install(name: string, module: Uint8Array): Promise<Actor> {
+    const answer = await this.host.server.post(`/install/${name}`, module);
+    assert.equal(answer.status, 200, answer.body);
+    return this.host.find(name);
+  }
+
+  /** What the server knows of its actors, without what only tells of its process. */
+  async inspected(): Promise<readonly object[]> {
+    return (await this.host.inspect()).map((actor) => ({ ...actor, live: undefined, idleMs: undefined }));
+  }
+}
