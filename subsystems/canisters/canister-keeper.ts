@@ -15,7 +15,7 @@ export class CanisterKeeper {
   readonly #removed = new Set<CanisterRecord>();
   /** Hashes of modules that are stored. */
   readonly #modules = new Set<string>();
-  #idsStored = -1n;
+  #idsStored = 0n;
 
   constructor(storage: Storage, ids: CanisterIds) {
     this.#storage = storage;
@@ -37,6 +37,11 @@ export class CanisterKeeper {
     if (!this.isKept || record.isRemoved) return;
     this.#numbers.add(record);
     this.#storage.touch();
+  }
+
+  /** A mere counter: it goes with the next unit, whenever that is. */
+  counted(record: CanisterRecord): void {
+    if (this.isKept && !record.isRemoved) this.#numbers.add(record);
   }
 
   /** Name, settings, code: and the numbers with them. */

@@ -302,6 +302,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.messages++;
     if (outcome.kind === 'trap' || outcome.kind === 'limit') this.traps++;
     this.lastMessageMs = this.#context.clock.nowMs();
+    this.#context.keeper.counted(this);
     if (kind === 'update') return;
     this.#queryCalls++;
     this.#queryInstructions += outcome.instructions;

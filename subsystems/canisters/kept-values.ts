@@ -24,6 +24,7 @@ export interface KeptNumbers {
   readonly timerMs: number;
   readonly heapBytes: number;
   readonly stableBytes: number;
+  /** Counted when the answer leaves: a crash may lose the last ones. So with `traps` and `lastMessageMs`. */
   readonly messages: number;
   readonly traps: number;
   readonly lastMessageMs: number;

@@ -1,4 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { HistogramFigures } from '../metrics/index.ts';
 import type { Entry, Family } from './tables.ts';
 import type { WriteSet } from './write-set.ts';
 
@@ -27,7 +28,7 @@ export interface Journal {
   readonly newest: number;
   /** Something has changed in this turn: there will be a unit. */
   touch(): void;
-  /** `write` is called once for every unit, before it is sealed, in the order of these calls. */
+  /** `write` is called once for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. */
   beforeSeal(write: (unit: WriteSet) => void): void;
   /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */
   whenDurable(unit: number, callback: () => void): void;
@@ -57,15 +58,27 @@ export interface StoredPages {
   readonly bytes: Uint8Array;
 }
 
-/** Numbers for operators. */
-export interface StorageFigures {
+/** How large the state is. */
+export interface StateSizes {
   /** About what the state takes on disk. */
   readonly stateBytes: number;
   /** Bytes of the step log that the tables do not have yet. */
   readonly logBytes: number;
-  readonly unitsCommitted: number;
-  readonly commits: number;
 }
+
+/** What was committed since this process opened the state, and how that went. */
+export interface CommitNumbers {
+  readonly unitsCommitted: number;
+  /** Of all committed units. */
+  readonly commitBytes: number;
+  /** How long commits took, the disk's flush with them. */
+  readonly commitSeconds: HistogramFigures;
+  /** How many units one commit made durable. */
+  readonly commitUnits: HistogramFigures;
+}
+
+/** Numbers for operators. */
+export interface StorageFigures extends StateSizes, CommitNumbers {}
 
 /** The state of this host. Reads see every unit handed over before, durable or not. */
 export interface Storage extends Journal {

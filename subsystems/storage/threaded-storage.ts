@@ -249,7 +249,9 @@ export class ThreadedStorage implements Storage {
       await this.#worker?.terminate();
       return;
     }
-    if (this.#isSealDue) this.#seal();
+    // Also what nobody was in a hurry about (`beforeSeal`).
+    this.touch();
+    this.#seal();
     const closed = this.#ask({ kind: 'close' });
     // The thread ends by itself then, maybe before its answer is read.
     this.#isClosed = true;
