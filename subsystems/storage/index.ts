@@ -58,14 +58,6 @@ export interface StoredPages {
   readonly bytes: Uint8Array;
 }
 
-/** How large the state is. */
-export interface StateSizes {
-  /** About what the state takes on disk. */
-  readonly stateBytes: number;
-  /** Bytes of the step log that the tables do not have yet. */
-  readonly logBytes: number;
-}
-
 /** What was committed since this process opened the state, and how that went. */
 export interface CommitNumbers {
   readonly unitsCommitted: number;
@@ -78,7 +70,12 @@ export interface CommitNumbers {
 }
 
 /** Numbers for operators. */
-export interface StorageFigures extends StateSizes, CommitNumbers {}
+export interface StorageFigures extends CommitNumbers {
+  /** About what the state takes on disk. */
+  readonly stateBytes: number;
+  /** Bytes of the step log that the tables do not have yet. */
+  readonly logBytes: number;
+}
 
 /** The state of this host. Reads see every unit handed over before, durable or not. */
 export interface Storage extends Journal {

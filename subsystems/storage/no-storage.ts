@@ -1,4 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
+import { CommitFigures } from './commit-figures.ts';
 import type { Storage, StorageFigures, StoredCanister } from './index.ts';
 import type { Entry } from './tables.ts';
 import { WriteSet } from './write-set.ts';
@@ -31,7 +32,7 @@ export class NoStorage implements Storage {
   }
 
   figures(): Promise<StorageFigures> {
-    return Promise.resolve({ stateBytes: 0, logBytes: 0, unitsCommitted: 0, commits: 0 });
+    return Promise.resolve({ stateBytes: 0, logBytes: 0, ...new CommitFigures().figures });
   }
 
   // eslint-disable-next-line require-yield

@@ -6,6 +6,7 @@
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
+import { CommitFigures } from './commit-figures.ts';
 import { META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
@@ -33,13 +34,12 @@ export class StateStore {
   readonly #foldBytes: number;
   /** Units that are durable and not applied yet. */
   #unapplied: Uint8Array[] = [];
+  readonly #commits = new CommitFigures();
   #bytesSinceFreeze = 0;
   /** What the log may reuse when the frozen layer is folded, and the last unit in it. */
   #mark = 0;
   #lastFrozen = 0;
   #last: number;
-  #unitsCommitted = 0;
-  #commits = 0;
 
   /** Opens what is there: units of the log are applied; how many there were is `recoveredUnits`. */
   constructor(tables: Tables, openLog: (firstUnit: number) => StepLog, options: StateStoreOptions) {
@@ -76,8 +76,7 @@ export class StateStore {
     }
     this.#log.flush({ isSynced: this.#options.isSynced });
     this.#unapplied.push(...units);
-    this.#unitsCommitted += units.length;
-    this.#commits++;
+    this.#commits.committed(units);
     return this.#last;
   }
 
@@ -160,13 +159,14 @@ export class StateStore {
     return this.#tables.snapshot();
   }
 
+  /** How long the last commit took, by the clock of whoever has one. */
+  commitTook(ms: number): void {
+    this.#commits.took(ms);
+  }
+
   get figures(): StorageFigures {
-    return {
-      stateBytes: this.#tables.bytes + this.#log.bytesWaiting,
-      logBytes: this.#log.bytesWaiting,
-      unitsCommitted: this.#unitsCommitted,
-      commits: this.#commits,
-    };
+    const logBytes = this.#log.bytesWaiting;
+    return { stateBytes: this.#tables.bytes + logBytes, logBytes, ...this.#commits.figures };
   }
 
   async close(): Promise<void> {

@@ -93,7 +93,9 @@ function take(type: number, at: number, length: number): void {
 }
 
 function commit(store: StateStore): void {
+  const startedMs = performance.now();
   const last = store.commit(units);
+  store.commitTook(performance.now() - startedMs);
   units = [];
   let at = outbox.reserve(DURABLE, 8);
   while (at < 0) {

@@ -1,0 +1,31 @@
+import { Histogram, SECONDS_BOUNDS } from '../metrics/index.ts';
+import type { CommitNumbers } from './index.ts';
+
+const UNITS_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
+
+/** How commits went, since the state was opened. */
+export class CommitFigures {
+  readonly #seconds = new Histogram(SECONDS_BOUNDS);
+  readonly #units = new Histogram(UNITS_BOUNDS);
+  #bytes = 0;
+  #unitsCommitted = 0;
+
+  committed(units: readonly Uint8Array[]): void {
+    for (const unit of units) this.#bytes += unit.length;
+    this.#unitsCommitted += units.length;
+    this.#units.observe(units.length);
+  }
+
+  took(ms: number): void {
+    this.#seconds.observe(ms / 1000);
+  }
+
+  get figures(): CommitNumbers {
+    return {
+      unitsCommitted: this.#unitsCommitted,
+      commitBytes: this.#bytes,
+      commitSeconds: this.#seconds.figures,
+      commitUnits: this.#units.figures,
+    };
+  }
+}
