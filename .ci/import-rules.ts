@@ -16,6 +16,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@noble/curves': '^subsystems/management/',
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log[.]ts$',
+  'prom-client': '^subsystems/metrics/',
 };
 
 /** A subsystem's face, or that of a folder inside it. */
