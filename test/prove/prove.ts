@@ -1,5 +1,5 @@
 /**
- * The long form of the engine's proofs, one after the other: `npm run prove -- [PART] [COUNT]`.
+ * The long form of the proofs, one after the other: `npm run prove -- [PART] [COUNT]`.
  *
  * Proofs over random cases are tests (`npm test` runs their short form) that take the number of cases from PROOF_SEEDS; here
  * each runs in a process of its own. Every part says how far it is; at the end there is a line for each, and the exit
@@ -20,7 +20,7 @@ interface Run {
 interface Part {
   readonly name: string;
   readonly claims: string;
-  readonly unit: 'seeds' | 'inputs' | 'modules';
+  readonly unit: 'seeds' | 'inputs' | 'modules' | 'kills';
   /** Cases unless said otherwise; undefined: there are as many as there are. */
   readonly count: number | undefined;
   readonly runs: readonly Run[];
@@ -73,6 +73,13 @@ const PARTS: readonly Part[] = [
     unit: 'inputs',
     count: 1_000_000,
     runs: [{ file: new URL('./fuzz-modules.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'kills',
+    claims: 'a server killed under load has lost nothing that it had answered, and done nothing twice',
+    unit: 'kills',
+    count: 300,
+    runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
   },
 ];
 

@@ -118,9 +118,4 @@ export class Deployment {
     assert.equal(answer.status, 200, answer.body);
     return this.host.find(name);
   }
-
-  /** What the server knows of its actors, without what only tells of its process. */
-  async inspected(): Promise<readonly object[]> {
-    return (await this.host.inspect()).map((actor) => ({ ...actor, live: undefined, idleMs: undefined }));
-  }
 }

@@ -89,6 +89,11 @@ export class Laboratory {
     return new Laboratory(host, await host.install('proxy', PROXY));
   }
 
+  /** The same laboratory in another process that has its state. */
+  in(host: Host): Laboratory {
+    return new Laboratory(host, this.proxy);
+  }
+
   private constructor(host: Host, proxy: Actor) {
     this.host = host;
     this.proxy = proxy;

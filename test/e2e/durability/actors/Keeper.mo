@@ -1,3 +1,4 @@
+import Array "mo:core/Array";
 import CertifiedData "mo:core/CertifiedData";
 import Debug "mo:core/Debug";
 import List "mo:core/List";
@@ -27,6 +28,10 @@ persistent actor Self {
     List.size(numbers);
   };
   public query func all() : async [Nat] { List.toArray(numbers) };
+  public query func since(index : Nat) : async [Nat] {
+    let first : Nat = if (index < List.size(numbers)) index else List.size(numbers);
+    Array.tabulate<Nat>(List.size(numbers) - first, func i = List.at(numbers, first + i));
+  };
   public func fill(n : Nat) : async Nat {
     var i = 0;
     while (i < n) { List.add(numbers, i); i += 1 };

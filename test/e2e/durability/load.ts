@@ -1,0 +1,211 @@
+/**
+ * Clients that keep a server busy until it dies, and remember what it had answered; and the check of what it knows when it
+ * is back.
+ *
+ * Every client sends one request at a time over a connection of its own, numbered, so that what must be there is known: all
+ * that was answered, in order, once, and at most one more, which was under way.
+ */
+import assert from 'node:assert/strict';
+import { Agent } from 'node:http';
+import { send } from '../../support/http-client.ts';
+import type { Actor, Host } from '../semantics/host.ts';
+
+export const POOL = 1_000_000;
+/** What a client's numbers begin at: they tell who sent them. */
+const CLIENT_FACTOR = 1_000_000_000;
+
+/** Sends until it is told to end or the server does not answer any more. */
+abstract class Client {
+  readonly actor: Actor;
+  readonly #method: string;
+  /** Requests that were answered with 200. */
+  acknowledged = 0;
+  /** One is under way, or was when the server died. */
+  isUncertain = false;
+
+  constructor(actor: Actor, method: string) {
+    this.actor = actor;
+    this.#method = method;
+  }
+
+  protected abstract nextArguments(): readonly unknown[];
+
+  async run(origin: string, isOver: () => boolean): Promise<void> {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    try {
+      while (!isOver()) {
+        const body = JSON.stringify(this.nextArguments());
+        this.isUncertain = true;
+        const answer = await send(origin, 'POST', `/call-json/${this.actor.name}/${this.#method}`, { agent, body });
+        assert.equal(answer.status, 200, answer.text);
+        this.acknowledged++;
+        this.isUncertain = false;
+      }
+    } catch (error) {
+      // The connection ended without an answer, as it does when a server is killed.
+      if (!(error instanceof Error && 'code' in error && ['ECONNRESET', 'ECONNREFUSED'].includes(String(error.code))))
+        throw error;
+    } finally {
+      agent.destroy();
+    }
+  }
+
+  /** What came of the uncertain request: `done` of its kind are in the state. */
+  protected settle(done: number): void {
+    const { actor, acknowledged, isUncertain } = this;
+    assert.ok(done >= acknowledged, `${actor.name}: ${acknowledged} were acknowledged, ${done} are there`);
+    assert.ok(
+      done <= acknowledged + Number(isUncertain),
+      `${actor.name}: ${acknowledged} were acknowledged, ${done} are there`,
+    );
+    this.acknowledged = done;
+    this.isUncertain = false;
+  }
+}
+
+/** Appends 1, 2, 3 … to a list that others append to as well. */
+class Appender extends Client {
+  readonly #number: number;
+
+  constructor(actor: Actor, number: number) {
+    super(actor, 'append');
+    this.#number = number;
+  }
+
+  protected nextArguments(): readonly unknown[] {
+    return [this.#number * CLIENT_FACTOR + this.acknowledged + 1];
+  }
+
+  /** `added`: what the list has got since the last check. `before`: how many of them were its own until then. */
+  check(added: readonly number[], before: number): number {
+    const own = added.filter((n) => Math.floor(n / CLIENT_FACTOR) === this.#number).map((n) => n % CLIENT_FACTOR);
+    const expected = Array.from(own, (_, index) => before + index + 1);
+    assert.deepEqual(own, expected, `${this.actor.name}: numbers of client ${this.#number} in order and once`);
+    this.settle(before + own.length);
+    return this.acknowledged;
+  }
+
+  isPrinted(n: number): boolean {
+    const own = n % CLIENT_FACTOR;
+    return Math.floor(n / CLIENT_FACTOR) !== this.#number || own <= this.acknowledged;
+  }
+}
+
+/** Moves a little from one pool to the other. */
+class Transferrer extends Client {
+  readonly #to: Actor;
+
+  constructor(from: Actor, to: Actor) {
+    super(from, 'transfer');
+    this.#to = to;
+  }
+
+  protected nextArguments(): readonly unknown[] {
+    return [this.#to.principal, (this.acknowledged % 7) + 1];
+  }
+
+  forgive(): void {
+    this.isUncertain = false;
+  }
+}
+
+/** Starts chains of calls between two actors. */
+class Chainer extends Client {
+  readonly #to: Actor;
+  static readonly LINKS = 8;
+
+  constructor(from: Actor, to: Actor) {
+    super(from, 'chain');
+    this.#to = to;
+  }
+
+  protected nextArguments(): readonly unknown[] {
+    return [this.#to.principal, Chainer.LINKS];
+  }
+
+  check(chains: number): void {
+    this.settle(chains);
+  }
+}
+
+export interface LoadActors {
+  /** Two clients append to each. */
+  readonly lists: readonly Actor[];
+  readonly banks: readonly [Actor, Actor];
+  readonly chain: readonly [Actor, Actor];
+}
+
+export class Load {
+  readonly #actors: LoadActors;
+  readonly #appenders: readonly Appender[];
+  readonly #transferrers: readonly Transferrer[];
+  readonly #chainer: Chainer;
+  /** Length of each list at the last check. */
+  readonly #lengths = new Map<Actor, number>();
+  /** How many of a client's numbers were there at the last check. */
+  readonly #seen = new Map<Appender, number>();
+
+  constructor(actors: LoadActors) {
+    const { lists, banks, chain } = actors;
+    this.#actors = actors;
+    this.#appenders = lists.flatMap((list, index) => [
+      new Appender(list, 2 * index),
+      new Appender(list, 2 * index + 1),
+    ]);
+    this.#transferrers = [new Transferrer(...banks), new Transferrer(banks[1], banks[0])];
+    this.#chainer = new Chainer(...chain);
+  }
+
+  get acknowledged(): number {
+    return [...this.#appenders, ...this.#transferrers, this.#chainer].reduce(
+      (sum, client) => sum + client.acknowledged,
+      0,
+    );
+  }
+
+  /** Resolves when the server is gone, or `isOver`. */
+  async run({ server }: Host, isOver: () => boolean = () => false): Promise<void> {
+    const clients = [...this.#appenders, ...this.#transferrers, this.#chainer];
+    await Promise.all(clients.map((client) => client.run(server.origin, isOver)));
+  }
+
+  /** `printed`: what the server that died had printed of its actors' debug output. */
+  async check(host: Host, printed = ''): Promise<void> {
+    for (const list of this.#actors.lists) {
+      const length = this.#lengths.get(list) ?? 0;
+      const added = (await host.query(list, 'since', [length])) as number[];
+      for (const appender of this.#appenders.filter(({ actor }) => actor === list)) {
+        this.#seen.set(appender, appender.check(added, this.#seen.get(appender) ?? 0));
+      }
+      this.#lengths.set(list, length + added.length);
+    }
+    for (const [, text] of printed.matchAll(/kept (\d[\d_]*)$/gm)) {
+      const n = Number(text?.replaceAll('_', ''));
+      assert.ok(
+        this.#appenders.every((appender) => appender.isPrinted(n)),
+        `${n} was printed, and is not in the state`,
+      );
+    }
+    // What was under way between actors ends by itself.
+    await host.until(async () => {
+      const [one, two] = this.#actors.banks;
+      const pools = [await host.query(one, 'inPool'), await host.query(two, 'inPool')] as [number, number];
+      assert.equal(pools[0] + pools[1], 2 * POOL, `${pools.join(' and ')}`);
+      const [from, to] = this.#actors.chain;
+      const { steps, chains } = (await host.query(from, 'chained')) as { steps: number; chains: number };
+      assert.equal(steps, chains * Chainer.LINKS);
+      assert.equal(await host.query(to, 'get'), steps);
+      this.#chainer.check(chains);
+    });
+    for (const transferrer of this.#transferrers) transferrer.forgive();
+  }
+
+  /** Everything from the beginning. */
+  async checkAll(host: Host): Promise<void> {
+    for (const list of this.#actors.lists) {
+      const all = (await host.query(list, 'all')) as number[];
+      assert.equal(new Set(all).size, all.length, `${list.name} has something twice`);
+      assert.equal(all.length, this.#lengths.get(list));
+    }
+  }
+}
