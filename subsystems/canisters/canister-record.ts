@@ -14,7 +14,7 @@ import { hexOf } from './canister-id.ts';
 import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';
-import type { Canister, DebugLine } from './index.ts';
+import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
@@ -66,6 +66,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   messages = 0;
   traps = 0;
   lastMessageMs: number;
+  messagesByName = 0;
+  trapsByName = 0;
+  messagesById = 0;
+  trapsById = 0;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
   /** When its last step began, ms since 1970. */
   instantMs = 0;
@@ -297,10 +301,22 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#context.scheduler.lost(this.handle);
   }
 
+  /** Counts what was addressed by name, and what no client sent. */
+  executed(messages: number, traps: number): void {
+    this.messagesByName += messages;
+    this.trapsByName += traps;
+  }
+
   /** Counts one ended message from a client. */
-  count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number): void {
+  count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number, addressedBy: AddressedBy): void {
+    const traps = outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0;
     this.messages++;
-    if (outcome.kind === 'trap' || outcome.kind === 'limit') this.traps++;
+    this.traps += traps;
+    if (addressedBy === 'name') this.executed(1, traps);
+    else {
+      this.messagesById++;
+      this.trapsById += traps;
+    }
     this.lastMessageMs = this.#context.clock.nowMs();
     this.#context.keeper.counted(this);
     if (kind === 'update') return;

@@ -17,6 +17,7 @@ import type {
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
+import type { HistogramFigures } from '../metrics/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
@@ -24,6 +25,7 @@ import { CanisterKeeper } from './canister-keeper.ts';
 import { type CanisterIdentity, CanisterRecord } from './canister-record.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
+  type AddressedBy,
   type Canister,
   type Canisters,
   type DebugLine,
@@ -104,7 +106,12 @@ export class CanisterRegistry implements Canisters {
         const record = this.#byHandle[handle];
         if (record !== undefined) this.keeper.numbersChanged(record);
       },
+      executed: (handle, messages, traps) => this.#byHandle[handle]?.executed(messages, traps),
     });
+  }
+
+  get wakeSeconds(): HistogramFigures {
+    return this.#sleep.wakeSeconds;
   }
 
   // ---- finding
@@ -149,6 +156,7 @@ export class CanisterRegistry implements Canisters {
     method: string,
     caller: Uint8Array,
     argument: Uint8Array,
+    addressedBy: AddressedBy = 'name',
   ): Promise<Outcome> {
     const record = recordOf(canister);
     const exported = record.module?.methods.get(method);
@@ -170,7 +178,7 @@ export class CanisterRegistry implements Canisters {
     refuseInternal(record, method, caller);
     const requestBytes = argument.length;
     const outcome = await this.#with.scheduler.deliver({ handle: record.handle, kind, method, caller, argument });
-    if (outcome.kind !== 'unavailable') record.count(outcome, kind, requestBytes);
+    if (outcome.kind !== 'unavailable') record.count(outcome, kind, requestBytes, addressedBy);
     return outcome;
   }
 

@@ -2,6 +2,7 @@ import { defineCapability, type ErrorKind, ServerError } from '../../kernel/inde
 import type { CandidInterface } from '../codec/index.ts';
 import type { CallKind, ModuleInfo, Outcome } from '../execution/index.ts';
 import type { CanisterHost } from '../management/index.ts';
+import type { HistogramFigures } from '../metrics/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -24,7 +25,18 @@ export interface Canister {
   readonly traps: number;
   /** When it last executed a message, ms since 1970. */
   readonly lastMessageMs: number;
+  /**
+   * The same of this process alone, by how the canister was addressed, and with what no client sent (calls of other
+   * canisters, heartbeats, timers): that counts as addressed by name.
+   */
+  readonly messagesByName: number;
+  readonly trapsByName: number;
+  readonly messagesById: number;
+  readonly trapsById: number;
 }
+
+/** How a client named a canister: by its name, or by its id in one of its forms. */
+export type AddressedBy = 'name' | 'id';
 
 export interface DebugLine {
   readonly seq: number;
@@ -92,6 +104,8 @@ export function isInternalMethod(method: string): boolean {
 export interface Canisters {
   /** What the management canister may do with them. */
   readonly host: CanisterHost;
+  /** How long it took to wake canisters, from when there was a place for them to when their executors had them. */
+  readonly wakeSeconds: HistogramFigures;
   /**
    * By name, hex id or textual principal (a name wins). Throws ServerError `missing`:
    * no such actor, or rejected at start, then with the reason.
@@ -100,7 +114,14 @@ export interface Canisters {
   /** In order of their ids. */
   list(): readonly Canister[];
   /** Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is in the outcome. */
-  call(canister: Canister, kind: CallKind, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
+  call(
+    canister: Canister,
+    kind: CallKind,
+    method: string,
+    caller: Uint8Array,
+    argument: Uint8Array,
+    addressedBy?: AddressedBy,
+  ): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
   /**

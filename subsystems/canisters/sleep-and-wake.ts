@@ -1,6 +1,7 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, SleepingCanister } from '../execution/index.ts';
+import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../metrics/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
@@ -15,13 +16,20 @@ export interface SleepAndWakeDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly storage: Storage;
+  readonly clock: Clock;
 }
 
 export class SleepAndWake {
   readonly #with: SleepAndWakeDependencies;
+  readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
   constructor(dependencies: SleepAndWakeDependencies) {
     this.#with = dependencies;
+  }
+
+  /** Of those that succeeded. */
+  get wakeSeconds(): HistogramFigures {
+    return this.#wakeSeconds.figures;
   }
 
   sleep(record: CanisterRecord): void {
@@ -33,6 +41,13 @@ export class SleepAndWake {
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
   async wake(record: CanisterRecord): Promise<void> {
+    const { clock } = this.#with;
+    const startedMs = clock.nowMs();
+    await this.#bringBack(record);
+    this.#wakeSeconds.observe((clock.nowMs() - startedMs) / 1000);
+  }
+
+  async #bringBack(record: CanisterRecord): Promise<void> {
     const { execution, storage } = this.#with;
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await record.fallingAsleep;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
-import type { Canister } from '../canisters/index.ts';
+import type { AddressedBy, Canister } from '../canisters/index.ts';
 import { decodeAnySize, encodeAnySize, type EncodingOptions, type TupleCodec } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../execution/index.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
@@ -21,6 +21,7 @@ export class CanisterCall {
   readonly #response: ServerResponse;
   readonly #kind: CallKind;
   readonly #canister: Canister;
+  readonly #addressedBy: AddressedBy;
   readonly #method: string;
   readonly #caller: Uint8Array;
   readonly #json: JsonForm | undefined;
@@ -30,7 +31,8 @@ export class CanisterCall {
     host: RouteHost,
     response: ServerResponse,
     kind: CallKind,
-    canister: Canister,
+    /** And the reference it was found by. */
+    [canister, reference]: readonly [Canister, string],
     method: string,
     caller: Uint8Array,
     json: JsonForm | undefined,
@@ -40,6 +42,7 @@ export class CanisterCall {
     this.#response = response;
     this.#kind = kind;
     this.#canister = canister;
+    this.#addressedBy = reference === canister.name ? 'name' : 'id';
     this.#method = method;
     this.#caller = caller;
     this.#json = json;
@@ -70,7 +73,7 @@ export class CanisterCall {
 
   readonly #deliver = (argument: Uint8Array): void => {
     this.#host.canisters
-      .call(this.#canister, this.#kind, this.#method, this.#caller, argument)
+      .call(this.#canister, this.#kind, this.#method, this.#caller, argument, this.#addressedBy)
       .then(this.#settled)
       .catch(this.failed);
   };

@@ -33,6 +33,8 @@ export interface ExecutionsEvents {
   readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
   /** What waits for a canister may go on, perhaps. */
   readonly begin: (agenda: Agenda) => void;
+  /** To be counted: nobody else tells of it. `messages`: 0 for a callback. */
+  readonly executed: (agenda: Agenda, messages: 0 | 1, traps: 0 | 1) => void;
 }
 
 export class Executions {
@@ -72,6 +74,7 @@ export class Executions {
         this.#run(agenda, lane, { kind: 'system', entry }, undefined, (step) => {
           if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(agenda);
           ticking.ended(agenda, exported);
+          this.#count(context, step, 1);
           calls.ended(context, step);
         });
         return;
@@ -112,7 +115,10 @@ export class Executions {
       context: context.view(),
       instructionsMax: instructionsMax(context),
     };
-    this.#run(agenda, lane, task, waiting, (step) => calls.ended(context, step));
+    this.#run(agenda, lane, task, waiting, (step) => {
+      this.#count(context, step, 1);
+      calls.ended(context, step);
+    });
   }
 
   #respond(agenda: Agenda, lane: Lane, waiting: WaitingResponse): void {
@@ -140,7 +146,10 @@ export class Executions {
       frame,
       instructionsMax: instructionsMax(context),
     };
-    this.#run(agenda, lane, task, waiting, (step) => calls.callbackEnded(call, step));
+    this.#run(agenda, lane, task, waiting, (step) => {
+      this.#count(context, step, 0);
+      calls.callbackEnded(call, step);
+    });
   }
 
   #inspect(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'inspect' }>): void {
@@ -162,6 +171,15 @@ export class Executions {
       else if (step.isAccepted) goOn();
       else calls.refuse(context, CANISTER_REJECT, `Canister ${principalToText(agenda.id)} rejected the message`);
     });
+  }
+
+  /** What a client is told is counted where it is told. */
+  #count(context: CallContext, { fault }: Step, messages: 0 | 1): void {
+    if (fault?.kind === 'unavailable') return;
+    const isTold = context.origin.kind === 'ingress' && (messages === 1 || context.canAnswer);
+    if (isTold) return;
+    const traps = fault?.kind === 'trap' || fault?.kind === 'limit' ? 1 : 0;
+    if (messages + traps > 0) this.#events.executed(context.agenda, messages, traps);
   }
 
   /** `source`: what has to be executed again if it was not. */

@@ -52,6 +52,8 @@ export interface CanisterHost {
   bytesOf(handle: number): number;
   /** Its status or its timer is another now, and no step brings that about. Both are to be stored with this unit. */
   changed(handle: number): void;
+  /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */
+  executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
 }
 
 /** Calls of a canister to one callee that are open, as its executor counts them. */

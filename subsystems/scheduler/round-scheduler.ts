@@ -107,6 +107,7 @@ export class RoundScheduler implements Scheduler {
       {
         enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
         begin: (agenda) => this.#begin(agenda, false),
+        executed: (agenda, messages, traps) => this.#host?.executed?.(agenda.handle, messages, traps),
       },
     );
     const executions = this.#executions;

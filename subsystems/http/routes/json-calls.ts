@@ -32,7 +32,7 @@ function jsonCallRoute(host: RouteHost, path: string, kind: CallKind): Route {
       const canister = canisters.resolve(actor);
       const caller = callers.callerOf(request.headers['x-caller']);
       const form = jsonFormOf(codec, canister, method, isLossless);
-      const call = new CanisterCall(host, response, kind, canister, method, caller, form, startedMs);
+      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
       readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
     },
   };

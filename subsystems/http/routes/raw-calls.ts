@@ -21,7 +21,7 @@ function rawCallRoute(host: RouteHost, path: string, kind: CallKind): Route {
       if (target.indexOf('?') >= 0) queryParametersOf(target, []);
       const canister = canisters.resolve(actor);
       const caller = callers.callerOf(request.headers['x-caller']);
-      const call = new CanisterCall(host, response, kind, canister, method, caller, undefined, startedMs);
+      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, undefined, startedMs);
       readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
     },
   };

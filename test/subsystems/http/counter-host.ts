@@ -2,6 +2,7 @@ import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
+  type AddressedBy,
   type Canister,
   type DebugLine,
   InstallError,
@@ -90,6 +91,10 @@ export class CounterCanister implements Canister {
   readonly stableBytes = 0;
   readonly messages = 3;
   readonly traps = 1;
+  messagesByName = 0;
+  readonly trapsByName = 0;
+  messagesById = 0;
+  readonly trapsById = 0;
   readonly lastMessageMs = systemClock.nowMs();
   candid: CandidInterface | undefined;
   readonly module = {
@@ -151,13 +156,17 @@ export class CounterCanisters implements ServedCanisters {
     method: string,
     caller: Uint8Array,
     argument: Uint8Array,
+    addressedBy: AddressedBy = 'name',
   ): Promise<Outcome> {
     const [methodKind, behaviour] = METHODS[method] ?? [];
     if (behaviour === undefined)
       throw new ServerError('missing', 'no-such-method', `actor ${canister.name} has no method ${method}`);
     if (kind === 'query' && methodKind === 'update')
       throw new ServerError('invalid', 'not-a-query', `${method} is an update method`);
-    return behaviour({ caller, argument, canister: this.resolve(canister.name) });
+    const found = this.resolve(canister.name);
+    if (addressedBy === 'name') found.messagesByName++;
+    else found.messagesById++;
+    return behaviour({ caller, argument, canister: found });
   }
 
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CounterCanister> {
