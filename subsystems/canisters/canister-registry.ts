@@ -87,8 +87,6 @@ export class CanisterRegistry implements Canisters {
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
-  /** Variables that every canister gets: where the manifest's actors are. */
-  #sharedEnvironment: ReadonlyMap<string, string> = new Map();
 
   constructor(dependencies: CanisterRegistryDependencies, options: CanisterRegistryOptions) {
     this.#with = dependencies;
@@ -185,6 +183,13 @@ export class CanisterRegistry implements Canisters {
   // ---- life cycle
 
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
+    const record = await this.place(name, moduleBytes, options);
+    await this.#with.storage.settled();
+    return record;
+  }
+
+  /** As `install`, without waiting for it to be durable. */
+  async place(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
     if (!NAME.test(name)) {
       throw new ServerError(
         'invalid',
@@ -218,7 +223,6 @@ export class CanisterRegistry implements Canisters {
       });
       this.#rejected.delete(name);
       this.#noteDeployment(record, 'install', options.caller);
-      await this.#with.storage.settled();
       return record;
     } finally {
       this.#installing.delete(name);
@@ -322,7 +326,7 @@ export class CanisterRegistry implements Canisters {
   /** What an executor is to know of a canister from the beginning. */
   specOf({ id, balance, controllers, environment }: CanisterRecord): CanisterSpec {
     const snapshotBelowBytes = this.keeper.isKept ? this.#options.snapshotBelowBytes : undefined;
-    return { id, balance, controllers, env: this.environmentOf(environment), snapshotBelowBytes };
+    return { id, balance, controllers, env: environment, snapshotBelowBytes };
   }
 
   recordFor(identity: CanisterIdentity): CanisterRecord {
@@ -339,11 +343,6 @@ export class CanisterRegistry implements Canisters {
     this.#byReference.set(record.name, record);
     if (!this.#byReference.has(record.idHex)) this.#byReference.set(record.idHex, record);
     if (!this.#byReference.has(record.principal)) this.#byReference.set(record.principal, record);
-  }
-
-  /** A canister's own variables and those that every canister gets. */
-  environmentOf(own: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-    return new Map([...this.#sharedEnvironment, ...own]);
   }
 
   /** It is gone, with its code and its state. */
@@ -375,17 +374,18 @@ export class CanisterRegistry implements Canisters {
     return recordOf(canister).debugBuffer.take();
   }
 
-  async installManifest(progress: (note: string) => void): Promise<void> {
+  async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     const recovery = this.keeper.isKept
-      ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes }, progress)
+      ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes, signal }, progress)
       : undefined;
     this.#compareManifest = await installManifest(
       {
         ...this.#with,
         canisters: this,
         ids: this.ids,
+        signal,
         share: async (environment) => {
-          this.#sharedEnvironment = environment;
+          this.#with.execution.shareEnvironment(environment);
           await recovery?.bringBack();
         },
       },

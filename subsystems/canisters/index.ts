@@ -142,7 +142,7 @@ export interface Canisters {
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
   /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
-  installManifest(progress: (note: string) => void): Promise<void>;
+  installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void>;
   /** Says which actors that were there before have another module in the manifest by now. */
   compareManifest(): Promise<void>;
 }

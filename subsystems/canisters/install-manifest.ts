@@ -14,12 +14,14 @@ const ANONYMOUS = Uint8Array.of(4);
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
 
 export interface InstallManifestDependencies {
-  readonly canisters: Pick<CanisterRegistry, 'install' | 'named'>;
+  readonly canisters: Pick<CanisterRegistry, 'place' | 'named'>;
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
   readonly execution: Pick<Execution, 'prepare'>;
   readonly log: Logger;
+  /** Aborted when the server is told to stop meanwhile. */
+  readonly signal: AbortSignal;
   /** Variables for every canister of the host; resolves when those that were there before have them. */
   readonly share: (environment: ReadonlyMap<string, string>) => Promise<void>;
 }
@@ -31,7 +33,7 @@ const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
 export async function installManifest(
-  { canisters, ids, manifest, compiler, execution, log, share }: InstallManifestDependencies,
+  { canisters, ids, manifest, compiler, execution, log, signal, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
 ): Promise<ManifestComparison> {
@@ -44,6 +46,7 @@ export async function installManifest(
   const modules = modulesNow();
   const there: ManifestActor[] = [];
   for (const [index, actor] of actors.entries()) {
+    if (signal.aborted) break;
     const place = `(${index + 1} of ${actors.length})`;
     const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
     const known = canisters.named(actor.name);
@@ -62,7 +65,7 @@ export async function installManifest(
       const id = idOf.get(actor.name);
       progress(`installing ${actor.name} ${place}`);
       const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile };
-      await canisters.install(actor.name, bytes, options);
+      await canisters.place(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));

@@ -19,6 +19,8 @@ export interface RecoveryDependencies {
   readonly scheduler: Scheduler;
   readonly storage: Storage;
   readonly log: Logger;
+  /** Aborted when the server is told to stop meanwhile. */
+  readonly signal: AbortSignal;
 }
 
 export interface Recovery {
@@ -75,12 +77,13 @@ export async function recoverCanisters(
 }
 
 async function bringBack(
-  { registry, scheduler, storage, log }: RecoveryDependencies,
+  { registry, scheduler, storage, log, signal }: RecoveryDependencies,
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
   for (const [at, record] of records.entries()) {
+    if (signal.aborted) return;
     // Those without a log come when somebody wants them, if not all of them may be live.
     if (record.damage !== undefined || (registry.hasLiveLimit && !logged.has(hex(record.id)))) continue;
     progress(`recovering ${record.name} (${at + 1} of ${records.length})`);

@@ -84,7 +84,7 @@ export class RegistryHost implements CanisterHost {
     if (settings.environment !== undefined) record.environment = settings.environment;
     this.#execution.configure(record.handle, {
       controllers: record.controllers,
-      env: this.#registry.environmentOf(record.environment),
+      env: record.environment,
       // 0 is no limit.
       heapBytesMax: record.settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
     });

@@ -1,17 +1,12 @@
 /** What an executor knows of one canister besides its live instance's memory. */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
 import type { CanisterSettings, CanisterSpec, MethodKind } from './index.ts';
+import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { KeptCanister } from './kept-canister.ts';
 import { OpenCalls } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
-
-export interface EnvironmentVariable {
-  /** UTF-8. */
-  readonly name: Uint8Array;
-  readonly value: Uint8Array;
-}
 
 /** Code in place and running: the instance, and what kind of method each entry point of its module is. */
 export interface InstalledCode {
@@ -34,9 +29,7 @@ export class CanisterState {
   readonly account: CyclesAccount;
   /** Replaced as a whole when code is installed on fresh state. */
   stable: StableMemory;
-  /** By name, and the same in the order of the names' bytes. */
-  environment: ReadonlyMap<string, EnvironmentVariable> = new Map();
-  environmentInOrder: readonly EnvironmentVariable[] = [];
+  environment: Environment;
   status: CanisterStatus = 'running';
   /** Counts what changed the canister; see `reference/execution.md` §11. */
   version = 0;
@@ -55,15 +48,19 @@ export class CanisterState {
   readonly kept: KeptCanister | undefined;
   /** When its last message began, ms since 1970. */
   instantMs = 0;
-  #env: ReadonlyMap<string, string> = new Map();
+  /** Its own variables, and what all canisters have. */
+  #env: ReadonlyMap<string, string>;
+  readonly #shared: Environment;
 
-  constructor(spec: CanisterSpec, policy: MeteringPolicy, pool: StablePagePool) {
+  constructor(spec: CanisterSpec, policy: MeteringPolicy, pool: StablePagePool, shared: Environment) {
     this.id = spec.id;
     this.controllers = spec.controllers;
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
     this.kept = spec.snapshotBelowBytes === undefined ? undefined : new KeptCanister(spec.snapshotBelowBytes);
-    this.#setEnvironment(spec.env);
+    this.#env = spec.env;
+    this.#shared = shared;
+    this.environment = shared.with(spec.env);
   }
 
   /** What `configure` would have to be given for them. */
@@ -75,23 +72,14 @@ export class CanisterState {
   /** Takes over what was set; what was left out stays. */
   configure({ controllers, env, status, version, heapBytesMax }: CanisterSettings): void {
     if (controllers !== undefined) this.controllers = controllers;
-    if (env !== undefined) this.#setEnvironment(env);
+    if (env !== undefined) {
+      this.#env = env;
+      this.environment = this.#shared.with(env);
+    }
     if (status !== undefined) this.status = status;
     // The host does not know yet of messages that have just run: the version never goes back.
     if (version !== undefined) this.version = Math.max(this.version, version);
     if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
-  }
-
-  #setEnvironment(env: ReadonlyMap<string, string>): void {
-    this.#env = env;
-    const encoder = new TextEncoder();
-    const variables = [...env].map(([key, value]) => ({
-      key,
-      variable: { name: encoder.encode(key), value: encoder.encode(value) },
-    }));
-    variables.sort((a, b) => Buffer.compare(a.variable.name, b.variable.name));
-    this.environment = new Map(variables.map(({ key, variable }) => [key, variable]));
-    this.environmentInOrder = variables.map(({ variable }) => variable);
   }
 
   get statusCode(): number {

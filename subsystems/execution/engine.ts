@@ -11,6 +11,7 @@ import { captureState, restoreState } from './canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { EngineParts, type EngineResult } from './engine-parts.ts';
+import { Environment } from './environment.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { runCallback } from './run-callback.ts';
@@ -31,6 +32,8 @@ export interface EngineOptions {
 
 /** What all engines of one thread share. */
 export interface SharedStores {
+  /** The variables that all canisters have. */
+  environment: Environment;
   readonly pool: StablePagePool;
   readonly frames: SuspendedFrames;
 }
@@ -43,20 +46,26 @@ export interface StoreLimits {
 }
 
 export function createStores({ stableBytesMax, frameBytesMax = FRAME_BYTES_MAX }: StoreLimits): SharedStores {
-  return { pool: new StablePagePool(stableBytesMax), frames: new SuspendedFrames(frameBytesMax) };
+  return {
+    environment: new Environment(new Map()),
+    pool: new StablePagePool(stableBytesMax),
+    frames: new SuspendedFrames(frameBytesMax),
+  };
 }
 
 export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 
 export class Engine {
   readonly #parts: EngineParts;
+  readonly #shared: SharedStores;
 
   constructor({ policy, control, shared, reportBug }: EngineOptions) {
-    this.#parts = new EngineParts({ policy, control, reportBug, ...shared });
+    this.#parts = new EngineParts({ policy, control, reportBug, pool: shared.pool, frames: shared.frames });
+    this.#shared = shared;
   }
 
   createCanister(spec: CanisterSpec): CanisterState {
-    return new CanisterState(spec, this.#parts.policy, this.#parts.pool);
+    return new CanisterState(spec, this.#parts.policy, this.#parts.pool, this.#shared.environment);
   }
 
   /** Written stable memory that this thread holds, of all its canisters. */

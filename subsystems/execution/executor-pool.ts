@@ -67,6 +67,7 @@ export class ExecutorPool implements Execution {
   readonly #options: ExecutionOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
+  #environment: ReadonlyMap<string, string> = new Map();
   #isClosing = false;
 
   constructor(
@@ -97,6 +98,11 @@ export class ExecutorPool implements Execution {
     this.#loaded.set(loaded.info, loaded);
     this.#idle.seen(loaded.info.hash);
     return loaded.info;
+  }
+
+  shareEnvironment(variables: ReadonlyMap<string, string>): void {
+    this.#environment = variables;
+    for (const executor of this.#executors) executor.send({ kind: 'environment', variables });
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
@@ -289,7 +295,7 @@ export class ExecutorPool implements Execution {
       executors,
       threadStackMb: threadStackMb(wasmStackBytes) * LEVELS_MAX,
     };
-    return new Executor(settings, {
+    const executor = new Executor(settings, {
       debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),
       ended: (record, changes) => {
         const observer = this.#canisters[record.handle]?.observer;
@@ -300,6 +306,8 @@ export class ExecutorPool implements Execution {
       bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason) => this.#replace(lane, reason),
     });
+    if (this.#environment.size > 0) executor.send({ kind: 'environment', variables: this.#environment });
+    return executor;
   }
 
   #replace(lane: number, reason: string): void {

@@ -22,6 +22,7 @@ import { messageOf } from '../../kernel/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import { ControlMemory } from './control-memory.ts';
 import { createStores, Engine, type EngineResult } from './engine.ts';
+import { Environment } from './environment.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
@@ -174,6 +175,9 @@ function obey(command: Command): void {
       return;
     case 'forgetModule':
       modules.delete(command.hash);
+      return;
+    case 'environment':
+      stores.environment = new Environment(command.variables);
       return;
     case 'create':
       canisters[command.handle] = engineOf(level).createCanister(command.spec);

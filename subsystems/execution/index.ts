@@ -79,6 +79,7 @@ export interface CanisterSpec {
   readonly id: Uint8Array;
   readonly balance: bigint;
   readonly controllers: readonly Uint8Array[];
+  /** Its own variables. */
   readonly env: ReadonlyMap<string, string>;
   /**
    * Given: what the canister's steps change is told (`CanisterGauges.changes`); heaps up to this many bytes by what
@@ -164,6 +165,8 @@ export interface Execution {
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
+  /** Variables that every canister gets besides its own; for those that are created or woken from now on. */
+  shareEnvironment(variables: ReadonlyMap<string, string>): void;
   /** A canister without code. */
   create(spec: CanisterSpec, observer: CanisterObserver): number;
   /** Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. */

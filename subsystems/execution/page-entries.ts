@@ -36,7 +36,7 @@ export class PageEntries {
 
   /** The page that begins at `content[at]`, in one run; nothing if it is all zeros. */
   addWhole(page: number, content: Uint8Array, at: number): void {
-    if (wordsOf(content, at).every((half) => half === 0)) return;
+    if (ZERO_PAGE.compare(content, at, at + PAGE_BYTES) === 0) return;
     const entry = this.#room();
     this.#length = this.#putRun(entry + ENTRY_HEADER_BYTES, content, at, 0, PAGE_BYTES);
     this.#finish(entry, page, 1);
@@ -94,6 +94,8 @@ export class PageEntries {
 }
 
 const ZEROS = new Int32Array(PAGE_BYTES / 4);
+/** Compared by the C library: most of a heap that was just made is zeros. */
+const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 
 /** A page as 32-bit halves of words: comparing those makes neither BigInts nor NaNs. */
 function wordsOf(content: Uint8Array, at: number): Int32Array {

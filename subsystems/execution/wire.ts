@@ -87,6 +87,8 @@ export type Command =
   /** Comes before the first command that names its hash. */
   | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
   | { readonly kind: 'forgetModule'; readonly hash: string }
+  /** The variables of all canisters that come after it. */
+  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
   | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
   | {
       readonly kind: 'install';

@@ -1,4 +1,4 @@
-import type { EnvironmentVariable } from '../canister-state.ts';
+import type { EnvironmentVariable } from '../environment.ts';
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 import { decodeStrictly } from './responding.ts';
@@ -36,7 +36,7 @@ export function environmentImports(x: CurrentExecution) {
 }
 
 function byIndex(x: CurrentExecution, name: string, index: number): EnvironmentVariable {
-  const variable = x.canister.environmentInOrder[index];
+  const variable = x.canister.environment.at(index);
   if (variable === undefined)
     throw new HostTrap(
       `ic0.${name}: there is no environment variable ${index}, there are ${x.canister.environment.size}`,
