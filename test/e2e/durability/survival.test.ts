@@ -3,13 +3,10 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { IDL } from '@dfinity/candid';
 import { Principal } from '@dfinity/principal';
-import { readFile } from 'node:fs/promises';
-import { wat } from '../../support/wat.ts';
 import { compileActor as compileShared, STRANGER, type Actor } from '../semantics/host.ts';
 import { Laboratory } from '../semantics/laboratory.ts';
 import { compileActor, Deployment } from './deployment.ts';
-
-export const WITNESS = wat(await readFile(new URL('./actors/witness.wat', import.meta.url), 'utf8'));
+import { dump, WITNESS } from './witness.ts';
 
 const METADATA = IDL.Record({
   certified_data: IDL.Vec(IDL.Nat8),
@@ -123,7 +120,7 @@ class Town {
       chained: await host.query(keeper, 'chained'),
       added: await host.query(other, 'get'),
       pools: [await host.query(keeper, 'inPool'), await host.query(other, 'inPool')],
-      dump: await dump(this.deployment, witness),
+      dump: await dump(host, witness.name),
     };
   }
 
@@ -155,12 +152,6 @@ class Town {
 
 function plainly(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? `${part}` : part)));
-}
-
-export async function dump(deployment: Deployment, actor: Actor): Promise<string> {
-  const response = await deployment.host.server.fetch(`/query/${actor.name}/dump`, { method: 'POST' });
-  assert.equal(response.status, 200);
-  return Buffer.from(await response.arrayBuffer()).toString('hex');
 }
 
 const MODES = { snapshots: [], 'the log alone': ['--snapshot-below', '0'] };
