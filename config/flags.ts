@@ -281,7 +281,6 @@ export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
   outcalls: NO_OUTCALLS,
   gateway: 'this version serves no websites',
   'mops-closure': 'this version has no /mops/closure',
-  metrics: 'this version has no /metrics',
   inspector: 'this version has no /inspector',
 };
 

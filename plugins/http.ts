@@ -4,6 +4,7 @@ import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { createHttpServer, type HttpServerOptions, type OpenableHttpServer } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
+import { Metrics } from '../subsystems/metrics/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -17,6 +18,7 @@ export const httpPlugin = definePlugin({
     codec: Codec,
     scheduler: Scheduler,
     storage: Storage,
+    metrics: Metrics,
     clock: Clock,
     log: Logger,
   },

@@ -5,6 +5,7 @@ import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
+import type { Metrics, Tally } from '../metrics/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CheckOrder } from './check-order.ts';
@@ -13,7 +14,7 @@ import type { HttpServer } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
-import { isDisguisedTarget } from './request-target.ts';
+import { endpointOf, isDisguisedTarget, isGatewayTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
 import type { Route, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import { actorRoutes } from './routes/actors.ts';
@@ -25,6 +26,7 @@ import { installRoutes } from './routes/install.ts';
 import { jsonCallRoutes } from './routes/json-calls.ts';
 import { lifeCycleRoutes } from './routes/life-cycle.ts';
 import { logsRoutes } from './routes/logs.ts';
+import { metricsRoutes } from './routes/metrics.ts';
 import { notBuiltRoutes } from './routes/not-built.ts';
 import { rawCallRoutes } from './routes/raw-calls.ts';
 import { upgradeRoutes } from './routes/upgrade.ts';
@@ -51,6 +53,7 @@ export interface HttpServerNeeds {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped'>;
   readonly storage: Pick<Storage, 'backup'>;
+  readonly metrics: Metrics;
   /** Drained when the server closes, so that queued calls are answered and only the executing ones are waited for. */
   readonly scheduler?: Pick<Scheduler, 'drain'> | undefined;
   readonly clock: Clock;
@@ -93,6 +96,13 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #responder: Responder;
   readonly #scheduler: Pick<Scheduler, 'drain'> | undefined;
   readonly #jobs: JobLog;
+  readonly #metrics: Metrics;
+  /** Requests that the checks have answered. */
+  readonly #preflights: Tally;
+  readonly #refused: Tally;
+  readonly #sites: Tally;
+  /** Requests for what is not there. */
+  readonly #unknown: Tally;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
   readonly #routes: readonly Route[];
@@ -104,7 +114,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, storage, clock, log } = needs;
+    const { auth, readiness, canisters, codec, storage, metrics, clock, log } = needs;
     this.#scheduler = needs.scheduler;
     this.#options = options;
     this.#clock = clock;
@@ -113,11 +123,17 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#checks = new CheckOrder(auth, readiness, this.#responder);
     this.#connections = new Connections(options.idleMaxMs ?? IDLE_MAX_MS);
     this.#jobs = new JobLog(clock, log);
+    this.#metrics = metrics;
+    this.#preflights = metrics.requestsOf('preflight');
+    this.#refused = metrics.requestsOf('refused');
+    this.#sites = metrics.requestsOf('site');
+    this.#unknown = metrics.requestsOf('unknown');
     const callers = new CallerClaims();
     const host: RouteHost = {
       canisters,
       codec,
       storage,
+      metrics,
       readiness,
       clock,
       log,
@@ -136,6 +152,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       ...logsRoutes(host),
       ...inspectRoutes(host),
       ...backupRoutes(host),
+      ...metricsRoutes(host),
       ...healthRoutes(host),
       ...versionRoutes(host, options),
       ...notBuiltRoutes(),
@@ -218,6 +235,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     server.on('request', (request, response) => this.#dispatch(request, response, false));
     server.on('checkContinue', (request, response) => this.#dispatch(request, response, true));
     server.on('checkExpectation', (_request, response) => {
+      this.#refused.value++;
       this.#responder.refuseUnread(response, 417, 'the only expectation that can be met is 100-continue');
     });
     server.on('connect', (_request, socket) =>
@@ -231,7 +249,11 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   #dispatch(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     this.#connections.began(request, response);
-    if (!this.#checks.admit(request, response)) return;
+    if (!this.#checks.admit(request, response)) {
+      const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
+      tally.value++;
+      return;
+    }
     if (isDisguisedTarget(request.url ?? '')) {
       this.#notFound(request, response);
       return;
@@ -241,6 +263,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
+    const tally = isGatewayTarget(request.url ?? '') ? this.#sites : this.#unknown;
+    tally.value++;
     this.#responder.error(response, notFound(request, this.#routes));
   }
 
@@ -256,6 +280,7 @@ class FastifyHttpServer implements OpenableHttpServer {
         querystringParser: () => ({}), // routes that take a query read it from the target, strictly
         defaultRoute: (request: IncomingMessage, response: ServerResponse) => this.#notFound(request, response),
         onBadUrl: (path: string, _request: IncomingMessage, response: ServerResponse) => {
+          this.#unknown.value++;
           const error = new ServerError(
             'invalid',
             'bad-path',
@@ -274,6 +299,7 @@ class FastifyHttpServer implements OpenableHttpServer {
    * (which here may be anything, even malformed) nor touched the body.
    */
   #register(app: FastifyInstance, route: Route): void {
+    const requests = this.#metrics.requestsOf(endpointOf(route.path));
     const failed = (response: ServerResponse, error: unknown): void => {
       this.#responder.error(response, error);
       if (route.job !== undefined) this.#jobs.ended(route.job, '', '', false, this.#jobs.nowMs());
@@ -283,6 +309,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       url: route.path,
       onRequest: (request, reply) => {
         reply.hijack();
+        requests.value++;
         const response = reply.raw;
         try {
           const handled = route.handle(request.raw, response, request.params as RouteParameters);

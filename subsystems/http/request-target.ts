@@ -24,6 +24,11 @@ export function isHealthProbe(method: string | undefined, target: string): boole
   return method === 'GET' && HEALTH_PROBES.has(target);
 }
 
+/** The class of endpoints that a route belongs to, for counting: the first segment of its path. */
+export function endpointOf(path: string): string {
+  return path === '/' ? 'inspector' : (path.split('/', 2)[1] ?? '');
+}
+
 /** How large a body this target takes. */
 export function bodyBytesMaxOf(target: string): number {
   if (target.startsWith('/install/') || target.startsWith('/upgrade/')) return MODULE_BYTES_MAX;

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
+import type { Metrics } from '../metrics/index.ts';
 import type { Storage } from '../storage/index.ts';
 import type { JobKind, JobLog } from './job-log.ts';
 import type { Responder } from './responder.ts';
@@ -46,6 +47,7 @@ export interface RouteHost {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped'>;
   readonly storage: Pick<Storage, 'backup'>;
+  readonly metrics: Metrics;
   readonly readiness: Readiness;
   readonly clock: Clock;
   readonly log: Logger;

@@ -6,7 +6,6 @@ const NOT_BUILT: readonly (readonly [method: Route['method'], path: string, what
   ['GET', '/openapi/:actor', 'the OpenAPI document (GET /openapi/<ACTOR>)'],
   ['GET', '/events/:actor', 'the event stream (GET /events/<ACTOR>)'],
   ['GET', '/history/:actor', 'the history (GET /history/<ACTOR>)'],
-  ['GET', '/metrics', 'GET /metrics'],
   ['GET', '/mops/closure/*', 'the dependency closure (GET /mops/closure/<ENTRY>)'],
   ['GET', '/inspector', 'the inspector page (GET /inspector)'],
   ['GET', '/', 'the inspector page (GET /)'],

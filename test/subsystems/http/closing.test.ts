@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../../kernel/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import { createHttpServer } from '../../../subsystems/http/http-server.ts';
+import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
@@ -20,6 +21,7 @@ suite('opening and closing', () => {
         canisters: new CounterCanisters(),
         codec: counterCodec,
         storage: new NoStorage(),
+        metrics: new NoMetrics(),
         clock: systemClock,
         log: new RecordingLog(),
       },

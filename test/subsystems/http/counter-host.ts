@@ -18,6 +18,7 @@ import {
   type OpenableHttpServer,
 } from '../../../subsystems/http/http-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
+import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 /** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
@@ -265,6 +266,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly scheduler?: HttpServerNeeds['scheduler'];
   /** Default: none is kept. */
   readonly storage?: HttpServerNeeds['storage'];
+  /** Default: turned off. */
+  readonly metrics?: HttpServerNeeds['metrics'];
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -272,9 +275,26 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();
   const readiness = { isReady: true, note: 'ready' };
-  const { token, clock = systemClock, scheduler, storage = new NoStorage(), ...rest } = options;
+  const {
+    token,
+    clock = systemClock,
+    scheduler,
+    storage = new NoStorage(),
+    metrics = new NoMetrics(),
+    ...rest
+  } = options;
   const server = createHttpServer(
-    { auth: createBearerAuth({ token }), readiness, canisters, codec: counterCodec, storage, scheduler, clock, log },
+    {
+      auth: createBearerAuth({ token }),
+      readiness,
+      canisters,
+      codec: counterCodec,
+      storage,
+      metrics,
+      scheduler,
+      clock,
+      log,
+    },
     { host: '127.0.0.1', port: 0, version: '9.8.7', build: 'abc123', ...rest },
   );
   const origin = await server.listen();

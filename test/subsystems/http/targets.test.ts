@@ -87,7 +87,6 @@ suite('request targets are matched exactly', () => {
       ['GET', '/openapi/counter'],
       ['GET', '/events/counter'],
       ['GET', '/history/counter'],
-      ['GET', '/metrics'],
       ['GET', '/mops/closure/src/main.mo'],
       ['GET', '/inspector'],
       ['GET', '/'],

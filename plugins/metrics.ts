@@ -1,0 +1,15 @@
+import { Clock, definePlugin } from '../kernel/index.ts';
+import { Canisters } from '../subsystems/canisters/index.ts';
+import { Metrics } from '../subsystems/metrics/index.ts';
+import { NoMetrics } from '../subsystems/metrics/no-metrics.ts';
+import { PrometheusMetrics } from '../subsystems/metrics/prometheus-metrics.ts';
+import { Scheduler } from '../subsystems/scheduler/index.ts';
+import { Storage } from '../subsystems/storage/index.ts';
+
+export const metricsPlugin = definePlugin({
+  name: 'metrics',
+  provides: Metrics,
+  requires: { canisters: Canisters, scheduler: Scheduler, storage: Storage, clock: Clock },
+  create: (granted): Metrics => new PrometheusMetrics(granted),
+  disabled: () => new NoMetrics(),
+});

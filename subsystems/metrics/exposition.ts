@@ -1,0 +1,21 @@
+/**
+ * Text of the exposition format, version 0.0.4, for what prom-client has no way to render: histograms that were counted
+ * elsewhere (its own can only observe), and families with a line an actor (actor-lines.ts says why).
+ */
+import type { HistogramFigures } from './histogram.ts';
+
+/** The two lines that stand before the samples of a family. `help` has neither a backslash nor a line feed. */
+export function familyText(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string {
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+}
+
+/** A whole histogram; its buckets are cumulative, as the format wants them. */
+export function histogramText(name: string, help: string, { bounds, counts, sum }: HistogramFigures): string {
+  let text = familyText(name, 'histogram', help);
+  let total = 0;
+  for (const [bucket, count] of counts.entries()) {
+    total += count;
+    text += `${name}_bucket{le="${bounds[bucket] ?? '+Inf'}"} ${total}\n`;
+  }
+  return `${text}${name}_sum ${sum}\n${name}_count ${total}\n`;
+}
