@@ -97,13 +97,13 @@ export class PrometheusMetrics implements Metrics {
   }
 
   #gauge(name: string, help: string, read: () => number | undefined): void {
-    const gauge = new Gauge({ name, help, registers: [], collect: () => gauge.set(read() ?? 0) });
+    const gauge: Gauge = new Gauge({ name, help, registers: [], collect: () => gauge.set(read() ?? 0) });
     this.#registry.registerMetric(gauge);
   }
 
   /** Of a number that is kept elsewhere: `read` gives its whole value. */
   #counter(name: string, help: string, read: () => number | undefined): void {
-    const counter = new Counter({
+    const counter: Counter = new Counter({
       name,
       help,
       registers: [],
