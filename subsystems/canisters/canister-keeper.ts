@@ -34,7 +34,7 @@ export class CanisterKeeper {
   }
 
   numbersChanged(record: CanisterRecord): void {
-    if (!this.isKept || record.isRemoved) return;
+    if (!this.#keeps(record)) return;
     this.#numbers.add(record);
     this.#storage.touch();
   }
@@ -46,9 +46,13 @@ export class CanisterKeeper {
 
   /** Name, settings, code: and the numbers with them. */
   identityChanged(record: CanisterRecord): void {
-    if (!this.isKept || record.isRemoved) return;
+    if (!this.#keeps(record)) return;
     this.#identities.add(record);
     this.numbersChanged(record);
+  }
+
+  #keeps({ isRemoved, isUnfinished }: CanisterRecord): boolean {
+    return this.isKept && !isRemoved && !isUnfinished;
   }
 
   removed(record: CanisterRecord): void {

@@ -77,6 +77,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
   replayed = 0;
+  /** It is being made with its code: a crash before it has that leaves nothing of it. */
+  isUnfinished = false;
   /** It is being put to sleep. */
   fallingAsleep: Promise<void> | undefined = undefined;
   /** Lines of a step that has not ended. */
@@ -111,6 +113,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   set code(code: RecordedCode | undefined) {
     this.#code = code;
+    this.isUnfinished = false;
     this.#context.keeper.identityChanged(this);
   }
 

@@ -67,6 +67,8 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
   readonly id?: Uint8Array | undefined;
   /** Undefined: the host's starting balance. */
   readonly balance?: bigint | undefined;
+  /** It is there together with its code: until it has some, nothing of it is stored. */
+  readonly isInstalled?: boolean;
 }
 
 export class CanisterRegistry implements Canisters {
@@ -210,6 +212,7 @@ export class CanisterRegistry implements Canisters {
         balance: options.cycles,
         controllers: [options.caller],
         environment: options.env ?? new Map(),
+        isInstalled: true,
       });
       record.givenCandid = options.candidText;
       record.readFile = options.readFile;
@@ -312,6 +315,7 @@ export class CanisterRegistry implements Canisters {
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
     const record = this.recordFor({ name, id, balance, controllers, environment });
+    record.isUnfinished = spec.isInstalled ?? false;
     record.handle = execution.create(this.specOf(record), record);
     scheduler.admit(record.handle, id);
     this.enter(record);
