@@ -324,7 +324,7 @@ class RecordReader {
   data(): Uint8Array {
     const length = this.#bytes.readUInt32LE(this.#take(4));
     const at = this.#take(length);
-    return Uint8Array.prototype.slice.call(this.#bytes, at, at + length);
+    return new Uint8Array(this.#bytes.subarray(at, at + length));
   }
 
   text(): string {

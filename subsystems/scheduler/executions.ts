@@ -111,7 +111,7 @@ export class Executions {
       kind: call,
       entry,
       // What is kept is needed until the execution has ended, and a large argument would be handed over.
-      argument: context.pending === undefined ? argument : argument.slice(),
+      argument: context.pending === undefined ? argument : new Uint8Array(argument),
       context: context.view(),
       instructionsMax: instructionsMax(context),
     };

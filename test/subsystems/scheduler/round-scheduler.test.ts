@@ -1,100 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Execution, ModuleInfo, Step, Task } from '../../../subsystems/execution/index.ts';
+import type { Execution } from '../../../subsystems/execution/index.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
-
-const STEP: Step = {
-  fault: undefined,
-  answer: undefined,
-  calls: [],
-  cyclesAccepted: 0n,
-  timerNs: undefined,
-  isAccepted: false,
-  frame: 0,
-  instructions: 1,
-  charge: 1,
-};
-const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };
-
-const MODULE = {
-  methods: new Map([
-    ['m', 'update'],
-    ['q', 'query'],
-  ]),
-  entries: new Map([
-    ['canister_update m', 0],
-    ['canister_query q', 1],
-    ['canister_heartbeat', 2],
-    ['canister_global_timer', 3],
-  ]),
-} as unknown as ModuleInfo;
-
-interface Started {
-  readonly handle: number;
-  readonly task: Task;
-  readonly done: (step: Step) => void;
-}
-
-/** An execution whose tasks end when the test says so. */
-class HeldExecution implements Pick<
-  Execution,
-  'lanes' | 'laneOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure'
-> {
-  readonly lanes: number;
-  readonly started: Started[] = [];
-  readonly #running: Started[] = [];
-  refused = false;
-
-  constructor(lanes = 1) {
-    this.lanes = lanes;
-  }
-
-  laneOf(handle: number): number {
-    return handle % this.lanes;
-  }
-
-  run(handle: number, task: Task, done: (step: Step) => void): void {
-    const started = { handle, task, done };
-    this.started.push(started);
-    this.#running.push(started);
-  }
-
-  change(_handle: number, _module: ModuleInfo, _change: unknown, done: (step: Step) => void): void {
-    queueMicrotask(() => done(STEP));
-  }
-
-  configure(): void {
-    // States are the scheduler's business here.
-  }
-
-  uninstall(): void {
-    // So is code.
-  }
-
-  refuseNew(): void {
-    this.refused = true;
-  }
-
-  get running(): number {
-    return this.#running.length;
-  }
-
-  endOne(step: Step = REPLY): void {
-    this.#running.shift()?.done(step);
-  }
-
-  endAll(): void {
-    while (this.#running.length > 0) this.endOne();
-  }
-}
+import { HeldExecution, MODULE, REPLY, type Started, STEP } from './held-execution.ts';
 
 let nowMs = 1_000;
 
 /** A scheduler with canisters 0 … 10 that have code. */
 async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
-  const granted = { execution: execution as unknown as Execution, clock: { nowMs: () => nowMs }, storage: new NoStorage() };
+  const granted = {
+    execution: execution as unknown as Execution,
+    clock: { nowMs: () => nowMs },
+    storage: new NoStorage(),
+  };
   const rounds = new RoundScheduler(granted, { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000 });
   for (let handle = 0; handle <= 10; handle++) {
     rounds.admit(handle, Uint8Array.of(handle, 1, 1));

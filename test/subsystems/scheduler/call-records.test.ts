@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { ServerError } from '../../../kernel/index.ts';
+import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
+import { CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/call-context.ts';
+import { CALL, CONTEXT, CREDIT, keyOf, readRecord, RecordWriter } from '../../../subsystems/scheduler/call-records.ts';
+import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
+import type { RejectCode } from '../../../subsystems/execution/index.ts';
+
+const bytes = fc.uint8Array({ maxLength: 40 });
+const text = fc.string({ unit: 'grapheme', maxLength: 30 });
+const cycles = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n });
+const number = fc.integer({ min: 1, max: 2 ** 48 - 2 });
+const code = fc.constantFrom<RejectCode>(1, 2, 3, 4, 5, 6);
+const reason = { code, message: text };
+const context = fc.record({
+  canister: bytes,
+  origin: fc.oneof(fc.constantFrom('client' as const, 'system' as const), number),
+  caller: bytes,
+  deadlineNs: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+  cyclesAvailable: cycles,
+  hasAnswered: fc.boolean(),
+  isDeleted: fc.boolean(),
+  instructions: fc.nat(),
+  charge: fc.nat(),
+  deletion: fc.option(fc.record({ kind: fc.constantFrom('reject' as const, 'unavailable' as const), ...reason }), {
+    nil: undefined,
+  }),
+  fault: fc.option(
+    fc.record({
+      kind: fc.constantFrom('trap' as const, 'limit' as const, 'outOfCycles' as const, 'unavailable' as const),
+      ...reason,
+    }),
+    { nil: undefined },
+  ),
+  start: fc.option(fc.record({ order: number, method: text, argument: fc.uint8Array({ maxLength: 5000 }) }), {
+    nil: undefined,
+  }),
+});
+const response = fc.oneof(
+  fc.record({ kind: fc.constant('reply' as const), data: bytes }),
+  fc.record({ kind: fc.constant('reject' as const), ...reason }),
+);
+const call = fc.record({
+  context: number,
+  callee: bytes,
+  callbacks: bytes,
+  deadlineMs: fc.oneof(fc.nat(), fc.constant(Number.POSITIVE_INFINITY)),
+  cycles,
+  response: fc.option(fc.record({ order: number, refunded: cycles, response }), { nil: undefined }),
+});
+
+const writer = new RecordWriter();
+const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice();
+
+function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
+  const { origin, start, ...fields } = record;
+  const agenda = new Agenda(0, record.canister);
+  const made = new CallContext(agenda, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
+  const { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault } = fields;
+  Object.assign(made, { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault });
+  if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY };
+  if (typeof origin === 'number') made.origin = { kind: 'canister', call: emptyCall(made) };
+  if (start !== undefined) made.pending = { kind: 'start', context: made, call: 'update', ...start };
+  return writer.context(made, typeof origin === 'number' ? origin : 0).slice();
+}
+
+function emptyCall(of: CallContext): OpenCall {
+  return new OpenCall(of, new Uint8Array(0), { callbacks: new Uint8Array(0), deadlineMs: 0, cycles: 0n });
+}
+
+test('contexts and calls are read as they were written', () => {
+  fc.assert(
+    fc.property(number, context, call, (at, one, other) => {
+      const value = writtenContext(one);
+      assert.deepEqual(readRecord([key(CONTEXT, at), value]), {
+        kind: 'context',
+        record: { number: at, ...structuredClone(one) },
+      });
+      const of = new CallContext(new Agenda(0, one.canister), { kind: 'system' }, { caller: one.caller });
+      const { callbacks, deadlineMs, cycles: attached } = other;
+      const made = new OpenCall(of, other.callee, { callbacks, deadlineMs, cycles: attached });
+      if (other.response !== undefined) made.pending = { kind: 'response', call: made, ...other.response };
+      const written = writer.call(made, other.context).slice();
+      assert.deepEqual(readRecord([key(CALL, at), written]), {
+        kind: 'call',
+        record: { number: at, ...structuredClone(other) },
+      });
+    }),
+    { numRuns: 300, seed: 20_261_120 },
+  );
+});
+
+test('damaged entries are refused by name, whatever they hold', () => {
+  const letter = fc.constantFrom(CONTEXT, CALL, CREDIT);
+  fc.assert(
+    fc.property(
+      letter,
+      number,
+      context,
+      fc.nat(200),
+      fc.nat(255),
+      fc.boolean(),
+      (kind, at, one, where, what, isCut) => {
+        const value = writtenContext(one);
+        const damaged = isCut ? value.subarray(0, where) : value.with(where % value.length, what);
+        const entryKey = key(kind, at);
+        try {
+          readRecord([entryKey, damaged]);
+        } catch (error) {
+          assert.ok(error instanceof ServerError && error.code === 'state-corrupt', String(error));
+          assert.match(error.message, new RegExp(Buffer.from(entryKey).toString('hex')));
+        }
+      },
+    ),
+    { numRuns: 2000, seed: 20_261_121 },
+  );
+  for (const entryKey of [new Uint8Array(0), Uint8Array.of(CONTEXT, 1), key(0x7a, 1), key(CREDIT, 0)]) {
+    assert.throws(() => readRecord([entryKey, new Uint8Array(64)]), { code: 'state-corrupt' });
+  }
+  const credit = writer.credit(Uint8Array.of(1), 5n).slice();
+  for (let length = 0; length < credit.length; length++) {
+    assert.throws(() => readRecord([key(CREDIT, 1), credit.subarray(0, length)]), { code: 'state-corrupt' });
+  }
+  assert.throws(() => readRecord([key(CREDIT, 1), Buffer.concat([credit, Buffer.of(0)])]), { code: 'state-corrupt' });
+});
+
+test('a call whose context is missing, and a context that nothing waits for, are damage', () => {
+  const agenda = new Agenda(0, Uint8Array.of(1));
+  const of = new CallContext(agenda, { kind: 'system' }, { caller: new Uint8Array(0) });
+  const orphan = writer.call(emptyCall(of), 77).slice();
+  const find = (): Agenda => agenda;
+  assert.throws(() => restoreCalls([[key(CALL, 3), orphan]], find), /6f000000000003.*context 77/);
+  const idle = writer.context(of, 0).slice();
+  assert.throws(() => restoreCalls([[key(CONTEXT, 4), idle]], find), /63000000000004.*nothing waits/);
+});

@@ -1,0 +1,86 @@
+/** A scheduler that keeps what it knows, with an execution and a journal that the test drives. */
+import type { Execution, Outcome } from '../../../subsystems/execution/index.ts';
+import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
+import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import type { Entry } from '../../../subsystems/storage/index.ts';
+import { RecordingJournal } from '../../simulation/recording-journal.ts';
+import { HeldExecution, idOf, MODULE } from './held-execution.ts';
+
+export interface DurableOptions {
+  readonly entries?: readonly Entry[];
+  readonly liveCap?: number;
+  readonly liveBytes?: number;
+  readonly nowMs?: () => number;
+}
+
+export class DurableHost {
+  readonly execution = new HeldExecution();
+  readonly journal: RecordingJournal<undefined>;
+  readonly scheduler: RoundScheduler;
+  readonly slept: number[] = [];
+  readonly woken: number[] = [];
+  readonly changed: number[] = [];
+  /** Wakes under way; only if they are held. */
+  readonly held: { readonly handle: number; readonly settle: PromiseWithResolvers<void> }[] = [];
+  holdsWakes = false;
+  wakeProblem: Error | undefined;
+  readonly bytes = new Map<number, number>();
+
+  constructor(options: DurableOptions = {}) {
+    this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
+    const execution = this.execution as unknown as Execution;
+    const { nowMs = () => 1000, liveCap = 0, liveBytes = 0 } = options;
+    this.scheduler = new RoundScheduler(
+      { execution, clock: { nowMs }, storage: this.journal },
+      { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000, liveCap, liveBytes },
+    );
+    this.scheduler.attachHost({
+      wake: async (handle) => {
+        if (this.holdsWakes) {
+          const settle = Promise.withResolvers<void>();
+          this.held.push({ handle, settle });
+          await settle.promise;
+        }
+        if (this.wakeProblem !== undefined) throw this.wakeProblem;
+        this.woken.push(handle);
+      },
+      sleep: (handle) => void this.slept.push(handle),
+      bytesOf: (handle) => this.bytes.get(handle) ?? 0,
+      changed: (handle) => void this.changed.push(handle),
+    });
+  }
+
+  /** Canisters that have been there before, awake unless told otherwise. */
+  admit(handles: readonly number[], options: AdmitOptions = {}): this {
+    for (const handle of handles) this.scheduler.admit(handle, idOf(handle), { module: MODULE, ...options });
+    return this;
+  }
+
+  deliver(handle: number, kind: 'update' | 'query' = 'update'): { outcome: Outcome | undefined } {
+    const method = kind === 'update' ? 'm' : 'q';
+    const argument = Uint8Array.of(handle);
+    const told: { outcome: Outcome | undefined } = { outcome: undefined };
+    void this.scheduler
+      .deliver({ handle, kind, method, caller: Uint8Array.of(4), argument })
+      .then((outcome) => (told.outcome = outcome));
+    return told;
+  }
+
+  /** The turn ends: one unit. */
+  async endTurn(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.journal.seal(() => undefined);
+  }
+
+  async commit(): Promise<void> {
+    await this.endTurn();
+    this.journal.commit(this.journal.pending);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** What is in the store when everything so far is durable. */
+  async entries(): Promise<readonly Entry[]> {
+    await this.commit();
+    return this.journal.entries();
+  }
+}

@@ -1,0 +1,113 @@
+/** An execution whose tasks end when the test says so, and what tests of the scheduler say to it. */
+import type { Execution, ModuleInfo, OutgoingCall, Step, Task } from '../../../subsystems/execution/index.ts';
+
+export const STEP: Step = {
+  fault: undefined,
+  answer: undefined,
+  calls: [],
+  cyclesAccepted: 0n,
+  timerNs: undefined,
+  isAccepted: false,
+  frame: 0,
+  instructions: 1,
+  charge: 1,
+};
+export const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };
+
+export const MODULE = {
+  methods: new Map([
+    ['m', 'update'],
+    ['q', 'query'],
+  ]),
+  entries: new Map([
+    ['canister_update m', 0],
+    ['canister_query q', 1],
+    ['canister_heartbeat', 2],
+    ['canister_global_timer', 3],
+  ]),
+} as unknown as ModuleInfo;
+
+export interface Started {
+  readonly handle: number;
+  readonly task: Task;
+  readonly done: (step: Step) => void;
+}
+
+export class HeldExecution implements Pick<
+  Execution,
+  'lanes' | 'laneOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure' | 'addCycles'
+> {
+  readonly lanes: number;
+  readonly started: Started[] = [];
+  readonly #running: Started[] = [];
+  readonly configured: { readonly handle: number; readonly settings: unknown }[] = [];
+  readonly credits: { readonly handle: number; readonly amount: bigint; readonly pay: (isPaid: boolean) => void }[] =
+    [];
+  refused = false;
+
+  constructor(lanes = 1) {
+    this.lanes = lanes;
+  }
+
+  laneOf(handle: number): number {
+    return handle % this.lanes;
+  }
+
+  run(handle: number, task: Task, done: (step: Step) => void): void {
+    const started = { handle, task, done };
+    this.started.push(started);
+    this.#running.push(started);
+  }
+
+  change(_handle: number, _module: ModuleInfo, _change: unknown, done: (step: Step) => void): void {
+    queueMicrotask(() => done(STEP));
+  }
+
+  configure(handle: number, settings: unknown): void {
+    this.configured.push({ handle, settings });
+  }
+
+  addCycles(handle: number, amount: bigint): Promise<bigint> {
+    return new Promise((resolve, reject) => {
+      const pay = (isPaid: boolean): void => {
+        if (isPaid) resolve(amount);
+        else reject(new Error('died'));
+      };
+      this.credits.push({ handle, amount, pay });
+    });
+  }
+
+  uninstall(): void {
+    // So is code.
+  }
+
+  refuseNew(): void {
+    this.refused = true;
+  }
+
+  get running(): number {
+    return this.#running.length;
+  }
+
+  endOne(step: Step = REPLY): void {
+    this.#running.shift()?.done(step);
+  }
+
+  /** The last one given ends first. */
+  endLast(step: Step = REPLY): void {
+    this.#running.pop()?.done(step);
+  }
+
+  endAll(): void {
+    while (this.#running.length > 0) this.endOne();
+  }
+}
+
+/** A call of `m`, or what is given instead. */
+export function callOf(callee: Uint8Array, more: Partial<OutgoingCall> = {}): OutgoingCall {
+  const payload = new Uint8Array(0);
+  const callbacks = new Uint8Array(56);
+  return { callee, method: 'm', payload, cycles: 0n, timeoutSeconds: undefined, callbacks, ...more };
+}
+
+export const idOf = (handle: number): Uint8Array => Uint8Array.of(handle, 1, 1);

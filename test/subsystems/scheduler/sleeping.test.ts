@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+import { ServerError } from '../../../kernel/index.ts';
+import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
+import { LiveSet } from '../../../subsystems/scheduler/live-set.ts';
+import { DurableHost } from './durable-host.ts';
+import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';
+
+const QUIET = { ...MODULE, entries: new Map([...MODULE.entries].filter(([name]) => name !== 'canister_heartbeat')) };
+
+/** Delivers a message and lets it end. */
+async function use(host: DurableHost, handle: number): Promise<void> {
+  host.deliver(handle);
+  await host.endTurn();
+  assert.equal(host.execution.started.at(-1)?.handle, handle);
+  host.execution.endOne();
+  await host.endTurn();
+}
+
+test('the coldest idle canister makes room for the one that is wanted', async () => {
+  const host = new DurableHost({ liveCap: 2 }).admit([0, 1, 2, 3], { isAsleep: true });
+  await use(host, 0);
+  await use(host, 1);
+  await use(host, 0);
+  await use(host, 2);
+  assert.deepEqual(host.slept, [1], '0 was used after it');
+  assert.deepEqual(host.woken, [0, 1, 2]);
+  await use(host, 3);
+  assert.deepEqual(host.slept, [1, 0]);
+  assert.deepEqual(host.scheduler.live, { liveCount: 2, evictions: 2, wakeUps: 4 });
+  assert.deepEqual(
+    [0, 1, 2, 3].map((handle) => host.scheduler.isLive(handle)),
+    [false, false, true, true],
+  );
+});
+
+test('one that executes or waits is no victim, one with open calls is', async () => {
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  host.deliver(0);
+  await host.endTurn();
+  host.deliver(1);
+  await host.endTurn();
+  assert.deepEqual(host.slept, []);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  await host.endTurn();
+  assert.deepEqual(host.slept, [0], 'it waits for 1, which may wake now');
+  host.execution.endOne();
+  host.execution.endOne();
+  await host.endTurn();
+  assert.deepEqual(host.woken, [0, 1, 0], 'its response has come');
+});
+
+test('where all are busy, the one that has been awake for longest gives way after a while, and goes on later', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+    for (let k = 0; k < 300; k++) host.deliver(0);
+    await host.endTurn();
+    host.deliver(1);
+    const isOther = (): boolean => host.execution.started.some(({ handle }) => handle === 1);
+    let ended = 0;
+    for (; ended < 40; ended++) host.execution.endOne();
+    await host.endTurn();
+    assert.ok(!isOther());
+    mock.timers.tick(100);
+    while (host.execution.running > 0) host.execution.endOne();
+    assert.deepEqual(host.slept, [0]);
+    await host.endTurn();
+    assert.ok(isOther() && host.execution.started.length < 300);
+    while (host.execution.running > 0) host.execution.endOne();
+    await host.endTurn();
+    assert.deepEqual(host.woken, [0, 1, 0]);
+    while (host.execution.running > 0) host.execution.endOne();
+    assert.equal(host.execution.started.length, 301);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('bytes are bounded as well, and one alone may have more', async () => {
+  const host = new DurableHost({ liveBytes: 100 }).admit([0, 1, 2], { isAsleep: true });
+  for (const [handle, bytes] of [60, 40, 500].entries()) host.bytes.set(handle, bytes);
+  await use(host, 0);
+  await use(host, 1);
+  assert.deepEqual(host.slept, []);
+  await use(host, 2);
+  assert.deepEqual(host.slept, [0, 1]);
+  host.bytes.set(2, 10);
+  await use(host, 2);
+  await use(host, 0);
+  assert.deepEqual(host.slept, [0, 1]);
+  host.bytes.set(0, 95);
+  await use(host, 0);
+  assert.deepEqual(host.slept, [0, 1, 2], 'it has grown');
+});
+
+test('one that cannot be woken refuses what waits with the reason, and the next message tries again', async () => {
+  const host = new DurableHost().admit([0], { isAsleep: true });
+  host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');
+  const told = [host.deliver(0), host.deliver(0, 'query')];
+  await host.commit();
+  for (const { outcome } of told) {
+    assert.equal(outcome?.kind, 'unavailable');
+    assert.equal(outcome?.kind === 'unavailable' ? outcome.message : '', 'the disk is away');
+  }
+  await assert.rejects(host.scheduler.pin(0), { code: 'disk-away' });
+  host.wakeProblem = undefined;
+  const later = host.deliver(0);
+  await host.endTurn();
+  host.execution.endOne();
+  await host.commit();
+  assert.equal(later.outcome?.kind, 'reply');
+});
+
+test('a response is not refused when its canister cannot be woken: it is tried again', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+    host.deliver(0);
+    await host.endTurn();
+    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+    await host.endTurn();
+    host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');
+    host.execution.endOne();
+    await host.endTurn();
+    assert.equal(host.execution.started.length, 2);
+    host.wakeProblem = undefined;
+    mock.timers.tick(5000);
+    await host.endTurn();
+    assert.equal(host.execution.started.at(-1)?.task.kind, 'callback');
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('nothing starts before a wake is done, one is enough for all that waits, and a due timer or beat wakes too', async () => {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  try {
+    const host = new DurableHost({ nowMs: () => 5000 })
+      .admit([0], { isAsleep: true, module: QUIET })
+      .admit([1], { isAsleep: true, module: QUIET, timerMs: 4000 })
+      .admit([2], { isAsleep: true });
+    host.holdsWakes = true;
+    for (let k = 0; k < 3; k++) host.deliver(0);
+    await host.endTurn();
+    host.scheduler.beginTicking();
+    mock.timers.tick(25);
+    await host.endTurn();
+    assert.equal(host.execution.started.length, 0);
+    assert.deepEqual(
+      host.held.map(({ handle }) => handle),
+      [0, 1, 2],
+    );
+    for (const { settle } of host.held) settle.resolve();
+    await host.endTurn();
+    assert.deepEqual(
+      host.execution.started.map(({ handle, task }) => `${handle} ${task.kind}`),
+      ['0 update', '0 update', '0 update', '1 system', '2 system'],
+    );
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('a pinned canister is awake and stays so; a change of code wakes its own', async () => {
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  const release = await host.scheduler.pin(0);
+  assert.ok(host.scheduler.isLive(0));
+  host.deliver(1);
+  await host.endTurn();
+  assert.deepEqual(host.slept, []);
+  release();
+  await host.endTurn();
+  assert.deepEqual(host.slept, [0]);
+  host.execution.endOne();
+  const change = { mode: 'reinstall', argument: new Uint8Array(0), caller: idOf(9) } as const;
+  const step = await host.scheduler.change(0, MODULE, change);
+  assert.equal(step.fault, undefined);
+  assert.ok(host.scheduler.isLive(0) && !host.scheduler.isLive(1));
+});
+
+test('a status that changes while a canister is being woken reaches its executor', async () => {
+  const host = new DurableHost().admit([0], { isAsleep: true });
+  host.holdsWakes = true;
+  const pinned = host.scheduler.pin(0);
+  await host.endTurn();
+  await host.scheduler.stop(0);
+  assert.deepEqual(host.execution.configured, []);
+  host.held[0]?.settle.resolve();
+  await pinned;
+  assert.deepEqual(host.execution.configured, [{ handle: 0, settings: { status: 'stopped' } }]);
+});
+
+test('cycles for a sleeping canister wake it, and are paid then', async () => {
+  const host = new DurableHost().admit([0, 1]);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 7n })] });
+  host.scheduler.uninstall(0);
+  host.scheduler.lost(0);
+  host.execution.endOne(REPLY);
+  await host.endTurn();
+  assert.deepEqual(
+    host.execution.credits.map(({ handle, amount }) => [handle, amount]),
+    [[0, 7n]],
+  );
+  assert.ok(host.scheduler.isLive(0));
+});
+
+test('the list of idle canisters forgets in constant time, and gives the one that was touched first', () => {
+  const set = new LiveSet();
+  const agendas = Array.from({ length: 5 }, (_, handle) => new Agenda(handle, idOf(handle)));
+  for (const agenda of agendas) set.touch(agenda);
+  for (const at of [0, 3]) set.touch(agendas[at] ?? assert.fail());
+  set.remove(agendas[2] ?? assert.fail());
+  set.remove(agendas[2] ?? assert.fail());
+  const order: number[] = [];
+  for (let coldest = set.coldest; coldest !== undefined; coldest = set.coldest) {
+    order.push(coldest.handle);
+    set.remove(coldest);
+  }
+  assert.deepEqual(order, [1, 4, 0, 3]);
+});
+
+test('a sleeping canister with nothing to do takes at most some 200 bytes', async () => {
+  const { setFlagsFromString } = await import('node:v8');
+  const { runInNewContext } = await import('node:vm');
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const id = idOf(0);
+  const agendas: Agenda[] = [];
+  const count = 20_000;
+  const make = (handle: number): Agenda => {
+    const agenda = new Agenda(handle, id);
+    agenda.timerMs = handle + 0.5;
+    agenda.work.executing++;
+    agenda.work.executing--;
+    agenda.isAsleep = true;
+    agenda.shrink();
+    return agenda;
+  };
+  for (let k = 0; k < 100; k++) agendas.push(make(k));
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let k = 0; k < count; k++) agendas.push(make(k));
+  collect();
+  const bytes = (process.memoryUsage().heapUsed - before) / count;
+  assert.equal(agendas.length, count + 100);
+  assert.ok(bytes < 220, `${bytes} bytes`);
+});
