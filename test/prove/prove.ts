@@ -68,6 +68,13 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('./hostile-modules.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'crashes',
+    claims: 'a host that crashes at any write loses nothing that was acknowledged, and does nothing twice',
+    unit: 'seeds',
+    count: 20_000,
+    runs: [{ file: new URL('./crashes.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'fuzz',
     claims: 'mutated modules are refused with a reason, or become modules that V8 takes',
     unit: 'inputs',
@@ -85,6 +92,7 @@ const PARTS: readonly Part[] = [
 
 const HELP = `npm run prove                      all parts
 npm run prove -- PART [COUNT]      one of them, with so many cases
+npm run prove -- crashes --seed N  one case of it again
 
 ${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(10)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
 `;
@@ -94,6 +102,9 @@ const chosen = wanted === undefined ? PARTS : PARTS.filter(({ name }) => name ==
 const count = counted === undefined ? undefined : Number(counted);
 if (wanted === '--help') {
   process.stdout.write(HELP);
+} else if (wanted === 'crashes' && counted === '--seed' && isCount(Number(rest[0]), chosen)) {
+  process.argv.splice(2, 1);
+  await import('./crashes.ts');
 } else if (chosen.length === 0 || rest.length > 0 || !isCount(count, chosen)) {
   process.stderr.write(HELP);
   process.exitCode = 2;

@@ -1,0 +1,100 @@
+/**
+ * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT | --seed N]`. Prints every seed that
+ * fails, with what was found; exit code 1 if one did.
+ */
+import { availableParallelism } from 'node:os';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { messageOf } from '../../kernel/index.ts';
+import { simulate, type Tally } from '../simulation/durable/world.ts';
+
+const SEEDS = 20_000;
+const PROGRESS_EVERY_MS = 10_000;
+/** No seed takes nearly as long, on a machine however busy. */
+const STUCK_MS = 300_000;
+
+interface Work {
+  readonly first: number;
+  readonly step: number;
+  readonly count: number;
+}
+
+interface Report {
+  readonly seed: number;
+  readonly failure: string | undefined;
+  readonly tally: Tally | undefined;
+}
+
+if (!isMainThread) {
+  await work(workerData as Work);
+} else if (process.argv[2] === '--seed') {
+  console.log(JSON.stringify(await simulate(numberOf(process.argv[3])), undefined, 2));
+} else {
+  await supervise(process.argv[2] === undefined ? SEEDS : numberOf(process.argv[2]));
+}
+
+function numberOf(text: string | undefined): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 1) throw new RangeError(`${text} is no number of seeds`);
+  return number;
+}
+
+async function work({ first, step, count }: Work): Promise<void> {
+  for (let seed = first; seed <= count; seed += step) {
+    let failure: string | undefined;
+    let tally: Tally | undefined;
+    try {
+      tally = await simulate(seed);
+    } catch (error) {
+      failure = messageOf(error);
+    }
+    parentPort?.postMessage({ seed, failure, tally } satisfies Report);
+  }
+}
+
+async function supervise(count: number): Promise<void> {
+  const threads = Math.max(1, Math.min(count, availableParallelism()));
+  const startMs = performance.now();
+  const sum = new Map<string, number>();
+  const failed: number[] = [];
+  let done = 0;
+  const seconds = (): number => Math.round((performance.now() - startMs) / 1000);
+  const progress = setInterval(() => console.log(`  ${done} of ${count}, ${seconds()} s`), PROGRESS_EVERY_MS);
+  const finished = (first: number): Promise<void> =>
+    new Promise((resolve) => {
+      let last: number | undefined;
+      const worker = new Worker(new URL(import.meta.url), {
+        workerData: { first, step: threads, count } satisfies Work,
+      });
+      const watch = (): NodeJS.Timeout => setTimeout(() => end('hangs'), STUCK_MS);
+      let stuck = watch();
+      const end = (reason: string | undefined): void => {
+        clearTimeout(stuck);
+        if (reason !== undefined) {
+          const seed = last === undefined ? first : last + threads;
+          failed.push(seed);
+          console.log(`seed ${seed} ${reason}`);
+        }
+        void worker.terminate();
+        resolve();
+      };
+      worker.on('message', ({ seed, failure, tally }: Report) => {
+        clearTimeout(stuck);
+        stuck = watch();
+        last = seed;
+        done++;
+        for (const [what, many] of Object.entries(tally ?? {})) sum.set(what, (sum.get(what) ?? 0) + Number(many));
+        if (failure === undefined) return;
+        failed.push(seed);
+        console.log(failure);
+      });
+      worker.on('error', (error: unknown) => end(`ended its thread: ${messageOf(error)}`));
+      worker.on('exit', () => end(undefined));
+    });
+  await Promise.all(Array.from({ length: threads }, (_, index) => finished(index + 1)));
+  clearInterval(progress);
+  const parts = [...sum].map(([what, many]) => `${many} ${what}`);
+  console.log(`${done} seeds in ${seconds()} s: ${parts.join(', ')}`);
+  if (failed.length === 0) return;
+  console.log(`${failed.length} failed; again: npm run prove -- crashes --seed ${failed[0]}`);
+  process.exitCode = 1;
+}

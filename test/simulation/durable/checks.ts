@@ -1,0 +1,102 @@
+/** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
+import assert from 'node:assert/strict';
+import type { Sent } from './clients.ts';
+import { FLAGS, type Kind, readLook } from './ledger-module.ts';
+import type { Ledger, LedgerEntry } from './ledger-state.ts';
+
+const SYS_TRANSIENT = 2;
+const CANISTER_REJECT = 4;
+const SYS_UNKNOWN = 6;
+
+export interface Checked {
+  /** Of the actors that live from beginning to end. */
+  readonly ledgers: ReadonlyMap<string, Ledger>;
+  readonly sent: readonly Sent[];
+}
+
+/** Calls between actors, and messages of clients: each wholly or not at all, and exactly once. */
+export function checkMessages({ ledgers, sent }: Checked): void {
+  const found = new Map<string, LedgerEntry[]>();
+  const keyOf = (actor: string, number: number, kind: Kind): string => `${actor} ${number} ${kind}`;
+  for (const [actor, { entries }] of ledgers) {
+    for (const entry of entries) {
+      const key = keyOf(actor, entry.number, entry.kind);
+      const same = found.get(key) ?? [];
+      found.set(key, [...same, entry]);
+      assert.equal(same.length, 0, `${key} is there once`);
+      assert.notEqual(entry.number, 0, `${actor}: a timer fired that nobody had armed`);
+    }
+  }
+  for (const message of sent)
+    checkMessage(message, (actor, kind) => found.get(keyOf(actor, message.number, kind))?.[0], ledgers);
+}
+
+type Find = (actor: string, kind: Kind) => LedgerEntry | undefined;
+
+function checkMessage(sent: Sent, find: Find, ledgers: ReadonlyMap<string, Ledger>): void {
+  const { number, actor, method, outcome } = sent;
+  if (!ledgers.has(actor) || method === 'look') return;
+  const what = `message ${number}, ${method} of ${actor}, told ${toldOf(sent)}`;
+  const kind = method === 'note' ? 'noted' : method === 'transfer' ? 'sent' : 'armed';
+  const entry = find(actor, kind);
+  if (outcome?.kind === 'reply' && method !== 'arm') assert.ok(entry, `${what}: it is there`);
+  if (outcome?.kind === 'trap' && method === 'note') assert.equal(entry, undefined, `${what}: nothing of it is there`);
+  if (method === 'transfer') checkTransfer(sent, what, find, ledgers);
+}
+
+function checkTransfer(
+  { actor, to, outcome, argument: { flags = 0, calleeFlags = 0 } }: Sent,
+  what: string,
+  find: Find,
+  ledgers: ReadonlyMap<string, Ledger>,
+): void {
+  const done = find(actor, 'done');
+  const failed = find(actor, 'failed');
+  const cleaned = find(actor, 'cleaned');
+  const isSent = find(actor, 'sent') !== undefined;
+  const responses = [done, failed, cleaned].filter((each) => each !== undefined);
+  assert.equal(responses.length, isSent ? 1 : 0, `${what}: one response for what was sent`);
+  if (outcome?.kind === 'reply') assert.ok(done ?? failed, `${what}: its callback ran`);
+  if (to === undefined || !ledgers.has(to)) return;
+  const received = find(to, 'received');
+  if (!isSent) assert.equal(received, undefined, `${what}: nothing was sent, and it has arrived`);
+  const traps = (calleeFlags & (FLAGS.trapsHalfway | FLAGS.trapsAtEnd)) !== 0;
+  if (traps) assert.equal(received, undefined, `${what}: its receiver trapped`);
+  if (done !== undefined) assert.ok(received, `${what}: it has arrived`);
+  if (failed === undefined) return;
+  const code = Number(failed.amount);
+  assert.notEqual(code, SYS_TRANSIENT, `${what}: calls between actors do not fail for the host's reasons`);
+  if (code === SYS_UNKNOWN) assert.ok(flags & FLAGS.isBestEffort, `${what}: only best-effort calls time out`);
+  else if (code !== CANISTER_REJECT)
+    assert.equal(received, undefined, `${what}: rejected with ${code}, and it has arrived`);
+}
+
+/** Nothing that an answer has shown is gone. */
+export function checkLooks({ ledgers, sent }: Checked): void {
+  for (const { number, actor, outcome } of sent) {
+    const ledger = ledgers.get(actor);
+    if (ledger === undefined || outcome?.kind !== 'reply') continue;
+    const look = readLook(outcome.data);
+    const last = ledger.entries[look.entries - 1];
+    const found = last === undefined ? undefined : { number: last.number, kind: last.kind };
+    assert.deepEqual(found, look.last, `message ${number} was shown entry ${look.entries} of ${actor}`);
+    assert.ok(ledger.beats >= look.beats, `message ${number} was shown ${look.beats} beats of ${actor}`);
+  }
+}
+
+/** Each timer that was armed has fired, once. */
+export function checkTimers({ ledgers }: Checked, hasUpgrades: boolean): void {
+  for (const [actor, { entries, armed }] of ledgers) {
+    assert.equal(armed, 0, `${actor}: the timer of message ${armed} never fired`);
+    const fired = new Set(entries.filter(({ kind }) => kind === 'fired').map(({ number }) => number));
+    for (const { number, kind } of entries) {
+      if (kind === 'armed' && !hasUpgrades)
+        assert.ok(fired.has(number), `${actor}: the timer of message ${number} fired`);
+    }
+  }
+}
+
+function toldOf({ outcome }: Sent): string {
+  if (outcome === undefined) return 'nothing';
+  return outcome.kind === 'reply' ? 'a reply' : `${outcome.kind} ${outcome.code}: ${outcome.message}`;
+}

@@ -1,0 +1,97 @@
+/** What an actor's memory says, and whether it says the same everywhere. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
+import {
+  ADDRESSES,
+  ENTRIES_AT,
+  ENTRY_BYTES,
+  FIRST_BALANCE,
+  kindOf,
+  type Kind,
+  STABLE_ENTRIES_AT,
+} from './ledger-module.ts';
+
+export interface LedgerEntry {
+  readonly number: number;
+  readonly kind: Kind;
+  readonly amount: bigint;
+}
+
+export interface Ledger {
+  readonly entries: readonly LedgerEntry[];
+  readonly beats: number;
+  /** Number of the message that armed a timer which has not fired; 0: none. */
+  readonly armed: number;
+}
+
+/** Throws when a part of a message is there, and another is not. */
+export function readLedger(name: string, { installed, stable, certifiedData }: CanisterState): Ledger {
+  assert.ok(installed, `${name} has code`);
+  const { instance } = installed;
+  const header = Buffer.alloc(16);
+  stable.read(0, header, 0, header.length);
+  const count = header.readUInt32LE(0);
+  const heap = Buffer.from(instance.heap());
+  const globals = Buffer.from(instance.saveGlobals());
+  assert.equal(
+    globals.readInt32LE(instance.code.layout.globals[0]?.at ?? 0),
+    count,
+    `${name}: entries, global and stable`,
+  );
+  assert.equal(heap.readUInt32LE(ADDRESSES.beats), header.readUInt32LE(4), `${name}: beats, heap and stable`);
+  const balance = heap.readBigInt64LE(ADDRESSES.balance);
+  assert.equal(balance, header.readBigInt64LE(8), `${name}: balance, heap and stable`);
+  const inStable = Buffer.alloc(count * ENTRY_BYTES);
+  stable.read(STABLE_ENTRIES_AT, inStable, 0, inStable.length);
+  assert.ok(
+    heap.subarray(ENTRIES_AT, ENTRIES_AT + inStable.length).equals(inStable),
+    `${name}: entries, heap and stable`,
+  );
+  const entries = Array.from({ length: count }, (_, index) => readEntry(name, inStable.subarray(index * ENTRY_BYTES)));
+  // Cleanup may not certify anything.
+  if (entries.at(-1)?.kind !== 'cleaned')
+    assert.deepEqual(Buffer.from(certifiedData), header, `${name}: certified and stable`);
+  let sum = FIRST_BALANCE;
+  const sent = new Map<number, bigint>();
+  for (const { number, kind, amount } of entries) {
+    if (kind === 'sent') {
+      sum -= amount;
+      sent.set(number, amount);
+    } else if (kind === 'received') sum += amount;
+    else if (kind === 'failed') sum += sent.get(number) ?? 0n;
+  }
+  assert.equal(balance, sum, `${name}: balance and entries`);
+  return { entries, beats: header.readUInt32LE(4), armed: heap.readUInt32LE(ADDRESSES.timer) };
+}
+
+function readEntry(name: string, bytes: Buffer): LedgerEntry {
+  const number = bytes.readUInt32LE(0);
+  const filling = bytes.subarray(15, 15 + bytes.readUInt16LE(13));
+  assert.ok(
+    filling.every((byte) => byte === (number & 0xff)),
+    `${name}: the filling of entry ${number}`,
+  );
+  return { number, kind: kindOf(bytes.readUInt8(4)), amount: bytes.readBigUInt64LE(5) };
+}
+
+/** Everything that its executor knows of a canister, in words: memories as hashes. */
+export function describe(state: CanisterState): Readonly<Record<string, string>> {
+  const { installed, stable, certifiedData, account, version, timerNs, settings, openCalls, instantMs } = state;
+  const { env, controllers, heapBytesMax, status } = settings;
+  const inStable = new Uint8Array(stable.bytes);
+  stable.read(0, inStable, 0, inStable.length);
+  return {
+    numbers: `${account.balance} cycles, version ${version}, timer ${timerNs}, at ${instantMs}, ${status}`,
+    settings: JSON.stringify([[...env], controllers, heapBytesMax]),
+    openCalls: JSON.stringify(openCalls.entries()),
+    certified: Buffer.from(certifiedData).toString('hex'),
+    heap: installed === undefined ? '' : `${installed.instance.heapBytes} ${hashOf(installed.instance.heap())}`,
+    globals: installed === undefined ? '' : hashOf(installed.instance.saveGlobals()),
+    stable: `${stable.pages} ${hashOf(inStable)}`,
+  };
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

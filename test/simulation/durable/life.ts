@@ -1,0 +1,165 @@
+/** One life of a host, from its start to its crash or stop: the real parts over the simulated execution and storage. */
+import assert from 'node:assert/strict';
+import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock, Logger, Random } from '../../../kernel/index.ts';
+import { CanisterRegistry } from '../../../subsystems/canisters/canister-registry.ts';
+import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
+import { createCodec } from '../../../subsystems/codec/index.ts';
+import type { Compiler } from '../../../subsystems/compiler/index.ts';
+import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
+import type { Manifest } from '../../../subsystems/manifest/index.ts';
+import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
+import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import type { StateStore } from '../../../subsystems/storage/state-store.ts';
+import type { Seeded } from '../../support/seeded.ts';
+import { EngineExecution } from './engine-execution.ts';
+import type { Plan } from './plan.ts';
+import { plantedBug } from './planted-bugs.ts';
+import { SimulatedStorage } from './simulated-storage.ts';
+
+export const POLICY: MeteringPolicy = {
+  isEnabled: true,
+  startingCycles: 100_000_000_000_000n,
+  cyclesPerMessage: 590_000,
+  cyclesPer10Instructions: 4,
+  instructionLimit: 40_000_000_000,
+};
+const HEARTBEAT_MS = 50;
+const TIMER_MS = 10;
+/** More turns than anything takes. */
+const TURNS_MAX = 20_000;
+
+const codec = createCodec();
+const manifest: Manifest = { read: () => Promise.resolve([]) };
+const compiler: Compiler = { compile: () => Promise.reject(new Error('there is nothing to compile')) };
+
+export interface LifeParts {
+  readonly plan: Plan;
+  readonly seeded: Seeded;
+  readonly clock: Clock & { nowMs(): number; pass(ms: number): void };
+  readonly random: Random;
+  readonly store: StateStore;
+}
+
+export class Life {
+  readonly storage: SimulatedStorage;
+  readonly execution: EngineExecution;
+  readonly scheduler: RoundScheduler;
+  readonly registry: CanisterRegistry;
+  readonly management: ManagementCanister;
+  /** Nothing of it counts any more. */
+  isOver = false;
+  readonly #parts: LifeParts;
+  readonly #problems: string[] = [];
+
+  constructor(parts: LifeParts) {
+    const { plan, clock, random, store } = parts;
+    this.#parts = parts;
+    mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    const { storageOptions, onChanges } = plantedBug(plan.bug, parts.seeded);
+    const storage = new SimulatedStorage(store, storageOptions);
+    const { lanes, liveCap, snapshotBelowBytes } = plan;
+    const execution = new EngineExecution({ lanes, policy: POLICY, clock, ...onChanges });
+    const scheduler = new RoundScheduler(
+      { execution, clock, storage },
+      { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
+    );
+    const log = this.#logger();
+    const metering = { policy: POLICY };
+    const registry = new CanisterRegistry(
+      { execution, scheduler, metering, codec, manifest, compiler, storage, clock, log },
+      { forwardDebugOutput: false, snapshotBelowBytes, hasLiveLimit: liveCap > 0 },
+    );
+    this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
+    this.storage = storage;
+    this.execution = execution;
+    this.scheduler = scheduler;
+    this.registry = registry;
+  }
+
+  /** Whatever is reported as wrong, is. */
+  #logger(): Logger {
+    const problem = (text: string, error?: unknown): void => {
+      if (!this.isOver) this.#problems.push(error instanceof Error ? `${text}: ${error.stack}` : text);
+    };
+    const nothing = (): void => undefined;
+    return { event: nothing, debug: nothing, info: nothing, warn: problem, error: problem, announce: problem };
+  }
+
+  /** Recovers what is there, and begins to serve. */
+  async start(): Promise<void> {
+    const { signal } = new AbortController();
+    await this.until(this.registry.installManifest(() => undefined, signal));
+    this.scheduler.beginTicking();
+  }
+
+  /** As at the first signal: what is not kept is refused, everything is written. */
+  async stop(): Promise<void> {
+    await this.until(this.scheduler.drain());
+    await this.until(this.execution.close());
+    await this.storage.close();
+    this.end();
+  }
+
+  end(): void {
+    this.isOver = true;
+    mock.timers.reset();
+  }
+
+  named(name: string): CanisterRecord | undefined {
+    return this.registry.named(name);
+  }
+
+  // ---- turns
+
+  /** One thing happens, somewhere; false: nothing could. */
+  async turn(): Promise<boolean> {
+    const { storage, execution } = this;
+    const { seeded, plan } = this.#parts;
+    const possible: (() => void)[] = [];
+    const offer = (weight: number, event: () => void): void => {
+      for (let n = 0; n < weight; n++) possible.push(event);
+    };
+    for (let lane = 0; lane < plan.lanes; lane++) {
+      if (execution.canExecute(lane)) offer(plan.weights.execute, () => execution.execute(lane));
+      if (execution.canTell(lane)) offer(plan.weights.tell, () => execution.tell(lane, 1 + seeded.below(4)));
+    }
+    if (storage.canSeal) offer(plan.weights.seal, () => storage.seal());
+    if (storage.canWork) offer(plan.weights.work, () => storage.work(seeded.below(6)));
+    if (storage.canTell) offer(plan.weights.durable, () => storage.tell());
+    if (storage.canAnswer) offer(plan.weights.answer, () => storage.answer());
+    const event = possible[seeded.below(Math.max(1, possible.length))];
+    event?.();
+    await nextTurn();
+    if (this.#problems.length > 0) assert.fail(`the host says: ${this.#problems.join('; ')}`);
+    return event !== undefined;
+  }
+
+  async pass(ms: number): Promise<void> {
+    this.#parts.clock.pass(ms);
+    mock.timers.tick(ms);
+    await nextTurn();
+  }
+
+  /** Lets everything happen that can without time passing. */
+  async settle(): Promise<void> {
+    let turns = 0;
+    while (await this.turn()) assert.ok(++turns < TURNS_MAX, 'the host does not come to rest');
+  }
+
+  /** Turns until that is settled; time passes when nothing else does. */
+  async until<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const settled = (): void => {
+      isSettled = true;
+    };
+    promise.then(settled, settled);
+    await nextTurn();
+    for (let turns = 0; !isSettled; turns++) {
+      assert.ok(turns < TURNS_MAX, 'something never ends');
+      if (!(await this.turn())) await this.pass(20);
+    }
+    return await promise;
+  }
+}

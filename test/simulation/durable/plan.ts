@@ -1,0 +1,59 @@
+/** What a seed makes different. */
+import type { Seeded } from '../../support/seeded.ts';
+
+/** Mistakes that the simulator must find. */
+export const BUGS = ['answers-too-early', 'lost-page', 'queue-before-state'] as const;
+export type Bug = (typeof BUGS)[number];
+
+export interface Plan {
+  readonly lanes: number;
+  /** 0: any number. */
+  readonly liveCap: number;
+  readonly snapshotBelowBytes: number;
+  readonly isSynced: boolean;
+  readonly segmentBytes: number;
+  readonly foldBytes: number;
+  /** How often each kind of turn comes. */
+  readonly weights: Readonly<Record<'execute' | 'tell' | 'seal' | 'work' | 'durable' | 'answer', number>>;
+  readonly actors: number;
+  readonly lives: number;
+  /** What clients do in one life. */
+  readonly operations: number;
+  readonly hasHeartbeat: boolean;
+  /** Best-effort calls, whose cycles may be lost. */
+  readonly hasTimeouts: boolean;
+  /** Actors come, go and are emptied. */
+  readonly hasMayflies: boolean;
+  /** Actors are stopped, started and upgraded. */
+  readonly hasChanges: boolean;
+  /** Executors die. */
+  readonly hasDeaths: boolean;
+  /** It may also crash while it recovers. */
+  readonly crashesInRecovery: boolean;
+  readonly bug: Bug | undefined;
+}
+
+const PAGE = 65_536;
+
+export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
+  const weight = (): number => seeded.pick([1, 2, 4, 8]);
+  return {
+    lanes: 1 + seeded.below(3),
+    liveCap: seeded.pick([0, 0, 1, 2, 3]),
+    snapshotBelowBytes: seeded.pick([2 ** 40, 2 ** 40, 0, 0, 2 * PAGE, 3 * PAGE]),
+    isSynced: !seeded.oneIn(6),
+    segmentBytes: seeded.pick([8192, 32_768, 131_072]),
+    foldBytes: seeded.pick([4096, 65_536, 1 << 20]),
+    weights: { execute: weight(), tell: weight(), seal: weight(), work: weight(), durable: weight(), answer: weight() },
+    actors: 3 + seeded.below(2),
+    lives: 2 + seeded.below(3),
+    operations: 10 + seeded.below(40),
+    hasHeartbeat: seeded.oneIn(3),
+    hasTimeouts: seeded.oneIn(4),
+    hasMayflies: seeded.oneIn(3),
+    hasChanges: seeded.oneIn(2),
+    hasDeaths: seeded.oneIn(6),
+    crashesInRecovery: seeded.oneIn(2),
+    bug,
+  };
+}
