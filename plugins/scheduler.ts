@@ -3,6 +3,7 @@ import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../subsystems/scheduler/round-scheduler.ts';
+import type { SleepingOptions } from '../subsystems/scheduler/sleeping.ts';
 import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -11,8 +12,14 @@ export const schedulerPlugin = definePlugin({
   provides: Scheduler,
   requires: { execution: Execution, metering: Metering, storage: Storage, clock: Clock },
   neededBecause: 'every message goes through it',
-  create: ({ execution, metering, storage, clock }, { config }: { readonly config: TickingOptions }) =>
-    new RoundScheduler({ execution, clock, storage }, { ...config, queryInstructionsMax: metering.policy.instructionLimit }),
+  create: (
+    { execution, metering, storage, clock },
+    { config }: { readonly config: TickingOptions & SleepingOptions },
+  ) =>
+    new RoundScheduler(
+      { execution, clock, storage },
+      { ...config, queryInstructionsMax: metering.policy.instructionLimit },
+    ),
   ready: (scheduler) => scheduler.beginTicking(),
   // No deadline: the executing message is awaited, whatever it takes.
   stop: (scheduler) => scheduler.drain(),

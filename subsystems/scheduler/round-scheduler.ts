@@ -236,7 +236,7 @@ export class RoundScheduler implements Scheduler {
   #wakeUp(agenda: Agenda): Promise<Error | undefined> {
     return new Promise((resolve) => {
       agenda.work.wakeWaiters.push(resolve);
-      this.#sleeping.busy(agenda, false);
+      this.#sleeping.busy(agenda, true);
     });
   }
 

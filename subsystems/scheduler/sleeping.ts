@@ -6,7 +6,8 @@
  * all are busy it waits, and so that it does not wait for ever, the one that has been awake for longest starts nothing more
  * after a while, sleeps, and stands in line again.
  *
- * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended.
+ * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
+ * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  */
 import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
@@ -111,6 +112,7 @@ export class Sleeping {
     if (work.isWaking) return;
     if (mustNotWait) {
       this.#isWanted.delete(agenda);
+      this.#makeRoom(agenda);
       this.#wake(agenda);
     } else if (!this.#isWanted.has(agenda)) {
       this.#isWanted.add(agenda);

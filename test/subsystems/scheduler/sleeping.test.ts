@@ -163,15 +163,18 @@ test('nothing starts before a wake is done, one is enough for all that waits, an
 });
 
 test('a pinned canister is awake and stays so; a change of code wakes its own', async () => {
-  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2], { isAsleep: true });
   const release = await host.scheduler.pin(0);
   assert.ok(host.scheduler.isLive(0));
   host.deliver(1);
   await host.endTurn();
   assert.deepEqual(host.slept, []);
+  const releaseOther = await host.scheduler.pin(2);
+  assert.ok(host.scheduler.isLive(0) && host.scheduler.isLive(2), 'who pins does not wait for who pins');
   release();
+  releaseOther();
   await host.endTurn();
-  assert.deepEqual(host.slept, [0]);
+  assert.deepEqual(host.slept, [0, 2]);
   host.execution.endOne();
   const change = { mode: 'reinstall', argument: new Uint8Array(0), caller: idOf(9) } as const;
   const step = await host.scheduler.change(0, MODULE, change);
