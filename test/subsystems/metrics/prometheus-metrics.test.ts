@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
 import { Histogram, type HistogramFigures } from '../../../subsystems/metrics/index.ts';
@@ -218,6 +219,14 @@ test('10,000 actors are told within 50 ms', async () => {
   const bestMs = Math.min(...times);
   assert.ok(bestMs < 50, `${bestMs.toFixed(1)} ms`);
   assert.equal((await read(metrics)).get('svc_actor_cycles')?.samples.size, 10_000);
+});
+
+test('the document lists what the page has, no more and no less', async () => {
+  const document = readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
+  const listed = [...document.matchAll(/^\| `(svc_\w+)` \| (\w+) \|/gm)].map(([, name, type]) => `${name} ${type}`);
+  const page = await read(new PrometheusMetrics(new Sources(openStore())));
+  const shown = [...page].map(([name, { type }]) => `${name} ${type}`);
+  assert.deepEqual(listed.toSorted(), shown.toSorted());
 });
 
 test('turned off, it counts nothing and says why', async () => {
