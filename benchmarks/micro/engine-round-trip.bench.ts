@@ -118,14 +118,15 @@ async function inProcess(isOneCore: boolean): Promise<Trips> {
   return JSON.parse(text) as Trips;
 }
 
-function print(where: string, { chain, alone, together }: Trips): void {
+/** On one core the CPU time is what a trip takes, whatever else the machine does; on several it is what passes. */
+function print(where: string, isOneCore: boolean, { chain, alone, together }: Trips): void {
   const figure = (name: string, { us, cpuUs }: Trip): Figure => ({
     panel: 'time',
     name: `${name}, ${where}`,
-    value: us,
+    value: isOneCore ? cpuUs : us,
     unit: 'µs',
     reach: REACH_US,
-    note: `${written(cpuUs)} µs of CPU`,
+    note: isOneCore ? `CPU; ${written(us)} µs passed` : `passed; ${written(cpuUs)} µs of CPU`,
   });
   report(figure('round trip, in a chain', chain));
   report(figure('round trip, one at a time', alone));
@@ -142,6 +143,6 @@ if (process.argv.includes(MEASURE)) {
   const cores = availableParallelism();
   if (cores > 1 && spawnSync('taskset', ['-c', '0', 'true']).status !== 0)
     console.log('no taskset here: not measured on one core');
-  else print('one core', await inProcess(cores > 1));
-  if (cores > 1) print(`${cores} cores`, await inProcess(false));
+  else print('one core', true, await inProcess(cores > 1));
+  if (cores > 1) print(`${cores} cores`, false, await inProcess(false));
 }
