@@ -66,7 +66,7 @@ export class PrometheusMetrics implements Metrics {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);
     }
-    return text + actorText(list);
+    return text + (await actorText(list));
   }
 
   #countRequests(): void {

@@ -198,7 +198,7 @@ test('a state that cannot be asked is told', async () => {
   await assert.rejects(metrics.page(), /the state directory is closed/);
 });
 
-test('10,000 actors are told within 50 ms', async () => {
+test('10,000 actors are told within 50 ms, and something else has its turn in between', async () => {
   const sources = new Sources();
   sources.actors = Array.from({ length: 10_000 }, (_, number) =>
     canister(`actor-${number}`, {
@@ -218,7 +218,16 @@ test('10,000 actors are told within 50 ms', async () => {
   // The machine may be busy with something else now and then.
   const bestMs = Math.min(...times);
   assert.ok(bestMs < 50, `${bestMs.toFixed(1)} ms`);
-  assert.equal((await read(metrics)).get('svc_actor_cycles')?.samples.size, 10_000);
+  let turns = 0;
+  const count = (): void => {
+    turns++;
+    waiting = setImmediate(count);
+  };
+  let waiting = setImmediate(count);
+  const page = await read(metrics);
+  clearImmediate(waiting);
+  assert.ok(turns >= 15, `${turns} turns`);
+  assert.equal(page.get('svc_actor_cycles')?.samples.size, 10_000);
 });
 
 test('the document lists what the page has, no more and no less', async () => {
