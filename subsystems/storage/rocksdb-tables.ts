@@ -16,6 +16,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Binding, FamilyOptions, Handle } from '@nxtedition/rocksdb/binding.js';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { findLogDamage } from './rocksdb-log-check.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 
 export interface RocksdbOptions {
@@ -271,7 +272,10 @@ async function loadBinding(): Promise<Binding> {
   }
 }
 
-/** Without its file CURRENT, RocksDB would take a database for none, and begin a new one over it. */
+/**
+ * Without its file CURRENT, RocksDB would take a database for none, and begin a new one over it; and what stands behind
+ * damage in its log it would drop.
+ */
 async function prepare(directory: string): Promise<void> {
   let names: readonly string[];
   try {
@@ -283,6 +287,13 @@ async function prepare(directory: string): Promise<void> {
   const rest = names.find((name) => /^MANIFEST-|[.](?:sst|log)$/.test(name));
   if (rest !== undefined && !names.includes('CURRENT')) {
     throw damaged(directory, new Error(`the file CURRENT is missing, but there is ${rest}`));
+  }
+  const damage = await findLogDamage(directory);
+  if (damage !== undefined) {
+    throw damaged(
+      damage.file,
+      new Error(`the record at byte ${damage.byte} cannot be read, and others stand behind it`),
+    );
   }
 }
 

@@ -7,7 +7,7 @@
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
 import { CommitFigures } from './commit-figures.ts';
-import { META, metaKey, type MetaLetter } from './keyspace.ts';
+import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog } from './step-log.ts';
@@ -118,6 +118,8 @@ export class StateStore {
   #foldSlice(): boolean {
     const last: Change = { family: 'meta', key: LAST_UNIT_KEY, value: unitBytes(this.#lastFrozen) };
     if (!this.#overlay.foldSlice(last)) return false;
+    // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is there.
+    this.#tables.write([], { isSynced: false });
     this.#log.release(this.#mark);
     return true;
   }
@@ -144,8 +146,10 @@ export class StateStore {
     this.#apply();
     const overlay = this.#overlay;
     const meta = (letter: MetaLetter): Uint8Array | undefined => overlay.get('meta', metaKey(letter, id));
+    const copy = meta(META.copy)?.[0] ?? 0;
     return {
-      memory: overlay.memoryOf(id),
+      memory: overlay.memoryOf(memoryId(id, copy)),
+      copy,
       globals: meta(META.globals),
       certifiedData: meta(META.certifiedData),
       checkpoint: meta(META.checkpoint),

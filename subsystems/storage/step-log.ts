@@ -160,7 +160,10 @@ export class StepLog {
   /** The units up to this mark are durable elsewhere. They must have been flushed. */
   release(mark: number): void {
     this.#attempt(() => {
-      if (mark >= this.#current.generation) throw new Error(`segment ${mark} of the step log is still being written`);
+      const current = this.#current;
+      if (mark >= current.generation) throw new Error(`segment ${mark} of the step log is still being written`);
+      // Its header says where the log goes on, also while it is empty: tables that have lost something are found out by it.
+      if (current.slot === undefined && this.#unwritten.size === 0) this.#begin(current);
       for (let oldest = this.#live[0]; oldest !== undefined && oldest.generation <= mark; oldest = this.#live[0]) {
         const { slot } = oldest;
         if (slot === undefined || [...this.#unwritten].some(({ generation }) => generation <= mark)) {

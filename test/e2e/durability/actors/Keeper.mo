@@ -21,6 +21,7 @@ persistent actor Self {
   var steps = 0;
   var chains = 0;
   var pool = 1_000_000;
+  var seen : ?Text = null;
 
   public func append(n : Nat) : async Nat {
     List.add(numbers, n);
@@ -37,6 +38,8 @@ persistent actor Self {
     while (i < n) { List.add(numbers, i); i += 1 };
     List.size(numbers);
   };
+  // For large messages that leave little behind.
+  public func weigh(data : Blob) : async Nat { List.add(numbers, data.size()); List.size(numbers) };
   public query func size() : async Nat { List.size(numbers) };
 
   public func add(n : Nat) : async Nat { count += n; count };
@@ -54,7 +57,11 @@ persistent actor Self {
   };
   public query func timers() : async { fired : Nat; repeated : Nat } { { fired; repeated } };
 
-  public func variable(name : Text) : async ?Text { Runtime.envVar<system>(name) };
+  public func variable(name : Text) : async ?Text {
+    seen := Runtime.envVar<system>(name);
+    seen;
+  };
+  public query func lastSeen() : async ?Text { seen };
 
   // `n` calls one after the other; each step is counted here before its call, and there by its call.
   public func chain(to : Principal, n : Nat) : async Nat {

@@ -1,0 +1,155 @@
+/** A flipped byte: one actor is named and kept out, its data untouched; or, if all share it, nothing starts. Mended, all is back. */
+import assert from 'node:assert/strict';
+import { before, suite, test, type TestContext } from 'node:test';
+import type { Host } from '../semantics/host.ts';
+import { flipByteOf, hashesOf } from './damage.ts';
+import { compileActor, Deployment } from './deployment.ts';
+import { dump, WITNESS } from './witness.ts';
+
+/** Fits into a line of the witness. */
+const MARKER = 'flip me!';
+/** 64 to a page: pages of the one before and behind lie in other blocks than those in the middle. */
+const LINES = 900;
+
+let keeper: Uint8Array;
+before(async () => {
+  keeper = await compileActor('Keeper');
+});
+
+async function write(host: Host, name: string, text: string | Uint8Array): Promise<void> {
+  assert.equal((await host.server.post(`/call/${name}/write`, text)).status, 200);
+}
+
+/** What RocksDB still has in its own log goes to its files when it is opened. */
+async function intoTableFiles(deployment: Deployment): Promise<void> {
+  await deployment.start();
+  await deployment.kill();
+}
+
+suite('a flipped byte', () => {
+  test('in a page: that actor is REJECTED and answers 404 with the reason, the others serve', async (t: TestContext) => {
+    const modules = { one: keeper, victim: WITNESS, two: keeper };
+    const deployment = await Deployment.create(t, { modules });
+    let host = await deployment.start();
+    for (let n = 0; n < LINES; n += 50) {
+      await Promise.all(
+        Array.from({ length: 50 }, (_, index) => write(host, 'victim', n + index === LINES / 2 ? MARKER : 'line')),
+      );
+    }
+    await host.call(await host.find('one'), 'append', [1]);
+    await host.call(await host.find('two'), 'append', [2]);
+    const before = await dump(host, 'victim');
+    const victim = await host.find('victim');
+    await deployment.stop();
+    await intoTableFiles(deployment);
+    const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, MARKER);
+
+    host = await deployment.start();
+    assert.match(host.server.output.stdout, /^REJECTED victim .*damaged.*(?:heap|stable).*key 0x80000000001000020101/m);
+    for (const reference of ['victim', Buffer.from(victim.id).toString('hex'), victim.principal]) {
+      const { status, body } = await host.server.post(`/query/${reference}/dump`);
+      assert.equal(status, 404, body);
+      assert.match(body, /rejected: .*damaged/);
+    }
+    assert.deepEqual(await host.query(await host.find('one'), 'all'), [1]);
+    assert.equal(await host.call(await host.find('two'), 'append', [3]), 2);
+    // Nobody takes its place.
+    assert.equal((await host.server.post('/install/victim', WITNESS)).status, 400);
+    assert.equal((await host.server.post('/upgrade/victim', WITNESS)).status, 404);
+    await deployment.stop();
+    assert.equal((await hashesOf(deployment.state)).get(damage.file), damage.hash, `${damage.file} was changed`);
+
+    await damage.mend();
+    host = await deployment.start();
+    assert.equal(await dump(host, 'victim'), before);
+    await write(host, 'victim', 'more');
+    assert.deepEqual(await host.query(await host.find('two'), 'all'), [2, 3]);
+    await deployment.stop();
+  });
+
+  test('in the step log, before its end: nothing starts, and nothing is lost', async (t: TestContext) => {
+    const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules: { witness: WITNESS } });
+    let host = await deployment.start();
+    for (const text of ['before', MARKER, 'after', 'the end']) await write(host, 'witness', text);
+    const before = await dump(host, 'witness');
+    await deployment.kill();
+    const damage = await flipByteOf(deployment.state, /^log\/segment/, MARKER);
+    const files = await hashesOf(deployment.state);
+    const { code, stdout, stderr } = await deployment.refused();
+    assert.equal(code, 1);
+    assert.doesNotMatch(stdout, /^ready/m);
+    assert.match(
+      stderr,
+      /error: cannot start: .*the step log is damaged: segment-\d+\.log at byte \d+: unit \d+ cannot be read/,
+    );
+    assert.equal((await hashesOf(deployment.state)).get(damage.file), files.get(damage.file));
+    await damage.mend();
+    host = await deployment.start();
+    assert.equal(await dump(host, 'witness'), before);
+    await deployment.stop();
+  });
+
+  test('in a record that is in the tables already: that actor is REJECTED', async (t: TestContext) => {
+    const modules = { one: keeper, victim: keeper };
+    const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules });
+    let host = await deployment.start();
+    // More than the log keeps to itself.
+    const argument = Buffer.alloc(1_500_000, 'x');
+    for (let n = 0; n < 40; n++) {
+      argument.write(`${MARKER} number ${n};`, 700_000);
+      const { status, body } = await host.server.post(
+        '/call-json/victim/weigh',
+        JSON.stringify([argument.toString('base64')]),
+      );
+      assert.equal(status, 200, body);
+    }
+    const victim = await host.find('victim');
+    assert.equal(await host.query(victim, 'size'), 40);
+    await deployment.kill();
+    await intoTableFiles(deployment);
+    const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, `${MARKER} number 1;`);
+    host = await deployment.start();
+    assert.match(host.server.output.stdout, /^REJECTED victim .*damaged.*log.*key 0x80000000001000020101/m);
+    assert.equal((await host.server.post('/call-json/victim/size')).status, 404);
+    assert.equal(await host.call(await host.find('one'), 'append', [1]), 1);
+    await deployment.stop();
+    await damage.mend();
+    host = await deployment.start();
+    assert.equal(await host.query(victim, 'size'), 40);
+    await deployment.stop();
+  });
+
+  test("in what RocksDB's own log holds after a stop: nothing starts", async (t: TestContext) => {
+    const deployment = await Deployment.create(t, { modules: { witness: WITNESS, other: WITNESS } });
+    let host = await deployment.start();
+    for (const name of ['other', 'witness']) await write(host, name, MARKER);
+    const before = await dump(host, 'witness');
+    await deployment.stop();
+    const damage = await flipByteOf(deployment.state, /^tables\/.*\.log$/, MARKER);
+    const { code, stderr } = await deployment.refused();
+    assert.equal(code, 1);
+    assert.match(stderr, /error: cannot start: .*damaged/);
+    await damage.mend();
+    host = await deployment.start();
+    assert.equal(await dump(host, 'witness'), before);
+    await deployment.stop();
+  });
+
+  test('in the metadata: nothing starts, the key is named', async (t: TestContext) => {
+    const deployment = await Deployment.create(t, { modules: { conspicuous: WITNESS, other: WITNESS } });
+    let host = await deployment.start();
+    await write(host, 'conspicuous', 'text');
+    const before = await dump(host, 'conspicuous');
+    await deployment.stop();
+    await intoTableFiles(deployment);
+    const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, 'conspicuous');
+    const { code, stdout, stderr } = await deployment.refused();
+    assert.equal(code, 1);
+    assert.doesNotMatch(stdout, /^ready/m);
+    assert.match(stderr, /error: cannot start: .*the stored state is damaged: meta, key 0x[0-9a-f]+/);
+    await damage.mend();
+    host = await deployment.start();
+    assert.equal(await dump(host, 'conspicuous'), before);
+    await deployment.stop();
+  });
+});
