@@ -2,7 +2,7 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
+import { memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { identityBytes, numbersBytes } from './kept-values.ts';
@@ -68,6 +68,10 @@ export class CanisterKeeper {
     this.#modules.add(hash);
   }
 
+  settled(): Promise<void> {
+    return this.#storage.settled();
+  }
+
   /** Calls back when everything that is known now is durable. */
   afterwards(callback: () => void): void {
     this.#storage.whenDurable(this.#storage.newest, callback);
@@ -98,8 +102,11 @@ export class CanisterKeeper {
 
 /** Everything that canisters and execution keep of one. */
 export function eraseCanister(unit: WriteSet, id: Uint8Array): void {
-  for (const letter of [META.identity, META.numbers, META.globals, META.certifiedData, META.checkpoint]) {
+  for (const letter of [META.identity, META.numbers, META.globals, META.certifiedData, META.checkpoint, META.copy]) {
     unit.delete('meta', metaKey(letter, id));
   }
-  for (const family of ['heap', 'stable', 'log'] as const) unit.clear(family, id);
+  unit.clear('log', id);
+  for (const family of ['heap', 'stable'] as const) {
+    for (const copy of [0, 1]) unit.clear(family, memoryId(id, copy));
+  }
 }

@@ -15,6 +15,7 @@ import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
+import type { ReplayBudget } from './replay-budget.ts';
 import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
@@ -35,6 +36,7 @@ export interface RecordContext {
   readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
   readonly keeper: CanisterKeeper;
+  readonly replayBudget: ReplayBudget;
 }
 
 /** Code as it was installed, with its interface, and where it came from. */
@@ -217,6 +219,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   /** It is deleted: nobody knows its status any more. */
   removed(): void {
+    this.#context.replayBudget.logged(this, 0);
     this.#isRemoved = true;
   }
 
@@ -277,6 +280,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
       const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
       if (isChanged) keeper.numbersChanged(this);
       this.instantMs = gauges.instantMs;
+      this.#context.replayBudget.logged(this, gauges.loggedInstructions);
       if (this.#unprinted.length > 0) this.#printAfterwards();
     }
     const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
@@ -293,6 +297,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   credited(balance: bigint): void {
     this.setBalance(balance);
     this.#context.keeper.numbersChanged(this);
+  }
+
+  settled(): Promise<void> {
+    return this.#context.keeper.settled();
   }
 
   creditedAsleep(amount: bigint): bigint {

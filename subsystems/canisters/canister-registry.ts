@@ -2,7 +2,7 @@
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
-import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type {
@@ -36,6 +36,7 @@ import {
 import { installManifest, type ManifestComparison } from './install-manifest.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { RegistryHost } from './registry-host.ts';
+import { ReplayBudget } from './replay-budget.ts';
 import { SleepAndWake } from './sleep-and-wake.ts';
 
 /** decisions.md, "Names, ids, callers". */
@@ -58,6 +59,8 @@ export interface CanisterRegistryOptions {
   readonly forwardDebugOutput: boolean;
   /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
   readonly snapshotBelowBytes: number;
+  /** Seconds that running all logs again may take. */
+  readonly replayBudgetSecs: number;
   /** Not all canisters may be live at once. */
   readonly hasLiveLimit: boolean;
 }
@@ -76,6 +79,7 @@ export class CanisterRegistry implements Canisters {
   readonly host: RegistryHost;
   readonly #with: CanisterRegistryDependencies;
   readonly keeper: CanisterKeeper;
+  readonly replayBudget: ReplayBudget;
   readonly #changes: CodeChanges;
   readonly #options: CanisterRegistryOptions;
   readonly #sleep: SleepAndWake;
@@ -97,6 +101,12 @@ export class CanisterRegistry implements Canisters {
     const { execution, scheduler, storage } = dependencies;
     this.keeper = new CanisterKeeper(storage, this.ids);
     this.host = new RegistryHost({ registry: this, execution, scheduler });
+    this.replayBudget = new ReplayBudget({
+      // With 0 the operator wants nothing but the log.
+      seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
+      checkpoint: (record) => this.#checkpoint(record),
+      report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
+    });
     this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
     scheduler.attachHost({
       wake: (handle) => this.#sleep.wake(this.at(handle)),
@@ -335,9 +345,9 @@ export class CanisterRegistry implements Canisters {
 
   recordFor(identity: CanisterIdentity): CanisterRecord {
     const { clock, log, scheduler } = this.#with;
-    const { keeper } = this;
+    const { keeper, replayBudget } = this;
     const { forwardDebugOutput } = this.#options;
-    return new CanisterRecord(identity, { clock, log, scheduler, keeper, forwardDebugOutput });
+    return new CanisterRecord(identity, { clock, log, scheduler, keeper, replayBudget, forwardDebugOutput });
   }
 
   /** It can be found from now on. */
@@ -401,6 +411,17 @@ export class CanisterRegistry implements Canisters {
 
   async compareManifest(): Promise<void> {
     await this.#compareManifest?.();
+  }
+
+  async #checkpoint(record: CanisterRecord): Promise<void> {
+    const { execution, scheduler, storage } = this.#with;
+    const release = await scheduler.pin(record.handle);
+    try {
+      await execution.checkpoint(record.handle);
+      await storage.settled();
+    } finally {
+      release();
+    }
   }
 
   /** A canister that is not there, and why. */

@@ -53,6 +53,7 @@ export class SleepAndWake {
     await record.fallingAsleep;
     try {
       const stored = await storage.canister(record.id);
+      if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);
       const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
       if (replayed === undefined) return;
       if (replayed.balance !== record.balance || replayed.version !== record.version)
@@ -75,7 +76,7 @@ export class SleepAndWake {
     const { settings, controllers, version, heapBytes, stableBytes, instantMs, module } = record;
     const spec = registry.specOf(record);
     const timerMs = scheduler.timerOf(record.handle);
-    const { memory, globals, certifiedData, checkpoint, records } = stored;
+    const { memory, copy, globals, certifiedData, checkpoint, records } = stored;
     return {
       spec,
       settings: {
@@ -91,6 +92,7 @@ export class SleepAndWake {
       stablePages: stableBytes / 65_536,
       module,
       memory,
+      copy,
       globals: globals ?? NO_BYTES,
       certifiedData: certifiedData ?? NO_BYTES,
       openCalls: scheduler.openCallsOf(record.handle),

@@ -58,14 +58,17 @@ export function restoreState(
 }
 
 /** A stored canister's parts, for `wakeState`: as in `SleepingCanister`. */
-export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | 'memory' | 'globals' | 'certifiedData'>;
+export type StoredState = Pick<
+  SleepingCanister,
+  'heapBytes' | 'stablePages' | 'memory' | 'copy' | 'globals' | 'certifiedData'
+>;
 
 /** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. */
 export function wakeState(
   parts: EngineParts,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
-  { heapBytes, stablePages, memory, globals, certifiedData }: StoredState,
+  { heapBytes, stablePages, memory, copy, globals, certifiedData }: StoredState,
 ): string | undefined {
   if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
   const { stable } = canister;
@@ -93,7 +96,13 @@ export function wakeState(
     return messageOf(error);
   }
   canister.certifiedData = certifiedData;
-  if (canister.kept !== undefined) canister.kept.globals = globals;
+  if (canister.kept !== undefined) {
+    canister.kept.globals = globals;
+    canister.kept.copy = copy;
+    // What the other one has is not known any more.
+    canister.kept.lags[copy === 0 ? 1 : 0].isWhole = true;
+    canister.kept.lags[copy === 0 ? 0 : 1].isWhole = false;
+  }
   return undefined;
 }
 

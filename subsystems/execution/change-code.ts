@@ -27,7 +27,6 @@ import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
 import type { CodeChange } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
-import { markStable } from './kept-canister.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import { StableMemory } from './stable-memory.ts';
@@ -169,8 +168,7 @@ function upgrade(
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
   const { kept } = canister;
-  if (kept?.isLogged === true) markStable(kept, stable);
-  else if (kept !== undefined) parts.changes.stableDeltas(canister);
+  if (kept !== undefined) parts.changes.beforeStableCommit(canister, kept);
   instance.commit();
   stable.commit();
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;

@@ -94,6 +94,11 @@ export class Engine {
     return this.#parts.changes.take();
   }
 
+  /** Some of what a checkpoint needs, ahead of it; true: it may come. */
+  prepareCheckpoint(canister: CanisterState): boolean {
+    return canister.kept === undefined || this.#parts.changes.prepareCheckpoint(canister, canister.kept);
+  }
+
   checkpoint(canister: CanisterState): void {
     if (canister.kept !== undefined) this.#parts.changes.checkpoint(canister, canister.kept);
   }
@@ -108,7 +113,7 @@ export class Engine {
     const { changes } = this.#parts;
     if (!wasLogged) changes.chooseWay(canister, kept);
     else if (result.step.fault?.kind !== 'unavailable') {
-      kept.instructions += result.step.instructions;
+      kept.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
       changes.record(canister, kept, { kind: 'task', nowMs, task });
     }
     result.changes = changes.take();
@@ -195,6 +200,9 @@ export class Engine {
     return restoreState(this.#parts, canister, code, image);
   }
 }
+
+/** What a record costs to be read and begun, in instructions that could be executed meanwhile. */
+const RECORD_INSTRUCTIONS = 10_000;
 
 /** Nothing that it does is kept. */
 function isQuery(task: Task): boolean {

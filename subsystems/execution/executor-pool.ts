@@ -128,6 +128,7 @@ export class ExecutorPool implements Execution {
     const placed = this.#placed(handle);
     this.#empty(placed);
     placed.isAsleep = true;
+    await this.#prepareCheckpoint(handle, placed);
     // A thread that has died has dropped it, too.
     await placed.executor.ask((call) => ({ kind: 'sleep', call, handle }));
   }
@@ -148,8 +149,19 @@ export class ExecutorPool implements Execution {
   }
 
   async checkpoint(handle: number): Promise<void> {
-    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'checkpoint', call, handle }));
+    const placed = this.#placed(handle);
+    await this.#prepareCheckpoint(handle, placed);
+    const answer = await placed.executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: false }));
     if (answer?.kind !== 'done') throw threadStopped();
+  }
+
+  /** Piece by piece, each durable before the next: neither the canister's messages nor others' commits wait long. */
+  async #prepareCheckpoint(handle: number, { executor, observer }: Placed): Promise<void> {
+    for (;;) {
+      const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: true }));
+      if (answer?.kind !== 'done' || answer.isReady) return;
+      await observer.settled?.();
+    }
   }
 
   run(handle: number, task: Task, done: (step: Step) => void): void {
@@ -341,6 +353,7 @@ const gauges: { -readonly [K in keyof CanisterGauges]: CanisterGauges[K] } = {
   charge: 0,
   balance: undefined,
   instantMs: 0,
+  loggedInstructions: 0,
 };
 
 function gaugesOf(record: StepRecord): CanisterGauges {
@@ -350,6 +363,7 @@ function gaugesOf(record: StepRecord): CanisterGauges {
   gauges.charge = record.step.charge;
   gauges.balance = record.balance;
   gauges.instantMs = record.instantMs;
+  gauges.loggedInstructions = record.loggedInstructions;
   return gauges;
 }
 

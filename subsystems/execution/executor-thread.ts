@@ -227,21 +227,24 @@ function obey(command: Command): void {
       const { call, handle } = command;
       engineOf(level).putToSleep(canisterAt(handle));
       canisters[handle] = undefined;
-      sendByPort({ kind: 'done', call, handle, changes: engineOf(level).takeChanges() });
+      sendByPort({ kind: 'done', call, handle, changes: engineOf(level).takeChanges(), isReady: true });
       return;
     }
     case 'wake':
       wake(command);
       return;
     case 'checkpoint':
-      engineOf(level).checkpoint(canisterAt(command.handle));
-      sendByPort({
-        kind: 'done',
-        call: command.call,
-        handle: command.handle,
-        changes: engineOf(level).takeChanges(),
-      });
+      checkpoint(command);
   }
+}
+
+function checkpoint({ call, handle, isPreparing }: Extract<Command, { readonly kind: 'checkpoint' }>): void {
+  const engine = engineOf(level);
+  const canister = canisterAt(handle);
+  let isReady = true;
+  if (isPreparing) isReady = engine.prepareCheckpoint(canister);
+  else engine.checkpoint(canister);
+  sendByPort({ kind: 'done', call, handle, changes: engine.takeChanges(), isReady });
 }
 
 function wake({ call, handle, hash, canister: stored }: Extract<Command, { readonly kind: 'wake' }>): void {
@@ -299,6 +302,7 @@ function answer(call: number, handle: number, canister: CanisterState, result: E
     version: canister.version,
     balance: result.isBalanceMoved ? canister.account.balance : undefined,
     instantMs: canister.instantMs,
+    loggedInstructions: canister.kept?.instructions ?? 0,
   };
   const { changes } = result;
   const isLarge =

@@ -59,6 +59,8 @@ export interface CanisterGauges {
   readonly balance: bigint | undefined;
   /** When the message began, ms since 1970: time never goes back for the canister. */
   readonly instantMs: number;
+  /** Instructions that running its log again takes; 0: it has none. */
+  readonly loggedInstructions: number;
 }
 
 /** What becomes of a canister's code, atomically (reference/execution.md §10). */
@@ -99,6 +101,8 @@ export interface SleepingCanister {
   readonly stablePages: number;
   readonly module: ModuleInfo | undefined;
   readonly memory: StoredMemory;
+  /** Which copy of the stored memory that is. */
+  readonly copy: number;
   readonly globals: Uint8Array;
   readonly certifiedData: Uint8Array;
   readonly openCalls: readonly OpenCallsEntry[];
@@ -143,6 +147,8 @@ export interface CanisterObserver {
   ended(gauges: CanisterGauges): void;
   /** Operations for storage, for the unit of this turn; before `ended`, or without it. The bytes are the observer's. */
   changed?(operations: Uint8Array): void;
+  /** Resolves when what was told is durable. */
+  settled?(): Promise<void>;
   /** Cycles came outside of any step, such as a refund that no callback waits for; with the balance since. */
   credited?(balance: bigint): void;
   /** The same while the canister sleeps: its observer has the balance, and hands it over when it wakes. The new balance. */

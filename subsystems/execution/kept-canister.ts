@@ -9,13 +9,31 @@
 import { deserialize, serialize } from 'node:v8';
 import { ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
-import { logKey, META, metaKey, PATCH_PAGES_MAX, WriteSet } from '../storage/index.ts';
+import { logKey, memoryId, META, metaKey, WriteSet } from '../storage/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import type { CanisterSettings, Task } from './index.ts';
 import type { Instance } from './instance.ts';
 import type { OpenCallsEntry } from './open-calls.ts';
+import { PageEntries } from './page-entries.ts';
 import { PageSet } from './page-set.ts';
-import { STABLE_GRANULE_BYTES, type StableMemory } from './stable-memory.ts';
+import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
+
+/** Pages that a stored copy of a canister's memory does not have as they are now. */
+export class Lag {
+  readonly heap = new PageSet();
+  readonly stable = new PageSet();
+  /** There is no such copy: it lacks everything. */
+  isWhole = false;
+
+  get pages(): number {
+    return this.heap.size + this.stable.size;
+  }
+
+  clear(): void {
+    this.heap.clear();
+    this.stable.clear();
+  }
+}
 
 /** A canister's way to be kept. */
 export class KeptCanister {
@@ -28,12 +46,38 @@ export class KeptCanister {
   instructions = 0;
   /** As they were stored last. */
   globals: Uint8Array | undefined;
-  /** Pages that are newer than the last checkpoint. */
-  readonly heapPages = new PageSet();
-  readonly stablePages = new PageSet();
+  /** The copy of its stored memory that counts. */
+  copy = 0;
+  /** A checkpoint is being written to the other one. */
+  isCopying = false;
+  /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
+  readonly lags: readonly [Lag, Lag] = [new Lag(), new Lag()];
 
   constructor(snapshotBelowBytes: number) {
     this.snapshotBelowBytes = snapshotBelowBytes;
+    this.lags[1].isWhole = true;
+  }
+
+  /** Of the copy that counts. */
+  get lag(): Lag {
+    return this.lags[this.copy === 0 ? 0 : 1];
+  }
+
+  get otherLag(): Lag {
+    return this.lags[this.copy === 0 ? 1 : 0];
+  }
+
+  /** The other copy is given up. */
+  forgetOther(): void {
+    this.isCopying = false;
+    this.otherLag.clear();
+    this.otherLag.isWhole = true;
+  }
+
+  /** The other copy has everything, and counts from now on. */
+  switchCopy(): void {
+    this.copy = 1 - this.copy;
+    this.isCopying = false;
   }
 }
 
@@ -66,25 +110,28 @@ export class StateChanges {
     return this.#set.length === 0 ? undefined : this.#set.take();
   }
 
+  // ---- by what changed
+
   /** A message is about to be committed. */
   beforeCommit(canister: CanisterState, instance: Instance): void {
-    const { kept, id } = canister;
+    const { kept } = canister;
     if (kept === undefined) return;
     if (kept.isLogged) {
-      this.#markHeap(kept, instance);
-      markStable(kept, canister.stable);
-      return;
+      for (const page of instance.dirtyPages()) for (const { heap } of kept.lags) heap.add(page);
+    } else {
+      const id = memoryId(canister.id, kept.copy);
+      instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
     }
-    instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
-    this.stableDeltas(canister);
+    this.beforeStableCommit(canister, kept);
   }
 
-  stableDeltas({ stable, id }: CanisterState): void {
-    stable.deltas((granules, body) => this.#set.patch('stable', id, granules, body));
-  }
-
-  #markHeap(kept: KeptCanister, instance: Instance): void {
-    for (const page of instance.dirtyPages()) kept.heapPages.add(page);
+  beforeStableCommit({ stable, id }: CanisterState, kept: KeptCanister): void {
+    if (kept.isLogged) {
+      for (const granule of stable.dirtyGranules) for (const lag of kept.lags) lag.stable.add(granule);
+    } else {
+      const memory = memoryId(id, kept.copy);
+      stable.deltas((granules, body) => this.#set.patch('stable', memory, granules, body));
+    }
   }
 
   certifiedData({ id, kept, certifiedData }: CanisterState): void {
@@ -104,16 +151,17 @@ export class StateChanges {
   image(canister: CanisterState, kept: KeptCanister, isStableNew: boolean): void {
     const { id, installed, stable } = canister;
     const set = this.#set;
-    set.clear('heap', id);
-    installed?.instance.image((pages, body) => set.patch('heap', id, pages, body));
+    const memory = memoryId(id, kept.copy);
+    this.#forgetOther(id, kept);
+    set.clear('heap', memory);
+    installed?.instance.image((pages, body) => set.patch('heap', memory, pages, body));
     if (isStableNew) {
-      set.clear('stable', id);
-      stable.image((granules, body) => set.patch('stable', id, granules, body));
-      kept.stablePages.clear();
-    } else if (kept.isLogged) {
-      this.#stablePages(canister, kept);
+      set.clear('stable', memory);
+      stable.image((granules, body) => set.patch('stable', memory, granules, body));
+    } else {
+      this.#writeStable(canister, memory, kept.lag.stable);
     }
-    kept.heapPages.clear();
+    kept.lag.clear();
     kept.globals = undefined;
     if (installed === undefined) set.delete('meta', metaKey(META.globals, id));
     else this.globals(canister, kept, installed.instance);
@@ -127,20 +175,65 @@ export class StateChanges {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
     if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
     kept.isLogged = true;
-    this.#beginLog(canister);
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), serialize(standingOf(canister)));
   }
 
-  /** Brings what is stored of a logged canister up to date, and begins its log anew. */
+  // ---- by a log
+
+  record({ id }: CanisterState, kept: KeptCanister, record: LogRecord): void {
+    this.#set.put('log', logKey(id, kept.records++), serialize(record));
+  }
+
+  /** Numbers that no step explains. */
+  numbers(canister: CanisterState): void {
+    const { kept, account, version, timerNs } = canister;
+    if (kept?.isLogged === true)
+      this.record(canister, kept, { kind: 'numbers', balance: account.balance, version, timerNs });
+  }
+
+  /**
+   * Writes some of what a checkpoint needs ahead of it, if that is much: to the other copy, which does not count yet.
+   * True: `checkpoint` has little left to write.
+   */
+  prepareCheckpoint(canister: CanisterState, kept: KeptCanister): boolean {
+    if (!kept.isLogged) return true;
+    if (!kept.isCopying) {
+      if (kept.lag.pages <= PAGES_AT_ONCE_MAX) return true;
+      this.#beginCopy(canister, kept);
+    }
+    const memory = memoryId(canister.id, 1 - kept.copy);
+    const lag = kept.otherLag;
+    if (lag.pages > SLICE_PAGES) {
+      this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES));
+      this.#writeStable(canister, memory, lag.stable.take(SLICE_PAGES));
+    }
+    return lag.pages <= SLICE_PAGES;
+  }
+
+  #beginCopy({ id, installed, stable }: CanisterState, kept: KeptCanister): void {
+    kept.isCopying = true;
+    const lag = kept.otherLag;
+    if (!lag.isWhole) return;
+    lag.isWhole = false;
+    this.#clear(memoryId(id, 1 - kept.copy));
+    const pages = (installed?.instance.heapBytes ?? 0) / STABLE_GRANULE_BYTES;
+    for (let page = 0; page < pages; page++) lag.heap.add(page);
+    for (const granule of stable.granules()) lag.stable.add(granule);
+  }
+
+  /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
   checkpoint(canister: CanisterState, kept: KeptCanister): void {
     if (!kept.isLogged) return;
     const { id, installed } = canister;
-    if (installed !== undefined) {
-      const heap = installed.instance.heap();
-      this.#pages('heap', id, kept.heapPages, (page, into) => into.set(pageOf(heap, page)));
-      kept.heapPages.clear();
-      this.globals(canister, kept, installed.instance);
+    if (kept.isCopying) {
+      kept.switchCopy();
+      this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
     }
-    this.#stablePages(canister, kept);
+    const memory = memoryId(id, kept.copy);
+    this.#writeHeap(canister, memory, kept.lag.heap);
+    this.#writeStable(canister, memory, kept.lag.stable);
+    kept.lag.clear();
+    if (installed !== undefined) this.globals(canister, kept, installed.instance);
     this.#set.put('meta', metaKey(META.certifiedData, id), canister.certifiedData);
     this.#endLog(canister, kept);
     this.chooseWay(canister, kept);
@@ -155,67 +248,42 @@ export class StateChanges {
     kept.instructions = 0;
   }
 
-  #beginLog(canister: CanisterState): void {
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), serialize(standingOf(canister)));
+  #forgetOther(id: Uint8Array, kept: KeptCanister): void {
+    if (!kept.otherLag.isWhole) this.#clear(memoryId(id, 1 - kept.copy));
+    kept.forgetOther();
   }
 
-  record({ id }: CanisterState, kept: KeptCanister, record: LogRecord): void {
-    this.#set.put('log', logKey(id, kept.records++), serialize(record));
+  #clear(memory: Uint8Array): void {
+    for (const family of ['heap', 'stable'] as const) this.#set.clear(family, memory);
   }
 
-  /** Numbers that no step explains. */
-  numbers(canister: CanisterState): void {
-    const { kept, account, version, timerNs } = canister;
-    if (kept?.isLogged === true)
-      this.record(canister, kept, { kind: 'numbers', balance: account.balance, version, timerNs });
+  // ---- whole pages
+
+  #writeHeap({ installed }: CanisterState, memory: Uint8Array, pages: Iterable<number>): void {
+    if (installed === undefined) return;
+    const heap = installed.instance.heap();
+    const entries = new PageEntries((count, body) => this.#set.patch('heap', memory, count, body), SLICE_PAGES);
+    for (const page of pages) entries.addWhole(page, heap, page * STABLE_GRANULE_BYTES, ADD_ZEROS);
+    entries.end();
   }
 
-  #stablePages({ id, stable }: CanisterState, kept: KeptCanister): void {
-    this.#pages('stable', id, kept.stablePages, (granule, into) =>
-      stable.read(granule * STABLE_GRANULE_BYTES, into, 0, STABLE_GRANULE_BYTES),
-    );
-    kept.stablePages.clear();
-  }
-
-  #pages(
-    family: 'heap' | 'stable',
-    id: Uint8Array,
-    pages: PageSet,
-    read: (page: number, into: Uint8Array) => void,
-  ): void {
-    let body = new Uint8Array(0);
-    let count = 0;
-    const flush = (): void => {
-      if (count > 0) this.#set.patch(family, id, count, body.subarray(0, count * WHOLE_PAGE_BYTES));
-      count = 0;
-    };
-    for (const page of pages) {
-      if (body.length === 0) body = new Uint8Array(PAGES_AT_ONCE * WHOLE_PAGE_BYTES);
-      const at = count * WHOLE_PAGE_BYTES;
-      const view = new DataView(body.buffer, at);
-      view.setUint32(0, page, true);
-      view.setUint16(4, 1, true);
-      view.setUint16(6, 0, true);
-      view.setUint16(8, STABLE_GRANULE_BYTES, true);
-      read(page, body.subarray(at + 10, at + WHOLE_PAGE_BYTES));
-      if (++count === PAGES_AT_ONCE) flush();
+  #writeStable({ stable }: CanisterState, memory: Uint8Array, granules: Iterable<number>): void {
+    const entries = new PageEntries((count, body) => this.#set.patch('stable', memory, count, body), SLICE_PAGES);
+    const content = new Uint8Array(STABLE_GRANULE_BYTES);
+    for (const granule of granules) {
+      stable.read(granule * STABLE_GRANULE_BYTES, content, 0, STABLE_GRANULE_BYTES);
+      entries.addWhole(granule, content, 0, ADD_ZEROS);
     }
-    flush();
+    entries.end();
   }
 }
 
-/** An entry of a patch with one run, the page. */
-const WHOLE_PAGE_BYTES = 10 + STABLE_GRANULE_BYTES;
-const PAGES_AT_ONCE = Math.min(256, PATCH_PAGES_MAX);
-
-function pageOf(heap: Uint8Array, page: number): Uint8Array {
-  return heap.subarray(page * STABLE_GRANULE_BYTES, (page + 1) * STABLE_GRANULE_BYTES);
-}
-
-/** Those that the message in progress has written. */
-export function markStable(kept: KeptCanister, stable: StableMemory): void {
-  for (const granule of stable.dirtyGranules) kept.stablePages.add(granule);
-}
+/** What one message may be held up by: 256 pages are copied in about a tenth of a millisecond. */
+const SLICE_PAGES = 256;
+/** Up to so many pages a checkpoint is written at once, in place. */
+const PAGES_AT_ONCE_MAX = 2048;
+/** A page that was something else before is written even if it is zeros now. */
+const ADD_ZEROS = true;
 
 function standingOf(canister: CanisterState): Standing {
   const { account, version, timerNs, instantMs, stable, openCalls, settings, installed } = canister;

@@ -34,9 +34,9 @@ export class PageEntries {
     this.#view = new DataView(this.#chunk.buffer);
   }
 
-  /** The page that begins at `content[at]`, in one run; nothing if it is all zeros. */
-  addWhole(page: number, content: Uint8Array, at: number): void {
-    if (ZERO_PAGE.compare(content, at, at + PAGE_BYTES) === 0) return;
+  /** The page that begins at `content[at]`, in one run; nothing if it is all zeros, unless those are wanted. */
+  addWhole(page: number, content: Uint8Array, at: number, withZeros = false): void {
+    if (!withZeros && ZERO_PAGE.compare(content, at, at + PAGE_BYTES) === 0) return;
     const entry = this.#room();
     this.#length = this.#putRun(entry + ENTRY_HEADER_BYTES, content, at, 0, PAGE_BYTES);
     this.#finish(entry, page, 1);

@@ -1,6 +1,8 @@
 /** A set of page numbers, a bit each; iterates in ascending order. */
 export class PageSet {
   #words = new Uint32Array(0);
+  /** Those before it are 0. */
+  #firstWord = 0;
   #size = 0;
 
   get size(): number {
@@ -15,13 +17,29 @@ export class PageSet {
       this.#words = larger;
     }
     const bit = 1 << (page & 31);
+    if (at < this.#firstWord) this.#firstWord = at;
     const word = this.#words[at] ?? 0;
     if ((word & bit) !== 0) return;
     this.#words[at] = word | bit;
     this.#size++;
   }
 
+  /** Removes up to `count` pages, and hands them out. */
+  take(count: number): number[] {
+    const taken: number[] = [];
+    for (let at = this.#firstWord; at < this.#words.length && taken.length < count; at++) {
+      let rest = this.#words[at] ?? 0;
+      for (; rest !== 0 && taken.length < count; rest &= rest - 1)
+        taken.push(at * 32 + (31 - Math.clz32(rest & -rest)));
+      this.#words[at] = rest;
+      this.#firstWord = at;
+    }
+    this.#size -= taken.length;
+    return taken;
+  }
+
   clear(): void {
+    this.#firstWord = 0;
     this.#words = new Uint32Array(0);
     this.#size = 0;
   }

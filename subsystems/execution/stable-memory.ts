@@ -239,6 +239,13 @@ export class StableMemory {
     return runs;
   }
 
+  /** Granules that have storage, in no particular order. */
+  *granules(): Generator<number> {
+    for (const [key, table] of this.#tables) {
+      for (const [index, entry] of table.entries()) if (entry !== 0) yield key * TABLE_ENTRIES + index;
+    }
+  }
+
   #content(entry: number): Uint8Array {
     if (entry === 0) return new Uint8Array(STABLE_GRANULE_BYTES);
     const slot = slotOf(entry);

@@ -80,6 +80,8 @@ export interface StepRecord {
   balance: bigint | undefined;
   /** When the message began, ms since 1970. */
   instantMs: number;
+  /** Instructions that running its log again takes. */
+  loggedInstructions: number;
 }
 
 /** What goes by the port to an executor. `install` and `task` are answered by a step, the others with a `call` by the port. */
@@ -119,14 +121,22 @@ export type Command =
       readonly hash: string | undefined;
       readonly canister: Omit<SleepingCanister, 'module'>;
     }
-  | { readonly kind: 'checkpoint'; readonly call: number; readonly handle: number };
+  /** With `isPreparing`, some of it ahead. */
+  | { readonly kind: 'checkpoint'; readonly call: number; readonly handle: number; readonly isPreparing: boolean };
 
 /** What an executor sends by the port. */
 export type PortMessage =
   | { readonly kind: 'step'; readonly record: StepRecord; readonly changes: Uint8Array | undefined }
   /** Operations for storage that no step brings. */
   | { readonly kind: 'changes'; readonly handle: number; readonly changes: Uint8Array }
-  | { readonly kind: 'done'; readonly call: number; readonly handle: number; readonly changes: Uint8Array | undefined }
+  | {
+      readonly kind: 'done';
+      readonly call: number;
+      readonly handle: number;
+      readonly changes: Uint8Array | undefined;
+      /** Of a checkpoint that is being prepared: not much is left. */
+      readonly isReady: boolean;
+    }
   | {
       readonly kind: 'awake';
       readonly call: number;
@@ -378,7 +388,8 @@ const S = {
   FRAME: 104,
   DATA_LENGTH: 108,
   INSTANT: 112,
-  DATA: 120,
+  LOGGED: 120,
+  DATA: 128,
 } as const;
 const HAS_BALANCE = 1;
 const HAS_TIMER = 2;
@@ -421,6 +432,7 @@ export function writeStep(ring: RingProducer, record: StepRecord): boolean {
   floats[(at + S.STABLE) >> 3] = record.stableBytes;
   floats[(at + S.VERSION) >> 3] = record.version;
   floats[(at + S.INSTANT) >> 3] = record.instantMs;
+  floats[(at + S.LOGGED) >> 3] = record.loggedInstructions;
   let flags = step.isAccepted ? IS_ACCEPTED : 0;
   if (balance !== undefined) {
     flags |= HAS_BALANCE;
@@ -469,6 +481,7 @@ export function readStep(ring: RingConsumer, at: number, calls: readonly Outgoin
     stableBytes: float(S.STABLE),
     version: float(S.VERSION),
     instantMs: float(S.INSTANT),
+    loggedInstructions: float(S.LOGGED),
     balance: (flags & HAS_BALANCE) === 0 ? undefined : readAmount(longs, at + S.BALANCE),
     step: {
       fault,

@@ -3,7 +3,7 @@ import type { HistogramFigures } from '../metrics/index.ts';
 import type { Entry, Family } from './tables.ts';
 import type { WriteSet } from './write-set.ts';
 
-export { logKey, META, metaKey, type MetaLetter } from './keyspace.ts';
+export { logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
 
@@ -46,6 +46,8 @@ export interface StoredMemory {
 /** All that execution has told of one canister (`keyspace.ts`). */
 export interface StoredCanister {
   readonly memory: StoredMemory;
+  /** Which copy that is: `memoryId`. */
+  readonly copy: number;
   readonly globals: Uint8Array | undefined;
   readonly certifiedData: Uint8Array | undefined;
   readonly checkpoint: Uint8Array | undefined;

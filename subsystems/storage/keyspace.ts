@@ -13,6 +13,8 @@ export const META = {
   certifiedData: 'd',
   /** What its log begins with, besides its memory (execution). */
   checkpoint: 'k',
+  /** Which of the two copies of its memory is the newest, a byte; without it, the first (execution). */
+  copy: 'c',
   /** Settings and history that the management canister keeps of it. */
   settings: 'S',
   history: 'H',
@@ -31,6 +33,17 @@ export function metaKey(letter: MetaLetter, rest: Uint8Array = new Uint8Array(0)
   key[0] = letter.charCodeAt(0);
   key.set(rest, 1);
   return key;
+}
+
+/**
+ * A canister with a log may have two copies of its memory: a checkpoint of many pages is written to the other one, piece
+ * by piece, before it counts. What stands for the id in keys of `heap` and `stable`: ids end with 01, so both are free.
+ */
+export function memoryId(id: Uint8Array, copy: number): Uint8Array {
+  if (copy === 0) return id;
+  const other = new Uint8Array(id);
+  other[other.length - 1] = (other.at(-1) ?? 0) ^ 0x80;
+  return other;
 }
 
 /** id · u48 number, big-endian: the n-th record of a canister's log. */

@@ -1,0 +1,71 @@
+/**
+ * How long running logs again would take if the process ended now, for the whole host; and checkpoints in the background,
+ * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`).
+ */
+import type { CanisterRecord } from './canister-record.ts';
+
+/** About half of what an executor does: other canisters' logs, and reading the checkpoints, take their time, too. */
+const INSTRUCTIONS_PER_SECOND = 500_000_000;
+/** Part of the budget from which on checkpoints are written: messages go on while that takes its time. */
+const BEGIN_AT = 0.5;
+
+export interface ReplayBudgetOptions {
+  /** Infinity: logs are as long as they are. */
+  readonly seconds: number;
+  /** Brings what is stored of a canister up to date; its log begins anew then. */
+  readonly checkpoint: (record: CanisterRecord) => Promise<void>;
+  readonly report: (record: CanisterRecord, error: unknown) => void;
+}
+
+export class ReplayBudget {
+  readonly #options: ReplayBudgetOptions;
+  readonly #instructionsMax: number;
+  readonly #logged = new Map<CanisterRecord, number>();
+  #instructions = 0;
+  #isAtWork = false;
+
+  constructor(options: ReplayBudgetOptions) {
+    this.#options = options;
+    this.#instructionsMax = options.seconds * INSTRUCTIONS_PER_SECOND * BEGIN_AT;
+  }
+
+  /** About how long running all logs again would take. */
+  get seconds(): number {
+    return this.#instructions / INSTRUCTIONS_PER_SECOND;
+  }
+
+  /** A canister's log has become so long; 0: it has none. */
+  logged(record: CanisterRecord, instructions: number): void {
+    const before = this.#logged.get(record) ?? 0;
+    if (before === instructions) return;
+    this.#instructions += instructions - before;
+    if (instructions === 0) this.#logged.delete(record);
+    else this.#logged.set(record, instructions);
+    if (this.#instructions > this.#instructionsMax && !this.#isAtWork) void this.#shorten();
+  }
+
+  async #shorten(): Promise<void> {
+    this.#isAtWork = true;
+    while (this.#instructions > this.#instructionsMax) {
+      const [record] = this.#longest();
+      if (record === undefined) break;
+      try {
+        await this.#options.checkpoint(record);
+        this.logged(record, 0);
+      } catch (error) {
+        // Its next message tries again.
+        this.#options.report(record, error);
+        this.logged(record, 0);
+      }
+    }
+    this.#isAtWork = false;
+  }
+
+  #longest(): [CanisterRecord | undefined, number] {
+    let longest: [CanisterRecord | undefined, number] = [undefined, 0];
+    for (const [record, instructions] of this.#logged) {
+      if (instructions > longest[1]) longest = [record, instructions];
+    }
+    return longest;
+  }
+}
