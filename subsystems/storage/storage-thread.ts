@@ -4,6 +4,7 @@
  *
  * A commit that fails ends it: nobody knows what is on disk then, and only a new start finds out.
  */
+import { setTimeout } from 'node:timers/promises';
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
@@ -25,6 +26,9 @@ import {
   UNIT,
 } from './storage-wire.ts';
 
+const LOCK_PATIENCE_MS = 3_000;
+const LOCK_RETRY_MS = 50;
+
 const options = workerData as StorageThreadOptions;
 const inbox = new RingConsumer(options.inbox);
 const outbox = new RingProducer(options.outbox);
@@ -37,7 +41,7 @@ let backupsOpened = 0;
 
 let directory: StateDirectory | undefined;
 try {
-  directory = await openStateDirectory(options.directory);
+  directory = await openWhenFree(options.directory);
   const store = await openStore(directory);
   send({ kind: 'opened', last: store.last });
   await serve(store, directory);
@@ -46,6 +50,20 @@ try {
   send({ kind: 'failed', error: carried(error) });
 }
 port.close();
+
+/** A process that was killed takes a while to go: its memory is given back first. */
+async function openWhenFree(path: string): Promise<StateDirectory> {
+  const untilMs = performance.now() + LOCK_PATIENCE_MS;
+  for (;;) {
+    try {
+      return await openStateDirectory(path);
+    } catch (error) {
+      const isLocked = error instanceof ServerError && error.code === 'state-locked';
+      if (!isLocked || performance.now() > untilMs) throw error;
+      await setTimeout(LOCK_RETRY_MS);
+    }
+  }
+}
 
 async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   const { isSynced } = options;
