@@ -20,6 +20,8 @@ export interface StateStoreOptions {
   readonly isSynced: boolean;
 }
 
+type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
+
 const FOLD_BYTES = 24 * 2 ** 20;
 /** The overlay may hold more than the log: a page for a few changed bytes. */
 const OVERLAY_FACTOR = 3;
@@ -40,6 +42,9 @@ export class StateStore {
   #mark = 0;
   #lastFrozen = 0;
   #last: number;
+  /** Who wants a snapshot of what is committed, and of what is being folded. */
+  readonly #wanted: SnapshotTaker[] = [];
+  #folding: SnapshotTaker[] = [];
 
   /** Opens what is there: units of the log are applied; how many there were is `recoveredUnits`. */
   constructor(tables: Tables, openLog: (firstUnit: number) => StepLog, options: StateStoreOptions) {
@@ -85,13 +90,13 @@ export class StateStore {
     this.#apply();
     const isLarge = this.#isLarge();
     if (!this.#overlay.isFolding) {
-      if (!isLarge) return false;
+      if (!isLarge && this.#wanted.length === 0) return false;
       this.#freeze();
       return true;
     }
     // Commits come faster than the tables take them: then those wait for these.
     do {
-      if (this.#foldSlice()) return this.#isLarge();
+      if (this.#foldSlice()) return this.#isLarge() || this.#wanted.length > 0;
     } while (isLarge);
     return true;
   }
@@ -112,6 +117,7 @@ export class StateStore {
     this.#mark = this.#log.rotate();
     this.#lastFrozen = this.#last;
     this.#bytesSinceFreeze = 0;
+    this.#folding = this.#wanted.splice(0);
   }
 
   /** True: the frozen layer is in the tables. */
@@ -121,6 +127,7 @@ export class StateStore {
     // Damage to the end of the tables' own log looks like a write that was not finished: so nothing that counts is there.
     this.#tables.write([], { isSynced: false });
     this.#log.release(this.#mark);
+    for (const taken of this.#folding.splice(0)) taken(this.#tables.snapshot());
     return true;
   }
 
@@ -157,10 +164,12 @@ export class StateStore {
     };
   }
 
-  /** Everything committed so far, unchanged by what is committed later. */
-  snapshot(): TableReader & Disposable {
-    this.fold();
-    return this.#tables.snapshot();
+  /**
+   * Everything committed so far, unchanged by what is committed later: handed to `taken` by `settle`, when it has brought
+   * all that into the tables. Commits go on meanwhile.
+   */
+  takeSnapshot(taken: SnapshotTaker): void {
+    this.#wanted.push(taken);
   }
 
   /** How long the last commit took, by the clock of whoever has one. */

@@ -92,7 +92,8 @@ async function serve(store: StateStore, { close }: StateDirectory): Promise<void
         send({ kind: 'answer', call, answer: undefined });
         return;
       }
-      answer(store, call, request);
+      if (request.kind === 'openBackup') openBackup(store, call);
+      else answer(store, call, request);
     }
     hasMore = store.settle();
   }
@@ -124,7 +125,9 @@ function commit(store: StateStore): void {
   outbox.publish();
 }
 
-function answer(store: StateStore, call: number, request: Exclude<StorageRequest, { kind: 'close' }>): void {
+type AnsweredAtOnce = Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' }>;
+
+function answer(store: StateStore, call: number, request: AnsweredAtOnce): void {
   try {
     const result = answerTo(store, request);
     const transferred: ArrayBuffer[] = [];
@@ -140,7 +143,7 @@ function answer(store: StateStore, call: number, request: Exclude<StorageRequest
   }
 }
 
-function answerTo(store: StateStore, request: Exclude<StorageRequest, { kind: 'close' }>): unknown {
+function answerTo(store: StateStore, request: AnsweredAtOnce): unknown {
   switch (request.kind) {
     case 'range':
       return store.range(request.family, request.prefix);
@@ -148,9 +151,6 @@ function answerTo(store: StateStore, request: Exclude<StorageRequest, { kind: 'c
       return store.canister(request.id);
     case 'figures':
       return store.figures;
-    case 'openBackup':
-      backups.set(++backupsOpened, new BackupReader(store.snapshot()));
-      return backupsOpened;
     case 'nextPiece': {
       const piece = backups.get(request.backup)?.next();
       if (piece === undefined) closeBackup(request.backup);
@@ -160,6 +160,14 @@ function answerTo(store: StateStore, request: Exclude<StorageRequest, { kind: 'c
       closeBackup(request.backup);
   }
   return undefined;
+}
+
+/** Answered when everything committed so far is in the tables. */
+function openBackup(store: StateStore, call: number): void {
+  store.takeSnapshot((snapshot) => {
+    backups.set(++backupsOpened, new BackupReader(snapshot));
+    send({ kind: 'answer', call, answer: backupsOpened });
+  });
 }
 
 function closeBackup(backup: number): void {

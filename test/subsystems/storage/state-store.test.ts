@@ -205,3 +205,33 @@ function open(tables: MemoryTables, disk: FaultyDisk): StateStore {
 function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
+
+test('a snapshot is of everything committed when it was asked for, and of nothing later', () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const random = seeded(seed);
+    const tables = new MemoryTables();
+    const store = open(tables, new FaultyDisk());
+    const model = new Model();
+    const taken: { readonly snapshot: MemoryTables; readonly expected: number }[] = [];
+    let committed = 0;
+    for (let round = 0; round < 40; round++) {
+      const unit = randomUnit(random);
+      store.commit([unit]);
+      committed++;
+      if (random.oneIn(5)) {
+        // What was waited for first is taken first.
+        const expected = committed;
+        store.takeSnapshot((snapshot) => taken.push({ snapshot: MemoryTables.copyOf(snapshot), expected }));
+      }
+      if (random.oneIn(2)) store.settle();
+      model.apply(unit);
+    }
+    while (store.settle());
+    assert.ok(taken.length > 0);
+    for (const { snapshot, expected } of taken) {
+      const last = Number(Buffer.from(snapshot.get('meta', Buffer.from('U')) ?? []).readBigUInt64BE());
+      assert.ok(last >= expected && last <= 40);
+    }
+    model.check(store);
+  }
+});
