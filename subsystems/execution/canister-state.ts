@@ -29,7 +29,8 @@ export class CanisterState {
   readonly account: CyclesAccount;
   /** Replaced as a whole when code is installed on fresh state. */
   stable: StableMemory;
-  environment: Environment;
+  /** A message has looked at the variables: what it did depends on them. */
+  hasReadEnvironment = false;
   status: CanisterStatus = 'running';
   /** Counts what changed the canister; see `reference/execution.md` §11. */
   version = 0;
@@ -50,7 +51,8 @@ export class CanisterState {
   instantMs = 0;
   /** Its own variables, and what all canisters have. */
   #env: ReadonlyMap<string, string>;
-  readonly #shared: Environment;
+  #shared: Environment;
+  #environment: Environment;
 
   constructor(spec: CanisterSpec, policy: MeteringPolicy, pool: StablePagePool, shared: Environment) {
     this.id = spec.id;
@@ -60,7 +62,23 @@ export class CanisterState {
     this.kept = spec.snapshotBelowBytes === undefined ? undefined : new KeptCanister(spec.snapshotBelowBytes);
     this.#env = spec.env;
     this.#shared = shared;
-    this.environment = shared.with(spec.env);
+    this.#environment = shared.with(spec.env);
+  }
+
+  /** Its own variables over those that all canisters have, for a message. */
+  get environment(): Environment {
+    this.hasReadEnvironment = true;
+    return this.#environment;
+  }
+
+  /** What all canisters have. */
+  get shared(): Environment {
+    return this.#shared;
+  }
+
+  set shared(shared: Environment) {
+    this.#shared = shared;
+    this.#environment = shared.with(this.#env);
   }
 
   /** What `configure` would have to be given for them. */
@@ -74,7 +92,7 @@ export class CanisterState {
     if (controllers !== undefined) this.controllers = controllers;
     if (env !== undefined) {
       this.#env = env;
-      this.environment = this.#shared.with(env);
+      this.#environment = this.#shared.with(env);
     }
     if (status !== undefined) this.status = status;
     // The host does not know yet of messages that have just run: the version never goes back.

@@ -14,6 +14,7 @@ import { EngineParts, type EngineResult } from './engine-parts.ts';
 import { Environment } from './environment.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
+import type { KeptCanister } from './kept-canister.ts';
 import { runCallback } from './run-callback.ts';
 import { droppedFrame, runInspection, runMethod, runSystemTask } from './run-task.ts';
 import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
@@ -108,13 +109,14 @@ export class Engine {
     const { kept } = canister;
     if (kept === undefined) return this.#run(canister, task, nowMs);
     const wasLogged = kept.isLogged;
+    canister.hasReadEnvironment = false;
     const result = this.#run(canister, task, nowMs);
     if (isQuery(task)) return result;
     const { changes } = this.#parts;
     if (!wasLogged) changes.chooseWay(canister, kept);
     else if (result.step.fault?.kind !== 'unavailable') {
       kept.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
-      changes.record(canister, kept, { kind: 'task', nowMs, task });
+      changes.record(canister, kept, { kind: 'task', nowMs, task, shared: sharedIfNew(canister, kept) });
     }
     result.changes = changes.take();
     return result;
@@ -203,6 +205,16 @@ export class Engine {
 
 /** What a record costs to be read and begun, in instructions that could be executed meanwhile. */
 const RECORD_INSTRUCTIONS = 10_000;
+
+/** The variables that all canisters have, if this message has looked at them, and the log does not have them yet. */
+function sharedIfNew(
+  { shared, hasReadEnvironment }: CanisterState,
+  kept: KeptCanister,
+): ReadonlyMap<string, string> | undefined {
+  if (!hasReadEnvironment || kept.sharedInLog === shared) return undefined;
+  kept.sharedInLog = shared;
+  return shared.texts;
+}
 
 /** Nothing that it does is kept. */
 function isQuery(task: Task): boolean {

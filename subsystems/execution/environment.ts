@@ -25,6 +25,10 @@ export class Environment {
     return this.#texts.size;
   }
 
+  get texts(): ReadonlyMap<string, string> {
+    return this.#texts;
+  }
+
   get(name: string): EnvironmentVariable | undefined {
     return this.#variables.get(name);
   }

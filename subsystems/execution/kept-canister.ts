@@ -11,6 +11,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
 import { logKey, memoryId, META, metaKey, WriteSet } from '../storage/index.ts';
 import type { CanisterState } from './canister-state.ts';
+import type { Environment } from './environment.ts';
 import type { CanisterSettings, Task } from './index.ts';
 import type { Instance } from './instance.ts';
 import type { OpenCallsEntry } from './open-calls.ts';
@@ -44,6 +45,8 @@ export class KeptCanister {
   records = 0;
   /** Instructions that running them again takes. */
   instructions = 0;
+  /** The variables of all canisters that its log has; another process may have others. */
+  sharedInLog: Environment | undefined;
   /** As they were stored last. */
   globals: Uint8Array | undefined;
   /** The copy of its stored memory that counts. */
@@ -96,7 +99,13 @@ export interface Standing {
 
 /** One record of a log. */
 export type LogRecord =
-  | { readonly kind: 'task'; readonly nowMs: number; readonly task: Task }
+  | {
+      readonly kind: 'task';
+      readonly nowMs: number;
+      readonly task: Task;
+      /** The variables that all canisters have from here on; undefined: as before, or nobody has looked. */
+      readonly shared: ReadonlyMap<string, string> | undefined;
+    }
   | { readonly kind: 'configure'; readonly settings: CanisterSettings }
   /** What happened without a step that could be run again: cycles came in, an upgrade failed. */
   | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
@@ -244,6 +253,7 @@ export class StateChanges {
     this.#set.clear('log', id);
     this.#set.delete('meta', metaKey(META.checkpoint, id));
     kept.isLogged = false;
+    kept.sharedInLog = undefined;
     kept.records = 0;
     kept.instructions = 0;
   }

@@ -2,6 +2,7 @@
 import type { MeteringPolicy } from '../metering/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import { wakeState } from './canister-image.ts';
+import { Environment } from './environment.ts';
 import type { Engine } from './engine.ts';
 import type { EngineParts } from './engine-parts.ts';
 import type { SleepingCanister } from './index.ts';
@@ -33,10 +34,12 @@ export function wakeCanister(
   const problem = wakeState(parts, canister, code, { ...stored, ...standing });
   if (problem !== undefined) return problem;
   stand(canister, standing);
+  const { shared } = canister;
   for (const bytes of log.records) {
     const record = readRecord(bytes);
     switch (record.kind) {
       case 'task':
+        if (record.shared !== undefined) canister.shared = new Environment(record.shared);
         engine.execute(canister, record.task, record.nowMs);
         break;
       case 'configure':
@@ -50,6 +53,8 @@ export function wakeCanister(
     // They are stored already.
     engine.takeChanges();
   }
+  canister.shared = shared;
+  if (canister.kept !== undefined) canister.kept.sharedInLog = undefined;
   return log.records.length;
 }
 

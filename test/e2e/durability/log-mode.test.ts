@@ -1,0 +1,165 @@
+/** Pure log, and heaps above the threshold: messages are run again, and everything comes out the same to the bit. */
+import assert from 'node:assert/strict';
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test, type TestContext } from 'node:test';
+import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import { type Host, STRANGER } from '../semantics/host.ts';
+import { compileActor, Deployment } from './deployment.ts';
+import { dump, WITNESS } from './witness.ts';
+
+const PURE = ['--snapshot-below', '0', '--heartbeat-ms', '0'];
+
+let keeper: Uint8Array;
+before(async () => {
+  keeper = await compileActor('Keeper');
+});
+
+/** Updates of every kind: of clients, of other actors, of timers, some that fall, in several actors at once. */
+async function work(host: Host): Promise<void> {
+  const [one, two] = [await host.find('one'), await host.find('two')];
+  await Promise.all([
+    host.call(one, 'chain', [two.principal, 20]),
+    host.call(two, 'chain', [one.principal, 20]),
+    host.call(one, 'fireAfter', [30]),
+    ...Array.from({ length: 60 }, (_, n) => host.call(n % 2 === 0 ? one : two, 'append', [n])),
+    ...Array.from({ length: 40 }, (_, n) =>
+      host.server.post(
+        `/call/witness/${n % 7 === 3 ? 'fall' : 'write'}`,
+        `line ${n}`,
+        n % 3 === 0 ? { 'x-caller': STRANGER } : {},
+      ),
+    ),
+    ...Array.from({ length: 10 }, (_, n) => host.call(one, 'store', [8 * n, n * n])),
+  ]);
+  await host.server.post('/call/witness/grow', 'seven');
+  await host.until(async () => assert.equal(((await host.query(one, 'timers')) as { fired: number }).fired, 1));
+}
+
+async function answers(host: Host): Promise<object> {
+  const [one, two] = [await host.find('one'), await host.find('two')];
+  const both = (method: string): Promise<unknown> => Promise.all([host.query(one, method), host.query(two, method)]);
+  return {
+    lists: await both('all'),
+    counts: await both('get'),
+    chained: await both('chained'),
+    timers: await both('timers'),
+    stored: await Promise.all(Array.from({ length: 10 }, (_, n) => host.query(one, 'load', [8 * n]))),
+    witness: await dump(host, 'witness'),
+    cycles: await Promise.all(
+      ['one', 'two', 'witness'].map(async (name) => (await host.server.get(`/cycles/${name}`)).body),
+    ),
+  };
+}
+
+/** Pages of heap and stable memory as they are stored, by their keys, in hex. */
+async function storedPages(state: string): Promise<ReadonlyMap<string, string>> {
+  const tables = await RocksdbTables.open(join(state, 'tables'));
+  try {
+    const pages = new Map<string, string>();
+    for (const family of ['heap', 'stable'] as const) {
+      for (const [key, value] of tables.range(family, new Uint8Array(0), undefined)) {
+        pages.set(`${family} ${Buffer.from(key).toString('hex')}`, Buffer.from(value).toString('hex'));
+      }
+    }
+    return pages;
+  } finally {
+    await tables.close();
+  }
+}
+
+test('the log, run again after SIGKILL, gives the same answers; run twice, the same memory to the bit', async (t: TestContext) => {
+  const modules = { one: keeper, two: keeper, witness: WITNESS };
+  const deployment = await Deployment.create(t, { args: PURE, modules });
+  let host = await deployment.start();
+  await work(host);
+  const before = await answers(host);
+  await deployment.kill();
+  const copy = await Deployment.create(t, { args: [...PURE, '--executors', '1'], modules });
+  await cp(deployment.state, copy.state, { recursive: true });
+
+  const memories: ReadonlyMap<string, string>[] = [];
+  for (const each of [deployment, copy]) {
+    host = await each.start();
+    assert.deepEqual(await answers(host), before);
+    await each.stop();
+    memories.push(await storedPages(each.state));
+  }
+  const [first, second] = memories;
+  assert.ok((first?.size ?? 0) > 20, `${first?.size} pages`);
+  assert.deepEqual(second, first);
+
+  // And it goes on from there.
+  host = await deployment.start();
+  assert.deepEqual(await answers(host), before);
+  assert.equal(await host.call(await host.find('one'), 'append', [5]), 31);
+});
+
+test('a heap that grows over the threshold changes to the log, and back when the threshold does', async (t: TestContext) => {
+  const deployment = await Deployment.create(t, {
+    args: ['--log-json', '--heartbeat-ms', '0'],
+    modules: { witness: WITNESS },
+  });
+  // 4 pages at first.
+  const limited = ['--snapshot-below', `${6 * 65_536}`];
+  const write = async (host: Host, count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) assert.equal((await host.server.post('/call/witness/write', `${n}`)).status, 200);
+  };
+  /** How many messages the start has run again. */
+  const replayed = (host: Host): number => {
+    const [, messages = '0'] = /"event":"recovered".*"messages":(\d+)/.exec(host.server.output.stderr) ?? [];
+    return Number(messages);
+  };
+  const restart = async (flags: readonly string[], expected: number): Promise<Host> => {
+    const before = await dump(deployment.host, 'witness');
+    await deployment.kill();
+    const host = await deployment.start(flags);
+    await host.until(() => Promise.resolve(assert.match(host.server.output.stderr, /"event":"ready"/)));
+    assert.equal(replayed(host), expected);
+    assert.equal(await dump(host, 'witness'), before);
+    return host;
+  };
+  let host = await deployment.start(limited);
+  await write(host, 5);
+  host = await restart(limited, 0);
+  await write(host, 3);
+  // The message that grows it is the last one with a snapshot.
+  assert.equal((await host.server.post('/call/witness/grow', '3 pages')).status, 200);
+  await write(host, 4);
+  host = await restart(limited, 4);
+  await write(host, 2);
+  host = await restart(limited, 6);
+  // Another threshold: the log that is there is run again, and goes on until the next checkpoint.
+  host = await restart([], 6);
+  await write(host, 1);
+  host = await restart([], 7);
+  await deployment.stop();
+  host = await deployment.start();
+  await write(host, 2);
+  host = await restart([], 0);
+  await write(host, 1);
+  host = await restart(['--snapshot-below', '0'], 0);
+  // Which way it is kept is decided after each message: the first one is the last with a snapshot.
+  await write(host, 3);
+  host = await restart(['--snapshot-below', '0'], 2);
+});
+
+test('what a message had read of its surroundings is the same when it is run again, also if these have changed', async (t: TestContext) => {
+  const deployment = await Deployment.create(t, { args: PURE, modules: { one: keeper } });
+  let host = await deployment.start();
+  const one = await host.find('one');
+  assert.equal(await host.call(one, 'variable', ['PUBLIC_CANISTER_ID:two']), null);
+  assert.equal(await host.call(one, 'append', [1]), 1);
+  await deployment.kill();
+  await deployment.writeManifest({ one: keeper, two: keeper });
+  host = await deployment.start();
+  assert.equal(await host.query(one, 'lastSeen'), null);
+  assert.deepEqual(await host.query(one, 'all'), [1]);
+  const two = await host.find('two');
+  assert.equal(await host.call(one, 'variable', ['PUBLIC_CANISTER_ID:two']), two.principal);
+  await deployment.kill();
+  // Gone from the manifest: nobody gets its variable any more, but who had read it has.
+  await deployment.writeManifest({ one: keeper });
+  host = await deployment.start();
+  assert.equal(await host.query(one, 'lastSeen'), two.principal);
+});
