@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly manifest?: string;
   /** One that is there already. */
   readonly manifestFile?: string;
+  /** A command that runs the rest of its arguments in the same process. */
+  readonly wrapper?: readonly string[];
   /** Resolve when the listener is bound instead of when all is ready. */
   readonly until?: 'listening' | 'ready';
 }
@@ -55,7 +57,8 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     await writeFile(manifest, options.manifest);
   }
   const args = ['config/main.ts', '--manifest', manifest, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
-  const child = spawn(process.execPath, args, {
+  const [program = process.execPath, ...rest] = [...(options.wrapper ?? []), process.execPath, ...args];
+  const child = spawn(program, rest, {
     cwd: ROOT,
     env: { ...process.env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],

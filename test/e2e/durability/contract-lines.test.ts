@@ -56,7 +56,7 @@ test('the listener is up first, says what is recovered, and then that it is read
   const hexOf = (id: Uint8Array): string => Buffer.from(id).toString('hex');
   // Installations are in the checkpoint; what was only installed has no message to run again.
   assert.deepEqual(
-    recovered.map(({ ts: _, ...rest }) => rest),
+    recovered.map(({ event, actor, messages }) => ({ event, actor, messages })),
     [
       { event: 'recovered', actor: hexOf(one.id), messages: 4 },
       { event: 'recovered', actor: hexOf(other.id), messages: 1 },

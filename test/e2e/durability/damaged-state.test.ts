@@ -38,7 +38,7 @@ suite('a flipped byte', () => {
     }
     await host.call(await host.find('one'), 'append', [1]);
     await host.call(await host.find('two'), 'append', [2]);
-    const before = await dump(host, 'victim');
+    const written = await dump(host, 'victim');
     const victim = await host.find('victim');
     await deployment.stop();
     await intoTableFiles(deployment);
@@ -61,7 +61,7 @@ suite('a flipped byte', () => {
 
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await dump(host, 'victim'), before);
+    assert.equal(await dump(host, 'victim'), written);
     await write(host, 'victim', 'more');
     assert.deepEqual(await host.query(await host.find('two'), 'all'), [2, 3]);
     await deployment.stop();
@@ -71,7 +71,7 @@ suite('a flipped byte', () => {
     const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules: { witness: WITNESS } });
     let host = await deployment.start();
     for (const text of ['before', MARKER, 'after', 'the end']) await write(host, 'witness', text);
-    const before = await dump(host, 'witness');
+    const written = await dump(host, 'witness');
     await deployment.kill();
     const damage = await flipByteOf(deployment.state, /^log\/segment/, MARKER);
     const files = await hashesOf(deployment.state);
@@ -85,7 +85,7 @@ suite('a flipped byte', () => {
     assert.equal((await hashesOf(deployment.state)).get(damage.file), files.get(damage.file));
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await dump(host, 'witness'), before);
+    assert.equal(await dump(host, 'witness'), written);
     await deployment.stop();
   });
 
@@ -123,7 +123,7 @@ suite('a flipped byte', () => {
     const deployment = await Deployment.create(t, { modules: { witness: WITNESS, other: WITNESS } });
     let host = await deployment.start();
     for (const name of ['other', 'witness']) await write(host, name, MARKER);
-    const before = await dump(host, 'witness');
+    const written = await dump(host, 'witness');
     await deployment.stop();
     const damage = await flipByteOf(deployment.state, /^tables\/.*\.log$/, MARKER);
     const { code, stderr } = await deployment.refused();
@@ -131,7 +131,7 @@ suite('a flipped byte', () => {
     assert.match(stderr, /error: cannot start: .*damaged/);
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await dump(host, 'witness'), before);
+    assert.equal(await dump(host, 'witness'), written);
     await deployment.stop();
   });
 
@@ -139,7 +139,7 @@ suite('a flipped byte', () => {
     const deployment = await Deployment.create(t, { modules: { conspicuous: WITNESS, other: WITNESS } });
     let host = await deployment.start();
     await write(host, 'conspicuous', 'text');
-    const before = await dump(host, 'conspicuous');
+    const written = await dump(host, 'conspicuous');
     await deployment.stop();
     await intoTableFiles(deployment);
     const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, 'conspicuous');
@@ -149,7 +149,7 @@ suite('a flipped byte', () => {
     assert.match(stderr, /error: cannot start: .*the stored state is damaged: meta, key 0x[0-9a-f]+/);
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await dump(host, 'conspicuous'), before);
+    assert.equal(await dump(host, 'conspicuous'), written);
     await deployment.stop();
   });
 });

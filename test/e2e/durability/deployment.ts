@@ -76,11 +76,17 @@ export class Deployment {
     await writeFile(this.#manifest, JSON.stringify({ actors }));
   }
 
-  async start(args: readonly string[] = [], until: 'listening' | 'ready' = 'ready'): Promise<Host> {
+  /** `wrapper`: a command that runs the rest of its arguments in the same process. */
+  async start(
+    args: readonly string[] = [],
+    until: 'listening' | 'ready' = 'ready',
+    wrapper: readonly string[] = [],
+  ): Promise<Host> {
     const server = await startServer(this.#owner, {
       manifestFile: this.#manifest,
       args: ['--state', this.state, ...this.#args, ...args],
       until,
+      wrapper,
     });
     return (this.#host = new Host(server));
   }
@@ -101,11 +107,14 @@ export class Deployment {
   }
 
   /** A start that must fail. */
-  async refused(args: readonly string[] = [], wrapper: readonly string[] = []): Promise<Refusal> {
-    const command = [...wrapper, process.execPath, 'config/main.ts', '--manifest', this.#manifest];
-    const all = [...command, '--listen', '127.0.0.1:0', '--state', this.state, ...this.#args, ...args];
-    const [program = '', ...rest] = all;
-    const child = spawn(program, rest, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'], timeout: REFUSAL_MS_MAX });
+  async refused(args: readonly string[] = []): Promise<Refusal> {
+    const command = ['config/main.ts', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
+    const all = [...command, '--state', this.state, ...this.#args, ...args];
+    const child = spawn(process.execPath, all, {
+      cwd: ROOT,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: REFUSAL_MS_MAX,
+    });
     const ended = once(child, 'exit') as Promise<[number | null]>;
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
     const [code] = await ended;

@@ -190,7 +190,7 @@ export class Load {
     await host.until(async () => {
       const [one, two] = this.#actors.banks;
       const pools = [await host.query(one, 'inPool'), await host.query(two, 'inPool')] as [number, number];
-      assert.equal(pools[0] + pools[1], 2 * POOL, `${pools.join(' and ')}`);
+      assert.equal(pools[0] + pools[1], 2 * POOL, pools.join(' and '));
       const [from, to] = this.#actors.chain;
       const { steps, chains } = (await host.query(from, 'chained')) as { steps: number; chains: number };
       assert.equal(steps, chains * Chainer.LINKS);

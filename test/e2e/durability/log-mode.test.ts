@@ -73,7 +73,7 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
   const deployment = await Deployment.create(t, { args: PURE, modules });
   let host = await deployment.start();
   await work(host);
-  const before = await answers(host);
+  const given = await answers(host);
   await deployment.kill();
   const copy = await Deployment.create(t, { args: [...PURE, '--executors', '1'], modules });
   await cp(deployment.state, copy.state, { recursive: true });
@@ -81,7 +81,7 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
   const memories: ReadonlyMap<string, string>[] = [];
   for (const each of [deployment, copy]) {
     host = await each.start();
-    assert.deepEqual(await answers(host), before);
+    assert.deepEqual(await answers(host), given);
     await each.stop();
     memories.push(await storedPages(each.state));
   }
@@ -91,7 +91,7 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
 
   // And it goes on from there.
   host = await deployment.start();
-  assert.deepEqual(await answers(host), before);
+  assert.deepEqual(await answers(host), given);
   assert.equal(await host.call(await host.find('one'), 'append', [5]), 31);
 });
 
@@ -111,12 +111,12 @@ test('a heap that grows over the threshold changes to the log, and back when the
     return Number(messages);
   };
   const restart = async (flags: readonly string[], expected: number): Promise<Host> => {
-    const before = await dump(deployment.host, 'witness');
+    const written = await dump(deployment.host, 'witness');
     await deployment.kill();
     const host = await deployment.start(flags);
     await host.until(() => Promise.resolve(assert.match(host.server.output.stderr, /"event":"ready"/)));
     assert.equal(replayed(host), expected);
-    assert.equal(await dump(host, 'witness'), before);
+    assert.equal(await dump(host, 'witness'), written);
     return host;
   };
   let host = await deployment.start(limited);

@@ -103,7 +103,8 @@ class Town {
   async inspect(end: 'stop' | 'kill'): Promise<readonly object[]> {
     return (await this.deployment.host.inspect()).map((actor) => ({
       ...actor,
-      ...{ live: undefined, idleMs: undefined },
+      live: undefined,
+      idleMs: undefined,
       ...(end === 'kill' && { messages: undefined, traps: undefined }),
     }));
   }

@@ -70,8 +70,8 @@ test('a timer that was set before fires after, once; a recurring one goes on', a
 test('heartbeats go on, and what they had called is answered', async () => {
   let host = await again(BEATING);
   const heart = await deployment.install('heart', await compileShared('Heart'));
-  const beats = async (host: Host): Promise<{ beats: number; echoes: number }> =>
-    (await host.query(heart, 'counts')) as { beats: number; echoes: number };
+  const beats = async (server: Host): Promise<{ beats: number; echoes: number }> =>
+    (await server.query(heart, 'counts')) as { beats: number; echoes: number };
   await host.until(async () => assert.ok((await beats(host)).beats > 3));
   const seen = await beats(host);
   host = await again(BEATING);

@@ -13,6 +13,7 @@ persistent actor Self {
   func keeper(p : Principal) : Keeper = actor (Principal.toText(p)) : Keeper;
 
   let numbers = List.empty<Nat>();
+  let blobs = List.empty<Blob>();
   let region = Region.new();
   ignore Region.grow(region, 1);
   var count = 0;
@@ -40,6 +41,11 @@ persistent actor Self {
   };
   // For large messages that leave little behind.
   public func weigh(data : Blob) : async Nat { List.add(numbers, data.size()); List.size(numbers) };
+  public func keep(data : Blob) : async Nat {
+    List.add(blobs, data);
+    List.add(numbers, data.size());
+    List.size(numbers);
+  };
   public query func size() : async Nat { List.size(numbers) };
 
   public func add(n : Nat) : async Nat { count += n; count };
