@@ -9,12 +9,12 @@
  * are medians over the rounds. On a shared machine the ratios and the processor time a request mean more than the
  * requests a second. workerd takes part if it is installed: `npm install --prefix benchmarks`.
  */
-import { createRequire } from 'node:module';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { load, loadGenerator, type LoadResult, type Request } from './load.ts';
 import { freePort, type ServerProcess, startProcess } from './server-process.ts';
+import { workerdBinary } from './workerd-process.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const NO_ARGUMENTS = Buffer.from('4449444c0000', 'hex');
@@ -118,18 +118,6 @@ async function startAll(stack: AsyncDisposableStack): Promise<readonly Case[]> {
     );
   }
   return started;
-}
-
-/** The program itself: the package's own starter script would be measured instead of it. */
-function workerdBinary(): string | undefined {
-  const architecture = process.arch === 'x64' ? '64' : process.arch;
-  try {
-    return createRequire(new URL('../package.json', import.meta.url)).resolve(
-      `@cloudflare/workerd-${process.platform}-${architecture}/bin/workerd`,
-    );
-  } catch {
-    return undefined;
-  }
 }
 
 async function measure(server: ServerProcess, request: Request, connections: number): Promise<Figures> {

@@ -15,6 +15,8 @@ export interface Request {
   readonly path: string;
   readonly body?: Uint8Array;
   readonly contentType?: string;
+  /** Requested in turn instead of `path`, again from the beginning when all have been. */
+  readonly paths?: readonly string[];
 }
 
 export interface LoadResult {
@@ -38,7 +40,8 @@ async function withWrk(origin: string, request: Request, connections: number, se
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
     const script = join(folder, 'load.lua');
-    await writeFile(script, luaOf(request));
+    await writeFile(script, luaOf(request, join(folder, 'paths')));
+    await writeFile(join(folder, 'paths'), (request.paths ?? []).join('\n'));
     const { stdout } = await run('wrk', [
       '-t1',
       `-c${connections}`,
@@ -61,13 +64,23 @@ async function withWrk(origin: string, request: Request, connections: number, se
   }
 }
 
-function luaOf({ method, body, contentType }: Request): string {
+function luaOf({ method, body, contentType, paths }: Request, pathsFile: string): string {
   // Lua takes bytes as three decimal digits; JSON escapes are none of its own.
   const bytes = Array.from(body ?? [], (byte) => `\\${String(byte).padStart(3, '0')}`).join('');
   return [
     `wrk.method = "${method}"`,
     body === undefined ? '' : `wrk.body = "${bytes}"`,
     contentType === undefined ? '' : `wrk.headers["Content-Type"] = "${contentType}"`,
+    // Made once, so that sending one is only picking it.
+    paths === undefined
+      ? ''
+      : [
+          'local requests, at = {}, 0',
+          'init = function()',
+          `  for path in io.lines("${pathsFile}") do requests[#requests + 1] = wrk.format(nil, path) end`,
+          'end',
+          'request = function() at = at % #requests + 1; return requests[at] end',
+        ].join('\n'),
     'done = function(summary, latency)',
     '  local e = summary.errors',
     '  io.write(string.format("RESULT %d %d %d %d %d\\n", summary.requests, summary.duration,',
@@ -85,7 +98,7 @@ async function withAutocannon(
 ): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
-    const { method, path, body, contentType } = request;
+    const { method, path, paths, body, contentType } = request;
     const program = createRequire(import.meta.url).resolve('autocannon');
     const args = [program, '--json', '-c', String(connections), '-d', String(seconds), '-m', method];
     if (contentType !== undefined) args.push('-H', `content-type=${contentType}`);
@@ -93,6 +106,11 @@ async function withAutocannon(
       const file = join(folder, 'body');
       await writeFile(file, body);
       args.push('-i', file);
+    }
+    if (paths !== undefined) {
+      const file = join(folder, 'requests.har');
+      await writeFile(file, archiveOf(origin, request));
+      args.push('--har', file);
     }
     const { stdout } = await run(process.execPath, [...args, origin + path]);
     const result = JSON.parse(stdout) as AutocannonResult;
@@ -107,6 +125,14 @@ async function withAutocannon(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Requests as autocannon takes several different ones. */
+function archiveOf(origin: string, { method, paths = [], body, contentType }: Request): string {
+  const headers = contentType === undefined ? [] : [{ name: 'content-type', value: contentType }];
+  const postData = body === undefined ? undefined : { text: Buffer.from(body).toString('latin1') };
+  const entries = paths.map((path) => ({ request: { method, url: origin + path, headers, postData } }));
+  return JSON.stringify({ log: { entries } });
 }
 
 interface AutocannonResult {

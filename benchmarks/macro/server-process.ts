@@ -73,7 +73,8 @@ async function stopped(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-function cpuMicrosecondsOf(pid: number): number | undefined {
+/** User and system time of all threads of a process so far, µs. */
+export function cpuMicrosecondsOf(pid: number): number | undefined {
   try {
     // The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th field after it.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -1,0 +1,168 @@
+/**
+ * What do ten thousand actors take with a hundred of them live: to create, to call, to restart, and while they sleep?
+ *
+ *   node benchmarks/macro/density.bench.ts [--actors 10000] [--few 1000] [--live-cap 100] [--rounds 3]
+ *       [--persistence enhanced] [--dir FOLDER] [--quick]
+ *
+ * One manifest with `--actors` entries of the example counter. They are created, each is called once (64 under way), the
+ * server is stopped gracefully and started again; printed are the times and the most memory that each of the two processes ever had
+ * resident (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that directory and on
+ * one with `--few` actors, in turn; after a full collection of the main thread's heap
+ * (collect-garbage.ts, preloaded), the difference is divided by the number of actors more. `heap` is what the main
+ * thread's JavaScript holds (heap and array buffers), `resident` the whole process, which also has what allocators keep.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
+import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
+import { Client, forEachOf } from './client.ts';
+import { median } from './quantile.ts';
+import { scratchFolder } from './scratch.ts';
+import { printFigure, printSitting } from './sitting.ts';
+import { type Memory, memoryOf, metricsOf, startSvc, type SvcProcess } from './svc-process.ts';
+
+const UNDER_WAY = 64;
+const MEMORY_MAX_MIB = 2048;
+const COLLECT = fileURLToPath(new URL('collect-garbage.ts', import.meta.url));
+const COLLECTED_DEADLINE_MS = 60_000;
+
+const { values } = parseArgs({
+  options: {
+    actors: { type: 'string', default: '10000' },
+    few: { type: 'string', default: '1000' },
+    'live-cap': { type: 'string', default: '100' },
+    rounds: { type: 'string', default: '3' },
+    persistence: { type: 'string', default: 'enhanced' },
+    dir: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+const [many, few, liveCap] = values.quick
+  ? [200, 50, 10]
+  : [Number(values.actors), Number(values.few), Number(values['live-cap'])];
+const rounds = values.quick ? 1 : Number(values.rounds);
+const persistence = values.persistence as Persistence;
+
+await using scratch = await scratchFolder(values.dir);
+await printSitting(persistence, `${many} actors, ${liveCap} live`);
+const wasm = await compiled(COUNTER, persistence);
+const hosts = { many: await hostOf('many', many), few: await hostOf('few', few) };
+
+const peaks: Memory[] = [];
+await createAndCall(hosts.many, many);
+const restarted = await startSvc(hosts.many);
+{
+  await using _ = restarted;
+  using client = new Client(restarted.origin, 1);
+  // An answer is what `ready` is worth.
+  for (const at of [0, many - 1]) await expectOne(client, at);
+  peaks.push(memoryOf(restarted.pid));
+}
+printFigure(`restart with ${many} actors, until ready`, restarted.readyMs / 1000, 's', '', {
+  is: 'at most',
+  reach: 10,
+  aim: 1,
+});
+const peakMib = Math.max(...peaks.map((memory) => memory.peakMib));
+printFigure(
+  'the most resident memory of both processes',
+  peakMib,
+  'MiB',
+  `before and after the restart: ${list(
+    peaks.map((memory) => memory.peakMib),
+    0,
+  )}`,
+  {
+    is: 'at most',
+    reach: MEMORY_MAX_MIB,
+    aim: MEMORY_MAX_MIB,
+  },
+);
+if (peakMib > MEMORY_MAX_MIB) process.exitCode = 1;
+
+await createAndCall(hosts.few, few, false);
+const heap: number[] = [];
+const resident: number[] = [];
+for (let round = 0; round < rounds; round++) {
+  const withMany = await asleep(hosts.many, many);
+  const withFew = await asleep(hosts.few, few);
+  heap.push((withMany.heapBytes - withFew.heapBytes) / (many - few));
+  resident.push((withMany.residentBytes - withFew.residentBytes) / (many - few));
+}
+const goal = { is: 'at most', reach: 1024, aim: 400 } as const;
+printFigure('memory of a sleeping actor, resident', median(resident), 'B', `by round: ${list(resident, 0)}`, goal);
+printFigure('memory of a sleeping actor, heap', median(heap), 'B', `by round: ${list(heap, 0)}`);
+
+async function hostOf(name: string, actors: number): Promise<Parameters<typeof startSvc>[0]> {
+  const manifest = await manifestOf(scratch.path, name, wasm, actors);
+  const args = ['--state', join(scratch.path, `state-${name}`), '--live-cap', String(liveCap)];
+  return { manifest, args };
+}
+
+async function createAndCall(host: Parameters<typeof startSvc>[0], actors: number, isShown = true): Promise<void> {
+  await using svc = await startSvc(host);
+  using client = new Client(svc.origin, UNDER_WAY);
+  const start = performance.now();
+  await forEachOf(actors, UNDER_WAY, async (at) => {
+    const count = await client.natural(`/call/a${at}/inc`);
+    if (count !== 1) throw new Error(`a${at} counted ${count} instead of 1`);
+  });
+  const ms = performance.now() - start;
+  const live = (await metricsOf(svc.origin)).get('svc_live_actors') ?? Number.NaN;
+  if (!(live <= liveCap)) throw new Error(`${live} actors are live instead of ${liveCap} at most`);
+  peaks.push(memoryOf(svc.pid));
+  const stopMs = await svc.stop();
+  if (isShown) {
+    printFigure(
+      `create ${actors} actors, until ready`,
+      svc.readyMs / 1000,
+      's',
+      `${(svc.readyMs / actors).toFixed(2)} ms each`,
+    );
+    printFigure('call each, 64 under way', ms / 1000, 's', `${(ms / actors).toFixed(3)} ms each`);
+    printFigure('stop gracefully', stopMs / 1000, 's');
+  }
+}
+
+async function expectOne(client: Client, at: number): Promise<void> {
+  const count = await client.natural(`/query/a${at}/get`);
+  if (count !== 1) throw new Error(`a${at} holds ${count} instead of 1 after the restart`);
+}
+
+interface Asleep {
+  readonly heapBytes: number;
+  readonly residentBytes: number;
+}
+
+/** Of a server in which nobody was called since it started. */
+async function asleep(host: Parameters<typeof startSvc>[0], actors: number): Promise<Asleep> {
+  const report = join(scratch.path, 'memory.json');
+  const nodeArgs = ['--expose-gc', '--import', COLLECT];
+  await using svc = await startSvc({ ...host, nodeArgs, environment: { SVC_BENCH_MEMORY: report } });
+  const sleeping = (await metricsOf(svc.origin)).get('svc_sleeping_actors');
+  if (sleeping !== actors) throw new Error(`${sleeping} of ${actors} actors sleep after a start`);
+  const figures = await collected(svc, report);
+  rmSync(report);
+  return figures;
+}
+
+async function collected({ pid }: SvcProcess, report: string): Promise<Asleep> {
+  process.kill(pid, 'SIGUSR2');
+  const until = performance.now() + COLLECTED_DEADLINE_MS;
+  while (performance.now() < until) {
+    try {
+      const { heapUsed, external } = JSON.parse(readFileSync(report, 'utf8')) as NodeJS.MemoryUsage;
+      return { heapBytes: heapUsed + external, residentBytes: memoryOf(pid).residentMib * 2 ** 20 };
+    } catch {
+      await sleep(50);
+    }
+  }
+  throw new Error('the server did not collect its garbage');
+}
+
+function list(numbers: readonly number[], digits: number): string {
+  return numbers.map((number) => number.toFixed(digits)).join(' ');
+}

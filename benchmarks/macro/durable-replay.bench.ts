@@ -1,0 +1,164 @@
+/**
+ * How long does it take to replay the log, against executing the same messages without HTTP and storage?
+ *
+ *   node benchmarks/macro/durable-replay.bench.ts [--work 10000] [--inc 100000] [--rounds 5] [--dir FOLDER] [--quick]
+ *
+ * With `--snapshot-below 0` a server takes updates of one kind through HTTP, and is killed. Its directory is copied; on one
+ * copy a server is started and stopped gracefully, which leaves no log. Then, round after round: a server is started on a
+ * directory with the log, and killed again when it is ready; one on a directory without a log; and in a process of its own,
+ * so that V8 has compiled nothing yet, the same messages go through an ExecutorPool with 64 under way. Replay is the
+ * difference of the two times until `ready`. Two kinds: `work`, about what an ordinary update does, and `inc`, which does
+ * next to nothing, so that reading the log weighs most. After each replay the counter is asked whether it holds them all.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { type Logger, systemClock } from '../../kernel/index.ts';
+import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
+import { FULL_LIMIT, type ModuleInfo, type Step } from '../../subsystems/execution/index.ts';
+import { compiled, manifestOf, WORKER } from './actor-fixtures.ts';
+import { Client, forEachOf, NO_ARGUMENTS } from './client.ts';
+import { median } from './quantile.ts';
+import { scratchFolder } from './scratch.ts';
+import { printFigure, printSitting } from './sitting.ts';
+import { startSvc } from './svc-process.ts';
+
+const UNDER_WAY = 64;
+const ANONYMOUS = Uint8Array.of(4);
+const CONTEXT = { caller: ANONYMOUS, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
+
+const { values } = parseArgs({
+  options: {
+    work: { type: 'string', default: '10000' },
+    inc: { type: 'string', default: '100000' },
+    rounds: { type: 'string', default: '5' },
+    dir: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    // For the processes of its own.
+    execute: { type: 'string' },
+    messages: { type: 'string', default: '0' },
+  },
+});
+const rounds = values.quick ? 1 : Number(values.rounds);
+
+if (values.execute === undefined) {
+  await printSitting(`${rounds} rounds`);
+  await compare('work', values.quick ? 1000 : Number(values.work));
+  await compare('inc', values.quick ? 2000 : Number(values.inc));
+} else {
+  console.log(await execute(values.execute, Number(values.messages)));
+}
+
+async function compare(method: string, messages: number): Promise<void> {
+  await using scratch = await scratchFolder(values.dir);
+  const manifest = await manifestOf(scratch.path, 'worker', await compiled(WORKER, 'enhanced'), 1);
+  const logged = join(scratch.path, 'logged');
+  const stopped = join(scratch.path, 'stopped');
+  const start = (state: string) =>
+    startSvc({ manifest, args: ['--state', state, '--snapshot-below', '0', '--fsync', 'always'] });
+  {
+    await using svc = await start(logged);
+    using client = new Client(svc.origin, UNDER_WAY);
+    await forEachOf(messages, UNDER_WAY, async () => void (await client.send(`/call/a0/${method}`)));
+    await svc.kill();
+  }
+  await cp(logged, stopped, { recursive: true });
+  {
+    await using svc = await start(stopped);
+    await svc.stop();
+  }
+
+  const readyMs = async (state: string, replayed: number): Promise<number> => {
+    await using svc = await start(state);
+    const ran = Number(/recovered \S+ (\d+) message/.exec(svc.log())?.[1] ?? 0);
+    using client = new Client(svc.origin, 1);
+    const counted = await client.natural('/query/a0/get');
+    if (ran !== replayed || counted !== messages) {
+      throw new Error(`${ran} of ${replayed} messages were replayed, ${counted} of ${messages} counted:\n${svc.log()}`);
+    }
+    return svc.readyMs;
+  };
+  const ratios: number[] = [];
+  const replays: number[] = [];
+  const executions: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const withLog = await readyMs(logged, messages);
+    const withoutLog = await readyMs(stopped, 0);
+    const executing = await inProcessOfItsOwn(method, messages);
+    replays.push(withLog - withoutLog);
+    executions.push(executing);
+    ratios.push((withLog - withoutLog) / executing);
+  }
+  const us = (ms: number): string => ((ms * 1000) / messages).toFixed(1);
+  const note = `by round: ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}`;
+  console.log(
+    `${messages} × ${method}: replayed in ${median(replays).toFixed(0)} ms (${us(median(replays))} µs each), executed in ${median(executions).toFixed(0)} ms (${us(median(executions))} µs each)`,
+  );
+  const goal = { is: 'at most', reach: 1.2, aim: 1 } as const;
+  printFigure(`replay of ${method} / executing the same messages`, median(ratios), '×', note, goal);
+}
+
+/** Milliseconds. */
+async function inProcessOfItsOwn(method: string, messages: number): Promise<number> {
+  const args = [fileURLToPath(import.meta.url), '--execute', method, '--messages', String(messages)];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`executing ${messages} × ${method} failed`);
+  return Number(text);
+}
+
+async function execute(method: string, messages: number): Promise<number> {
+  // The pool's threads do not keep a process alive.
+  const alive = setInterval(() => undefined, 60_000);
+  const silent = (): void => undefined;
+  const complain = (message: string): void => void process.stderr.write(`${message}\n`);
+  const log: Logger = { event: silent, debug: silent, info: silent, warn: complain, error: complain, announce: silent };
+  const policy = {
+    isEnabled: true,
+    startingCycles: 10n ** 14n,
+    cyclesPerMessage: 590_000,
+    cyclesPer10Instructions: 4,
+    instructionLimit: 40_000_000_000,
+  };
+  const pool = new ExecutorPool({ policy, clock: systemClock, log }, { executors: 2, wasmStackBytes: 4 << 20 });
+  const module = await pool.prepare(await compiled(WORKER, 'enhanced'));
+  const spec = {
+    id: new Uint8Array(10),
+    balance: 10n ** 24n,
+    controllers: [ANONYMOUS],
+    env: new Map<string, string>(),
+  };
+  const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
+  const install = { mode: 'install', argument: NO_ARGUMENTS, caller: ANONYMOUS } as const;
+  answered(await new Promise<Step>((resolve) => pool.change(handle, module, install, resolve)), 'installation');
+  const start = performance.now();
+  await forEachOf(messages, UNDER_WAY, () => run(pool, handle, module, method));
+  const ms = performance.now() - start;
+  await pool.close();
+  clearInterval(alive);
+  return ms;
+}
+
+async function run(pool: ExecutorPool, handle: number, module: ModuleInfo, method: string): Promise<void> {
+  const entry = module.entries.get(`canister_update ${method}`);
+  if (entry === undefined) throw new Error(`the worker has no ${method}`);
+  const task = {
+    kind: 'update',
+    entry,
+    argument: NO_ARGUMENTS,
+    context: CONTEXT,
+    instructionsMax: FULL_LIMIT,
+  } as const;
+  const step = await new Promise<Step>((resolve) => pool.run(handle, task, resolve));
+  answered(step, method);
+  if (step.answer?.kind !== 'reply') throw new Error(`${method} did not reply`);
+}
+
+function answered({ fault }: Step, what: string): void {
+  if (fault !== undefined) throw new Error(`${what}: ${fault.message}`);
+}

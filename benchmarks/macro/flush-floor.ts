@@ -1,0 +1,30 @@
+/** The least that a durable write can take: a small write into a file that is there already, and its flush. */
+import { closeSync, fdatasyncSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { median } from './quantile.ts';
+
+const WRITE_BYTES = 512;
+const FILE_BYTES = 16 * 2 ** 20;
+
+/** Median time of a `pwrite` of 512 B into a preallocated file in `folder`, and its `fdatasync`, ms. */
+export function flushP50Ms(folder: string, forMs: number): number {
+  const path = join(folder, 'flush-floor');
+  const file = openSync(path, 'w');
+  try {
+    writeSync(file, Buffer.alloc(FILE_BYTES));
+    fsyncSync(file);
+    const bytes = Buffer.alloc(WRITE_BYTES, 1);
+    const samples: number[] = [];
+    const until = performance.now() + forMs;
+    for (let at = 0; performance.now() < until; at = (at + WRITE_BYTES) % FILE_BYTES) {
+      const start = performance.now();
+      writeSync(file, bytes, 0, WRITE_BYTES, at);
+      fdatasyncSync(file);
+      samples.push(performance.now() - start);
+    }
+    return median(samples);
+  } finally {
+    closeSync(file);
+    rmSync(path);
+  }
+}

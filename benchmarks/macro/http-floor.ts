@@ -1,0 +1,12 @@
+/** The floor under pauses: what node:http does when there is nothing to do. `node http-floor.ts <port>` */
+import { createServer } from 'node:http';
+
+const server = createServer((request, response) => {
+  request.on('data', () => undefined);
+  request.on('end', () => response.writeHead(200, { 'content-type': 'text/plain' }).end('ok'));
+});
+server.listen(Number(process.argv[2]), '127.0.0.1');
+process.once('SIGTERM', () => {
+  server.close();
+  server.closeAllConnections();
+});

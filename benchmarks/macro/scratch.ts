@@ -1,0 +1,15 @@
+/** Where a benchmark puts state directories and manifests; gone when it ends. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface Scratch extends AsyncDisposable {
+  /** Absolute. */
+  readonly path: string;
+}
+
+/** A fresh folder in `parent`, which decides which disk is measured, or where the system keeps temporary files. */
+export async function scratchFolder(parent: string = tmpdir()): Promise<Scratch> {
+  const path = await mkdtemp(join(parent, 'svc-bench-'));
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true, maxRetries: 3 }) };
+}

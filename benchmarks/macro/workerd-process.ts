@@ -1,0 +1,14 @@
+/** The rival, if it is installed: `npm install --prefix benchmarks`. */
+import { createRequire } from 'node:module';
+
+/** The program itself: the package's own starter script would be measured instead of it. Undefined: it is not there. */
+export function workerdBinary(): string | undefined {
+  const architecture = process.arch === 'x64' ? '64' : process.arch;
+  try {
+    return createRequire(new URL('../package.json', import.meta.url)).resolve(
+      `@cloudflare/workerd-${process.platform}-${architecture}/bin/workerd`,
+    );
+  } catch {
+    return undefined;
+  }
+}
