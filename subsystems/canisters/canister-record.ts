@@ -33,7 +33,7 @@ export interface CanisterIdentity {
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly scheduler: Pick<Scheduler, 'statusOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
+  readonly scheduler: Pick<Scheduler, 'statusOf' | 'isLive' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
   readonly keeper: CanisterKeeper;
   readonly replayBudget: ReplayBudget;
@@ -180,6 +180,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   get status(): CanisterStatus {
     return this.#isRemoved ? 'stopped' : this.#context.scheduler.statusOf(this.handle);
+  }
+
+  get isLive(): boolean {
+    return !this.#isRemoved && this.#context.scheduler.isLive(this.handle);
   }
 
   get timerNs(): bigint {

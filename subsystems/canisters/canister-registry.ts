@@ -327,8 +327,9 @@ export class CanisterRegistry implements Canisters {
     const record = this.recordFor({ name, id, balance, controllers, environment });
     record.isUnfinished = spec.isInstalled ?? false;
     record.handle = execution.create(this.specOf(record), record);
-    scheduler.admit(record.handle, id);
+    // Before it is admitted: the scheduler asks for its size then.
     this.enter(record);
+    scheduler.admit(record.handle, id);
     this.keeper.identityChanged(record);
     return record;
   }

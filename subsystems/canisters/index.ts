@@ -12,6 +12,8 @@ export interface Canister {
   readonly idHex: string;
   readonly principal: string;
   readonly status: 'running' | 'stopping' | 'stopped';
+  /** It has an instance now. Without a live cap all have. */
+  readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
   /** Undefined when the module carries no interface: raw calls and the lossless encoding still work. */

@@ -156,3 +156,31 @@ test('--restore needs --state, and both become absolute paths', async () => {
     directory: resolve('/srv/kept'),
   });
 });
+
+test('flags of the state directory: what makes no sense is refused, and named', async () => {
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['--live-cap', '-1'], /--live-cap/],
+    [['--live-cap', '1e9'], /--live-cap/],
+    [['--live-cap', '99999999999999999999'], /--live-cap/],
+    [['--live-cap', 'two'], /--live-cap/],
+    [['--live-cap='], /--live-cap/],
+    [['--live-cap', '2.5'], /--live-cap/],
+    [['--live-bytes', '-5'], /--live-bytes/],
+    [['--live-bytes', '0x10'], /--live-bytes/],
+    [['--snapshot-below', '-1'], /--snapshot-below/],
+    [['--snapshot-below', 'all'], /--snapshot-below/],
+    [['--snapshot-below', '99999999999999999999'], /--snapshot-below/],
+    [['--fsync', 'sometimes'], /--fsync.*always/],
+    [['--replay-budget-secs', '0'], /--replay-budget-secs/],
+  ];
+  for (const [argv, message] of cases) assert.match(await refused(['--state', 'kept', ...argv]), message);
+  for (const [flag, value] of Object.entries({
+    'live-cap': '2',
+    'live-bytes': '2',
+    'snapshot-below': '0',
+    fsync: 'off',
+  })) {
+    assert.match(await refused([`--${flag}`, value]), new RegExp(`--${flag} needs --state DIR`));
+    await accepted(['--state', 'kept', `--${flag}`, value]);
+  }
+});

@@ -30,8 +30,7 @@ function snapshotOf(canister: Canister, nowMs: number): object {
     principal: canister.principal,
     name: canister.name,
     status: canister.status,
-    // Without `--live-cap` every actor keeps its instance.
-    live: true,
+    live: canister.isLive,
     // A balance may pass 2^53: decimal text, as everywhere else.
     cycles: String(canister.balance),
     heapBytes: canister.heapBytes,

@@ -107,9 +107,9 @@ export class Deployment {
   }
 
   /** A start that must fail. */
-  async refused(args: readonly string[] = []): Promise<Refusal> {
+  async refused(args: readonly string[] = [], { hasState = true } = {}): Promise<Refusal> {
     const command = ['config/main.ts', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
-    const all = [...command, '--state', this.state, ...this.#args, ...args];
+    const all = [...command, ...(hasState ? ['--state', this.state] : []), ...this.#args, ...args];
     const child = spawn(process.execPath, all, {
       cwd: ROOT,
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -88,6 +88,7 @@ export class CounterCanister implements Canister {
   readonly idHex: string;
   readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
   status: Canister['status'] = 'running';
+  readonly isLive = true;
   readonly heapBytes = 65_536;
   readonly stableBytes = 0;
   readonly messages = 3;
