@@ -260,12 +260,15 @@ function wake({ call, handle, hash, canister: stored }: Extract<Command, { reado
   if (isAwake) canisters[handle] = canister;
   else engine.removeCanister(canister);
   const { account, version } = canister;
+  const changes = engine.takeChanges();
   sendByPort({
     kind: 'awake',
     call,
+    handle,
     problem: isAwake ? undefined : String(outcome),
-    replayed:
-      isAwake && stored.log !== undefined ? { records: Number(outcome), balance: account.balance, version } : undefined,
+    replayed: typeof outcome === 'number' && outcome > 0 ? { records: outcome, balance: account.balance, version } : undefined,
+    // Of one that could not be woken nothing is to be stored.
+    changes: isAwake ? changes : undefined,
   });
 }
 

@@ -18,18 +18,23 @@ export function wakeCanister(
   stored: Omit<SleepingCanister, 'spec' | 'module'>,
 ): string | number {
   const { log } = stored;
-  if (log === undefined) {
+  if (log === undefined || log.records.length === 0) {
     const problem = wakeState(parts, canister, code, stored);
     if (problem !== undefined) return problem;
     canister.configure(stored.settings);
     canister.timerNs = stored.timerNs;
     canister.instantMs = stored.instantMs;
     canister.openCalls.load(stored.openCalls);
+    // While it slept it may have been configured, and paid: its log begins anew.
+    if (log !== undefined && canister.kept !== undefined) {
+      canister.kept.isLogged = true;
+      parts.changes.checkpoint(canister, canister.kept);
+    }
     return 0;
   }
   const standing = readStanding(log.checkpoint);
   const difference = policyDifference(standing.policy, parts.policy);
-  if (difference !== undefined && log.records.length > 0)
+  if (difference !== undefined)
     return `its log was written with ${difference}: start once with that, stop gracefully, and change it then`;
   const problem = wakeState(parts, canister, code, { ...stored, ...standing });
   if (problem !== undefined) return problem;

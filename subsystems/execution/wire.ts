@@ -140,6 +140,8 @@ export type PortMessage =
   | {
       readonly kind: 'awake';
       readonly call: number;
+      readonly handle: number;
+      readonly changes: Uint8Array | undefined;
       /** Why it is not. */
       readonly problem: string | undefined;
       readonly replayed: Replayed | undefined;

@@ -1,0 +1,261 @@
+/**
+ * What an engine tells of its canister, stored and read back, is the canister: by what its messages changed, and by a log
+ * with checkpoints that are written piece by piece while messages go on.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
+import type { Engine } from '../../../subsystems/execution/engine.ts';
+import type { CanisterImage } from '../../../subsystems/execution/index.ts';
+import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { StepLog } from '../../../subsystems/storage/step-log.ts';
+import { FaultyDisk } from '../../support/faulty-disk.ts';
+import { type Seeded, seeded } from '../../support/seeded.ts';
+import {
+  ANONYMOUS,
+  assemble,
+  CANISTER_ID,
+  contextOf,
+  POLICY,
+  TestCanister,
+  type Width,
+  WIDTHS,
+} from './engine-fixture.ts';
+
+/** `write`: the argument's first 8 bytes are an address, the rest goes there and, at address modulo 2^20, to stable memory. */
+const WRITER = `(module
+  (import "ic0" "msg_arg_data_size" (func $size (result PTR)))
+  (import "ic0" "msg_arg_data_copy" (func $copy (param PTR PTR PTR)))
+  (import "ic0" "stable64_grow" (func $grow (param i64) (result i64)))
+  (import "ic0" "stable64_write" (func $stable (param i64 i64 i64)))
+  (import "ic0" "certified_data_set" (func $certify (param PTR PTR)))
+  (import "ic0" "msg_reply" (func $reply))
+  (memory (export "memory") %index 150)
+  (global $count (mut i64) (i64.const 0))
+  (func (export "canister_init") (drop (call $grow (i64.const 17))))
+  (func (export "canister_update write")
+    (local $at i64) (local $length i64)
+    (call $copy (PTR.const 0) (PTR.const 0) (PTR.const 8))
+    (local.set $at (i64.load (PTR.const 0)))
+    (local.set $length (i64.sub (LONG (call $size)) (i64.const 8)))
+    (call $copy (SHORT (local.get $at)) (PTR.const 8) (SHORT (local.get $length)))
+    (call $stable (i64.and (local.get $at) (i64.const 0xfffff)) (local.get $at) (local.get $length))
+    (call $certify (PTR.const 0) (PTR.const 8))
+    (global.set $count (i64.add (global.get $count) (i64.const 1)))
+    (if (i64.eqz (i64.and (local.get $at) (i64.const 15))) (then unreachable))
+    (call $reply))
+  (func (export "canister_update fill")
+    (memory.fill (PTR.const 65536) (i32.const 7) (PTR.const 9437184))
+    (call $reply)))`;
+
+function writerOf(width: Width): Uint8Array {
+  const isWide = width === 64;
+  return assemble(
+    width,
+    WRITER.replaceAll(/\((LONG|SHORT) /g, (_, what) => {
+      if (isWide) return '(block (result i64) ';
+      return what === 'LONG' ? '(i64.extend_i32_u ' : '(i32.wrap_i64 ';
+    }),
+  );
+}
+
+/** A canister whose changes go to a store. */
+class Kept {
+  readonly canister: TestCanister;
+  readonly #width: Width;
+  readonly #snapshotBelowBytes: number;
+  readonly #tables = new MemoryTables();
+  readonly #disk = new FaultyDisk();
+  store: StateStore;
+  messages = 0;
+
+  constructor(width: Width, snapshotBelowBytes: number) {
+    this.#width = width;
+    this.#snapshotBelowBytes = snapshotBelowBytes;
+    this.store = this.#open();
+    this.canister = this.#fresh();
+    this.keep(this.canister.installed.changes);
+  }
+
+  #open(): StateStore {
+    const openLog = (firstUnit: number): StepLog => StepLog.open(this.#disk, { firstUnit, segmentBytes: 1 << 20 });
+    return new StateStore(this.#tables, openLog, { isSynced: true, foldBytes: 1 << 20 });
+  }
+
+  #fresh(): TestCanister {
+    const spec = { snapshotBelowBytes: this.#snapshotBelowBytes };
+    return new TestCanister({ bytes: writerOf(this.#width), spec });
+  }
+
+  get engine(): Engine {
+    return this.canister.engine;
+  }
+
+  get state(): CanisterState {
+    return this.canister.state;
+  }
+
+  keep(changes: Uint8Array | undefined): void {
+    if (changes !== undefined) this.store.commit([changes]);
+    this.store.settle();
+  }
+
+  run(method: string, argument: Uint8Array): void {
+    const task = {
+      kind: 'update' as const,
+      entry: this.canister.entry(`canister_update ${method}`),
+      argument,
+      context: contextOf(ANONYMOUS),
+      instructionsMax: Number.POSITIVE_INFINITY,
+    };
+    this.keep(this.engine.execute(this.state, task, 1_800_000_000_000 + this.messages++).changes);
+  }
+
+  /** What another process makes of what is stored. */
+  recovered(): { readonly engine: Engine; readonly state: CanisterState; readonly records: number } {
+    this.store = this.#open();
+    const { memory, copy, globals, certifiedData, checkpoint, records } = this.store.canister(CANISTER_ID);
+    const { engine, module } = this.canister;
+    const { account, settings, timerNs, instantMs, stable, openCalls } = this.state;
+    const spec = {
+      id: CANISTER_ID,
+      balance: account.balance,
+      controllers: [ANONYMOUS],
+      env: new Map<string, string>(),
+      snapshotBelowBytes: this.#snapshotBelowBytes,
+    };
+    const state = engine.createCanister(spec);
+    const outcome = engine.wake(state, module.code, {
+      settings,
+      timerNs,
+      instantMs,
+      heapBytes: this.canister.instance.heapBytes,
+      stablePages: stable.pages,
+      memory,
+      copy,
+      globals: globals ?? new Uint8Array(0),
+      certifiedData: certifiedData ?? new Uint8Array(0),
+      openCalls: openCalls.entries(),
+      log: checkpoint === undefined ? undefined : { checkpoint, records },
+    });
+    assert.equal(typeof outcome, 'number', String(outcome));
+    engine.takeChanges();
+    return { engine, state, records: Number(outcome) };
+  }
+
+  /** The recovered canister is the one that lives. */
+  check(): number {
+    const { engine, state, records } = this.recovered();
+    const expected = this.engine.capture(this.state);
+    const found = engine.capture(state);
+    assert.equal(Buffer.compare(found.heap, expected.heap), 0, 'the heaps differ');
+    assert.deepEqual(found.globals, expected.globals);
+    assert.equal(stableHash(found), stableHash(expected), 'the stable memories differ');
+    assert.equal(found.stablePages, expected.stablePages);
+    assert.deepEqual(found.certifiedData, expected.certifiedData);
+    assert.equal(state.account.balance, this.state.account.balance);
+    assert.equal(state.version, this.state.version);
+    engine.removeCanister(state);
+    return records;
+  }
+}
+
+/** Zeros and what was never written are the same. */
+function stableHash({ stable, stablePages }: Pick<CanisterImage, 'stable' | 'stablePages'>): string {
+  const content = Buffer.alloc(stablePages * 65_536);
+  for (const { offset, bytes } of stable) content.set(bytes, offset);
+  return createHash('sha256').update(content).digest('hex');
+}
+
+function randomWrite(random: Seeded): Uint8Array {
+  const length = random.oneIn(20) ? 40_000 : random.below(200) + 1;
+  const argument = Buffer.alloc(8 + length, random.below(256));
+  argument.writeBigUInt64LE(BigInt(65_536 + random.below(9_300_000)), 0);
+  return argument;
+}
+
+for (const width of WIDTHS) {
+  test(`${width}-bit: what messages change is all there is to store`, () => {
+    const random = seeded(width);
+    const kept = new Kept(width, Number.POSITIVE_INFINITY);
+    for (let round = 0; round < 120; round++) {
+      kept.run('write', randomWrite(random));
+      if (random.oneIn(30)) assert.equal(kept.check(), 0);
+    }
+    kept.run('fill', new Uint8Array(0));
+    assert.equal(kept.check(), 0);
+    assert.equal(kept.state.kept?.isLogged, false);
+  });
+
+  test(`${width}-bit: a log is run again, from the last checkpoint on, also amid the next`, () => {
+    for (let seed = 1; seed <= 3; seed++) {
+      const random = seeded(seed * 100 + width);
+      const kept = new Kept(width, 0);
+      let sinceCheckpoint = 0;
+      let wasCopied = 0;
+      for (let round = 0; round < 70; round++) {
+        if (random.oneIn(40)) kept.run('fill', new Uint8Array(0));
+        else kept.run('write', randomWrite(random));
+        sinceCheckpoint++;
+        if (random.oneIn(3)) {
+          // A piece of a checkpoint; it comes when there is little left to write.
+          const isReady = kept.engine.prepareCheckpoint(kept.state);
+          kept.keep(kept.engine.takeChanges());
+          if (isReady && random.oneIn(6)) {
+            if (kept.state.kept?.isCopying === true) wasCopied++;
+            kept.engine.checkpoint(kept.state);
+            kept.keep(kept.engine.takeChanges());
+            sinceCheckpoint = 0;
+          }
+        }
+        if (random.oneIn(25)) assert.equal(kept.check(), sinceCheckpoint);
+      }
+      assert.equal(kept.check(), sinceCheckpoint);
+      // All at once, whatever has been written ahead of it.
+      kept.engine.checkpoint(kept.state);
+      kept.keep(kept.engine.takeChanges());
+      assert.equal(kept.check(), 0);
+      if (seed === 3) assert.ok(wasCopied > 0 || kept.state.kept?.copy === 1, 'no checkpoint went to the second copy');
+    }
+  });
+
+  test(`${width}-bit: a heap that crosses the threshold goes on with a log`, () => {
+    const random = seeded(width + 1);
+    const kept = new Kept(width, 150 * 65_536);
+    for (let round = 0; round < 10; round++) kept.run('write', randomWrite(random));
+    assert.equal(kept.state.kept?.isLogged, false);
+    assert.equal(kept.check(), 0);
+    kept.canister.instance.growTo(151 * 65_536);
+    kept.run('write', randomWrite(random));
+    assert.equal(kept.state.kept?.isLogged, true);
+    assert.equal(kept.check(), 0);
+    for (let round = 0; round < 10; round++) kept.run('write', randomWrite(random));
+    assert.equal(kept.check(), 10);
+  });
+}
+
+test('a log that was written with another instruction limit is not run again, and the reason says what to do', () => {
+  const kept = new Kept(32, 0);
+  kept.run('write', randomWrite(seeded(5)));
+  const { checkpoint, records, memory, copy, globals } = kept.store.canister(CANISTER_ID);
+  assert.ok(checkpoint !== undefined && records.length === 1);
+  const other = new TestCanister({ bytes: writerOf(32), policy: { instructionLimit: POLICY.instructionLimit / 2 } });
+  const { settings, stable } = kept.state;
+  const spec = { id: CANISTER_ID, balance: 1n, controllers: [], env: new Map<string, string>(), snapshotBelowBytes: 0 };
+  const problem = other.engine.wake(other.engine.createCanister(spec), other.module.code, {
+    settings,
+    timerNs: 0n,
+    instantMs: 0,
+    heapBytes: kept.canister.instance.heapBytes,
+    stablePages: stable.pages,
+    memory,
+    copy,
+    globals: globals ?? new Uint8Array(0),
+    certifiedData: new Uint8Array(0),
+    openCalls: [],
+    log: { checkpoint, records },
+  });
+  assert.match(String(problem), /--instruction-limit 40000000000: start once with that/);
+});
