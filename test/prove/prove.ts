@@ -88,6 +88,13 @@ const PARTS: readonly Part[] = [
     count: 300,
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
   },
+  {
+    name: 'any-order',
+    claims: 'stop, kill, start, evict, wake, upgrade, back up, restore in any order leave every answer as before',
+    unit: 'seeds',
+    count: 50,
+    runs: [{ file: new URL('../e2e/durability/any-order.test.ts', import.meta.url), label: '' }],
+  },
 ];
 
 const HELP = `npm run prove                      all parts

@@ -4,11 +4,13 @@
  * is true. `npm run prove -- kills 300` is the long form.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { cp, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
-import type { Actor } from '../semantics/host.ts';
+import type { Actor, Host } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
 import { Load } from './load.ts';
 
@@ -26,16 +28,30 @@ const KILL_MS_MAX = 400;
 /** From the start of the process on: about as long as a start takes. */
 const EARLY_KILL_MS_MAX = 900;
 
-test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
-  const seeds = new ProofSeeds(6);
+interface Prepared {
+  readonly deployment: Deployment;
+  readonly load: Load;
+  readonly host: Host;
+}
+
+/** A running server, and its clients, which do nothing yet. */
+async function prepare(t: TestContext): Promise<Prepared> {
   const module = await compileActor('Keeper');
   const modules = Object.fromEntries(NAMES.map((name) => [name, module]));
   const deployment = await Deployment.create(t, { args: ['--verbose'], modules });
-  let host = await deployment.start();
+  const host = await deployment.start();
   const [listA, listB, bankA, bankB, chainA, chainB] = (await Promise.all(
     NAMES.map((name) => host.find(name)),
   )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor];
   const load = new Load({ lists: [listA, listB], banks: [bankA, bankB], chain: [chainA, chainB] });
+  return { deployment, load, host };
+}
+
+test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
+  const seeds = new ProofSeeds(6);
+  const prepared = await prepare(t);
+  const { deployment, load } = prepared;
+  let { host } = prepared;
   let early = 0;
   for (const seed of seeds) {
     const random = seeded(seed);
@@ -59,7 +75,31 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
     }
   }
   await load.checkAll(host);
-  seeds.saw({ 'messages acknowledged': load.acknowledged, 'killed while starting': early });
-  assert.ok(load.acknowledged > seeds.count, 'the load was none');
+  const { acknowledged, linesChecked } = load;
+  seeds.saw({ 'messages acknowledged': acknowledged, 'debug lines': linesChecked, 'killed while starting': early });
+  assert.ok(
+    acknowledged > seeds.count && linesChecked > seeds.count,
+    `${acknowledged} messages, ${linesChecked} lines`,
+  );
+  await deployment.stop();
+});
+
+test('the check finds what is lost: a state from before the last acknowledged messages', async (t) => {
+  const { deployment, load, host } = await prepare(t);
+  const loadFor = async (running: Host, ms: number): Promise<void> => {
+    const end = performance.now() + ms;
+    await load.run(running, () => performance.now() > end);
+  };
+  await loadFor(host, 100);
+  await deployment.stop();
+  const earlier = join(deployment.folder, 'earlier');
+  await cp(deployment.state, earlier, { recursive: true });
+  const second = await deployment.start();
+  await load.check(second);
+  await loadFor(second, 100);
+  await deployment.kill();
+  await rm(deployment.state, { recursive: true });
+  await rename(earlier, deployment.state);
+  await assert.rejects(load.check(await deployment.start()), /were acknowledged/);
   await deployment.stop();
 });

@@ -144,6 +144,8 @@ export class Load {
   readonly #lengths = new Map<Actor, number>();
   /** How many of a client's numbers were there at the last check. */
   readonly #seen = new Map<Appender, number>();
+  /** Debug lines that were compared with the state. */
+  linesChecked = 0;
 
   constructor(actors: LoadActors) {
     const { lists, banks, chain } = actors;
@@ -181,6 +183,7 @@ export class Load {
     }
     for (const [, text] of printed.matchAll(/kept (\d[\d_]*)$/gm)) {
       const n = Number(text?.replaceAll('_', ''));
+      this.linesChecked++;
       assert.ok(
         this.#appenders.every((appender) => appender.isPrinted(n)),
         `${n} was printed, and is not in the state`,

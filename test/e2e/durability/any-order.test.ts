@@ -1,0 +1,155 @@
+/** Stop, kill, start, evict, wake, checkpoint, back up, restore, in any order: every answer is as before. Seeded. */
+import assert from 'node:assert/strict';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { ProofSeeds } from '../../support/proof-seeds.ts';
+import { type Seeded, seeded } from '../../support/seeded.ts';
+import type { Actor } from '../semantics/host.ts';
+import { compileActor, Deployment } from './deployment.ts';
+import { dump, WITNESS } from './witness.ts';
+
+const STEPS = 12;
+const NAMES = ['one', 'two', 'three', 'witness'] as const;
+
+class Walk {
+  readonly #deployment: Deployment;
+  readonly #random: Seeded;
+  readonly #keepers: readonly [Actor, ...Actor[]];
+  /** What was answered last. */
+  #given: object = {};
+  /** A backup, and what was answered when it was made. */
+  #backup: { readonly bytes: Uint8Array; readonly given: object } | undefined;
+  /** What was done. */
+  readonly steps: string[] = [];
+
+  static async begin(deployment: Deployment, random: Seeded): Promise<Walk> {
+    const host = await deployment.start();
+    const [one, two, three] = await Promise.all([host.find('one'), host.find('two'), host.find('three')]);
+    const walk = new Walk(deployment, random, [one, two, three]);
+    await walk.#work();
+    return walk;
+  }
+
+  private constructor(deployment: Deployment, random: Seeded, keepers: readonly [Actor, ...Actor[]]) {
+    this.#deployment = deployment;
+    this.#random = random;
+    this.#keepers = keepers;
+  }
+
+  async #answers(): Promise<object> {
+    const { host } = this.#deployment;
+    const ask = (method: string): Promise<unknown> =>
+      Promise.all(this.#keepers.map((actor) => host.query(actor, method)));
+    return {
+      lists: await ask('all'),
+      counts: await ask('get'),
+      chained: await ask('chained'),
+      pools: await ask('inPool'),
+      words: await Promise.all(this.#keepers.map((actor) => host.query(actor, 'load', [64]))),
+      dump: await dump(host, 'witness'),
+      cycles: await Promise.all(NAMES.map(async (name) => (await host.server.get(`/cycles/${name}`)).body)),
+    };
+  }
+
+  async #expectAsGiven(): Promise<void> {
+    assert.deepEqual(await this.#answers(), this.#given);
+  }
+
+  /** Changes something everywhere. */
+  async #work(): Promise<void> {
+    const { host } = this.#deployment;
+    const n = this.#random.below(1000);
+    await Promise.all(
+      this.#keepers.flatMap((actor, index) => {
+        const next = this.#keepers[(index + 1) % this.#keepers.length] ?? actor;
+        return [
+          host.call(actor, 'append', [n]),
+          host.call(actor, 'chain', [next.principal, 3]),
+          host.call(actor, 'transfer', [next.principal, n]),
+          host.call(actor, 'store', [64, n]),
+          host.server.post('/call/witness/write', `${n}`),
+        ];
+      }),
+    );
+    await host.server.post('/call/witness/fall', `${n}`);
+    this.#given = await this.#answers();
+  }
+
+  async #start(more: readonly string[] = []): Promise<void> {
+    const flags: readonly string[] = this.#random.pick<readonly string[]>([
+      [],
+      ['--snapshot-below', '0'],
+      ['--snapshot-below', '0', '--live-cap', '1'],
+      ['--live-cap', '2'],
+      ['--fsync', 'off'],
+    ]);
+    this.steps.push(`start ${[...flags, ...more].join(' ')}`);
+    await this.#deployment.start([...flags, ...more]);
+    await this.#expectAsGiven();
+  }
+
+  async step(): Promise<void> {
+    const step = this.#random.pick(['work', 'stop', 'kill', 'wake', 'upgrade', 'back up', 'restore'] as const);
+    this.steps.push(step);
+    switch (step) {
+      case 'work':
+        return this.#work();
+      case 'stop':
+      case 'kill':
+        await this.#deployment[step]();
+        return this.#start();
+      case 'wake':
+        // With a cap, whoever is asked wakes and somebody else sleeps.
+        for (let n = 0; n < 6; n++) await this.#deployment.host.query(this.#random.pick(this.#keepers), 'get');
+        return this.#expectAsGiven();
+      case 'upgrade': {
+        // A checkpoint with code; it costs cycles.
+        const { host } = this.#deployment;
+        assert.equal((await host.change(this.#random.pick(this.#keepers), 'upgrade')).status, 200);
+        const { cycles: _, ...rest } = this.#given as { cycles: unknown };
+        this.#given = { ...(await this.#answers()), ...rest };
+        return this.#expectAsGiven();
+      }
+      case 'back up': {
+        const response = await this.#deployment.host.server.fetch('/backup');
+        assert.equal(response.status, 200);
+        this.#backup = { bytes: new Uint8Array(await response.arrayBuffer()), given: this.#given };
+        return this.#expectAsGiven();
+      }
+      case 'restore':
+        return this.#restore();
+    }
+  }
+
+  async #restore(): Promise<void> {
+    if (this.#backup === undefined) return;
+    const { folder, state } = this.#deployment;
+    await this.#deployment[this.#random.pick(['stop', 'kill'] as const)]();
+    await rm(join(folder, 'former'), { recursive: true, force: true });
+    await rename(state, join(folder, 'former'));
+    const file = join(folder, 'kept.backup');
+    await writeFile(file, this.#backup.bytes);
+    this.#given = this.#backup.given;
+    await this.#start(['--restore', file]);
+  }
+}
+
+test('in any order, every answer is as before', async (t: TestContext) => {
+  const keeper = await compileActor('Keeper');
+  const modules = { one: keeper, two: keeper, three: keeper, witness: WITNESS };
+  const seeds = new ProofSeeds(1);
+  let starts = 0;
+  for (const seed of seeds) {
+    const deployment = await Deployment.create(t, { args: ['--heartbeat-ms', '0'], modules });
+    const walk = await Walk.begin(deployment, seeded(seed + 6));
+    try {
+      for (let step = 0; step < STEPS; step++) await walk.step();
+      await deployment.stop();
+    } catch (error) {
+      throw new Error(`seed ${seed}: ${walk.steps.join(', ')}`, { cause: error });
+    }
+    starts += walk.steps.filter((step) => step.startsWith('start')).length;
+  }
+  seeds.saw({ starts });
+});
