@@ -347,8 +347,13 @@ export class Instance {
 
   /** The mutable globals' bytes as they are now. */
   saveGlobals(): Uint8Array {
+    return this.viewGlobals().slice();
+  }
+
+  /** The same, until something else happens in this thread. */
+  viewGlobals(): Uint8Array {
     this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
-    return this.#control.bytes(CONTROL.GLOBALS_COPY, this.code.layout.globalsBytes).slice();
+    return this.#control.bytes(CONTROL.GLOBALS_COPY, this.code.layout.globalsBytes);
   }
 
   /** Sets the mutable globals to what `saveGlobals` returned for the same module. */

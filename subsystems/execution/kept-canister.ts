@@ -150,9 +150,9 @@ export class StateChanges {
 
   /** The globals, if a committed message has changed them. */
   globals({ id }: CanisterState, kept: KeptCanister, instance: Instance): void {
-    const globals = instance.saveGlobals();
+    const globals = instance.viewGlobals();
     if (kept.globals !== undefined && Buffer.compare(kept.globals, globals) === 0) return;
-    kept.globals = globals;
+    kept.globals = globals.slice();
     this.#set.put('meta', metaKey(META.globals, id), globals);
   }
 
