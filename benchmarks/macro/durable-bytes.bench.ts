@@ -4,12 +4,12 @@
  *   node benchmarks/macro/durable-bytes.bench.ts [--updates 100000] [--connections 64] [--persistence enhanced]
  *       [--dir FOLDER] [--quick]
  *
- * Read from the counters of the block device under the scratch folder (`--dir`), so the machine has to be quiet: what it
- * writes when nobody asks it to is measured before, and printed as what it would add. Two parts: from an empty directory,
- * which includes the log's files being filled with zeros once, and as many updates again, up to a graceful stop. Divided is
- * by what the counter says, which is a little more than `--updates`.
- * Beside them: bytes of the units that were made durable, which is what was asked to be stored, and what the process handed to the
- * page cache (`write_bytes` of /proc/PID/io, which counts whole folios for preallocated files).
+ * Read from the counters of the block device under the scratch folder (`--dir`). On a device of its own (a file system on a
+ * loop device will do, benchmarks/README.md says how) that is exact; otherwise the machine has to be quiet: what it writes when
+ * nobody asks it to is measured before, and printed as what it would add. Two parts: from an empty directory, whose log grows to its
+ * usual number of files, and as many updates again, up to a graceful stop. Divided is by what the counter says,
+ * which is a little more than `--updates`. Beside them: bytes of the units that were made durable, which is what was asked to be
+ * stored, and what the process handed to the page cache (`write_bytes` of /proc/PID/io: whole folios for preallocated files).
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
