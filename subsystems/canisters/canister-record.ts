@@ -81,6 +81,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   replayed = 0;
   /** It is being made with its code: a crash before it has that leaves nothing of it. */
   isUnfinished = false;
+  /** Its status as it is stored, while it is stopped only for an upgrade. */
+  keptStatus: CanisterStatus | undefined = undefined;
   /** It is being put to sleep. */
   fallingAsleep: Promise<void> | undefined = undefined;
   /** Lines of a step that has not ended. */
@@ -144,7 +146,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
       lastMessageMs: this.lastMessageMs,
       instantMs: this.instantMs,
       cyclesCharged: this.#cyclesCharged,
-      status: this.status,
+      status: this.keptStatus ?? this.status,
       lowMemoryHook: this.lowMemoryHook,
     };
   }
@@ -305,11 +307,6 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   settled(): Promise<void> {
     return this.#context.keeper.settled();
-  }
-
-  creditedAsleep(amount: bigint): bigint {
-    this.credited(this.balance + amount);
-    return this.balance;
   }
 
   lost(): void {

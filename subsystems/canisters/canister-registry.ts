@@ -379,8 +379,7 @@ export class CanisterRegistry implements Canisters {
       throw new ServerError('invalid', 'metering-off', 'metering is off (--cycles 0): there is no balance to add to');
     }
     const record = recordOf(canister);
-    const balance = await this.#with.execution.addCycles(record.handle, amount);
-    record.setBalance(balance);
+    const balance = await this.host.addCycles(record, amount);
     await this.#with.storage.settled();
     return balance;
   }

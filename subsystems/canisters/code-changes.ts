@@ -114,14 +114,27 @@ export class CodeChanges {
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
     const { scheduler } = this.#with;
     const wasRunning = record.status === 'running';
-    if (wasRunning) await scheduler.stop(record.handle);
+    if (wasRunning) await this.#stopForUpgrade(record);
     try {
       await this.apply(record, code, change);
     } finally {
+      record.keptStatus = undefined;
       if (wasRunning) {
         scheduler.start(record.handle);
         record.checkMemory();
       }
+    }
+  }
+
+  /** After a crash before its end, the canister runs. */
+  async #stopForUpgrade(record: CanisterRecord): Promise<void> {
+    record.keptStatus = 'running';
+    try {
+      await this.#with.scheduler.stop(record.handle);
+    } catch (error) {
+      record.keptStatus = undefined;
+      record.changedOutside();
+      throw error;
     }
   }
 }

@@ -22,6 +22,7 @@ import type { CanisterRegistry } from './canister-registry.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
 
 const NS_PER_MS = 1_000_000;
+const STABLE_PAGE_BYTES = 65_536;
 
 export interface RegistryHostDependencies {
   readonly registry: CanisterRegistry;
@@ -110,11 +111,10 @@ export class RegistryHost implements CanisterHost {
 
   uninstall(canister: HostedCanister): Promise<void> {
     const record = recordOf(canister);
-    return this.#awake(record, () => {
-      this.#scheduler.uninstall(record.handle);
+    return this.#awake(record, async () => {
+      await this.#scheduler.uninstall(record.handle);
       record.emptied();
       this.#changed(record);
-      return Promise.resolve();
     });
   }
 
@@ -153,11 +153,10 @@ export class RegistryHost implements CanisterHost {
     return Promise.resolve();
   }
 
-  async addCycles(canister: HostedCanister, amount: bigint): Promise<bigint> {
+  addCycles(canister: HostedCanister, amount: bigint): Promise<bigint> {
     const record = recordOf(canister);
-    const balance = await this.#execution.addCycles(record.handle, amount);
-    record.setBalance(balance);
-    return balance;
+    // What a log does not tell of would not be there when it is run again.
+    return this.#awake(record, () => this.#execution.addCycles(record.handle, amount));
   }
 
   capture(canister: HostedCanister): Promise<CanisterImage> {
@@ -179,6 +178,8 @@ export class RegistryHost implements CanisterHost {
       await this.#execution.restore(record.handle, state.image);
       if (module === undefined || state.wasm === undefined) record.emptied();
       else record.code = { module, wasm: state.wasm, candid };
+      record.heapBytes = state.image.heap.length;
+      record.stableBytes = state.image.stablePages * STABLE_PAGE_BYTES;
       const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
       this.#scheduler.restored(record.handle, module, timerMs);
     } finally {

@@ -56,7 +56,8 @@ export class SleepAndWake {
       if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);
       const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
       if (replayed === undefined) return;
-      if (replayed.balance !== record.balance || replayed.version !== record.version)
+      // Its settings may have been changed since its last step.
+      if (replayed.balance !== record.balance || replayed.version > record.version)
         throw new ServerError(
           'unavailable',
           'state-unfit',

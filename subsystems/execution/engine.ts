@@ -116,7 +116,13 @@ export class Engine {
     if (!wasLogged) changes.chooseWay(canister, kept);
     else if (result.step.fault?.kind !== 'unavailable') {
       kept.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
-      changes.record(canister, kept, { kind: 'task', nowMs, task, shared: sharedIfNew(canister, kept) });
+      // The instant that the message saw: later than the clock's after that went back.
+      changes.record(canister, kept, {
+        kind: 'task',
+        nowMs: canister.instantMs,
+        task,
+        shared: sharedIfNew(canister, kept),
+      });
     }
     result.changes = changes.take();
     return result;

@@ -126,11 +126,13 @@ export class ExecutorPool implements Execution {
 
   async sleep(handle: number): Promise<void> {
     const placed = this.#placed(handle);
+    const { executor } = placed;
     this.#empty(placed);
     placed.isAsleep = true;
     await this.#prepareCheckpoint(handle, placed);
+    if (this.#canisters[handle] !== placed) return;
     // A thread that has died has dropped it, too.
-    await placed.executor.ask((call) => ({ kind: 'sleep', call, handle }));
+    await executor.ask((call) => ({ kind: 'sleep', call, handle }));
   }
 
   async wake(handle: number, { module, ...canister }: SleepingCanister): Promise<Replayed | undefined> {
@@ -140,18 +142,22 @@ export class ExecutorPool implements Execution {
     const hash = module === undefined ? undefined : this.#provide(placed.executor, module);
     placed.isAsleep = false;
     const answer = await placed.executor.ask((call) => ({ kind: 'wake', call, handle, hash, canister }));
-    const isAwake = answer?.kind === 'awake' && answer.problem === undefined;
+    // Its thread may have died since it said so.
+    const isAwake = answer?.kind === 'awake' && answer.problem === undefined && !placed.isAsleep;
     place?.(isAwake);
     if (!isAwake) placed.isAsleep = true;
     if (answer?.kind !== 'awake') throw threadStopped();
     if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
+    if (!isAwake) throw threadStopped();
     return answer.replayed;
   }
 
   async checkpoint(handle: number): Promise<void> {
     const placed = this.#placed(handle);
+    const { executor } = placed;
     await this.#prepareCheckpoint(handle, placed);
-    const answer = await placed.executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: false }));
+    if (placed.isAsleep || this.#canisters[handle] !== placed) return;
+    const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: false }));
     if (answer?.kind !== 'done') throw threadStopped();
   }
 
@@ -188,10 +194,11 @@ export class ExecutorPool implements Execution {
     );
   }
 
-  uninstall(handle: number): void {
+  async uninstall(handle: number): Promise<void> {
     const placed = this.#placed(handle);
-    placed.executor.send({ kind: 'uninstall', handle });
     this.#empty(placed);
+    const answer = await placed.executor.ask((call) => ({ kind: 'uninstall', call, handle }));
+    if (answer?.kind !== 'done') throw threadStopped();
   }
 
   configure(handle: number, settings: CanisterSettings): void {
@@ -221,11 +228,10 @@ export class ExecutorPool implements Execution {
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const { executor, observer, isAsleep } = this.#placed(handle);
-    if (isAsleep) return observer.creditedAsleep?.(amount) ?? 0n;
+    const { executor, isAsleep } = this.#placed(handle);
+    if (isAsleep) throw threadStopped();
     const answer = await executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
     if (answer?.kind !== 'balance') throw threadStopped();
-    observer.credited?.(answer.balance);
     return answer.balance;
   }
 
@@ -314,6 +320,7 @@ export class ExecutorPool implements Execution {
         if (changes !== undefined) observer?.changed?.(changes);
         observer?.ended(gaugesOf(record));
       },
+      credited: (handle, balance) => this.#canisters[handle]?.observer.credited?.(balance),
       changed: (handle, changes) => this.#canisters[handle]?.observer.changed?.(changes),
       bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason) => this.#replace(lane, reason),

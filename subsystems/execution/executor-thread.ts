@@ -189,7 +189,7 @@ function obey(command: Command): void {
     }
     case 'uninstall':
       engineOf(level).uninstall(canisterAt(command.handle));
-      sendChanges(command.handle);
+      sendDone(command);
       return;
     case 'configure':
       engineOf(level).configure(canisterAt(command.handle), command.settings);
@@ -223,13 +223,11 @@ function obey(command: Command): void {
       canisters[command.handle] = undefined;
       return;
     }
-    case 'sleep': {
-      const { call, handle } = command;
-      engineOf(level).putToSleep(canisterAt(handle));
-      canisters[handle] = undefined;
-      sendByPort({ kind: 'done', call, handle, changes: engineOf(level).takeChanges(), isReady: true });
+    case 'sleep':
+      engineOf(level).putToSleep(canisterAt(command.handle));
+      canisters[command.handle] = undefined;
+      sendDone(command);
       return;
-    }
     case 'wake':
       wake(command);
       return;
@@ -320,6 +318,11 @@ function answer(call: number, handle: number, canister: CanisterState, result: E
     while (!writeStep(outbox, record)) outbox.waitForRoom();
   }
   if (++unpublished >= PUBLISH_EVERY || step.instructions > LONG_MESSAGE_INSTRUCTIONS) publish();
+}
+
+/** A command is done, and has changed this. */
+function sendDone({ call, handle }: { readonly call: number; readonly handle: number }): void {
+  sendByPort({ kind: 'done', call, handle, changes: engineOf(level).takeChanges(), isReady: true });
 }
 
 /** What a command has changed, for storage. */

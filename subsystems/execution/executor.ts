@@ -46,6 +46,8 @@ export interface ExecutorEvents {
   ended(record: StepRecord, changes: Uint8Array | undefined): void;
   /** Changes that no step brought. */
   changed(handle: number, changes: Uint8Array): void;
+  /** Cycles came outside of any step; the balance since. */
+  credited(handle: number, balance: bigint): void;
   /** A fault of the host's own happened inside a message. */
   bug(message: string): void;
   /** The thread has ended without being asked to. */
@@ -279,6 +281,8 @@ export class Executor {
       default: {
         if ('changes' in message && message.changes !== undefined)
           this.#events.changed(message.handle, message.changes);
+        // Now, and not when whoever asked goes on: the steps behind it count from there.
+        if (message.kind === 'balance') this.#events.credited(message.handle, message.balance);
         const answered = this.#answers.get(message.call);
         this.#answers.delete(message.call);
         this.#release(message.call);

@@ -151,8 +151,6 @@ export interface CanisterObserver {
   settled?(): Promise<void>;
   /** Cycles came outside of any step, such as a refund that no callback waits for; with the balance since. */
   credited?(balance: bigint): void;
-  /** The same while the canister sleeps: its observer has the balance, and hands it over when it wakes. The new balance. */
-  creditedAsleep?(amount: bigint): bigint;
   /** The canister's executor has died and the canister with it. One that is kept sleeps now; any other answers `unavailable` from now on. */
   lost(): void;
 }
@@ -179,11 +177,11 @@ export interface Execution {
   run(handle: number, task: Task, done: (step: Step) => void): void;
   /** Replaces the code; a step without fault means it is done. In order with the canister's tasks. */
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void;
-  /** Drops code and state; the canister stays, empty. */
-  uninstall(handle: number): void;
+  /** Drops code and state, after the tasks given before; the canister stays, empty. Rejects with ServerError `unavailable` when it is lost. */
+  uninstall(handle: number): Promise<void>;
   /** In order with the canister's tasks. */
   configure(handle: number, settings: CanisterSettings): void;
-  /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost. */
+  /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost, or sleeps. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
   /** A copy of the whole state, as of the tasks given before; `module` is the code it goes with. */
   capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage>;

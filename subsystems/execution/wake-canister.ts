@@ -5,7 +5,7 @@ import { wakeState } from './canister-image.ts';
 import { Environment } from './environment.ts';
 import type { Engine } from './engine.ts';
 import type { EngineParts } from './engine-parts.ts';
-import type { SleepingCanister } from './index.ts';
+import type { CanisterSettings, SleepingCanister } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { readRecord, readStanding, type Standing } from './kept-canister.ts';
 
@@ -54,13 +54,30 @@ export function wakeCanister(
         canister.account.add(record.balance - canister.account.balance);
         canister.version = record.version;
         canister.timerNs = record.timerNs;
+        if (canister.kept !== undefined) canister.kept.records++;
     }
     // They are stored already.
     engine.takeChanges();
   }
   canister.shared = shared;
   if (canister.kept !== undefined) canister.kept.sharedInLog = undefined;
+  // Queries are in no log, and for them, too, time never goes back.
+  canister.instantMs = Math.max(canister.instantMs, stored.instantMs);
+  // What came while nobody could be told: the messages from now on depend on it.
+  if (!areSame(canister.settings, stored.settings)) engine.configure(canister, stored.settings);
   return log.records.length;
+}
+
+function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): boolean {
+  return (
+    a.status === b.status &&
+    a.version === b.version &&
+    a.heapBytesMax === b.heapBytesMax &&
+    a.env.size === b.env.size &&
+    [...a.env].every(([name, value]) => b.env.get(name) === value) &&
+    a.controllers.length === b.controllers.length &&
+    a.controllers.every((controller, at) => Buffer.compare(controller, b.controllers[at] ?? new Uint8Array(0)) === 0)
+  );
 }
 
 function stand(canister: CanisterState, standing: Standing): void {

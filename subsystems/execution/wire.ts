@@ -100,7 +100,7 @@ export type Command =
       readonly change: CodeChange;
       readonly nowMs: number;
     }
-  | { readonly kind: 'uninstall'; readonly handle: number }
+  | { readonly kind: 'uninstall'; readonly call: number; readonly handle: number }
   | { readonly kind: 'configure'; readonly handle: number; readonly settings: CanisterSettings }
   | { readonly kind: 'capture'; readonly call: number; readonly handle: number }
   | {

@@ -92,8 +92,11 @@ export interface Scheduler {
   deliver(message: IngressMessage): Promise<Outcome>;
   /** Changes a canister's code, after what is executing. A step without fault: it is done. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
-  /** Drops the code and state of a canister that is awake: its open calls are rejected (code 4), their callbacks never run. */
-  uninstall(handle: number): void;
+  /**
+   * Drops the code and state of a canister that is pinned, after what is executing: its open calls are rejected (code 4),
+   * their callbacks never run. Rejects with ServerError `unavailable` when its executor dies before that.
+   */
+  uninstall(handle: number): Promise<void>;
   /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
   hold(handle: number): () => void;
   /**

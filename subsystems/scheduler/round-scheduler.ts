@@ -196,16 +196,23 @@ export class RoundScheduler implements Scheduler {
     });
   }
 
-  uninstall(handle: number): void {
+  async uninstall(handle: number): Promise<void> {
     const agenda = this.#agendaOf(handle);
     if (agenda.isAsleep) throw new Error(`canister ${handle} sleeps: it has to be pinned before it is uninstalled`);
-    agenda.module = undefined;
-    this.#journal.changed(agenda);
-    this.#ticking.setTimer(agenda, 0n);
-    this.#ticking.codeChanged(agenda);
-    this.#execution.uninstall(handle);
-    for (const context of agenda.work.contexts)
-      this.#calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
+    const release = this.hold(handle);
+    try {
+      await this.#execution.uninstall(handle);
+      // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
+      agenda.module = undefined;
+      this.#journal.changed(agenda);
+      if (agenda.isWithdrawn) return;
+      this.#ticking.setTimer(agenda, 0n);
+      this.#ticking.codeChanged(agenda);
+      for (const context of agenda.work.contexts)
+        this.#calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
+    } finally {
+      release();
+    }
   }
 
   hold(handle: number): () => void {

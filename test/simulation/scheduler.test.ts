@@ -215,7 +215,7 @@ class World {
     else if (what < 91) void this.scheduler.stop(handle).catch(() => undefined);
     else if (what < 94) this.scheduler.start(handle);
     else if (what < 97) this.#change(handle);
-    else if (what < 98) this.scheduler.uninstall(handle);
+    else if (what < 98) void this.scheduler.uninstall(handle).catch(() => undefined);
     else if (this.scheduler.statusOf(handle) === 'stopped') {
       this.scheduler.withdraw(handle);
       this.execution.remove(handle);

@@ -193,9 +193,12 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
     this.#push({ handle, work, done });
   }
 
-  uninstall(handle: number): void {
+  uninstall(handle: number): Promise<void> {
     const canister = this.#at(handle);
-    this.#command(canister, () => this.#change(canister, (books) => (books.version = undefined)));
+    return new Promise((resolve, reject) => {
+      const work = (): void => this.#change(canister, (books) => (books.version = undefined));
+      this.#command(canister, work, (isDone) => (isDone ? resolve() : reject(new Error('died'))));
+    });
   }
 
   configure(handle: number): void {

@@ -200,7 +200,7 @@ test('cycles for a context that is gone are paid once, crash or not', async () =
   const host = new DurableHost().admit([0, 1]);
   host.deliver(0);
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
-  host.scheduler.uninstall(0);
+  await host.scheduler.uninstall(0);
   host.execution.endOne();
   assert.equal(host.execution.credits.length, 1);
   assert.equal(letters(await host.entries()), 'd');

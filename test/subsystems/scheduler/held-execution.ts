@@ -77,8 +77,9 @@ export class HeldExecution implements Pick<
     });
   }
 
-  uninstall(): void {
+  uninstall(): Promise<void> {
     // So is code.
+    return Promise.resolve();
   }
 
   refuseNew(): void {

@@ -295,7 +295,7 @@ test('what an uninstalled canister accepted in an execution that was under way i
     callbacks,
   };
   execution.endOne({ ...STEP, calls: [call] });
-  rounds.uninstall(1);
+  await rounds.uninstall(1);
   execution.endOne({ ...STEP, cyclesAccepted: 30n });
   const callback = execution.started.at(-1)?.task;
   assert.ok(callback?.kind === 'callback' && callback.response.kind === 'reject');

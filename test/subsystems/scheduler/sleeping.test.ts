@@ -198,7 +198,7 @@ test('cycles for a sleeping canister wake it, and are paid then', async () => {
   const host = new DurableHost().admit([0, 1]);
   host.deliver(0);
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 7n })] });
-  host.scheduler.uninstall(0);
+  await host.scheduler.uninstall(0);
   host.scheduler.lost(0);
   host.execution.endOne(REPLY);
   await host.endTurn();
