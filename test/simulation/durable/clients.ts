@@ -7,7 +7,7 @@ import type { Plan } from './plan.ts';
 
 export const CALLER = Uint8Array.of(4);
 
-export type Method = 'note' | 'transfer' | 'arm' | 'look';
+export type Method = 'note' | 'transfer' | 'ask' | 'arm' | 'look';
 
 /** One message of a client's. */
 export interface Sent {
@@ -22,6 +22,9 @@ export interface Sent {
   /** Nobody tells it any more. */
   isLost: boolean;
 }
+
+/** As often as they are here. */
+const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'arm', 'ask'] as const;
 
 export class Clients {
   readonly sent: Sent[] = [];
@@ -50,7 +53,7 @@ export class Clients {
     const actor = actors[seeded.below(actors.length)];
     const record = actor === undefined ? undefined : life.named(actor);
     if (actor === undefined || record?.module === undefined) return;
-    const method = seeded.pick<Method>(['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'arm']);
+    const method = seeded.pick(METHODS);
     const to = method === 'transfer' ? peers[seeded.below(peers.length)] : undefined;
     const callee = to === undefined ? undefined : life.named(to);
     if (to !== undefined && callee === undefined) return;
@@ -83,12 +86,14 @@ export class Clients {
   #flags(method: Method): number {
     const seeded = this.#seeded;
     let flags = 0;
-    if (method === 'note' || method === 'transfer') {
+    if (method === 'note' || method === 'transfer' || method === 'ask') {
       if (seeded.oneIn(15)) flags |= FLAGS.trapsHalfway;
       if (seeded.oneIn(15)) flags |= FLAGS.trapsAtEnd;
     }
-    if (method === 'transfer') {
+    if (method === 'transfer' || method === 'ask') {
       if (seeded.oneIn(10)) flags |= FLAGS.trapsInCallback;
+    }
+    if (method === 'transfer') {
       if (this.#plan.hasTimeouts && seeded.oneIn(4)) flags |= FLAGS.isBestEffort;
     }
     return flags;

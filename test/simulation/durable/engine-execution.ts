@@ -41,6 +41,7 @@ const heapGarbage = new HeapGarbage({ made: heapsMade, live: () => liveHeaps() }
 
 interface Placed {
   readonly lane: number;
+  executor: SimulatedExecutor;
   readonly observer: CanisterObserver;
   readonly isKept: boolean;
   isAsleep: boolean;
@@ -59,6 +60,7 @@ interface Work {
 }
 
 class SimulatedExecutor {
+  isAlive = true;
   readonly engine: Engine;
   readonly stores: SharedStores;
   readonly inbox: Work[] = [];
@@ -129,14 +131,17 @@ export class EngineExecution implements Execution {
     const { inbox, outbox } = this.#executorOf(lane);
     this.tell(lane, outbox.length);
     const unfinished = inbox.splice(0);
-    const lost = this.#canisters.filter((placed) => placed?.lane === lane);
+    const dead = this.#executorOf(lane);
+    const lost = this.#canisters.filter((placed) => placed?.executor === dead);
+    dead.isAlive = false;
     for (const { stopped } of unfinished) stopped?.();
     const executor = new SimulatedExecutor(this.#options.policy);
-    executor.stores.environment = this.#executorOf(lane).stores.environment;
+    executor.stores.environment = dead.stores.environment;
     this.#executors[lane] = executor;
     for (const placed of lost) {
       if (placed === undefined) continue;
       placed.state = undefined;
+      placed.executor = executor;
       placed.isAsleep = true;
       placed.observer.lost();
     }
@@ -183,7 +188,8 @@ export class EngineExecution implements Execution {
 
   #place(observer: CanisterObserver, isKept: boolean, isAsleep: boolean): number {
     const handle = this.#canisters.length;
-    this.#canisters.push({ lane: handle % this.lanes, observer, isKept, isAsleep, state: undefined });
+    const lane = handle % this.lanes;
+    this.#canisters.push({ lane, executor: this.#executorOf(lane), observer, isKept, isAsleep, state: undefined });
     return handle;
   }
 
@@ -211,7 +217,7 @@ export class EngineExecution implements Execution {
         if (this.#isStopping) {
           const gauges = gaugesOf(state, 0, undefined);
           return () => {
-            placed.observer.ended(gauges);
+            this.#observerOf(handle)?.ended(gauges);
             done(unavailableStep('the server is stopping'));
           };
         }
@@ -219,9 +225,9 @@ export class EngineExecution implements Execution {
         const { step, debug, isBalanceMoved, changes } = work(engine, state);
         const gauges = gaugesOf(state, step.charge, isBalanceMoved ? state.account.balance : undefined);
         return () => {
-          for (const line of debug) placed.observer.debug(line);
-          this.#tellChanges(placed, changes);
-          placed.observer.ended(gauges);
+          for (const line of debug) this.#observerOf(handle)?.debug(line);
+          this.#tellChanges(handle, changes);
+          this.#observerOf(handle)?.ended(gauges);
           done(step);
         };
       },
@@ -229,8 +235,12 @@ export class EngineExecution implements Execution {
     );
   }
 
-  uninstall(handle: number): void {
-    this.#command(handle, ({ engine }, placed) => engine.uninstall(awake(placed)));
+  async uninstall(handle: number): Promise<void> {
+    const isDone = await this.#ask(handle, ({ engine }, placed) => {
+      engine.uninstall(awake(placed));
+      return true;
+    });
+    if (isDone === undefined) throw threadStopped();
   }
 
   configure(handle: number, settings: CanisterSettings): void {
@@ -242,7 +252,7 @@ export class EngineExecution implements Execution {
     this.#send(handle, (executor, placed) => {
       work(executor, placed);
       const changes = executor.engine.takeChanges();
-      return () => this.#tellChanges(placed, changes);
+      return () => this.#tellChanges(handle, changes);
     });
   }
 
@@ -262,11 +272,13 @@ export class EngineExecution implements Execution {
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const { observer, isAsleep } = this.#placed(handle);
-    if (isAsleep) return observer.creditedAsleep?.(amount) ?? 0n;
-    const balance = await this.#ask(handle, ({ engine }, placed) => engine.addCycles(awake(placed), amount));
+    if (this.#placed(handle).isAsleep) throw threadStopped();
+    const balance = await this.#ask(
+      handle,
+      ({ engine }, placed) => engine.addCycles(awake(placed), amount),
+      (answer) => this.#observerOf(handle)?.credited?.(answer),
+    );
     if (balance === undefined) throw threadStopped();
-    observer.credited?.(balance);
     return balance;
   }
 
@@ -280,8 +292,12 @@ export class EngineExecution implements Execution {
   }
 
   async sleep(handle: number): Promise<void> {
-    this.#placed(handle).isAsleep = true;
-    await this.#ask(handle, ({ engine }, placed) => {
+    const placed = this.#placed(handle);
+    const { executor } = placed;
+    placed.isAsleep = true;
+    await this.#prepareCheckpoint(handle);
+    if (this.#canisters[handle] !== placed || !executor.isAlive) return;
+    await this.#ask(handle, ({ engine }) => {
       engine.putToSleep(awake(placed));
       placed.state = undefined;
     });
@@ -289,8 +305,9 @@ export class EngineExecution implements Execution {
 
   async wake(handle: number, { module, ...stored }: SleepingCanister): Promise<Replayed | undefined> {
     const code = module === undefined ? undefined : codeOf(module);
-    this.#placed(handle).isAsleep = false;
-    const answer = await this.#ask(handle, ({ engine }, placed) => {
+    const placed = this.#placed(handle);
+    placed.isAsleep = false;
+    const answer = await this.#ask(handle, ({ engine }) => {
       const state = engine.createCanister(stored.spec);
       let outcome: string | number;
       try {
@@ -300,25 +317,41 @@ export class EngineExecution implements Execution {
       }
       if (typeof outcome === 'string') {
         engine.removeCanister(state);
+        // Of a log that could not be run to its end nothing is to be stored.
+        engine.takeChanges();
         return { problem: outcome };
       }
       placed.state = state;
       const replayed = { records: outcome, balance: state.account.balance, version: state.version };
-      return { replayed: stored.log === undefined ? undefined : replayed };
+      return { replayed: outcome > 0 ? replayed : undefined };
     });
-    const isAwake = answer !== undefined && answer.problem === undefined;
-    if (!isAwake) this.#placed(handle).isAsleep = true;
+    const isAwake = answer !== undefined && answer.problem === undefined && !placed.isAsleep;
+    if (!isAwake) placed.isAsleep = true;
     if (answer === undefined) throw threadStopped();
     if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
+    if (!isAwake) throw threadStopped();
     return answer.replayed;
   }
 
   async checkpoint(handle: number): Promise<void> {
-    const isDone = await this.#ask(handle, ({ engine }, placed) => {
+    const placed = this.#placed(handle);
+    const { executor } = placed;
+    await this.#prepareCheckpoint(handle);
+    if (placed.isAsleep || this.#canisters[handle] !== placed) return;
+    if (!executor.isAlive) throw threadStopped();
+    const isDone = await this.#ask(handle, ({ engine }) => {
       engine.checkpoint(awake(placed));
       return true;
     });
     if (isDone === undefined) throw threadStopped();
+  }
+
+  async #prepareCheckpoint(handle: number): Promise<void> {
+    for (;;) {
+      const isReady = await this.#ask(handle, ({ engine }, placed) => engine.prepareCheckpoint(awake(placed)));
+      if (isReady !== false) return;
+      await this.#observerOf(handle)?.settled?.();
+    }
   }
 
   refuseNew(): void {
@@ -334,7 +367,11 @@ export class EngineExecution implements Execution {
   }
 
   /** A command that is answered; undefined when the executor dies. */
-  #ask<T>(handle: number, work: (executor: SimulatedExecutor, placed: Placed) => T): Promise<T | undefined> {
+  #ask<T>(
+    handle: number,
+    work: (executor: SimulatedExecutor, placed: Placed) => T,
+    tell: (answer: T) => void = nothing,
+  ): Promise<T | undefined> {
     return new Promise((resolve) => {
       this.#send(
         handle,
@@ -342,7 +379,8 @@ export class EngineExecution implements Execution {
           const answer = work(executor, placed);
           const changes = executor.engine.takeChanges();
           return () => {
-            this.#tellChanges(placed, changes);
+            this.#tellChanges(handle, changes);
+            tell(answer);
             resolve(answer);
           };
         },
@@ -351,16 +389,22 @@ export class EngineExecution implements Execution {
     });
   }
 
-  #tellChanges({ observer }: Placed, changes: Uint8Array | undefined): void {
+  #tellChanges(handle: number, changes: Uint8Array | undefined): void {
     if (changes === undefined) return;
     const { onChanges } = this.#options;
-    observer.changed?.(onChanges === undefined ? changes : onChanges(changes));
+    this.#observerOf(handle)?.changed?.(onChanges === undefined ? changes : onChanges(changes));
+  }
+
+  /** Nobody listens for a canister that has been removed. */
+  #observerOf(handle: number): CanisterObserver | undefined {
+    return this.#canisters[handle]?.observer;
   }
 
   #send(handle: number, work: (executor: SimulatedExecutor, placed: Placed) => Told, stopped?: Told): void {
     const placed = this.#placed(handle);
-    const executor = this.#executorOf(placed.lane);
-    executor.inbox.push({ execute: () => work(executor, placed), stopped });
+    const { executor } = placed;
+    if (executor.isAlive) executor.inbox.push({ execute: () => work(executor, placed), stopped });
+    else if (stopped !== undefined) queueMicrotask(stopped);
   }
 
   #placed(handle: number): Placed {
@@ -386,7 +430,8 @@ function awake({ state }: Placed): CanisterState {
 function gaugesOf(state: CanisterState, charge: number, balance: bigint | undefined): CanisterGauges {
   const { version, instantMs } = state;
   const heapBytes = state.installed?.instance.heapBytes ?? 0;
-  return { heapBytes, stableBytes: state.stable.bytes, version, charge, balance, instantMs };
+  const loggedInstructions = state.kept?.instructions ?? 0;
+  return { heapBytes, stableBytes: state.stable.bytes, version, charge, balance, instantMs, loggedInstructions };
 }
 
 function codeOf({ hash }: ModuleInfo): InstrumentedCode {

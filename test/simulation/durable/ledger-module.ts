@@ -126,6 +126,8 @@ export interface LedgerVariant {
   readonly version?: number;
   /** The heap stays at upgrades. */
   readonly keepsHeap?: boolean;
+  /** Upgrades to it fail. */
+  readonly isBroken?: boolean;
 }
 
 const assembled = new Map<string, Uint8Array>();
@@ -137,8 +139,9 @@ export function ledgerModule(variant: LedgerVariant): Uint8Array {
   return bytes;
 }
 
-function assemble({ hasHeartbeat = false, version = 0, keepsHeap = false }: LedgerVariant): Uint8Array {
-  const module = wat(source(hasHeartbeat, version));
+function assemble(variant: LedgerVariant): Uint8Array {
+  const { keepsHeap = false } = variant;
+  const module = wat(source(variant));
   return keepsHeap ? withSection(module, 'icp:private enhanced-orthogonal-persistence') : module;
 }
 
@@ -150,7 +153,7 @@ function withSection(module: Uint8Array, name: string): Uint8Array {
 
 const kind = (name: Kind): number => KINDS.indexOf(name);
 
-function source(hasHeartbeat: boolean, version: number): string {
+function source({ hasHeartbeat = false, version = 0, isBroken = false }: LedgerVariant): string {
   return `(module
     (import "ic0" "msg_arg_data_size" (func $arg_size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $arg_copy (param i32 i32 i32)))
@@ -178,7 +181,9 @@ function source(hasHeartbeat: boolean, version: number): string {
     (table funcref (elem $onReply $onReject $onCleanup $onRelayReply $onRelayReject))
     (data (i32.const 128) "credit")
     (data (i32.const 144) "relay")
-    (data (i32.const 160) "kept, and rejected")
+    (data (i32.const 160) "kept all the same")
+    (data (i32.const 178) "raw_rand")
+    (data (i32.const 186) "DIDL\\00\\00")
     (data (i32.const 192) "version ${version}")
 
     (func $flag (param $flag i32) (result i32)
@@ -266,7 +271,8 @@ function source(hasHeartbeat: boolean, version: number): string {
       (i32.store (i32.const ${TIMER}) (i32.const 0))
       (call $reserve (global.get $count))
       (call $stable_read (i64.const ${ENTRIES_AT}) (i64.const ${STABLE_ENTRIES_AT})
-        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES})))))
+        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))
+      ${isBroken ? 'unreachable' : ''})
 
     (func (export "canister_update note")
       (call $take)
@@ -318,7 +324,7 @@ function source(hasHeartbeat: boolean, version: number): string {
         (if (call $call_perform) (then unreachable))
         return))
       (if (call $flag (i32.const ${FLAGS.rejects}))
-        (then (call $reject (i32.const 160) (i32.const 18)))
+        (then (call $reject (i32.const 160) (i32.const 17)))
         (else (call $answer))))
     (func $onRelayReply (param $number i32)
       (call $enter (local.get $number) (i32.const ${kind('relayDone')}) (i64.const 0) (i32.const 0) (i32.const 0))
@@ -330,6 +336,21 @@ function source(hasHeartbeat: boolean, version: number): string {
       (call $take)
       (call $enter (call $number) (i32.const ${kind('relayed')}) (i64.const 0) (i32.load (i32.const ${ARGUMENT + 16})) (i32.const 0))
       (call $answer))
+
+    ;; Asks the management canister for something.
+    (func (export "canister_update ask") (local $waiting i32)
+      (call $take)
+      (call $enter (call $number) (i32.const ${kind('sent')}) (i64.const 0)
+        (i32.load (i32.const ${ARGUMENT + 16})) (call $flag (i32.const 3)))
+      (local.set $waiting (call $waiting (call $number)))
+      (i64.store (local.get $waiting) (i64.const 0))
+      (i32.store offset=8 (local.get $waiting) (call $flag (i32.const ${FLAGS.trapsInCallback})))
+      (call $call_new (i32.const ${ARGUMENT + 32}) (i32.const 0) (i32.const 178) (i32.const 8)
+        (i32.const 0) (call $number) (i32.const 1) (call $number))
+      (call $call_on_cleanup (i32.const 2) (call $number))
+      (call $call_data (i32.const 186) (i32.const 6))
+      (call $call_cycles (i64.const 0) (i64.load (i32.const ${ARGUMENT + 24})))
+      (if (call $call_perform) (then unreachable)))
 
     ;; Not while another one is armed: each fires by itself.
     (func (export "canister_update arm")

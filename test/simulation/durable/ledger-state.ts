@@ -75,8 +75,11 @@ function readEntry(name: string, bytes: Buffer): LedgerEntry {
   return { number, kind: kindOf(bytes.readUInt8(4)), amount: bytes.readBigUInt64LE(5) };
 }
 
+/** What `describe` says, by part. */
+export type Described = Readonly<Record<string, string>>;
+
 /** Everything that its executor knows of a canister, in words: memories as hashes. */
-export function describe(state: CanisterState): Readonly<Record<string, string>> {
+export function describe(state: CanisterState): Described {
   const { installed, stable, certifiedData, account, version, timerNs, settings, openCalls, instantMs } = state;
   const { env, controllers, heapBytesMax, status } = settings;
   const inStable = new Uint8Array(stable.bytes);

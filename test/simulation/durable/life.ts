@@ -48,6 +48,8 @@ export class Life {
   readonly scheduler: RoundScheduler;
   readonly registry: CanisterRegistry;
   readonly management: ManagementCanister;
+  /** Messages of logs that were run again. */
+  replayed = 0;
   /** Nothing of it counts any more. */
   isOver = false;
   readonly #parts: LifeParts;
@@ -69,7 +71,7 @@ export class Life {
     const metering = { policy: POLICY };
     const registry = new CanisterRegistry(
       { execution, scheduler, metering, codec, manifest, compiler, storage, clock, log },
-      { forwardDebugOutput: false, snapshotBelowBytes, hasLiveLimit: liveCap > 0 },
+      { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs: 10, hasLiveLimit: liveCap > 0 },
     );
     this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
     this.storage = storage;
@@ -84,7 +86,10 @@ export class Life {
       if (!this.isOver) this.#problems.push(error instanceof Error ? `${text}: ${error.stack}` : text);
     };
     const nothing = (): void => undefined;
-    return { event: nothing, debug: nothing, info: nothing, warn: problem, error: problem, announce: problem };
+    const event: Logger['event'] = (name, { messages }) => {
+      if (name === 'recovered') this.replayed += Number(messages);
+    };
+    return { event, debug: nothing, info: nothing, warn: problem, error: problem, announce: problem };
   }
 
   /** Recovers what is there, and begins to serve. */

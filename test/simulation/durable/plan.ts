@@ -28,6 +28,8 @@ export interface Plan {
   readonly hasChanges: boolean;
   /** Executors die. */
   readonly hasDeaths: boolean;
+  /** Disks fail, and fill up. */
+  readonly hasDiskFaults: boolean;
   /** It may also crash while it recovers. */
   readonly crashesInRecovery: boolean;
   readonly bug: Bug | undefined;
@@ -53,6 +55,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
     hasMayflies: seeded.oneIn(3),
     hasChanges: seeded.oneIn(2),
     hasDeaths: seeded.oneIn(6),
+    hasDiskFaults: seeded.oneIn(5),
     crashesInRecovery: seeded.oneIn(2),
     bug,
   };

@@ -1,5 +1,5 @@
 /**
- * One seed: a host, its clients and its disk, over several lives that end with a crash or a stop.
+ * One seed: a host, its clients, its operators and its disk, over several lives that end with a crash or a stop.
  */
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
@@ -12,13 +12,18 @@ import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { checkLooks, checkMessages, checkTimers } from './checks.ts';
-import { CALLER, Clients } from './clients.ts';
-import { describe, type Ledger, readLedger } from './ledger-state.ts';
-import { ledgerModule } from './ledger-module.ts';
+import { Clients } from './clients.ts';
+import { describe, type Described, type Ledger, readLedger } from './ledger-state.ts';
 import { Life, POLICY } from './life.ts';
+import { Operators } from './operators.ts';
 import { type Bug, type Plan, planOf } from './plan.ts';
 
 const START_MS = 1_800_000_000_000;
+/** How far clocks may fall behind, in all lives together. */
+const CLOCK_BACK_MS = 5000;
+/** Rests at the end, each a little time later, until everybody has an answer. */
+const RESTS_MIN = 12;
+const RESTS_MAX = 300;
 
 /** What a seed went through, so that everybody sees that they were not all alike. */
 export interface Tally {
@@ -27,6 +32,7 @@ export interface Tally {
   stops: number;
   messages: number;
   acknowledged: number;
+  /** Messages of logs that were run again. */
   replayed: number;
   wakeUps: number;
   steps: number;
@@ -40,10 +46,10 @@ class LastingTables extends FaultyTables {
 }
 
 class World {
-  readonly #seed: number;
   readonly #seeded: Seeded;
   readonly #plan: Plan;
   readonly #clients: Clients;
+  readonly #operators: Operators;
   readonly #clock = {
     now: START_MS,
     nowMs(): number {
@@ -53,14 +59,17 @@ class World {
       this.now += ms;
     },
   };
-  readonly #actors: string[];
+  /** Those that live from beginning to end, and those that do not. */
+  readonly #actors: readonly string[];
+  readonly #mayflies: readonly string[];
   #disk = new FaultyDisk();
   #tables = new MemoryTables();
   #faulty: FaultyTables | undefined;
   /** Writes to the tables until the machine stops. */
   #tablesCrashIn = Infinity;
+  /** A sync may fail: then nothing that is not on disk can be relied on. */
+  #isDiskFailing = false;
   #life: Life | undefined;
-  #lives = 0;
   readonly tally: Tally = {
     lives: 0,
     crashes: 0,
@@ -73,17 +82,18 @@ class World {
   };
 
   constructor(seed: number, bug: Bug | undefined) {
-    this.#seed = seed;
     this.#seeded = seeded(seed);
     // So that seeds that follow each other have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
     this.#plan = planOf(this.#seeded, bug);
-    this.#clients = new Clients(this.#seeded, this.#plan);
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
+    this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
+    this.#clients = new Clients(this.#seeded, this.#plan);
+    this.#operators = new Operators(this.#seeded, this.#plan, this.#everybody);
   }
 
-  get plan(): Plan {
-    return this.#plan;
+  get #everybody(): readonly string[] {
+    return [...this.#actors, ...this.#mayflies];
   }
 
   async run(): Promise<void> {
@@ -103,57 +113,99 @@ class World {
   /** A life that ends in one way or the other; what is left is on disk and tables. */
   async #live(number: number): Promise<void> {
     const random = this.#seeded;
-    if (number === 0 || this.#plan.crashesInRecovery) this.#arm();
+    const armsEarly = number === 0 || this.#plan.crashesInRecovery;
     try {
-      const life = await this.#start();
-      if (number > 0 && !this.#plan.crashesInRecovery) this.#arm();
+      const life = await this.#start(armsEarly);
+      if (!armsEarly) this.#arm();
       await this.#installActors(life);
       for (let n = 0; n < this.#plan.operations; n++) {
-        this.#clients.send(life, this.#actors, this.#actors);
+        this.#act(life);
         for (let turns = random.below(6); turns > 0; turns--) await life.turn();
         if (random.oneIn(5)) await life.pass(random.below(60));
       }
       if (random.oneIn(3)) await this.#stop(life);
       else this.#crash();
     } catch (error) {
-      if (!(error instanceof DiskCrash || error instanceof TablesCrash)) throw error;
+      if (!endsProcess(error)) throw error;
       this.#crash();
     }
   }
 
+  #act(life: Life): void {
+    const random = this.#seeded;
+    const { hasChanges, hasDeaths, lanes } = this.#plan;
+    if (this.#mayflies.length > 0 && random.oneIn(4)) this.#operators.act(life, this.#mayflies, true);
+    else if (hasChanges && random.oneIn(6)) this.#operators.act(life, this.#actors, false);
+    else if (hasDeaths && random.oneIn(30)) life.execution.kill(random.below(lanes));
+    else this.#clients.send(life, this.#everybody, this.#everybody);
+  }
+
   #arm(): void {
     const random = this.#seeded;
-    this.#disk.arm(random.oneIn(4) ? {} : { crashAt: 1 + random.below(random.pick([10, 100, 400])) });
+    const within = random.pick([10, 100, 400]);
+    const fault = this.#plan.hasDiskFaults ? random.pick(['crash', 'sync', 'full']) : 'crash';
+    if (fault === 'sync') this.#disk.arm({ failSyncAt: 1 + random.below(within) });
+    else if (fault === 'full') this.#disk.arm({ freeBytes: random.below(within * 1000) });
+    else this.#disk.arm(random.oneIn(4) ? {} : { crashAt: 1 + random.below(within) });
+    this.#isDiskFailing = fault === 'sync';
     this.#tablesCrashIn = random.oneIn(2) ? 1 + random.below(20) : Infinity;
   }
 
   #disarm(): void {
     this.#disk.arm({});
+    this.#isDiskFailing = false;
     this.#tablesCrashIn = Infinity;
   }
 
-  async #start(): Promise<Life> {
-    const plan = this.#plan;
+  async #start(isArmed: boolean): Promise<Life> {
+    const seed = this.#seeded.below(2 ** 31);
+    this.#disarm();
+    const twin = this.tally.lives > 0 && this.#seeded.oneIn(4) ? await this.#recoverTwin(seed) : undefined;
+    if (isArmed) this.#arm();
     this.tally.lives++;
-    const random = new SeededRandom(this.#seed * 1000 + ++this.#lives);
-    const tables = new LastingTables(this.#tables, this.#seeded, () =>
+    this.#faulty = new LastingTables(this.#tables, this.#seeded, () =>
       --this.#tablesCrashIn === 0 ? 'crash' : undefined,
     );
-    this.#faulty = tables;
-    const openLog = (firstUnit: number): StepLog =>
-      StepLog.open(this.#disk, { firstUnit, segmentBytes: plan.segmentBytes, random });
-    const store = new StateStore(tables, openLog, { foldBytes: plan.foldBytes, isSynced: plan.isSynced });
-    const life = new Life({ plan, seeded: this.#seeded, clock: this.#clock, random, store });
+    const life = await this.#begin(seed, this.#faulty, this.#disk);
+    if (twin !== undefined) {
+      const { states } = await this.#states(life, this.#there(life));
+      assert.deepEqual(states, twin, 'the same disk, recovered twice, gives the same state');
+    }
+    this.#operators.check(life);
+    return life;
+  }
+
+  /** The same disk in another machine: what it recovers. */
+  async #recoverTwin(seed: number): Promise<ReadonlyMap<string, Described>> {
+    const { now } = this.#clock;
+    const tables = new LastingTables(MemoryTables.copyOf(this.#tables), this.#seeded);
+    const life = await this.#begin(seed, tables, this.#disk.killed());
+    const { states } = await this.#states(life, this.#there(life));
+    life.end();
+    this.#life = undefined;
+    this.#clock.now = now;
+    return states;
+  }
+
+  async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk): Promise<Life> {
+    const { segmentBytes, foldBytes, isSynced } = this.#plan;
+    const random = new SeededRandom(seed);
+    const openLog = (firstUnit: number): StepLog => StepLog.open(disk, { firstUnit, segmentBytes, random });
+    const store = new StateStore(tables, openLog, { foldBytes, isSynced });
+    const life = new Life({ plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store });
     this.#life = life;
     await life.start();
     return life;
   }
 
+  /** Names of the actors that there are, with code. */
+  #there(life: Life): readonly string[] {
+    return this.#everybody.filter((name) => life.named(name)?.module !== undefined);
+  }
+
   async #installActors(life: Life): Promise<void> {
-    for (const [index, name] of this.#actors.entries()) {
-      if (life.named(name) !== undefined) continue;
-      const module = ledgerModule({ hasHeartbeat: this.#plan.hasHeartbeat && index === 0 });
-      await life.until(life.registry.install(name, module, { argument: undefined, caller: CALLER }));
+    for (const name of this.#actors) {
+      if (life.named(name) === undefined) await life.until(this.#operators.install(life, name));
     }
   }
 
@@ -162,17 +214,18 @@ class World {
     this.#leave(life);
     this.tally.stops++;
     this.#disk = this.#disk.killed();
-    await Promise.resolve();
   }
 
   /** The machine stops now, or has stopped. */
   #crash(): void {
+    // The clock of a machine that starts may be behind.
+    if (this.#seeded.oneIn(6)) this.#clock.now -= this.#seeded.below(CLOCK_BACK_MS / this.#plan.lives);
     const life = this.#life;
     life?.end();
     if (life !== undefined) this.#leave(life);
     this.tally.crashes++;
     // Without synced commits only the process may end like that.
-    if (this.#plan.isSynced && this.#seeded.oneIn(2)) {
+    if (this.#plan.isSynced && (this.#isDiskFailing || this.#seeded.oneIn(2))) {
       this.#faulty?.crash();
       if (this.#faulty !== undefined) this.#tables = this.#faulty.survivors();
       this.#disk = this.#disk.survivor(this.#seeded);
@@ -184,6 +237,8 @@ class World {
 
   #leave(life: Life): void {
     this.#clients.lose();
+    this.#operators.lose();
+    this.tally.replayed += life.replayed;
     this.tally.steps += life.execution.steps;
     this.tally.wakeUps += life.scheduler.live.wakeUps;
     this.#life = undefined;
@@ -192,41 +247,55 @@ class World {
   // ---- the end
 
   async #end(): Promise<void> {
-    this.#disarm();
-    const life = await this.#start();
+    this.#clock.pass(CLOCK_BACK_MS);
+    const life = await this.#start(false);
     await this.#installActors(life);
-    for (let n = 0; n < 200 && (n < 20 || this.#clients.waiting > 0); n++) {
+    await this.#startAll(life);
+    for (let n = 0; n < RESTS_MAX && (n < RESTS_MIN || this.#clients.waiting > 0); n++) {
       await life.settle();
       await life.pass(50);
     }
     await life.settle();
     assert.equal(this.#clients.waiting, 0, 'every client of the last life has an answer');
     assert.deepEqual(await life.until(life.storage.range('queue', new Uint8Array(0))), [], 'nothing is left in queues');
-    const before = await this.#states(life);
-    const ledgers = before.ledgers;
-    const checked = { ledgers, sent: this.#clients.sent };
+    const there = this.#there(life);
+    const { ledgers, states } = await this.#states(life, there);
+    for (const name of this.#mayflies) ledgers.delete(name);
+    const checked = { ledgers, sent: this.#clients.sent, hasDeaths: this.#plan.hasDeaths };
     checkMessages(checked);
     checkLooks(checked);
     checkTimers(checked, this.#plan.hasChanges);
     this.#checkCycles(life);
-    await this.#again(life, before.states);
+    await this.#again(life, there, states);
+  }
+
+  async #startAll(life: Life): Promise<void> {
+    for (const name of this.#everybody) {
+      const record = life.named(name);
+      if (record === undefined) continue;
+      await life.until(life.registry.start(record));
+      this.#operators.hasStarted(name);
+    }
   }
 
   /** A restart, after a stop or without, changes nothing. */
-  async #again(life: Life, states: ReadonlyMap<string, Readonly<Record<string, string>>>): Promise<void> {
+  async #again(life: Life, there: readonly string[], states: ReadonlyMap<string, Described>): Promise<void> {
     if (this.#seeded.oneIn(2)) await this.#stop(life);
     else this.#crash();
-    const next = await this.#start();
-    const after = await this.#states(next);
+    const next = await this.#start(false);
+    const after = await this.#states(next, there);
     assert.deepEqual(after.states, states, 'a restart leaves everything as it was');
+    this.#leave(next);
+    next.end();
   }
 
   async #states(
     life: Life,
-  ): Promise<{ ledgers: Map<string, Ledger>; states: Map<string, Readonly<Record<string, string>>> }> {
+    names: readonly string[],
+  ): Promise<{ readonly ledgers: Map<string, Ledger>; readonly states: ReadonlyMap<string, Described> }> {
     const ledgers = new Map<string, Ledger>();
-    const states = new Map<string, Readonly<Record<string, string>>>();
-    for (const name of this.#actors) {
+    const states = new Map<string, Described>();
+    for (const name of names) {
       const record = life.named(name);
       assert.ok(record, `${name} is there`);
       const release = await life.until(life.scheduler.pin(record.handle));
@@ -240,13 +309,21 @@ class World {
   }
 
   #checkCycles(life: Life): void {
-    const records = this.#actors.map((name) => life.registry.resolve(name));
-    const charged = records.reduce((sum, { usage }) => sum + usage.cyclesCharged, 0n);
-    const left = records.reduce((sum, { balance }) => sum + balance, 0n);
-    const created = POLICY.startingCycles * BigInt(records.length);
-    if (this.#plan.hasTimeouts) assert.ok(left + charged <= created, 'cycles came from nowhere');
-    else assert.equal(left + charged, created, 'cycles are neither made nor lost');
+    const { cyclesAdded, cyclesPerhapsAdded, hasDeleted } = this.#operators;
+    // Whoever is deleted takes cycles along that others had before.
+    if (hasDeleted) return;
+    const records = life.registry.list();
+    const spent = records.reduce((sum, { usage, balance }) => sum + usage.cyclesCharged + balance, 0n);
+    const created = POLICY.startingCycles * BigInt(records.length) + cyclesAdded;
+    assert.ok(spent <= created + cyclesPerhapsAdded, `${spent - created} cycles came from nowhere`);
+    if (!this.#plan.hasTimeouts) assert.ok(spent >= created, `${created - spent} cycles are lost`);
   }
+}
+
+/** The process ends by itself, as it should. */
+function endsProcess(error: unknown): boolean {
+  if (error instanceof DiskCrash || error instanceof TablesCrash) return true;
+  return error instanceof ServerError && error.code === 'state-unwritable';
 }
 
 /** Runs one seed; throws what it has found. */
@@ -255,9 +332,7 @@ export async function simulate(seed: number, bug?: Bug): Promise<Tally> {
   try {
     await world.run();
   } catch (error) {
-    if (error instanceof ServerError || error instanceof Error) {
-      throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
-    }
+    if (error instanceof Error) throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
     throw error;
   }
   return world.tally;

@@ -1,0 +1,218 @@
+/**
+ * Those who install, upgrade, stop, start and delete, and remember what of it must hold: what was acknowledged does; of what
+ * was not, either is possible.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
+import { InstallError } from '../../../subsystems/canisters/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
+import type { Seeded } from '../../support/seeded.ts';
+import { CALLER } from './clients.ts';
+import { type LedgerVariant, ledgerModule } from './ledger-module.ts';
+import type { Life } from './life.ts';
+import type { Plan } from './plan.ts';
+
+/** What may be found of one actor after a crash. */
+interface Expected {
+  /** Whether it is there; both: nobody knows. */
+  presence: readonly boolean[];
+  statuses: readonly string[];
+  /** Of its modules; undefined: empty. */
+  hashes: readonly (string | undefined)[];
+  variant: LedgerVariant;
+  /** One change of it is under way. */
+  isBusy: boolean;
+}
+
+const RUNNING = ['running'];
+const STOPPED = ['stopped'];
+const STOPPING = ['running', 'stopping', 'stopped'];
+const HERE = [true];
+const GONE = [false];
+const PERHAPS = [true, false];
+
+export class Operators {
+  /** Cycles that were added for certain, and perhaps. */
+  cyclesAdded = 0n;
+  cyclesPerhapsAdded = 0n;
+  /** Actors have been deleted, and their cycles with them. */
+  hasDeleted = false;
+  readonly #seeded: Seeded;
+  readonly #expected = new Map<string, Expected>();
+
+  constructor(seeded: Seeded, plan: Plan, actors: readonly string[]) {
+    this.#seeded = seeded;
+    for (const [index, name] of actors.entries()) {
+      const variant = { hasHeartbeat: plan.hasHeartbeat && index === 0, keepsHeap: index === 1 };
+      this.#expected.set(name, { presence: GONE, statuses: RUNNING, hashes: [undefined], variant, isBusy: false });
+    }
+  }
+
+  #of(name: string): Expected {
+    const expected = this.#expected.get(name);
+    assert.ok(expected, name);
+    return expected;
+  }
+
+  /** The host that was asked is gone. */
+  lose(): void {
+    for (const expected of this.#expected.values()) expected.isBusy = false;
+  }
+
+  /** What a new life has found must be what was acknowledged. */
+  check(life: Life): void {
+    for (const [name, expected] of this.#expected) {
+      const record = life.named(name);
+      assert.ok(
+        expected.presence.includes(record !== undefined),
+        `${name} is ${record === undefined ? 'gone' : 'there'}`,
+      );
+      expected.presence = [record !== undefined];
+      if (record === undefined) continue;
+      const { status, module } = record;
+      assert.ok(
+        expected.statuses.includes(status),
+        `${name} is ${status} instead of ${expected.statuses.join(' or ')}`,
+      );
+      // Nobody is waiting for it any more, and it goes on.
+      expected.statuses = status === 'stopping' ? ['stopping', 'stopped'] : [status];
+      assert.ok(
+        expected.hashes.includes(module?.hash),
+        `${name} has module ${module?.hash} instead of ${expected.hashes.join(' or ')}`,
+      );
+      expected.hashes = [module?.hash];
+    }
+  }
+
+  hasStarted(name: string): void {
+    this.#of(name).statuses = RUNNING;
+  }
+
+  /** Something is asked for one of the actors. */
+  act(life: Life, names: readonly string[], canVanish: boolean): void {
+    const name = names[this.#seeded.below(names.length)];
+    if (name === undefined) return;
+    const expected = this.#of(name);
+    if (expected.isBusy) return;
+    const record = life.named(name);
+    if (record === undefined) {
+      if (canVanish) this.#begin(life, expected, this.#install(life, name, expected));
+      return;
+    }
+    const change = this.#change(life, record, expected, canVanish);
+    if (change !== undefined) this.#begin(life, expected, change);
+  }
+
+  #begin(life: Life, expected: Expected, change: Promise<void>): void {
+    expected.isBusy = true;
+    change
+      .catch((error: unknown) => {
+        if (life.isOver) return;
+        if (!(error instanceof ServerError)) throw error;
+      })
+      .finally(() => {
+        if (!life.isOver) expected.isBusy = false;
+      });
+  }
+
+  #change(life: Life, record: CanisterRecord, expected: Expected, canVanish: boolean): Promise<void> | undefined {
+    const { registry } = life;
+    switch (this.#seeded.pick(['stop', 'start', 'start', 'upgrade', 'cycles', 'cycles', 'vanish', 'vanish'] as const)) {
+      case 'stop':
+        return this.#status(life, expected, STOPPING, STOPPED, registry.stop(record));
+      case 'start':
+        return this.#status(life, expected, STOPPING, RUNNING, registry.start(record));
+      case 'upgrade':
+        return record.module === undefined ? undefined : this.#upgrade(life, record, expected);
+      case 'cycles':
+        return this.#addCycles(life, record);
+      case 'vanish':
+        return canVanish ? this.#vanish(life, record, expected) : undefined;
+    }
+  }
+
+  async install(life: Life, name: string): Promise<void> {
+    await this.#install(life, name, this.#of(name));
+  }
+
+  async #install(life: Life, name: string, expected: Expected): Promise<void> {
+    const { bytes, hash } = this.#module(expected);
+    expected.presence = PERHAPS;
+    expected.statuses = RUNNING;
+    expected.hashes = [hash];
+    await life.registry.install(name, bytes, { argument: undefined, caller: CALLER });
+    if (!life.isOver) expected.presence = HERE;
+  }
+
+  #module({ variant }: Expected, more: LedgerVariant = {}): { readonly bytes: Uint8Array; readonly hash: string } {
+    const bytes = ledgerModule({ ...variant, version: this.#seeded.below(3), ...more });
+    return { bytes, hash: createHash('sha256').update(bytes).digest('hex') };
+  }
+
+  async #status(
+    life: Life,
+    expected: Expected,
+    meanwhile: readonly string[],
+    afterwards: readonly string[],
+    asked: Promise<void>,
+  ): Promise<void> {
+    expected.statuses = meanwhile;
+    await asked;
+    if (!life.isOver) expected.statuses = afterwards;
+  }
+
+  async #upgrade(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    const isBroken = this.#seeded.oneIn(4);
+    const { bytes, hash } = this.#module(expected, { isBroken });
+    const before = expected.hashes;
+    if (!isBroken) expected.hashes = [...before, hash];
+    try {
+      await life.registry.upgrade(record, bytes, { argument: undefined, caller: CALLER });
+    } catch (error) {
+      if (life.isOver) return;
+      if (error instanceof InstallError && isBroken) return;
+      if (error instanceof ServerError && error.code === 'stop-failed') {
+        expected.hashes = before;
+        return;
+      }
+      throw error;
+    }
+    if (!life.isOver) expected.hashes = [hash];
+  }
+
+  async #addCycles(life: Life, record: CanisterRecord): Promise<void> {
+    const amount = BigInt(1 + this.#seeded.below(1_000_000));
+    this.cyclesPerhapsAdded += amount;
+    await life.registry.addCycles(record, amount);
+    if (life.isOver) return;
+    this.cyclesPerhapsAdded -= amount;
+    this.cyclesAdded += amount;
+  }
+
+  #vanish(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    if (record.status === 'stopped') return this.#remove(life, record, expected);
+    return this.#seeded.oneIn(2) ? this.#uninstall(life, record, expected) : this.#reinstall(life, record, expected);
+  }
+
+  async #remove(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    this.hasDeleted = true;
+    expected.presence = PERHAPS;
+    await life.registry.remove(record);
+    if (!life.isOver) expected.presence = GONE;
+  }
+
+  async #uninstall(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    expected.hashes = [...expected.hashes, undefined];
+    await life.registry.host.uninstall(record);
+    await life.storage.settled();
+    if (!life.isOver) expected.hashes = [undefined];
+  }
+
+  async #reinstall(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    const { bytes, hash } = this.#module(expected);
+    expected.hashes = [...expected.hashes, hash];
+    await life.registry.reinstall(record, bytes, { argument: undefined, caller: CALLER });
+    if (!life.isOver) expected.hashes = [hash];
+  }
+}
