@@ -82,6 +82,13 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('./fuzz-modules.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'flips',
+    claims: 'a bit flipped anywhere in a state directory is told, or changes nothing',
+    unit: 'seeds',
+    count: 2000,
+    runs: [{ file: new URL('../subsystems/storage/flipped-bits.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'kills',
     claims: 'a server killed under load has lost nothing that it had answered, and done nothing twice',
     unit: 'kills',

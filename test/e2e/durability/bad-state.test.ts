@@ -146,7 +146,7 @@ suite('a full disk', () => {
     }
     assertRefused(await deployment.refused(), /cannot be written: .*ENOSPC|no space/i);
     assert.equal(spawnSync('mount', ['-o', 'remount,size=190m', deployment.state]).status, 0);
-    let host = await deployment.start();
+    const host = await deployment.start();
     await host.call(await host.find('other'), 'append', [1]);
     const acknowledged = await fillUp(deployment);
     assert.ok(acknowledged > 20, `${acknowledged} fitted`);

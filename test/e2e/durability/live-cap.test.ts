@@ -36,12 +36,12 @@ test('six actors of whom two are live answer as if all were, before and after a 
       else assert.equal(await host.call(actor, 'append', [n]), list.push(n));
     }
     // All of them at the same time, more than there are places.
-    const before = actors.map((actor) => appended.get(actor)?.length ?? 0);
+    const lengthsBefore = actors.map((actor) => appended.get(actor)?.length ?? 0);
     const lengths = await Promise.all(actors.map((actor) => host.call(actor, 'append', [7])));
     for (const actor of actors) appended.get(actor)?.push(7);
     assert.deepEqual(
       lengths,
-      before.map((length) => length + 1),
+      lengthsBefore.map((length) => length + 1),
     );
     await host.until(async () => assert.ok((await liveOf(host)).length <= LIVE));
   };
