@@ -1,7 +1,7 @@
 /** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
 import assert from 'node:assert/strict';
 import type { Sent } from './clients.ts';
-import { FLAGS, type Kind, readLook } from './ledger-module.ts';
+import { FLAGS, type Kind, type Look, LOOK_BYTES, readLook } from './ledger-module.ts';
 import type { Ledger, LedgerEntry } from './ledger-state.ts';
 
 const SYS_TRANSIENT = 2;
@@ -38,7 +38,7 @@ type Find = (actor: string, kind: Kind) => LedgerEntry | undefined;
 
 function checkMessage(sent: Sent, find: Find, checked: Checked): void {
   const { number, actor, method, outcome } = sent;
-  if (!checked.ledgers.has(actor) || method === 'look') return;
+  if (!checked.ledgers.has(actor) || method === 'look' || method === 'peek') return;
   const what = `message ${number}, ${method} of ${actor}, told ${toldOf(sent)}`;
   const kind = method === 'note' ? 'noted' : method === 'arm' ? 'armed' : 'sent';
   const entry = find(actor, kind);
@@ -78,15 +78,24 @@ function checkTransfer(
 
 /** Nothing that an answer has shown is gone. */
 export function checkLooks({ ledgers, sent }: Checked): void {
-  for (const { number, actor, outcome } of sent) {
-    const ledger = ledgers.get(actor);
-    if (ledger === undefined || outcome?.kind !== 'reply') continue;
-    const look = readLook(outcome.data);
-    const last = ledger.entries[look.entries - 1];
-    const found = last === undefined ? undefined : { number: last.number, kind: last.kind };
-    assert.deepEqual(found, look.last, `message ${number} was shown entry ${look.entries} of ${actor}`);
-    assert.ok(ledger.beats >= look.beats, `message ${number} was shown ${look.beats} beats of ${actor}`);
+  for (const { number, actor, method, to, outcome } of sent) {
+    if (outcome?.kind !== 'reply') continue;
+    const { data } = outcome;
+    // A composite query answers how the other one stands as well.
+    const own = data.subarray(data.length - LOOK_BYTES);
+    checkLook(`message ${number} was shown of ${actor}`, readLook(own), ledgers.get(actor));
+    if (method === 'peek' && to !== undefined && data.length > LOOK_BYTES) {
+      checkLook(`message ${number} was shown of ${to}`, readLook(data), ledgers.get(to));
+    }
   }
+}
+
+function checkLook(what: string, look: Look, ledger: Ledger | undefined): void {
+  if (ledger === undefined) return;
+  const last = ledger.entries[look.entries - 1];
+  const found = last === undefined ? undefined : { number: last.number, kind: last.kind };
+  assert.deepEqual(found, look.last, `${what}: entry ${look.entries}`);
+  assert.ok(ledger.beats >= look.beats, `${what}: ${look.beats} beats`);
 }
 
 /** Each timer that was armed has fired, once. */

@@ -7,7 +7,7 @@ import type { Plan } from './plan.ts';
 
 export const CALLER = Uint8Array.of(4);
 
-export type Method = 'note' | 'transfer' | 'ask' | 'arm' | 'look';
+export type Method = 'note' | 'transfer' | 'ask' | 'arm' | 'look' | 'peek';
 
 /** One message of a client's. */
 export interface Sent {
@@ -15,7 +15,7 @@ export interface Sent {
   readonly actor: string;
   readonly method: Method;
   readonly argument: LedgerArgument;
-  /** Name of the actor that a transfer goes to, and of the one that its receiver calls. */
+  /** Name of the actor that a transfer goes to, or that a query looks at. */
   readonly to: string | undefined;
   /** What the client was told; undefined: nothing yet, or never. */
   outcome: Outcome | undefined;
@@ -24,7 +24,7 @@ export interface Sent {
 }
 
 /** As often as they are here. */
-const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'arm', 'ask'] as const;
+const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'peek', 'arm', 'ask'] as const;
 
 export class Clients {
   readonly sent: Sent[] = [];
@@ -54,7 +54,7 @@ export class Clients {
     const record = actor === undefined ? undefined : life.named(actor);
     if (actor === undefined || record?.module === undefined) return;
     const method = seeded.pick(METHODS);
-    const to = method === 'transfer' ? peers[seeded.below(peers.length)] : undefined;
+    const to = method === 'transfer' || method === 'peek' ? peers[seeded.below(peers.length)] : undefined;
     const callee = to === undefined ? undefined : life.named(to);
     if (to !== undefined && callee === undefined) return;
     const third = life.named(peers[seeded.below(peers.length)] ?? '');
@@ -71,7 +71,7 @@ export class Clients {
     };
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
-    const kind = method === 'look' ? 'query' : 'update';
+    const kind = method === 'look' || method === 'peek' ? 'query' : 'update';
     life.registry.call(record, kind, method, CALLER, ledgerArgument(argument)).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;

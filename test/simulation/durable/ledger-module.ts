@@ -126,6 +126,8 @@ export interface LedgerVariant {
   readonly version?: number;
   /** The heap stays at upgrades. */
   readonly keepsHeap?: boolean;
+  /** Messages are looked at before they are let in. */
+  readonly inspects?: boolean;
   /** Upgrades to it fail. */
   readonly isBroken?: boolean;
 }
@@ -153,7 +155,7 @@ function withSection(module: Uint8Array, name: string): Uint8Array {
 
 const kind = (name: Kind): number => KINDS.indexOf(name);
 
-function source({ hasHeartbeat = false, version = 0, isBroken = false }: LedgerVariant): string {
+function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken = false }: LedgerVariant): string {
   return `(module
     (import "ic0" "msg_arg_data_size" (func $arg_size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $arg_copy (param i32 i32 i32)))
@@ -174,15 +176,17 @@ function source({ hasHeartbeat = false, version = 0, isBroken = false }: LedgerV
     (import "ic0" "stable64_read" (func $stable_read (param i64 i64 i64)))
     (import "ic0" "stable64_write" (func $stable_write (param i64 i64 i64)))
     (import "ic0" "certified_data_set" (func $certify (param i32 i32)))
+    (import "ic0" "accept_message" (func $accept_message))
     (import "ic0" "time" (func $time (result i64)))
     (import "ic0" "global_timer_set" (func $timer_set (param i64) (result i64)))
     (memory (export "memory") 1 64)
     (global $count (mut i32) (i32.const 0))
-    (table funcref (elem $onReply $onReject $onCleanup $onRelayReply $onRelayReject))
+    (table funcref (elem $onReply $onReject $onCleanup $onRelayReply $onRelayReject $onPeekReply $onPeekReject))
     (data (i32.const 128) "credit")
     (data (i32.const 144) "relay")
     (data (i32.const 160) "kept all the same")
     (data (i32.const 178) "raw_rand")
+    (data (i32.const 152) "look")
     (data (i32.const 186) "DIDL\\00\\00")
     (data (i32.const 192) "version ${version}")
 
@@ -372,7 +376,23 @@ function source({ hasHeartbeat = false, version = 0, isBroken = false }: LedgerV
       (call $certified))`
         : ''
     }
-    (func (export "canister_query look") (call $look) (call $reply)))`;
+    (func (export "canister_query look") (call $look) (call $reply))
+
+    ;; Answers how another one stands, and then how this one does.
+    (func (export "canister_composite_query peek")
+      (call $take)
+      (call $call_new (i32.const ${ARGUMENT + 32}) (i32.const 10) (i32.const 152) (i32.const 4)
+        (i32.const 5) (i32.const 0) (i32.const 6) (i32.const 0))
+      (if (call $call_perform) (then unreachable)))
+    (func $onPeekReply (param i32)
+      (call $arg_copy (i32.const ${SCRATCH + 64}) (i32.const 0) (i32.const ${LOOK_BYTES}))
+      (call $append (i32.const ${SCRATCH + 64}) (i32.const ${LOOK_BYTES}))
+      (call $look)
+      (call $reply))
+    (func $onPeekReject (param i32)
+      (call $look)
+      (call $reply))
+    ${inspects ? '(func (export "canister_inspect_message") (call $accept_message))' : ''})`;
 }
 
 export const ADDRESSES = { balance: BALANCE, beats: BEATS, timer: TIMER } as const;

@@ -61,7 +61,7 @@ export class Life {
     mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
     const { storageOptions, onChanges } = plantedBug(plan.bug, parts.seeded);
     const storage = new SimulatedStorage(store, storageOptions);
-    const { lanes, liveCap, snapshotBelowBytes } = plan;
+    const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
     const execution = new EngineExecution({ lanes, policy: POLICY, clock, ...onChanges });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
@@ -71,7 +71,7 @@ export class Life {
     const metering = { policy: POLICY };
     const registry = new CanisterRegistry(
       { execution, scheduler, metering, codec, manifest, compiler, storage, clock, log },
-      { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs: 10, hasLiveLimit: liveCap > 0 },
+      { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs, hasLiveLimit: liveCap > 0 },
     );
     this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
     this.storage = storage;

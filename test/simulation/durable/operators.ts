@@ -9,7 +9,7 @@ import { InstallError } from '../../../subsystems/canisters/index.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import { CALLER } from './clients.ts';
-import { type LedgerVariant, ledgerModule } from './ledger-module.ts';
+import { ledgerArgument, type LedgerVariant, ledgerModule } from './ledger-module.ts';
 import type { Life } from './life.ts';
 import type { Plan } from './plan.ts';
 
@@ -20,6 +20,8 @@ interface Expected {
   statuses: readonly string[];
   /** Of its modules; undefined: empty. */
   hashes: readonly (string | undefined)[];
+  /** Values of a variable of its own. */
+  settings: readonly (string | undefined)[];
   variant: LedgerVariant;
   /** One change of it is under way. */
   isBusy: boolean;
@@ -31,6 +33,21 @@ const STOPPING = ['running', 'stopping', 'stopped'];
 const HERE = [true];
 const GONE = [false];
 const PERHAPS = [true, false];
+const VARIABLE = 'SETTING';
+
+/** As often as they are here. */
+const CHANGES = [
+  'stop',
+  'start',
+  'start',
+  'upgrade',
+  'cycles',
+  'cycles',
+  'configure',
+  'vanish',
+  'vanish',
+  'vanish',
+] as const;
 
 export class Operators {
   /** Cycles that were added for certain, and perhaps. */
@@ -44,8 +61,16 @@ export class Operators {
   constructor(seeded: Seeded, plan: Plan, actors: readonly string[]) {
     this.#seeded = seeded;
     for (const [index, name] of actors.entries()) {
-      const variant = { hasHeartbeat: plan.hasHeartbeat && index === 0, keepsHeap: index === 1 };
-      this.#expected.set(name, { presence: GONE, statuses: RUNNING, hashes: [undefined], variant, isBusy: false });
+      const variant = { hasHeartbeat: plan.hasHeartbeat && index === 0, keepsHeap: index === 1, inspects: index === 2 };
+      const settings = [undefined];
+      this.#expected.set(name, {
+        presence: GONE,
+        statuses: RUNNING,
+        hashes: [undefined],
+        settings,
+        variant,
+        isBusy: false,
+      });
     }
   }
 
@@ -82,6 +107,9 @@ export class Operators {
         `${name} has module ${module?.hash} instead of ${expected.hashes.join(' or ')}`,
       );
       expected.hashes = [module?.hash];
+      const value = record.environment.get(VARIABLE);
+      assert.ok(expected.settings.includes(value), `${name} has ${VARIABLE}=${value}`);
+      expected.settings = [value];
     }
   }
 
@@ -118,7 +146,7 @@ export class Operators {
 
   #change(life: Life, record: CanisterRecord, expected: Expected, canVanish: boolean): Promise<void> | undefined {
     const { registry } = life;
-    switch (this.#seeded.pick(['stop', 'start', 'start', 'upgrade', 'cycles', 'cycles', 'vanish', 'vanish'] as const)) {
+    switch (this.#seeded.pick(CHANGES)) {
       case 'stop':
         return this.#status(life, expected, STOPPING, STOPPED, registry.stop(record));
       case 'start':
@@ -127,6 +155,8 @@ export class Operators {
         return record.module === undefined ? undefined : this.#upgrade(life, record, expected);
       case 'cycles':
         return this.#addCycles(life, record);
+      case 'configure':
+        return this.#configure(life, record, expected);
       case 'vanish':
         return canVanish ? this.#vanish(life, record, expected) : undefined;
     }
@@ -141,6 +171,7 @@ export class Operators {
     expected.presence = PERHAPS;
     expected.statuses = RUNNING;
     expected.hashes = [hash];
+    expected.settings = [undefined];
     await life.registry.install(name, bytes, { argument: undefined, caller: CALLER });
     if (!life.isOver) expected.presence = HERE;
   }
@@ -190,9 +221,41 @@ export class Operators {
     this.cyclesAdded += amount;
   }
 
+  async #configure(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
+    const value = String(this.#seeded.below(1000));
+    expected.settings = [...expected.settings, value];
+    life.registry.host.configure(record, { environment: new Map([[VARIABLE, value]]) });
+    await life.storage.settled();
+    if (!life.isOver) expected.settings = [value];
+  }
+
+  /** Back to a state that it had a moment before. */
+  async #reload(life: Life, record: CanisterRecord): Promise<void> {
+    const { host } = life.registry;
+    const image = await host.capture(record);
+    const wasm = record.code?.wasm;
+    await life.scheduler.deliver({
+      handle: record.handle,
+      kind: 'update',
+      method: 'relay',
+      caller: CALLER,
+      argument: ledgerArgument({ number: 0 }),
+    });
+    if (record.isRemoved || image.module !== record.module) return;
+    await host.restore(record, { image, wasm, timerNs: undefined, lowMemoryHook: undefined });
+    await life.storage.settled();
+  }
+
   #vanish(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     if (record.status === 'stopped') return this.#remove(life, record, expected);
-    return this.#seeded.oneIn(2) ? this.#uninstall(life, record, expected) : this.#reinstall(life, record, expected);
+    switch (this.#seeded.pick(['uninstall', 'reinstall', 'reload', 'reload'] as const)) {
+      case 'uninstall':
+        return this.#uninstall(life, record, expected);
+      case 'reinstall':
+        return this.#reinstall(life, record, expected);
+      case 'reload':
+        return this.#reload(life, record);
+    }
   }
 
   async #remove(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {

@@ -10,6 +10,8 @@ export interface Plan {
   /** 0: any number. */
   readonly liveCap: number;
   readonly snapshotBelowBytes: number;
+  /** How long running logs again may take; small: they are checkpointed all the time. */
+  readonly replayBudgetSecs: number;
   readonly isSynced: boolean;
   readonly segmentBytes: number;
   readonly foldBytes: number;
@@ -43,6 +45,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
     lanes: 1 + seeded.below(3),
     liveCap: seeded.pick([0, 0, 1, 2, 3]),
     snapshotBelowBytes: seeded.pick([2 ** 40, 2 ** 40, 0, 0, 2 * PAGE, 3 * PAGE]),
+    replayBudgetSecs: seeded.pick([10, 0.0005, 0.005]),
     isSynced: !seeded.oneIn(6),
     segmentBytes: seeded.pick([8192, 32_768, 131_072]),
     foldBytes: seeded.pick([4096, 65_536, 1 << 20]),

@@ -260,6 +260,7 @@ class World {
     assert.deepEqual(await life.until(life.storage.range('queue', new Uint8Array(0))), [], 'nothing is left in queues');
     const there = this.#there(life);
     const { ledgers, states } = await this.#states(life, there);
+    for (const name of there) await this.#checkNumbers(life, name);
     for (const name of this.#mayflies) ledgers.delete(name);
     const checked = { ledgers, sent: this.#clients.sent, hasDeaths: this.#plan.hasDeaths };
     checkMessages(checked);
@@ -306,6 +307,18 @@ class World {
       release();
     }
     return { ledgers, states };
+  }
+
+  /** At rest, both sides know the same. */
+  async #checkNumbers(life: Life, name: string): Promise<void> {
+    const { handle, balance, version, status, environment } = life.registry.resolve(name);
+    const release = await life.until(life.scheduler.pin(handle));
+    const state = life.execution.stateOf(handle);
+    assert.ok(state, `${name} is awake`);
+    const found = { balance: state.account.balance, version: state.version, status: state.status };
+    assert.deepEqual(found, { balance, version, status }, `${name}: numbers of executor and registry`);
+    assert.deepEqual(state.settings.env, environment, `${name}: variables of executor and registry`);
+    release();
   }
 
   #checkCycles(life: Life): void {
