@@ -1,7 +1,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { CHUNK_BYTES_MAX, ChunkStore } from './chunk-store.ts';
-import { History } from './history.ts';
+import { Histories } from './history.ts';
 import type { HostedCanister } from './host.ts';
 import { ChunkRecords, readChunkLength } from './records/chunk-records.ts';
 import { HistoryRecords } from './records/history-records.ts';
@@ -26,9 +26,8 @@ import { DEFAULT_SETTINGS, type OwnSettings } from './settings.ts';
 import { SnapshotShelf } from './snapshot-shelf.ts';
 import { StoredBytes } from './stored-bytes.ts';
 
-/** What the management canister itself keeps of one canister. */
+/** What the management canister itself keeps of one canister, besides its history. */
 export class CanisterRecordExtras {
-  readonly history: History;
   readonly chunkStore: ChunkStore;
   readonly snapshots: SnapshotShelf;
   readonly #id: Uint8Array;
@@ -36,12 +35,13 @@ export class CanisterRecordExtras {
   readonly #stored: StoredBytes;
   #settings: OwnSettings = DEFAULT_SETTINGS;
   #last: Promise<unknown> = Promise.resolve();
+  /** That are under way, or wait. */
+  #changes = 0;
 
   constructor({ id }: HostedCanister, store: RecordStore, stored: StoredBytes) {
     this.#id = id;
     this.#store = store;
     this.#stored = stored;
-    this.history = new History(new HistoryRecords(store, id));
     this.chunkStore = new ChunkStore(stored, new ChunkRecords(store, id));
     this.snapshots = new SnapshotShelf(id, stored, new SnapshotRecords(store, id));
   }
@@ -58,9 +58,16 @@ export class CanisterRecordExtras {
 
   /** Runs one change of the canister after the other: an upgrade must not find the module of another one half done. */
   exclusive<T>(change: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(change);
+    this.#changes++;
+    const result = this.#last.then(change).finally(() => this.#changes--);
     this.#last = result.catch(() => undefined);
     return result;
+  }
+
+  /** It is as one that is made anew would be, and nobody is at work with it. */
+  get isNeedless(): boolean {
+    const { chunkStore, snapshots } = this;
+    return this.#changes === 0 && this.#settings === DEFAULT_SETTINGS && chunkStore.isEmpty && snapshots.isUnused;
   }
 
   /** Takes over what was stored under a key of this canister. Throws ServerError `state-corrupt`. */
@@ -70,10 +77,6 @@ export class CanisterRecordExtras {
     switch (about?.kind) {
       case 'settings':
         this.#settings = readSettingsValue(value);
-        return;
-      case 'history':
-        if (!this.history.restore(Number(about.number), readHistoryEntry(value)))
-          value.fail('one is missing before it');
         return;
       case 'chunk': {
         const length = readChunkLength(value, CHUNK_BYTES_MAX);
@@ -90,6 +93,7 @@ export class CanisterRecordExtras {
         this.snapshots.restore(about.number, snapshot);
         return;
       }
+      case 'history':
       case undefined:
         value.fail('there is no such key');
     }
@@ -103,21 +107,40 @@ export class CanisterRecordExtras {
 
 export class CanisterRecords {
   readonly stored: StoredBytes;
+  readonly histories: Histories;
   readonly #store: RecordStore;
+  /** Of those of whom there is anything to remember. */
   readonly #records = new Map<HostedCanister, CanisterRecordExtras>();
 
   constructor(store: RecordStore, storedBytesMax: number) {
     this.#store = store;
     this.stored = new StoredBytes(storedBytesMax);
+    this.histories = new Histories(new HistoryRecords(store));
   }
 
+  /** To be used at once, or within `exclusive`: what has nothing to remember by then is dropped, and made anew when asked for. */
   of(canister: HostedCanister): CanisterRecordExtras {
     let record = this.#records.get(canister);
     if (record === undefined) {
       record = new CanisterRecordExtras(canister, this.#store, this.stored);
       this.#records.set(canister, record);
+      queueMicrotask(() => this.#dropNeedless(canister));
     }
     return record;
+  }
+
+  /** Runs one change of a canister after the other. */
+  async exclusive<T>(canister: HostedCanister, change: (record: CanisterRecordExtras) => Promise<T>): Promise<T> {
+    const record = this.of(canister);
+    try {
+      return await record.exclusive(() => change(record));
+    } finally {
+      this.#dropNeedless(canister);
+    }
+  }
+
+  #dropNeedless(canister: HostedCanister): void {
+    if (this.#records.get(canister)?.isNeedless === true) this.#records.delete(canister);
   }
 
   /** As `ManagementEntry.restore` has it. Contents of chunks and snapshots are read when they are asked for. */
@@ -130,7 +153,7 @@ export class CanisterRecords {
         const canister = find(id);
         if (canister === undefined || damaged.has(canister)) continue;
         try {
-          this.of(canister).restore(entry);
+          this.#restoreEntry(canister, entry);
         } catch (error) {
           if (!(error instanceof ServerError)) throw error;
           damaged.set(canister, error);
@@ -140,6 +163,19 @@ export class CanisterRecords {
     // Not forgotten: what is there may be repaired.
     for (const canister of damaged.keys()) this.#drop(canister);
     return damaged;
+  }
+
+  #restoreEntry(canister: HostedCanister, entry: Entry): void {
+    const [key, bytes] = entry;
+    const about = parseRecordKey(key);
+    if (about?.kind !== 'history') {
+      this.of(canister).restore(entry);
+      return;
+    }
+    const value = new RecordReader('meta', key, bytes);
+    // Read and not kept: it must be known now whether it is damaged.
+    readHistoryEntry(value);
+    if (!this.histories.restore(canister, Number(about.number))) value.fail('one is missing before it');
   }
 
   forget(canister: HostedCanister): void {
@@ -155,5 +191,6 @@ export class CanisterRecords {
   #drop(canister: HostedCanister): void {
     this.#records.get(canister)?.release();
     this.#records.delete(canister);
+    this.histories.forget(canister);
   }
 }

@@ -41,6 +41,10 @@ export class ChunkStore {
     return [...this.#unread.keys(), ...this.#chunks.keys()];
   }
 
+  get isEmpty(): boolean {
+    return this.#chunks.size + this.#unread.size === 0;
+  }
+
   get bytes(): number {
     let bytes = bytesOfChunks(this.#chunks);
     for (const length of this.#unread.values()) bytes += length;
@@ -92,7 +96,7 @@ export class ChunkStore {
   }
 
   clear(): void {
-    if (this.#chunks.size + this.#unread.size === 0) return;
+    if (this.isEmpty) return;
     this.#stored.give(this.bytes);
     this.#chunks = new Map();
     this.#unread = new Map();

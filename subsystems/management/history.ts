@@ -1,4 +1,5 @@
 /** What happened to a canister, as `canister_info` tells it. */
+import type { HostedCanister } from './host.ts';
 import type { HistoryRecords } from './records/history-records.ts';
 
 export type ChangeOrigin =
@@ -46,48 +47,75 @@ const ENTRIES_MAX = 20;
 const ENTRY_BYTES = 96;
 const PRINCIPAL_BYTES = 32;
 
-/** A canister's last changes. */
-export class History {
+/** How often a canister has been changed, and the last of those changes. */
+export interface HistoryExcerpt {
+  /** All changes ever, also those that are no longer kept. */
+  readonly total: number;
+  /** Oldest first. */
+  readonly entries: readonly HistoryEntry[];
+}
+
+/**
+ * The canisters' last changes. Where state is kept they are on disk alone: there are many canisters, and few are ever
+ * asked for their past.
+ */
+export class Histories {
   readonly #records: HistoryRecords;
-  readonly #entries: HistoryEntry[] = [];
-  #total = 0;
+  /** How many changes each canister has had. */
+  readonly #totals = new Map<HostedCanister, number>();
+  /** Where no state is kept. */
+  readonly #entries = new Map<HostedCanister, readonly HistoryEntry[]>();
 
   constructor(records: HistoryRecords) {
     this.#records = records;
   }
 
-  /** All changes ever, also those that are no longer kept. */
-  get total(): number {
-    return this.#total;
-  }
-
-  add(entry: HistoryEntry): void {
-    const number = this.#total++;
-    this.#entries.push(entry);
-    this.#records.put(number, entry);
-    if (this.#entries.length <= ENTRIES_MAX) return;
-    this.#entries.shift();
-    this.#records.delete(number - ENTRIES_MAX);
+  add(canister: HostedCanister, entry: HistoryEntry): void {
+    const number = this.#totals.get(canister) ?? 0;
+    this.#totals.set(canister, number + 1);
+    if (!this.#records.isKept) {
+      this.#entries.set(canister, [...this.#inMemory(canister), entry].slice(-ENTRIES_MAX));
+      return;
+    }
+    this.#records.put(canister.id, number, entry);
+    if (number >= ENTRIES_MAX) this.#records.delete(canister.id, number - ENTRIES_MAX);
   }
 
   /** One that was there at the start; in order. False when its number is not the one after the last one's. */
-  restore(number: number, entry: HistoryEntry): boolean {
-    if (this.#entries.length > 0 && number !== this.#total) return false;
-    this.#total = number + 1;
-    this.#entries.push(entry);
+  restore(canister: HostedCanister, number: number): boolean {
+    const total = this.#totals.get(canister);
+    if (total !== undefined && number !== total) return false;
+    this.#totals.set(canister, number + 1);
     return true;
   }
 
-  /** At most the last `count`, oldest first. */
-  last(count: number): readonly HistoryEntry[] {
-    return count === 0 ? [] : this.#entries.slice(-count);
+  /** The last `count` entries that are kept, by default all. Rejects with ServerError `state-corrupt`. */
+  async read(canister: HostedCanister, count = ENTRIES_MAX): Promise<HistoryExcerpt> {
+    const total = this.#totals.get(canister) ?? 0;
+    if (count === 0) return { total, entries: [] };
+    const entries = this.#records.isKept
+      ? // What is entered while they are read is not among those that were asked for.
+        await this.#records.read(canister.id, Math.max(0, total - ENTRIES_MAX), total)
+      : this.#inMemory(canister);
+    return { total, entries: entries.slice(-count) };
   }
 
-  get bytes(): number {
-    return this.#entries.reduce(
-      (sum, { details }) =>
-        sum + ENTRY_BYTES + ('controllers' in details ? details.controllers.length * PRINCIPAL_BYTES : 0),
-      0,
-    );
+  #inMemory(canister: HostedCanister): readonly HistoryEntry[] {
+    return this.#entries.get(canister) ?? [];
   }
+
+  /** In memory alone. */
+  forget(canister: HostedCanister): void {
+    this.#totals.delete(canister);
+    this.#entries.delete(canister);
+  }
+}
+
+/** About what they take, for `canister_history_size`. */
+export function bytesOfHistory({ entries }: HistoryExcerpt): number {
+  return entries.reduce(
+    (sum, { details }) =>
+      sum + ENTRY_BYTES + ('controllers' in details ? details.controllers.length * PRINCIPAL_BYTES : 0),
+    0,
+  );
 }

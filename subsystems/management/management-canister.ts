@@ -173,7 +173,7 @@ export class ManagementCanister implements Management {
   }
 
   exclusive<T>(canister: HostedCanister, change: () => Promise<T>): Promise<T> {
-    return this.#context.recordOf(canister).exclusive(change);
+    return this.#context.records.exclusive(canister, change);
   }
 
   forget(canister: HostedCanister): void {

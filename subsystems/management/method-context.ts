@@ -104,8 +104,7 @@ export class MethodContext {
     work: (canister: HostedCanister, record: CanisterRecordExtras) => Promise<T>,
   ): Promise<T> {
     const canister = this.controlled(call, id, also);
-    const record = this.recordOf(canister);
-    return record.exclusive(() => {
+    return this.records.exclusive(canister, (record) => {
       this.expectPresent(canister);
       this.expectControl(call, canister, also);
       return work(canister, record);
@@ -137,7 +136,6 @@ export class MethodContext {
   }
 
   record(canister: HostedCanister, change: Change): void {
-    const { history } = this.recordOf(canister);
-    history.add({ ...change, timeNs: this.nowNs(), version: canister.version });
+    this.records.histories.add(canister, { ...change, timeNs: this.nowNs(), version: canister.version });
   }
 }

@@ -41,6 +41,11 @@ export class SnapshotShelf {
     return this.#snapshots;
   }
 
+  /** It never held a snapshot. */
+  get isUnused(): boolean {
+    return this.#nextNumber === 0n;
+  }
+
   get bytes(): number {
     return this.#snapshots.reduce((sum, { description }) => sum + description.bytes, 0);
   }

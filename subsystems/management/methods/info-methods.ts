@@ -26,13 +26,14 @@ export function infoMethods(
   | 'subnet_info'
 > {
   return {
-    canister_info({ canister_id: id, num_requested_changes: requested }) {
+    async canister_info({ canister_id: id, num_requested_changes: requested }) {
       const canister = context.find(id);
-      const { history } = context.recordOf(canister);
       const count = requested === null ? 0n : toNat(requested);
+      const history = await context.records.histories.read(canister, count > 1000n ? 1000 : Number(count));
+      context.expectPresent(canister);
       return {
         total_num_changes: history.total,
-        recent_changes: history.last(count > 1000n ? 1000 : Number(count)).map(changeJson),
+        recent_changes: history.entries.map(changeJson),
         module_hash: canister.code === undefined ? null : toBlob(hashOf(canister.code.module.hash)),
         controllers: canister.controllers.map(toPrincipalText),
       };

@@ -1,6 +1,7 @@
 import type { NatJson, PrincipalJson, SettingsJson } from '../candid-types.ts';
 import { fromNat, toBlob, toNat, toPrincipal, toPrincipalText } from '../candid-values.ts';
 import type { MemoryMetricsJson } from '../candid-types.ts';
+import { bytesOfHistory } from '../history.ts';
 import type { HostedCanister } from '../host.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
@@ -48,18 +49,19 @@ export function settingsMethods(
       });
     },
 
-    canister_status({ canister_id: id }, call) {
+    async canister_status({ canister_id: id }, call) {
       const canister = context.find(id);
-      const record = context.recordOf(canister);
-      if (!mayView(record.settings.statusVisibility, call.sender))
+      if (!mayView(context.recordOf(canister).settings.statusVisibility, call.sender))
         context.expectControl(call, canister, { admin: true, itself: true });
-      const metrics = memoryMetrics(context, canister);
+      const historyBytes = bytesOfHistory(await context.records.histories.read(canister));
+      context.expectPresent(canister);
+      const metrics = memoryMetrics(context, canister, historyBytes);
       const { usage } = canister;
       return {
         status: { [canister.status]: null },
         ready_for_migration: canister.status === 'stopped',
         version: canister.version,
-        settings: settingsJson(canister, record.settings),
+        settings: settingsJson(canister, context.recordOf(canister).settings),
         module_hash: canister.code === undefined ? null : toBlob(hashOf(canister.code.module.hash)),
         memory_size: sumOf(metrics),
         memory_metrics: metrics,
@@ -139,7 +141,7 @@ function cyclesOf(amount: NatJson): bigint {
   return cycles;
 }
 
-function memoryMetrics(context: MethodContext, canister: HostedCanister): MemoryMetricsJson {
+function memoryMetrics(context: MethodContext, canister: HostedCanister, historyBytes: number): MemoryMetricsJson {
   const record = context.recordOf(canister);
   let sectionBytes = 0;
   for (const [name, { content }] of canister.code?.module.metadata ?? []) {
@@ -152,7 +154,7 @@ function memoryMetrics(context: MethodContext, canister: HostedCanister): Memory
     global_memory_size: 0,
     wasm_binary_size: canister.code?.wasm.length ?? 0,
     custom_sections_size: sectionBytes,
-    canister_history_size: record.history.bytes,
+    canister_history_size: historyBytes,
     wasm_chunk_store_size: record.chunkStore.bytes,
     snapshots_size: record.snapshots.bytes,
   };

@@ -1,23 +1,39 @@
 import type { HistoryEntry } from '../history.ts';
-import { writeHistoryEntry } from './history-value.ts';
-import { historyKey } from './record-keys.ts';
+import { readHistoryEntry, writeHistoryEntry } from './history-value.ts';
+import { RecordReader } from './record-bytes.ts';
+import { historyKey, historyOf, parseRecordKey } from './record-keys.ts';
 import { type RecordStore, unitOf } from './record-store.ts';
 
-/** Where one canister's history is kept: entries by their numbers, of which none is used twice. */
+/** Where histories are kept: each canister's entries by their numbers, of which none is used twice. */
 export class HistoryRecords {
   readonly #store: RecordStore;
-  readonly #owner: Uint8Array;
 
-  constructor(store: RecordStore, owner: Uint8Array) {
+  constructor(store: RecordStore) {
     this.#store = store;
-    this.#owner = owner;
   }
 
-  put(number: number, entry: HistoryEntry): void {
-    unitOf(this.#store)?.put('meta', historyKey(this.#owner, number), writeHistoryEntry(entry));
+  get isKept(): boolean {
+    return this.#store.isKept;
   }
 
-  delete(number: number): void {
-    unitOf(this.#store)?.delete('meta', historyKey(this.#owner, number));
+  put(owner: Uint8Array, number: number, entry: HistoryEntry): void {
+    unitOf(this.#store)?.put('meta', historyKey(owner, number), writeHistoryEntry(entry));
+  }
+
+  delete(owner: Uint8Array, number: number): void {
+    unitOf(this.#store)?.delete('meta', historyKey(owner, number));
+  }
+
+  /** The entries from number `from` to before `end`, in order. Rejects with ServerError `state-corrupt`. */
+  async read(owner: Uint8Array, from: number, end: number): Promise<HistoryEntry[]> {
+    // What this turn of the event loop has entered is in no unit yet that could be read.
+    await this.#store.settled();
+    const entries: HistoryEntry[] = [];
+    for (const [key, value] of await this.#store.range('meta', historyOf(owner))) {
+      const about = parseRecordKey(key);
+      if (about?.kind !== 'history' || about.number < from || about.number >= end) continue;
+      entries.push(readHistoryEntry(new RecordReader('meta', key, value)));
+    }
+    return entries;
   }
 }
