@@ -40,11 +40,12 @@ function checkMessage(sent: Sent, find: Find, checked: Checked): void {
   const { number, actor, method, outcome } = sent;
   if (!checked.ledgers.has(actor) || method === 'look' || method === 'peek') return;
   const what = `message ${number}, ${method} of ${actor}, told ${toldOf(sent)}`;
-  const kind = method === 'note' ? 'noted' : method === 'arm' ? 'armed' : 'sent';
+  const kind = method === 'note' ? 'noted' : method === 'spread' ? 'spread' : method === 'arm' ? 'armed' : 'sent';
   const entry = find(actor, kind);
   if (outcome?.kind === 'reply' && method !== 'arm') assert.ok(entry, `${what}: it is there`);
   const isRefused = outcome !== undefined && outcome.kind !== 'reply';
-  if (isRefused && method === 'note') assert.equal(entry, undefined, `${what}: nothing of it is there`);
+  if (isRefused && (method === 'note' || method === 'spread'))
+    assert.equal(entry, undefined, `${what}: nothing of it is there`);
   if (method === 'transfer' || method === 'ask') checkTransfer(sent, what, find, checked);
 }
 

@@ -7,7 +7,7 @@ import type { Plan } from './plan.ts';
 
 export const CALLER = Uint8Array.of(4);
 
-export type Method = 'note' | 'transfer' | 'ask' | 'arm' | 'look' | 'peek';
+export type Method = 'note' | 'spread' | 'transfer' | 'ask' | 'arm' | 'look' | 'peek';
 
 /** One message of a client's. */
 export interface Sent {
@@ -23,6 +23,8 @@ export interface Sent {
   isLost: boolean;
 }
 
+/** The actor that has a large heap, if one has. */
+const SPREADING = 'bank1';
 /** As often as they are here. */
 const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'peek', 'arm', 'ask'] as const;
 
@@ -53,7 +55,8 @@ export class Clients {
     const actor = actors[seeded.below(actors.length)];
     const record = actor === undefined ? undefined : life.named(actor);
     if (actor === undefined || record?.module === undefined) return;
-    const method = seeded.pick(METHODS);
+    const isSpread = this.#plan.hasLargeHeaps && actor === SPREADING && seeded.oneIn(3);
+    const method = isSpread ? 'spread' : seeded.pick(METHODS);
     const to = method === 'transfer' || method === 'peek' ? peers[seeded.below(peers.length)] : undefined;
     const callee = to === undefined ? undefined : life.named(to);
     if (to !== undefined && callee === undefined) return;
@@ -86,7 +89,7 @@ export class Clients {
   #flags(method: Method): number {
     const seeded = this.#seeded;
     let flags = 0;
-    if (method === 'note' || method === 'transfer' || method === 'ask') {
+    if (method === 'note' || method === 'spread' || method === 'transfer' || method === 'ask') {
       if (seeded.oneIn(15)) flags |= FLAGS.trapsHalfway;
       if (seeded.oneIn(15)) flags |= FLAGS.trapsAtEnd;
     }

@@ -25,6 +25,9 @@ export const STABLE_ENTRIES_AT = 16;
 export const ENTRY_BYTES = 1021;
 const ENTRY_HEADER_BYTES = 15;
 export const FILL_BYTES_MAX = ENTRY_BYTES - ENTRY_HEADER_BYTES;
+/** Far behind all entries, more than a checkpoint writes at once. */
+export const SPREAD_AT = 8 * 2 ** 20;
+export const SPREAD_PAGES = 2304;
 export const FIRST_BALANCE = 1_000_000n;
 
 /** What an entry says; its number is that of the message. */
@@ -44,6 +47,8 @@ export const KINDS = [
   /** A message that another one caused, and its answer. */
   'relayed',
   'relayDone',
+  /** A byte in each of SPREAD_PAGES pages, at the number's place. */
+  'spread',
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -153,6 +158,8 @@ function withSection(module: Uint8Array, name: string): Uint8Array {
   return Uint8Array.from(Buffer.concat([module, Uint8Array.of(0, text.length + 1, text.length), text]));
 }
 
+const SPREAD_END_PAGES = (SPREAD_AT + SPREAD_PAGES * 4096) / 65_536;
+
 const kind = (name: Kind): number => KINDS.indexOf(name);
 
 function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken = false }: LedgerVariant): string {
@@ -179,7 +186,7 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
     (import "ic0" "accept_message" (func $accept_message))
     (import "ic0" "time" (func $time (result i64)))
     (import "ic0" "global_timer_set" (func $timer_set (param i64) (result i64)))
-    (memory (export "memory") 1 64)
+    (memory (export "memory") 1 512)
     (global $count (mut i32) (i32.const 0))
     (table funcref (elem $onReply $onReject $onCleanup $onRelayReply $onRelayReject $onPeekReply $onPeekReject))
     (data (i32.const 128) "credit")
@@ -281,6 +288,21 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
     (func (export "canister_update note")
       (call $take)
       (call $enter (call $number) (i32.const ${kind('noted')}) (call $amount)
+        (i32.load (i32.const ${ARGUMENT + 16})) (call $flag (i32.const 3)))
+      (call $answer))
+
+    ;; Changes a byte of many pages.
+    (func (export "canister_update spread") (local $page i32)
+      (call $take)
+      (if (i32.lt_u (memory.size) (i32.const ${SPREAD_END_PAGES}))
+        (then (call $grow (i32.sub (i32.const ${SPREAD_END_PAGES}) (memory.size)))))
+      (loop $next
+        (i32.store8
+          (i32.add (i32.add (i32.const ${SPREAD_AT}) (call $number)) (i32.mul (local.get $page) (i32.const 4096)))
+          (call $number))
+        (local.set $page (i32.add (local.get $page) (i32.const 1)))
+        (br_if $next (i32.lt_u (local.get $page) (i32.const ${SPREAD_PAGES}))))
+      (call $enter (call $number) (i32.const ${kind('spread')}) (i64.const 0)
         (i32.load (i32.const ${ARGUMENT + 16})) (call $flag (i32.const 3)))
       (call $answer))
 

@@ -8,6 +8,8 @@ import {
   ENTRY_BYTES,
   FIRST_BALANCE,
   kindOf,
+  SPREAD_AT,
+  SPREAD_PAGES,
   type Kind,
   STABLE_ENTRIES_AT,
 } from './ledger-module.ts';
@@ -52,6 +54,9 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
   // Cleanup may not certify anything.
   if (entries.at(-1)?.kind !== 'cleaned')
     assert.deepEqual(Buffer.from(certifiedData), header, `${name}: certified and stable`);
+  for (const { number, kind } of entries) {
+    if (kind === 'spread') checkSpread(name, number, heap);
+  }
   let sum = FIRST_BALANCE;
   const sent = new Map<number, bigint>();
   for (const { number, kind, amount } of entries) {
@@ -63,6 +68,13 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
   }
   assert.equal(balance, sum, `${name}: balance and entries`);
   return { entries, beats: header.readUInt32LE(4), armed: heap.readUInt32LE(ADDRESSES.timer) };
+}
+
+function checkSpread(name: string, number: number, heap: Buffer): void {
+  for (let page = 0; page < SPREAD_PAGES; page++) {
+    const byte = heap[SPREAD_AT + page * 4096 + number];
+    assert.equal(byte, number & 0xff, `${name}: page ${page} of message ${number}`);
+  }
 }
 
 function readEntry(name: string, bytes: Buffer): LedgerEntry {

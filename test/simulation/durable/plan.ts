@@ -28,6 +28,8 @@ export interface Plan {
   readonly hasMayflies: boolean;
   /** Actors are stopped, started and upgraded. */
   readonly hasChanges: boolean;
+  /** One actor changes more pages than a checkpoint writes at once. */
+  readonly hasLargeHeaps: boolean;
   /** Executors die. */
   readonly hasDeaths: boolean;
   /** Disks fail, and fill up. */
@@ -41,6 +43,7 @@ const PAGE = 65_536;
 
 export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
   const weight = (): number => seeded.pick([1, 2, 4, 8]);
+  const hasLargeHeaps = seeded.oneIn(40);
   return {
     lanes: 1 + seeded.below(3),
     liveCap: seeded.pick([0, 0, 1, 2, 3]),
@@ -56,7 +59,9 @@ export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
     hasHeartbeat: seeded.oneIn(3),
     hasTimeouts: seeded.oneIn(4),
     hasMayflies: seeded.oneIn(3),
-    hasChanges: seeded.oneIn(2),
+    // An upgrade would give up what such a heap has.
+    hasChanges: !hasLargeHeaps && seeded.oneIn(2),
+    hasLargeHeaps,
     hasDeaths: seeded.oneIn(6),
     hasDiskFaults: seeded.oneIn(5),
     crashesInRecovery: seeded.oneIn(2),
