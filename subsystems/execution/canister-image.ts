@@ -41,7 +41,7 @@ export function restoreState(
     for (const { offset, bytes } of image.stable) stable.write(offset, bytes, 0, bytes.length);
     stable.commit();
     if (code !== undefined) {
-      instance = Instance.onCopy(code, parts.imports, parts.control, image.heap);
+      instance = Instance.onCopy(code, parts.imports, parts.control, image.heap, parts.heaps);
       instance.loadGlobals(image.globals);
     }
   } catch (error) {
@@ -49,6 +49,7 @@ export function restoreState(
     return messageOf(error);
   }
   parts.frames.dropAll(canister);
+  canister.installed?.instance.release();
   canister.stable.clear();
   canister.stable = stable;
   canister.certifiedData = image.certifiedData.slice();
@@ -87,7 +88,7 @@ export function wakeState(
         return `a heap of ${heapBytes} bytes does not fit the module, which takes ${heapPagesMax} pages at most`;
       if (globals.length !== globalsBytes)
         return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
-      const instance = Instance.onPages(code, parts.imports, parts.control, heapBytes, memory.heap);
+      const instance = Instance.onPages(code, parts.imports, parts.control, heapBytes, memory.heap, parts.heaps);
       if (typeof instance === 'string') return instance;
       instance.loadGlobals(globals);
       canister.installed = { instance, roles: rolesOf(code) };

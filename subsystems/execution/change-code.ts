@@ -58,7 +58,7 @@ function install(
   const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
   let instance: Instance;
   try {
-    instance = Instance.create(code, parts.imports, parts.control);
+    instance = Instance.create(code, parts.imports, parts.control, parts.heaps);
   } catch (error) {
     return noRoomForHeap(error);
   }
@@ -72,8 +72,8 @@ function install(
   const fault = runHooks(parts, instance, 'canister_init') ?? parts.heapFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
-    // The control memory belongs to the next message, so the journal must be put in order though the instance is dropped.
     instance.rollback();
+    instance.release();
     stable.clear();
     canister.stable = stableBefore;
     canister.version = versionBefore;
@@ -162,6 +162,7 @@ function upgrade(
   instructions += used;
   if (fault !== undefined) {
     (isShared ? old : instance).rollback();
+    instance.release();
     giveUp();
     charge += account.charge(used);
     const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
@@ -181,10 +182,10 @@ type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | st
 
 /** May throw RangeError: no room. */
 function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
-  const { imports, control } = parts;
+  const { imports, control, heaps } = parts;
   if (!keepsHeap) {
     old.rollback();
-    return { instance: Instance.create(code, imports, control), isShared: false };
+    return { instance: Instance.create(code, imports, control, heaps), isShared: false };
   }
   const { layout } = code;
   const { layout: oldLayout } = old.code;
@@ -196,9 +197,9 @@ function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, kee
   if (layout.heapPagesMax === oldLayout.heapPagesMax) {
     old.growTo(layout.heapPagesInitial * WASM_PAGE_BYTES);
     old.keepGlobals();
-    return { instance: new Instance(code, imports, control, old.memory), isShared: true };
+    return { instance: new Instance(code, imports, control, old.shareMemory(), heaps), isShared: true };
   }
-  const instance = Instance.onCopy(code, imports, control, old.heap());
+  const instance = Instance.onCopy(code, imports, control, old.heap(), heaps);
   old.rollback();
   return { instance, isShared: false };
 }
@@ -225,6 +226,7 @@ function installed(
 ): EngineResult {
   const { x } = parts;
   parts.frames.dropAll(canister);
+  canister.installed?.instance.release();
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
   canister.timerNs = x.timerNs ?? 0n;
@@ -252,6 +254,7 @@ function noRoomForHeap(error: unknown): EngineResult {
 /** Gives back what a canister holds: it sleeps, or is gone. */
 export function dropState(parts: EngineParts, canister: CanisterState): void {
   parts.frames.dropAll(canister);
+  canister.installed?.instance.release();
   canister.installed = undefined;
   canister.stable.clear();
   canister.openCalls.clear();

@@ -144,8 +144,11 @@ export class ControlMemory {
     } while ((words[DELTA_INDEX] ?? touched) < touched);
   }
 
-  /** The largest page touched by the running message, or −1; forgets all of them. */
-  seal(): number {
+  /**
+   * The largest page touched by the running message, or −1; forgets all of them. In `used`, if given, they become 1, and
+   * so do the pages behind them, which a store may have spilled into.
+   */
+  seal(used?: Uint8Array): number {
     if (this.#words.length === 0) this.#refresh();
     const count = this.#words[TOUCHED] ?? 0;
     const map = this.#map;
@@ -154,6 +157,7 @@ export class ControlMemory {
     for (let k = 0; k < count; k++) {
       const page = list[k] ?? 0;
       map[page] = 0;
+      if (used !== undefined) used[page] = used[page + 1] = 1;
       if (page > largest) largest = page;
     }
     this.#words[TOUCHED] = 0;

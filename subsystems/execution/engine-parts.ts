@@ -6,6 +6,7 @@ import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
 import type { RejectCode, Response, Step, StepFault } from './index.ts';
+import type { HeapPool } from './heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { StateChanges } from './kept-canister.ts';
 import type { StablePagePool } from './stable-memory.ts';
@@ -35,6 +36,7 @@ interface PartsOptions {
   readonly policy: MeteringPolicy;
   readonly control: ControlMemory;
   readonly pool: StablePagePool;
+  readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
   readonly reportBug: (message: string, cause: unknown) => void;
 }
@@ -43,6 +45,7 @@ export class EngineParts {
   readonly policy: MeteringPolicy;
   readonly control: ControlMemory;
   readonly pool: StablePagePool;
+  readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
   /** The execution in progress, as the imports see it. */
   readonly x: CurrentExecution;
@@ -53,10 +56,11 @@ export class EngineParts {
   readonly changes = new StateChanges();
   readonly #reportBug: PartsOptions['reportBug'];
 
-  constructor({ policy, control, pool, frames, reportBug }: PartsOptions) {
+  constructor({ policy, control, pool, heaps, frames, reportBug }: PartsOptions) {
     this.policy = policy;
     this.control = control;
     this.pool = pool;
+    this.heaps = heaps;
     this.frames = frames;
     this.#reportBug = reportBug;
     this.x = new CurrentExecution(policy);

@@ -12,6 +12,7 @@ import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { EngineParts, type EngineResult } from './engine-parts.ts';
 import { Environment } from './environment.ts';
+import { HeapPool, type HeapPoolLimits, heapPoolLimits } from './heap-pool.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import type { KeptCanister } from './kept-canister.ts';
@@ -36,6 +37,7 @@ export interface SharedStores {
   /** The variables that all canisters have. */
   environment: Environment;
   readonly pool: StablePagePool;
+  readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
 }
 
@@ -44,12 +46,19 @@ export interface StoreLimits {
   readonly stableBytesMax: number;
   /** Bytes that composite queries waiting for calls hold in this thread; FRAME_BYTES_MAX unless told. */
   readonly frameBytesMax?: number;
+  /** Heaps kept for canisters to come; those of a thread alone unless told. */
+  readonly heaps?: HeapPoolLimits;
 }
 
-export function createStores({ stableBytesMax, frameBytesMax = FRAME_BYTES_MAX }: StoreLimits): SharedStores {
+export function createStores({
+  stableBytesMax,
+  frameBytesMax = FRAME_BYTES_MAX,
+  heaps = heapPoolLimits(1),
+}: StoreLimits): SharedStores {
   return {
     environment: new Environment(new Map()),
     pool: new StablePagePool(stableBytesMax),
+    heaps: new HeapPool(heaps),
     frames: new SuspendedFrames(frameBytesMax),
   };
 }
@@ -61,7 +70,8 @@ export class Engine {
   readonly #shared: SharedStores;
 
   constructor({ policy, control, shared, reportBug }: EngineOptions) {
-    this.#parts = new EngineParts({ policy, control, reportBug, pool: shared.pool, frames: shared.frames });
+    const { pool, heaps, frames } = shared;
+    this.#parts = new EngineParts({ policy, control, reportBug, pool, heaps, frames });
     this.#shared = shared;
   }
 

@@ -24,6 +24,7 @@ import { ControlMemory } from './control-memory.ts';
 import { createStores, Engine, type EngineResult } from './engine.ts';
 import { Environment } from './environment.ts';
 import { HeapGarbage } from './heap-garbage.ts';
+import { heapPoolLimits } from './heap-pool.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -63,7 +64,7 @@ const options = workerData as ExecutorOptions;
 const inbox = new RingConsumer(options.inbox);
 const outbox = new RingProducer(options.outbox);
 const canisters: (CanisterState | undefined)[] = [];
-const stores = createStores({ stableBytesMax: STABLE_BYTES_MAX });
+const stores = createStores({ stableBytesMax: STABLE_BYTES_MAX, heaps: heapPoolLimits(options.executors) });
 /** One for each level in use so far. */
 const engines: Engine[] = [];
 let level = 0;
@@ -173,9 +174,12 @@ function obey(command: Command): void {
     case 'module':
       modules.set(command.hash, command.code);
       return;
-    case 'forgetModule':
+    case 'forgetModule': {
+      const code = modules.get(command.hash);
+      if (code !== undefined) stores.heaps.forget(code);
       modules.delete(command.hash);
       return;
+    }
     case 'environment':
       stores.environment = new Environment(command.variables);
       return;
@@ -264,7 +268,8 @@ function wake({ call, handle, hash, canister: stored }: Extract<Command, { reado
     call,
     handle,
     problem: isAwake ? undefined : String(outcome),
-    replayed: typeof outcome === 'number' && outcome > 0 ? { records: outcome, balance: account.balance, version } : undefined,
+    replayed:
+      typeof outcome === 'number' && outcome > 0 ? { records: outcome, balance: account.balance, version } : undefined,
     // Of one that could not be woken nothing is to be stored.
     changes: isAwake ? changes : undefined,
   });
@@ -350,7 +355,8 @@ function publish(): void {
 }
 
 function countHeaps(): number {
-  return canisters.reduce((count, canister) => count + (canister?.installed === undefined ? 0 : 1), 0);
+  const inUse = canisters.reduce((count, canister) => count + (canister?.installed === undefined ? 0 : 1), 0);
+  return inUse + stores.heaps.count;
 }
 
 function canisterAt(handle: number): CanisterState {

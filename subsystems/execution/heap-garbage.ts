@@ -1,10 +1,11 @@
 /**
  * Keeps the heaps few that nobody uses any more and that V8 has not collected yet.
  *
- * Heaps become garbage when canisters are removed or get new code, and when a message that grew its heap is undone. V8
+ * Heaps become garbage when canisters are removed or get new code, and when a message that grew its heap is undone, if the
+ * pool of the thread does not take them (heap-pool.ts). V8
  * sees the bytes of them, not the 16 GiB of address space of each: thousands of small ones do not move it to collect, and
  * when the address space is used up, it is V8's own heap that cannot grow, which ends the thread. So they are counted:
- * heaps made so far, less those in use. (Finalizers would tell exactly, but they run in the event loop, which an executor
+ * heaps made so far, less those in use and in the pool. (Finalizers would tell exactly, but they run in the event loop, which an executor
  * never returns to.)
  */
 import { setFlagsFromString } from 'node:v8';
@@ -16,7 +17,7 @@ const GARBAGE_HEAPS_MAX = 400;
 export interface HeapCounts {
   /** Heaps this thread has made so far. */
   made(): number;
-  /** Heaps in use; counted only now and then. */
+  /** Heaps in use and in the pool; counted only now and then. */
   live(): number;
 }
 

@@ -5,8 +5,11 @@
  *     begin → run (and system calls: touch, charge) → deltas? dirtyPages? → commit or rollback
  *
  * Whatever a message did, `rollback` takes it back. Two things wasm itself cannot undo, and a fresh instance does: growth
- * of the memory (a new memory of the old size gets the old bytes) and dropped data segments. The latter also after a
+ * of the memory (another memory of the old size gets the old bytes) and dropped data segments. The latter also after a
  * commit, because every message of a canister begins with the module's segments.
+ *
+ * Memories come from the thread's pool and return to it; see heap-pool.ts. For that an instance that is the only one on
+ * its memory keeps book of the pages that it has used.
  */
 import {
   CONTROL,
@@ -22,6 +25,13 @@ import {
 import type { StoredPages } from '../storage/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
+import {
+  type BoundInstance,
+  type HeapPool,
+  type HeapShape,
+  SPARE_HEAP_BYTES_MAX,
+  type SpareHeap,
+} from './heap-pool.ts';
 import { PageEntries, type PageSink } from './page-entries.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
@@ -44,39 +54,74 @@ export class Instance {
   #wasm: InstrumentedExports;
   /** From this 4 KiB page on, the heap is all zeros. */
   #freshPage: number;
+  /** By 4 KiB page, 1: it may be something else than zeros. Undefined: nobody knows, or the heap is not for the pool. */
+  #used: Uint8Array | undefined = undefined;
+  readonly #heaps: HeapPool | undefined;
+  #isInMessage = false;
   #instructionLimit = 0;
   #isExhausted = false;
   #bytesAtBegin = 0;
 
-  /** On a heap that exists: after an upgrade that keeps it, or when a sleeping canister wakes. */
-  constructor(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heap: WebAssembly.Memory) {
+  /** On the memory of another instance, for an upgrade that keeps the heap: it will never get to the pool. */
+  constructor(
+    code: InstrumentedCode,
+    imports: Ic0Imports,
+    control: ControlMemory,
+    heap: WebAssembly.Memory,
+    heaps?: HeapPool,
+    bound?: BoundInstance,
+  ) {
     this.code = code;
     this.#imports = imports;
     this.#control = control;
     this.#memory = heap;
     this.#heap = new Uint8Array(heap.buffer);
     this.#freshPage = this.#heap.length / PAGE_BYTES;
-    this.#wasm = this.#instantiate();
+    this.#heaps = heaps;
+    this.#wasm = this.#reusable(bound) ?? this.#instantiate();
+  }
+
+  /** As new, on a heap of zeros. */
+  static #onZeros(
+    code: InstrumentedCode,
+    imports: Ic0Imports,
+    control: ControlMemory,
+    pages: number,
+    heaps: HeapPool | undefined,
+  ): Instance {
+    const { memory, bound } = zeros(code, pages, heaps);
+    const globals = globalsAtFirst.get(code);
+    const instance = new Instance(code, imports, control, memory, heaps, globals && bound);
+    if (globals !== undefined) instance.loadGlobals(globals);
+    else if (heaps !== undefined) globalsAtFirst.set(code, instance.saveGlobals());
+    instance.#freshPage = 0;
+    if (heaps !== undefined) instance.#used = marksOf(pages * WASM_PAGE_BYTES);
+    return instance;
   }
 
   /** A heap from scratch with the module's data in it. The start function has not run: run entry `start`. */
-  static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory): Instance {
-    const instance = new Instance(code, imports, control, newHeap(code.layout, code.layout.heapPagesInitial));
-    let end = 0;
+  static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heaps?: HeapPool): Instance {
+    const instance = Instance.#onZeros(code, imports, control, code.layout.heapPagesInitial, heaps);
     for (const { offset, bytes } of code.layout.data) {
       instance.#heap.set(bytes, offset);
-      end = Math.max(end, offset + bytes.length);
+      instance.#use(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + bytes.length) / PAGE_BYTES));
     }
-    instance.#freshPage = Math.ceil(end / PAGE_BYTES);
     return instance;
   }
 
   /** On a copy of a heap that exists, as it is. Throws RangeError when there is no room for it. */
-  static onCopy(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heap: Uint8Array): Instance {
+  static onCopy(
+    code: InstrumentedCode,
+    imports: Ic0Imports,
+    control: ControlMemory,
+    heap: Uint8Array,
+    heaps?: HeapPool,
+  ): Instance {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
-    const memory = newHeap(code.layout, pages);
-    new Uint8Array(memory.buffer).set(heap);
-    return new Instance(code, imports, control, memory);
+    const instance = Instance.#onZeros(code, imports, control, pages, heaps);
+    instance.#heap.set(heap);
+    instance.#use(0, heap.length / PAGE_BYTES);
+    return instance;
   }
 
   /** On a heap of `heapBytes` with these pages in it, zeros elsewhere; why it cannot be, in words. Throws RangeError when there is no room for it. */
@@ -86,23 +131,28 @@ export class Instance {
     control: ControlMemory,
     heapBytes: number,
     { numbers, bytes }: StoredPages,
+    heaps?: HeapPool,
   ): Instance | string {
     const pages = heapBytes / PAGE_BYTES;
     const last = numbers.at(-1) ?? -1;
     if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
-    const memory = newHeap(code.layout, heapBytes / WASM_PAGE_BYTES);
-    const heap = new Uint8Array(memory.buffer);
+    const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, heaps);
     for (let at = 0; at < numbers.length;) {
       // Neighbours at once.
       const first = numbers[at] ?? 0;
       let end = at + 1;
       while (end < numbers.length && numbers[end] === first + end - at) end++;
-      heap.set(bytes.subarray(at * PAGE_BYTES, end * PAGE_BYTES), first * PAGE_BYTES);
+      instance.#heap.set(bytes.subarray(at * PAGE_BYTES, end * PAGE_BYTES), first * PAGE_BYTES);
+      instance.#use(first, first + end - at);
       at = end;
     }
-    const instance = new Instance(code, imports, control, memory);
-    instance.#freshPage = last + 1;
     return instance;
+  }
+
+  /** Pages from `first` up to `end` are not all zeros any more. */
+  #use(first: number, end: number): void {
+    this.#used?.fill(1, first, end);
+    if (end > this.#freshPage) this.#freshPage = end;
   }
 
   #instantiate(): InstrumentedExports {
@@ -139,9 +189,22 @@ export class Instance {
     return (this.#heap = new Uint8Array(this.#memory.buffer));
   }
 
-  /** The memory itself, for an instance of another module on the same heap. */
-  get memory(): WebAssembly.Memory {
+  /** The memory itself, for an instance of another module on the same heap; from now on it will not get to the pool. */
+  shareMemory(): WebAssembly.Memory {
+    this.#used = undefined;
     return this.#memory;
+  }
+
+  /**
+   * Ends the instance: its heap is the pool's. Not within its message; the caller has no use for it any more, and whoever
+   * asks it for anything all the same gets a TypeError, not what the next canister has put there.
+   */
+  release(): void {
+    if (this.#isInMessage) this.#used = undefined;
+    this.#giveBack(this.#used, this.#wasm);
+    this.#used = undefined;
+    this.#heap = NO_BYTES;
+    this.#memory = this.#wasm = undefined as never;
   }
 
   /** Index of an entry point such as `canister_update inc` or `start`, or undefined. */
@@ -156,6 +219,7 @@ export class Instance {
     this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
     this.#control.begin(instructionLimit, this.#freshPage);
+    this.#isInMessage = true;
   }
 
   /** Says that the host is about to write `length` bytes at `address`, which must lie in the heap. */
@@ -312,30 +376,69 @@ export class Instance {
     this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
     this.#control.refuel(instructionLimit);
+    this.#isInMessage = true;
   }
 
   /** Keeps what the message did. */
   commit(): void {
     const isHard = this.#control.isHard;
+    if (this.#used !== undefined && this.heap().length !== this.#bytesAtBegin)
+      this.#used = larger(this.#used, this.#heap);
     // A store may have spilled into the page behind the last one touched.
-    const largest = this.#control.seal();
+    const largest = this.#control.seal(this.#used);
     if (largest + 2 > this.#freshPage) this.#freshPage = Math.min(largest + 2, this.heapBytes / PAGE_BYTES);
     if (isHard) this.#freshInstance();
+    this.#isInMessage = false;
   }
 
   /** Takes back what the message did; never fails. */
   rollback(): void {
     this.#wasm.undo();
-    if (this.heapBytes !== this.#bytesAtBegin) {
-      const old = this.heap().subarray(0, this.#bytesAtBegin);
-      this.#memory = newHeap(this.code.layout, this.#bytesAtBegin / WASM_PAGE_BYTES);
-      this.#heap = new Uint8Array(this.#memory.buffer);
-      const used = Math.min(this.#freshPage * PAGE_BYTES, old.length);
-      this.#heap.set(old.subarray(0, used));
-      this.#freshInstance();
-    } else if (this.#control.isHard) {
-      this.#freshInstance();
+    if (this.heapBytes !== this.#bytesAtBegin) this.#shrink();
+    else if (this.#control.isHard) this.#freshInstance();
+    this.#isInMessage = false;
+  }
+
+  /** The same state on another heap, which has the size that this one had when the message began. */
+  #shrink(): void {
+    const wasm = this.#wasm;
+    wasm.save_globals(CONTROL.GLOBALS_COPY);
+    const { memory, bound } = zeros(this.code, this.#bytesAtBegin / WASM_PAGE_BYTES, this.#heaps);
+    const grown = this.heap();
+    const heap = new Uint8Array(memory.buffer);
+    const pages = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
+    for (let page = 0; page < pages;) {
+      const end = this.#used === undefined ? pages : endOfRun(this.#used, page);
+      if (end > page) heap.set(grown.subarray(page * PAGE_BYTES, end * PAGE_BYTES), page * PAGE_BYTES);
+      page = Math.max(end, page + 1);
     }
+    if (this.#used !== undefined) {
+      // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
+      const used = larger(this.#used, grown);
+      for (let page = pages; used !== undefined && page < used.length; page++)
+        if (!isZeros(grown, page)) used[page] = 1;
+      this.#giveBack(used, this.#control.isHard ? undefined : wasm);
+    }
+    this.#memory = memory;
+    this.#heap = heap;
+    this.#wasm = this.#reusable(bound) ?? this.#instantiate();
+    this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
+  }
+
+  /** The heap goes to the pool, if it is known what has to be zeroed; with an instance, if that may be used again. */
+  #giveBack(used: Uint8Array | undefined, wasm: InstrumentedExports | undefined): void {
+    if (used === undefined || this.#heaps === undefined) return;
+    const { code } = this;
+    const bound = wasm && { code, imports: this.#imports, control: this.#control, wasm };
+    const pages = this.heap().length / WASM_PAGE_BYTES;
+    this.#heaps.give({ ...shapeOf(code.layout, pages), memory: this.#memory, bound }, used);
+  }
+
+  /** The exports of an instance that came with a heap, if it can be this one's. */
+  #reusable(bound: BoundInstance | undefined): InstrumentedExports | undefined {
+    if (bound?.code !== this.code || bound.imports !== this.#imports || bound.control !== this.#control)
+      return undefined;
+    return bound.wasm;
   }
 
   /** The same state in a new instance: tables and segments as the module has them. */
@@ -382,6 +485,10 @@ export class Instance {
   }
 }
 
+const NO_BYTES = new Uint8Array(0);
+const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
+/** The mutable globals of new instances, by module. */
+const globalsAtFirst = new WeakMap<InstrumentedCode, Uint8Array>();
 let heapsMadeSoFar = 0;
 
 /** Heaps that this thread has made so far. */
@@ -389,11 +496,46 @@ export function heapsMade(): number {
   return heapsMadeSoFar;
 }
 
-/** A heap of zeros. */
-function newHeap({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): WebAssembly.Memory {
+function shapeOf({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): HeapShape {
+  return { pointerWidth, pages, pagesMax: Math.max(heapPagesMax, pages) };
+}
+
+/** A heap of zeros: a spare one, or a new one. */
+function zeros(
+  code: InstrumentedCode,
+  pages: number,
+  heaps: HeapPool | undefined,
+): Pick<SpareHeap, 'memory'> & Partial<Pick<SpareHeap, 'bound'>> {
+  const shape = shapeOf(code.layout, pages);
+  return heaps?.take(shape, code) ?? { memory: newHeap(shape) };
+}
+
+function newHeap({ pointerWidth, pages, pagesMax }: HeapShape): WebAssembly.Memory {
   heapsMadeSoFar++;
-  const maximum = Math.max(heapPagesMax, pages);
   if (pointerWidth === 64)
-    return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(maximum) });
-  return new WebAssembly.Memory({ initial: pages, maximum });
+    return new WebAssembly.Memory({ address: 'i64', initial: BigInt(pages), maximum: BigInt(pagesMax) });
+  return new WebAssembly.Memory({ initial: pages, maximum: pagesMax });
+}
+
+/** A mark for each 4 KiB page of a heap, unless it is too large for the pool anyway. */
+function marksOf(heapBytes: number): Uint8Array | undefined {
+  return heapBytes > SPARE_HEAP_BYTES_MAX ? undefined : new Uint8Array(heapBytes / PAGE_BYTES);
+}
+
+/** The same marks for a heap that has grown. */
+function larger(used: Uint8Array, heap: Uint8Array): Uint8Array | undefined {
+  const marks = marksOf(heap.length);
+  marks?.set(used);
+  return marks;
+}
+
+/** Where the marks that begin at `page` end. */
+function endOfRun(used: Uint8Array, page: number): number {
+  let end = page;
+  while (used[end] === 1) end++;
+  return end;
+}
+
+function isZeros(heap: Uint8Array, page: number): boolean {
+  return ZERO_PAGE.compare(heap, page * PAGE_BYTES, (page + 1) * PAGE_BYTES) === 0;
 }

@@ -1,0 +1,132 @@
+/**
+ * Heaps that nobody uses any more, zeroed, for the next canister.
+ *
+ * A heap costs V8 a reservation of 8 or 16 GiB of address space, and when it is garbage, its share of a full collection,
+ * which is what stops an executor longest. So a thread keeps some for when canisters wake, are installed, or have to be
+ * put on a smaller heap again. Only pages that were used are zeroed: the others are not the machine's yet, and stay so. A
+ * memory never gets smaller, so it serves a heap of its size or a larger one, and only one with the same maximum.
+ *
+ * The instance on it goes along. Between messages it differs from a new one in heap and mutable globals only (tables
+ * cannot change, and after `data.drop` there is a fresh one), so a canister of the same module may go on with it.
+ *
+ * A heap may come here only if nothing can run on it or read it any more: see `Instance.release`.
+ */
+import { type InstrumentedExports, PAGE_BYTES, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import type { ControlMemory } from './control-memory.ts';
+import type { PointerWidth } from './heap-budget.ts';
+import type { Ic0Imports, InstrumentedCode } from './instance.ts';
+
+/** Larger heaps are not kept: what they cost is their content. Zeroing one of this size takes about a millisecond. */
+export const SPARE_HEAP_BYTES_MAX = 16 * 2 ** 20;
+/** In all threads together: they take address space as live ones do (heap-budget.ts). */
+const SPARE_HEAPS_MAX = 256;
+
+/** How a memory was made; whole 64 KiB pages. */
+export interface HeapShape {
+  readonly pointerWidth: PointerWidth;
+  readonly pages: number;
+  readonly pagesMax: number;
+}
+
+/** An instance, and what it was made of. */
+export interface BoundInstance {
+  readonly code: InstrumentedCode;
+  readonly imports: Ic0Imports;
+  readonly control: ControlMemory;
+  readonly wasm: InstrumentedExports;
+}
+
+export interface SpareHeap extends HeapShape {
+  readonly memory: WebAssembly.Memory;
+  /** Undefined: none that could be used again. */
+  readonly bound: BoundInstance | undefined;
+}
+
+export interface HeapPoolLimits {
+  readonly heapsMax: number;
+  /** Of all heaps together, by their sizes: what they may hold of the machine's memory at worst. */
+  readonly bytesMax: number;
+}
+
+export class HeapPool {
+  readonly #limits: HeapPoolLimits;
+  /** Those given back last are at the end. */
+  #spares: SpareHeap[] = [];
+  #bytes = 0;
+
+  constructor(limits: HeapPoolLimits) {
+    this.#limits = limits;
+  }
+
+  /** Heaps that are kept now. */
+  get count(): number {
+    return this.#spares.length;
+  }
+
+  /** Sum of their sizes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * A heap of zeros of that shape, best one with an instance of `code`; undefined: there is none.
+   * Throws RangeError when a smaller one cannot be grown.
+   */
+  take(shape: HeapShape, code: InstrumentedCode): SpareHeap | undefined {
+    let best: SpareHeap | undefined;
+    for (const spare of this.#spares) {
+      if (spare.pointerWidth !== shape.pointerWidth || spare.pagesMax !== shape.pagesMax) continue;
+      if (spare.pages > shape.pages) continue;
+      if (best === undefined || rank(spare, code) >= rank(best, code)) best = spare;
+    }
+    if (best === undefined) return undefined;
+    this.#drop(best);
+    const missing = shape.pages - best.pages;
+    if (missing === 0) return best;
+    const grow = best.memory.grow.bind(best.memory) as (delta: number | bigint) => unknown;
+    grow(shape.pointerWidth === 64 ? BigInt(missing) : missing);
+    return { ...best, pages: shape.pages };
+  }
+
+  /** Takes a heap back; `used`: by 4 KiB page, other than 0 where it may be something else than zeros. */
+  give(spare: SpareHeap, used: Uint8Array): void {
+    const bytes = spare.pages * WASM_PAGE_BYTES;
+    const { heapsMax, bytesMax } = this.#limits;
+    if (bytes > SPARE_HEAP_BYTES_MAX || bytes > bytesMax || heapsMax === 0) return;
+    zero(new Uint8Array(spare.memory.buffer), used);
+    this.#spares.push(spare);
+    this.#bytes += bytes;
+    for (let oldest = this.#spares[0]; oldest !== undefined; oldest = this.#spares[0]) {
+      if (this.#spares.length <= heapsMax && this.#bytes <= bytesMax) return;
+      this.#drop(oldest);
+    }
+  }
+
+  /** Lets go of a module. */
+  forget(code: InstrumentedCode): void {
+    this.#spares = this.#spares.map((spare) => (spare.bound?.code === code ? { ...spare, bound: undefined } : spare));
+  }
+
+  #drop(spare: SpareHeap): void {
+    this.#spares.splice(this.#spares.indexOf(spare), 1);
+    this.#bytes -= spare.pages * WASM_PAGE_BYTES;
+  }
+}
+
+/** Bounds for one of `threads` threads. */
+export function heapPoolLimits(threads: number): HeapPoolLimits {
+  return { heapsMax: Math.min(64, Math.max(8, Math.floor(SPARE_HEAPS_MAX / threads))), bytesMax: 256 * 2 ** 20 };
+}
+
+/** An instance of the module is worth more than the right size. */
+function rank({ bound, pages }: SpareHeap, code: InstrumentedCode): number {
+  return bound?.code === code ? pages + 2 ** 32 : pages;
+}
+
+function zero(heap: Uint8Array, used: Uint8Array): void {
+  for (let page = used.indexOf(1); page >= 0; page = used.indexOf(1, page)) {
+    const first = page;
+    while (used[page] === 1) page++;
+    heap.fill(0, first * PAGE_BYTES, page * PAGE_BYTES);
+  }
+}
