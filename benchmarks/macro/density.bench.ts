@@ -7,9 +7,9 @@
  * One manifest with `--actors` entries of the example counter. They are created, each is called once (64 under way), the
  * server is stopped gracefully and started again; printed are the times and the most memory that each of the two processes ever had
  * resident (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that directory and on
- * one with `--few` actors, in turn; after a full collection of the main thread's heap
- * (collect-garbage.ts, preloaded), the difference is divided by the number of actors more. `heap` is what the main
- * thread's JavaScript holds (heap and array buffers), `resident` the whole process, which also has what allocators keep.
+ * one with `--few` actors, in turn; when collections free nothing more (collect-garbage.ts, preloaded), the difference is
+ * divided by the number of actors more. `heap` is what the main thread's JavaScript holds, with its buffers, and is the same
+ * in every round; `resident` is the whole process, with what allocators keep of the start: it varies by more than an actor takes.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -93,8 +93,8 @@ for (let round = 0; round < rounds; round++) {
   resident.push((withMany.residentBytes - withFew.residentBytes) / (many - few));
 }
 const goal = { is: 'at most', reach: 1024, aim: 400 } as const;
+printFigure('memory of a sleeping actor, heap', median(heap), 'B', `by round: ${list(heap, 0)}`, goal);
 printFigure('memory of a sleeping actor, resident', median(resident), 'B', `by round: ${list(resident, 0)}`, goal);
-printFigure('memory of a sleeping actor, heap', median(heap), 'B', `by round: ${list(heap, 0)}`);
 
 async function hostOf(name: string, actors: number): Promise<Parameters<typeof startSvc>[0]> {
   const manifest = await manifestOf(scratch.path, name, wasm, actors);

@@ -8,7 +8,8 @@
  * counters (64-bit). All are up at the same time and take durable `inc`s in turn, round after round: to actors picked
  * uniformly, and by Zipf's law (exponent 0.99: the k-th most wanted is wanted 1/k^0.99 as often as the first). Medians over
  * the rounds; `slower` is against the first ratio with the same traffic in the same round; `woken` is the share of messages
- * that found their actor asleep, `evictions` how many were put to sleep for them, by the server's own numbers.
+ * that found their actor asleep, `evictions` how many were put to sleep for them, by the server's own numbers, which also
+ * have the messages that were under way when the load ended.
  *
  * Then waking, 64-bit and 32-bit counters, ten times as many hosted as live: one connection asks an actor that sleeps (`get`), and at
  * once asks it again. The difference of the medians is what waking adds; p99 is that of the first answers less the median
