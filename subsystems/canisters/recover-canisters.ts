@@ -3,7 +3,6 @@
  * variables that all of them get are known, memories, and what the logs say.
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import type { CandidInterface } from '../codec/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
@@ -24,7 +23,7 @@ export interface RecoveryDependencies {
 }
 
 export interface Recovery {
-  /** Runs logs again, and wakes canisters as long as they may be live. */
+  /** Takes up what was under way, runs logs again, and wakes canisters as long as they may be live. */
   bringBack(): Promise<void>;
 }
 
@@ -72,7 +71,6 @@ export async function recoverCanisters(
     const record = registry.find(id);
     if (record !== undefined) registry.keepOut(record, messageOf(error));
   }
-  scheduler.restore(await storage.range('queue', new Uint8Array(0)));
   return { bringBack: () => bringBack(dependencies, records, progress) };
 }
 
@@ -81,6 +79,8 @@ async function bringBack(
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
+  // Not before all variables are known: what is under way goes on with this.
+  scheduler.restore(await storage.range('queue', new Uint8Array(0)));
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
   for (const [at, record] of records.entries()) {
     if (signal.aborted) return;
@@ -109,7 +109,7 @@ async function bringBack(
 class StoredCodes {
   readonly #with: RecoveryDependencies;
   readonly #codes = new Map<string, Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }>>();
-  readonly #interfaces = new Map<string, CandidInterface | undefined>();
+  readonly #given = new Map<string, RecordedCode>();
 
   constructor(dependencies: RecoveryDependencies) {
     this.#with = dependencies;
@@ -123,12 +123,13 @@ class StoredCodes {
       loading = this.#load(moduleHash);
       this.#codes.set(moduleHash, loading);
     }
-    const { module, wasm } = await loading;
-    const key = `${moduleHash} ${givenCandid ?? ''}`;
-    if (!this.#interfaces.has(key)) {
-      this.#interfaces.set(key, this.#with.changes.interfaceOf(name, module, givenCandid));
-    }
-    return { module, wasm, candid: this.#interfaces.get(key) };
+    const code = await loading;
+    const { changes } = this.#with;
+    if (givenCandid === undefined) return changes.recorded(name, code, undefined);
+    const key = `${moduleHash} ${givenCandid}`;
+    const known = this.#given.get(key) ?? changes.recorded(name, code, givenCandid);
+    this.#given.set(key, known);
+    return known;
   }
 
   async #load(hash: string): Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }> {

@@ -9,7 +9,7 @@ import { dump, WITNESS } from './witness.ts';
 /** Fits into a line of the witness. */
 const MARKER = 'flip me!';
 /** 64 to a page: pages of the one before and behind lie in other blocks than those in the middle. */
-const LINES = 900;
+const LINES = 500;
 
 let keeper: Uint8Array;
 before(async () => {
@@ -94,9 +94,9 @@ suite('a flipped byte', () => {
     const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules });
     let host = await deployment.start();
     // More than the log keeps to itself.
-    const argument = Buffer.alloc(1_500_000, 'x');
-    for (let n = 0; n < 40; n++) {
-      argument.write(`${MARKER} number ${n};`, 700_000);
+    const argument = Buffer.alloc(1_000_000, 'x');
+    for (let n = 0; n < 30; n++) {
+      argument.write(`${MARKER} number ${n};`, 500_000);
       const { status, body } = await host.server.post(
         '/call-json/victim/weigh',
         JSON.stringify([argument.toString('base64')]),
@@ -104,7 +104,7 @@ suite('a flipped byte', () => {
       assert.equal(status, 200, body);
     }
     const victim = await host.find('victim');
-    assert.equal(await host.query(victim, 'size'), 40);
+    assert.equal(await host.query(victim, 'size'), 30);
     await deployment.kill();
     await intoTableFiles(deployment);
     const damage = await flipByteOf(deployment.state, /^tables\/.*\.sst$/, `${MARKER} number 1;`);
@@ -115,7 +115,7 @@ suite('a flipped byte', () => {
     await deployment.stop();
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await host.query(victim, 'size'), 40);
+    assert.equal(await host.query(victim, 'size'), 30);
     await deployment.stop();
   });
 

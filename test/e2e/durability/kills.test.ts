@@ -48,7 +48,7 @@ async function prepare(t: TestContext): Promise<Prepared> {
 }
 
 test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
-  const seeds = new ProofSeeds(6);
+  const seeds = new ProofSeeds(4);
   const prepared = await prepare(t);
   const { deployment, load } = prepared;
   let { host } = prepared;

@@ -24,7 +24,7 @@ async function again(args: readonly string[] = []): Promise<Host> {
   return deployment.start(args);
 }
 
-for (const flags of [[], ['--snapshot-below', '0'], ['--live-cap', '1']]) {
+for (const flags of [[], ['--snapshot-below', '0', '--live-cap', '1']]) {
   test(`a chain of calls that SIGKILL interrupts ends in the next server, each call once (${flags.join(' ') || 'no flags'})`, async () => {
     let host = await again(flags);
     const start = (await host.query(keeper, 'chained')) as { steps: number; chains: number };
@@ -92,24 +92,23 @@ test('no id is given out twice, not even those of deleted actors', async () => {
   await deployment.host.call(doomed, 'append', [5]);
   assert.equal((await deployment.host.change(doomed, 'stop')).status, 200);
   assert.equal((await deployment.host.change(doomed, 'delete')).status, 200);
-  let host = await again();
+  const host = await again();
   assert.equal(await host.status(doomed), 'deleted');
   assert.equal((await host.server.post('/call-json/doomed/get')).status, 404);
   const next = await deployment.install('doomed', module);
   assert.ok(hexOf(next) > hexOf(doomed));
   assert.deepEqual(await host.query(next, 'all'), []);
-  host = await again();
-  assert.deepEqual((await host.find('doomed')).id, next.id);
 });
 
 test('variables tell where the manifest has its actors, also those that were added later', async () => {
-  const host = await again();
-  const where = (name: string): Promise<unknown> => host.call(keeper, 'variable', [`PUBLIC_CANISTER_ID:${name}`]);
+  const where = (name: string): Promise<unknown> =>
+    deployment.host.call(keeper, 'variable', [`PUBLIC_CANISTER_ID:${name}`]);
   assert.equal(await where('other'), other.principal);
   const module = await compileActor('Keeper');
   await deployment.writeManifest({ keeper: module, other: module, third: module });
-  const later = await again();
-  const third = await later.find('third');
-  assert.equal(await later.call(keeper, 'variable', ['PUBLIC_CANISTER_ID:third']), third.principal);
-  assert.equal(await later.call(third, 'variable', ['PUBLIC_CANISTER_ID:keeper']), keeper.principal);
+  // Its timer goes on all the time: what it does first there must know of the new ones, too.
+  const host = await again();
+  const third = await host.find('third');
+  assert.equal(await where('third'), third.principal);
+  assert.equal(await host.call(third, 'variable', ['PUBLIC_CANISTER_ID:keeper']), keeper.principal);
 });
