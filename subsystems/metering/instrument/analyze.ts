@@ -5,7 +5,7 @@
  * of an `if`, behind a branch. Each such point pays for all the code that certainly follows. Behind the `end` of a block
  * that no branch jumps out of (*left* here means: past its own end), execution certainly arrives when it arrived at the
  * block's beginning, so that code is paid for in front of the block. A completed path pays exactly the sum of its
- * instructions.
+ * instructions. Where a charge can wait until control flow has split, it does (charge-paths.ts).
  *
  * Everything is kept in flat lists in order of appearance; the second pass reads them in the same order.
  */
@@ -27,6 +27,7 @@ import {
   type WasmModule,
 } from '../../wasm/index.ts';
 import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../cost-table.ts';
+import { ChargePaths } from './charge-paths.ts';
 import { Uint32List } from './number-list.ts';
 
 export { NESTING_MAX };
@@ -125,9 +126,11 @@ class BodyAnalyzer {
   /** The outermost nesting that a branch from inside goes to. */
   readonly #target = new Int32Array(NESTING_MAX + 1);
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
+  readonly #isIf = new Uint8Array(NESTING_MAX + 1);
   /** Calls, stores or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
+  readonly #paths: ChargePaths;
   #nesting = 0;
   /** Copies of locals and operands that V8 will make, in the functions so far. */
   #states = 0;
@@ -135,6 +138,7 @@ class BodyAnalyzer {
   constructor(module: WasmModule, analysis: ModuleAnalysis) {
     this.#module = module;
     this.#analysis = analysis;
+    this.#paths = new ChargePaths(analysis.charges);
     this.#costs = instructionCosts(module.pointerWidth);
     this.#importCosts = module.imports.map(({ name }) => systemCallOverhead(name));
     this.#signaturesHaveV128 =
@@ -155,7 +159,10 @@ class BodyAnalyzer {
     let total = FUNCTION_ENTRY_COST;
     let charge = charges.length;
     charges.push(FUNCTION_ENTRY_COST);
+    const paths = this.#paths;
+    paths.begin();
     this.#nesting = 0;
+    this.#isLoop[0] = 0;
     this.#height[0] = 0;
     this.#results[0] = 0;
 
@@ -186,7 +193,11 @@ class BodyAnalyzer {
           const results = (first[i] ?? 0) < 0 ? (first[i] === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
           states += buffer.localCount + height;
           this.#enter(opcode, charge, Math.max(floor, height - params), params, results, buffer.at[i] ?? 0);
-          if (opcode !== OP.BLOCK) open();
+          if (opcode === OP.BLOCK) break;
+          const before = charge;
+          open();
+          if (opcode === OP.LOOP) paths.loop();
+          else paths.firstArm(this.#nesting, before);
           break;
         }
         case OP.ELSE: {
@@ -194,7 +205,9 @@ class BodyAnalyzer {
           analysis.blockFlags.values[block] = analysis.blockFlags.at(block) | BLOCK.HAS_ELSE;
           height = (this.#height[this.#nesting] ?? 0) + (this.#params[this.#nesting] ?? 0);
           states += buffer.localCount + height;
+          const last = charge;
           open();
+          paths.secondArm(this.#nesting, this.#charge[this.#nesting] ?? 0, last);
           break;
         }
         case OP.END: {
@@ -202,31 +215,58 @@ class BodyAnalyzer {
           states += buffer.localCount + height;
           height = (this.#height[this.#nesting] ?? 0) + (this.#results[this.#nesting] ?? 0);
           const before = this.#charge[this.#nesting] ?? 0;
-          if (this.#leave()) open();
-          else charge = before;
+          const label = this.#nesting;
+          const block = this.#block[label] ?? 0;
+          if (this.#leave()) {
+            const last = charge;
+            open();
+            const skips = this.#isIf[label] === 1 && (analysis.blockFlags.at(block) & BLOCK.HAS_ELSE) === 0;
+            paths.joins(label, last, skips ? before : undefined);
+          } else {
+            paths.continues(label, charge === before);
+            charge = before;
+          }
           break;
         }
         case OP.BR:
-        case OP.BR_IF:
+        case OP.BR_IF: {
           states += buffer.localCount + height;
           this.#branch(first[i] ?? 0);
-          if (opcode === OP.BR) height = floor;
+          const label = this.#nesting - (first[i] ?? 0);
+          const isLost = label <= 0 || this.#isLoop[label] === 1;
+          const before = charge;
           open();
+          if (opcode === OP.BR) {
+            height = floor;
+            paths.branch(label, isLost, before, undefined);
+            paths.ends();
+          } else paths.branchIf(label, isLost, before);
           break;
-        case OP.BR_TABLE:
+        }
+        case OP.BR_TABLE: {
           states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
           this.#branchTable(buffer, i);
+          const split = paths.table(charge);
+          const start = first[i] ?? 0;
+          for (let k = start; k <= start + (buffer.second[i] ?? 0); k++) {
+            const label = this.#nesting - (buffer.labels[k] ?? 0);
+            paths.branch(label, label <= 0 || this.#isLoop[label] === 1, charge, split);
+          }
           height = floor;
           open();
+          paths.ends();
           break;
+        }
         case OP.RETURN:
           this.#branch(this.#nesting);
           height = floor;
           open();
+          paths.ends();
           break;
         case OP.UNREACHABLE:
           height = floor;
           open();
+          paths.ends();
           break;
         case OP.CALL:
         case OP.RETURN_CALL: {
@@ -238,10 +278,12 @@ class BodyAnalyzer {
           else total += this.#importCosts[callee] ?? 0;
           this.#isBusy[this.#nesting] = 1;
           this.#changesGlobals[this.#nesting] = 1;
+          paths.calls();
           if (opcode === OP.RETURN_CALL) {
             this.#branch(this.#nesting);
             height = floor;
             open();
+            paths.ends();
           }
           break;
         }
@@ -254,10 +296,12 @@ class BodyAnalyzer {
           temporaries.indirect = FRAME.TEMPORARIES.INDIRECT;
           this.#isBusy[this.#nesting] = 1;
           this.#changesGlobals[this.#nesting] = 1;
+          paths.calls();
           if (opcode === OP.RETURN_CALL_INDIRECT) {
             this.#branch(this.#nesting);
             height = floor;
             open();
+            paths.ends();
           }
           break;
         }
@@ -276,6 +320,7 @@ class BodyAnalyzer {
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
           temporaries.bulk = FRAME.TEMPORARIES.BULK;
+          paths.calls();
           this.#isBusy[this.#nesting] = 1;
           break;
         default:
@@ -289,6 +334,7 @@ class BodyAnalyzer {
       }
       if (height > heightMax) heightMax = height;
     }
+    paths.move();
     this.#bound(body, states);
     analysis.cost[body] = total;
     const valueBytes = hasV128 ? 16 : 8;
@@ -321,6 +367,8 @@ class BodyAnalyzer {
     this.#results[n] = results;
     this.#target[n] = n;
     this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
+    this.#isIf[n] = opcode === OP.IF ? 1 : 0;
+    this.#paths.enter(n);
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
     blockFlags.push(0);

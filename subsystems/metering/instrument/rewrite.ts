@@ -64,6 +64,8 @@ const SET_HARD = writeI32(CONTROL.HARD, i32(1));
 /** No store at a larger offset can be in bounds; its test would only be wrong. */
 const OFFSET_MAX = 2 ** 40;
 const STACK_BYTES_MAX = 0x7fffffff;
+/** Labels that doubling a loop puts around it. */
+const DOUBLED_LABELS = 3;
 
 export class BodyRewriter {
   readonly #context: RewriteContext;
@@ -306,10 +308,7 @@ export class BodyRewriter {
 
   #leave(): void {
     const n = this.#nesting--;
-    if (n === this.#doubledLoop) {
-      this.#out.byte(OP.END);
-      this.#doubledLoop = 0;
-    }
+    if (n === this.#doubledLoop) this.#endDoubledLoop();
     const opcode = this.#blockOpcode[n];
     const results = this.#blockResults[n] ?? 0;
     if (opcode === OP.BLOCK) this.#windows.endBlock(results);
@@ -422,10 +421,13 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** A tight loop becomes two (see fuel.ts): the outer one refills, the inner one only asks whether it must. */
+  /** A tight loop becomes two (see fuel.ts): the inner one only asks whether the outer one must refill. */
   #doubleLoop(nesting: number, from: number, to: number): void {
     const out = this.#out;
-    this.#fuelTest();
+    out.length = this.#loopStart;
+    out.byte(OP.BLOCK);
+    out.copy(this.#module.bytes, from + 1, to);
+    out.put([OP.LOOP, 0x40, OP.BLOCK, 0x40]);
     out.copy(this.#module.bytes, from, to);
     emitIsUsedUp(out, this.#fuel);
     this.#hints.push(out.length);
@@ -435,10 +437,20 @@ export class BodyRewriter {
     this.#doubledLoop = nesting;
   }
 
-  /** Labels beyond a doubled loop are one further away; its own label is the inner loop's. */
+  /** Behind the inner loop: past the outer one, or the refill and around. */
+  #endDoubledLoop(): void {
+    const out = this.#out;
+    out.put([OP.BR, 2, OP.END]);
+    emitRefillCall(out, this.#fuel, this.#context.fuel.refill);
+    out.put([OP.BR, 0, OP.END, OP.UNREACHABLE, OP.END]);
+    this.#doubledLoop = 0;
+  }
+
+  /** Labels beyond a doubled loop are three further away; its own label is the inner loop's. */
   #branchPastDoubledLoop(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
     const out = this.#out;
-    const shifted = (label: number): number => (label > this.#nesting - this.#doubledLoop ? label + 1 : label);
+    const shifted = (label: number): number =>
+      label > this.#nesting - this.#doubledLoop ? label + DOUBLED_LABELS : label;
     out.byte(opcode);
     const start = first[i] ?? 0;
     if (opcode !== OP.BR_TABLE) {
