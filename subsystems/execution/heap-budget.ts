@@ -4,8 +4,9 @@
  * V8 sets address space aside for each WebAssembly memory, whatever its size and maximum: 16 GiB for a 64-bit one, 8 GiB
  * for a 32-bit one (measured, V8 14.6: 8,170 and 16,360 of them use up the 128 TiB of a process, with Motoko's
  * actors in executors 7,530). Behind that it is mostly V8's own heap that cannot grow, which ends the thread, or the heap
- * of a message that trapped cannot be made anew. So new heaps are refused a good deal before. What stays free is for the journals, for spare heaps, for memories
- * that wait for their collection, and for actors whose code is being replaced, which have two heaps meanwhile.
+ * of a message that trapped cannot be made anew. So new heaps are refused a good deal before. What stays free is for the
+ * journals, for spare heaps, for memories that wait for their collection, and for actors whose code is being replaced, which
+ * have two heaps meanwhile.
  */
 
 const ADDRESS_GIB = { 32: 8, 64: 16 } as const;

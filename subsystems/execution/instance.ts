@@ -280,7 +280,10 @@ export class Instance {
     const heap = this.heap();
     const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     const entries = new PageEntries(sink, end);
-    for (let page = 0; page < end; page++) entries.addWhole(page, heap, page * PAGE_BYTES);
+    // To read a page for the first time costs a fault, even where nothing is.
+    const used = this.#isInMessage ? undefined : this.#used;
+    for (let page = 0; page < end; page++)
+      if (used === undefined || used[page] === 1) entries.addWhole(page, heap, page * PAGE_BYTES);
     entries.end();
   }
 

@@ -13,11 +13,13 @@ import {
 import { type CodeChange, FULL_LIMIT } from '../../../subsystems/execution/index.ts';
 import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/instance.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
+import { collectEntries, runsOf } from '../../support/page-entries.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { ANONYMOUS, assemble, contextOf, load, POLICY, STACK_BYTES, type Width, WIDTHS } from './engine-fixture.ts';
 
 const PAGE = 4096;
 const WASM_PAGE = 65_536;
+const ZEROS = new Uint8Array(PAGE);
 const PAGES_MAX = 24;
 const FLAGS = { traps: 1, drops: 2, initializes: 4, isLong: 8 } as const;
 
@@ -101,12 +103,8 @@ class CheckedPool extends HeapPool {
   }
 
   #check({ memory, pages }: SpareHeap): void {
-    const heap = new Uint8Array(memory.buffer);
-    assert.equal(heap.length, pages * WASM_PAGE);
-    assert.equal(
-      heap.findIndex((byte) => byte !== 0),
-      -1,
-    );
+    assert.equal(memory.buffer.byteLength, pages * WASM_PAGE);
+    assert.equal(Buffer.compare(new Uint8Array(memory.buffer), new Uint8Array(pages * WASM_PAGE)), 0);
     this.checks++;
   }
 }
@@ -207,7 +205,7 @@ function instanceOf({ installed }: CanisterState): Instance {
 
 function storedPages(heap: Uint8Array): StoredPages {
   const pageAt = (page: number): Uint8Array => heap.subarray(page * PAGE, (page + 1) * PAGE);
-  const numbers = [...Array(heap.length / PAGE).keys()].filter((page) => pageAt(page).some((byte) => byte !== 0));
+  const numbers = [...Array(heap.length / PAGE).keys()].filter((page) => Buffer.compare(pageAt(page), ZEROS) !== 0);
   return { numbers: Uint32Array.from(numbers), bytes: Buffer.concat(numbers.map(pageAt)) };
 }
 
@@ -216,6 +214,15 @@ function assertSame(one: CanisterState, other: CanisterState): void {
   assert.equal(a.heapBytes, b.heapBytes);
   assert.equal(Buffer.compare(a.heap(), b.heap()), 0, 'the heaps differ');
   assert.deepEqual(a.saveGlobals(), b.saveGlobals());
+  const image = collectEntries();
+  a.image(image.sink);
+  const stored = storedPages(a.heap());
+  const pages = runsOf(image);
+  assert.deepEqual(
+    pages.map(({ page }) => page),
+    [...stored.numbers],
+  );
+  assert.equal(Buffer.compare(Buffer.concat(pages.map(({ bytes }) => bytes)), stored.bytes), 0);
 }
 
 /** What a caller sees of it. */
