@@ -35,7 +35,7 @@ const STOPPED = "the actor's thread has stopped";
 /** One for all seeds: it is put in order at the beginning of every message. */
 const control = new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 64 * 2 ** 20 });
 const loaded = new Map<string, LoadedModule>();
-/** Heaps in use by whoever lives now, and those that wait to be used again: the heaps of those that have crashed are garbage. */
+/** Heaps in use by whoever lives now: the heaps of those that have crashed are garbage. */
 let liveHeaps = (): number => 0;
 const heapGarbage = new HeapGarbage({ made: heapsMade, live: () => liveHeaps() }, 1);
 
@@ -98,9 +98,10 @@ export class EngineExecution implements Execution {
   constructor(options: EngineExecutionOptions) {
     this.#options = options;
     this.#executors = Array.from({ length: options.lanes }, () => new SimulatedExecutor(options.policy));
-    liveHeaps = () =>
-      this.#canisters.filter((placed) => placed?.state?.installed !== undefined).length +
-      this.#executors.reduce((count, { stores }) => count + stores.heaps.count, 0);
+    liveHeaps = () => {
+      const inUse = this.#canisters.filter((placed) => placed?.state?.installed !== undefined).length;
+      return this.#executors.reduce((sum, { stores }) => sum + stores.heaps.count, inUse);
+    };
   }
 
   // ---- what the simulation decides

@@ -36,18 +36,8 @@ const PERHAPS = [true, false];
 const VARIABLE = 'SETTING';
 
 /** As often as they are here. */
-const CHANGES = [
-  'stop',
-  'start',
-  'start',
-  'upgrade',
-  'cycles',
-  'cycles',
-  'configure',
-  'vanish',
-  'vanish',
-  'vanish',
-] as const;
+const CHANGES = ['stop', 'start', 'start', 'upgrade', 'cycles', 'cycles', 'configure'] as const;
+const MAYFLY_CHANGES = [...CHANGES, 'vanish', 'vanish', 'vanish', 'vanish', 'vanish'] as const;
 
 export class Operators {
   /** Cycles that were added for certain, and perhaps. */
@@ -146,7 +136,7 @@ export class Operators {
 
   #change(life: Life, record: CanisterRecord, expected: Expected, canVanish: boolean): Promise<void> | undefined {
     const { registry } = life;
-    switch (this.#seeded.pick(CHANGES)) {
+    switch (this.#seeded.pick(canVanish ? MAYFLY_CHANGES : CHANGES)) {
       case 'stop':
         return this.#status(life, expected, STOPPING, STOPPED, registry.stop(record));
       case 'start':
@@ -158,7 +148,7 @@ export class Operators {
       case 'configure':
         return this.#configure(life, record, expected);
       case 'vanish':
-        return canVanish ? this.#vanish(life, record, expected) : undefined;
+        return this.#vanish(life, record, expected);
     }
   }
 
@@ -239,7 +229,7 @@ export class Operators {
       kind: 'update',
       method: 'relay',
       caller: CALLER,
-      argument: ledgerArgument({ number: 0 }),
+      argument: ledgerArgument({ number: 0, grow: this.#seeded.below(3) }),
     });
     if (record.isRemoved || image.module !== record.module) return;
     await host.restore(record, { image, wasm, timerNs: undefined, lowMemoryHook: undefined });
@@ -248,7 +238,9 @@ export class Operators {
 
   #vanish(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     if (record.status === 'stopped') return this.#remove(life, record, expected);
-    switch (this.#seeded.pick(['uninstall', 'reinstall', 'reload', 'reload'] as const)) {
+    // An empty one takes no messages.
+    if (record.module === undefined) return this.#reinstall(life, record, expected);
+    switch (this.#seeded.pick(['uninstall', 'uninstall', 'reinstall', 'reload', 'reload'] as const)) {
       case 'uninstall':
         return this.#uninstall(life, record, expected);
       case 'reinstall':

@@ -311,12 +311,19 @@ class World {
 
   /** At rest, both sides know the same. */
   async #checkNumbers(life: Life, name: string): Promise<void> {
-    const { handle, balance, version, status, environment } = life.registry.resolve(name);
+    const { handle, balance, version, status, environment, heapBytes, stableBytes } = life.registry.resolve(name);
     const release = await life.until(life.scheduler.pin(handle));
     const state = life.execution.stateOf(handle);
     assert.ok(state, `${name} is awake`);
-    const found = { balance: state.account.balance, version: state.version, status: state.status };
-    assert.deepEqual(found, { balance, version, status }, `${name}: numbers of executor and registry`);
+    const found = {
+      balance: state.account.balance,
+      version: state.version,
+      status: state.status,
+      heapBytes: state.installed?.instance.heapBytes ?? 0,
+      stableBytes: state.stable.bytes,
+    };
+    const known = { balance, version, status, heapBytes, stableBytes };
+    assert.deepEqual(found, known, `${name}: numbers of executor and registry`);
     assert.deepEqual(state.settings.env, environment, `${name}: variables of executor and registry`);
     release();
   }
