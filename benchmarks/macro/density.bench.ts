@@ -9,7 +9,7 @@
  * resident (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that directory and on
  * one with `--few` actors, in turn; when collections free nothing more (collect-garbage.ts, preloaded), the difference is
  * divided by the number of actors more. `heap` is what the main thread's JavaScript holds, with its buffers, and is the same
- * in every round; `resident` is the whole process, with what allocators keep of the start: it varies by more than an actor takes.
+ * in every round; `resident` is the whole process, with what allocators keep of the start: it varies by more than actors take.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -94,7 +94,7 @@ for (let round = 0; round < rounds; round++) {
 }
 const goal = { is: 'at most', reach: 1024, aim: 400 } as const;
 printFigure('memory of a sleeping actor, heap', median(heap), 'B', `by round: ${list(heap, 0)}`, goal);
-printFigure('memory of a sleeping actor, resident', median(resident), 'B', `by round: ${list(resident, 0)}`, goal);
+printFigure('memory of a sleeping actor, resident', median(resident), 'B', `by round: ${list(resident, 0)}`);
 
 async function hostOf(name: string, actors: number): Promise<Parameters<typeof startSvc>[0]> {
   const manifest = await manifestOf(scratch.path, name, wasm, actors);

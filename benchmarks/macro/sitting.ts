@@ -38,9 +38,11 @@ export function printFigure(name: string, value: number, unit: string, note = ''
 }
 
 function verdictOf(value: number, { is, reach, aim }: Goal): string {
-  const meets = (limit: number): boolean => (is === 'at least' ? value >= limit : value <= limit);
-  const sign = is === 'at least' ? '≥' : '≤';
-  return `[reach ${sign} ${reach}, aim ${sign} ${aim}: ${meets(aim) ? 'aim met' : meets(reach) ? 'reached' : 'missed'}]`;
+  const verdict = (limit: number): string => {
+    const isMet = is === 'at least' ? value >= limit : value <= limit;
+    return `${is === 'at least' ? '≥' : '≤'} ${limit} ${isMet ? 'met' : 'missed'}`;
+  };
+  return `[reach ${verdict(reach)}, aim ${verdict(aim)}]`;
 }
 
 /** The share of all cores in use over a second; NaN where there is no /proc. */
