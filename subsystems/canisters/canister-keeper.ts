@@ -2,10 +2,13 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
+import { ID_BYTES, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { identityBytes, numbersBytes } from './kept-values.ts';
+
+/** Ids of hosted canisters are all as long as this. */
+const numbersKey = metaKey(META.numbers, new Uint8Array(ID_BYTES));
 
 export class CanisterKeeper {
   readonly #storage: Storage;
@@ -89,8 +92,16 @@ export class CanisterKeeper {
       unit.put('meta', metaKey(META.identity, record.id), identityBytes(record.identity));
     }
     this.#identities.clear();
-    for (const record of this.#numbers) unit.put('meta', record.numbersKey, numbersBytes(record.numbers));
+    for (const record of this.#numbers) {
+      unit.put('meta', this.#numbersKey(record), numbersBytes(record.numbers));
+    }
     this.#numbers.clear();
+  }
+
+  /** Valid until the next call: a unit copies it. */
+  #numbersKey({ idText }: CanisterRecord): Uint8Array {
+    for (let at = 0; at < idText.length; at++) numbersKey[1 + at] = idText.charCodeAt(at);
+    return numbersKey;
   }
 
   #storeModule(unit: WriteSet, { code }: CanisterRecord): void {

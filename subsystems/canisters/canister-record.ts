@@ -1,8 +1,8 @@
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { type CandidInterface, principalToText } from '../codec/index.ts';
-import { META, metaKey } from '../storage/index.ts';
 import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome } from '../execution/index.ts';
 import type {
+  CanisterLogRecord,
   CanisterUsage,
   EnforcedSettings,
   HostedCanister,
@@ -10,13 +10,14 @@ import type {
   LowMemoryHook,
 } from '../management/index.ts';
 import type { CanisterStatus, Scheduler } from '../scheduler/index.ts';
-import { hexOf } from './canister-id.ts';
-import { CanisterLog } from './canister-log.ts';
-import { DebugBuffer } from './debug-buffer.ts';
+import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
+import { idFromText, idToText } from './canister-id.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';
+import { CanisterOutput } from './canister-output.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
+import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
 const PENDING_CHARGE_MAX = 2 ** 50;
@@ -37,6 +38,7 @@ export interface RecordContext {
   readonly forwardDebugOutput: boolean;
   readonly keeper: CanisterKeeper;
   readonly replayBudget: ReplayBudget;
+  readonly sharedControllers: SharedControllers;
 }
 
 /** Code as it was installed, with its interface, and where it came from. */
@@ -44,34 +46,32 @@ export interface RecordedCode extends HostedCode {
   readonly candid: CandidInterface | undefined;
 }
 
-/** What the main thread knows of one canister: executors report to it, everybody else reads it. */
+/**
+ * What the main thread knows of one canister: executors report to it, everybody else reads it. There may be very many of
+ * these, nearly all asleep: what most do not have is made when it is needed, and what can be computed is not kept.
+ */
 export class CanisterRecord implements Canister, CanisterObserver, HostedCanister {
-  readonly name: string;
-  readonly id: Uint8Array;
-  readonly idHex: string;
-  readonly principal: string;
-  readonly debugBuffer = new DebugBuffer();
-  readonly log = new CanisterLog();
+  /** Undefined: it has no other name than its id. */
+  readonly #name: string | undefined;
+  /** A character a byte. */
+  readonly idText: string;
   /** The executors' and the scheduler's name for it. */
   handle = -1;
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
-  /** The manifest's file, which an upgrade without a body reads again. */
-  readFile: (() => Promise<Uint8Array>) | undefined = undefined;
-  controllers: readonly Uint8Array[];
-  environment: ReadonlyMap<string, string>;
-  settings: EnforcedSettings = {};
+  /** The manifest's file, which an upgrade without a body reads again; by the canister's name. */
+  readFile: ((name: string) => Promise<Uint8Array>) | undefined = undefined;
+  #controllers: readonly Uint8Array[];
+  #environment: ReadonlyMap<string, string>;
+  /** Without controllers and variables. */
+  #settings: EnforcedSettings = NO_LIMITS;
   version = 0;
   heapBytes = 0;
   stableBytes = 0;
   messages = 0;
   traps = 0;
   lastMessageMs: number;
-  messagesByName = 0;
-  trapsByName = 0;
-  messagesById = 0;
-  trapsById = 0;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
   /** When its last step began, ms since 1970. */
   instantMs = 0;
@@ -85,30 +85,68 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   keptStatus: CanisterStatus | undefined = undefined;
   /** It is being put to sleep. */
   fallingAsleep: Promise<void> | undefined = undefined;
-  /** Lines of a step that has not ended. */
-  #unprinted: { readonly timeMs: number; readonly text: string }[] = [];
-  #numbersKey: Uint8Array | undefined;
   #isRemoved = false;
   readonly #context: RecordContext;
+  #activity: CanisterActivity = NO_ACTIVITY;
+  #output: CanisterOutput | undefined = undefined;
   #cyclesCharged = 0;
-  #queryCalls = 0;
-  #queryInstructions = 0;
-  #queryRequestBytes = 0;
-  #queryResponseBytes = 0;
   /** Not yet taken from `#balance`: subtracting a BigInt for every message would cost more than the rest of `ended`. */
   #pendingCharge = 0;
   #balance: bigint;
 
   constructor(identity: CanisterIdentity, context: RecordContext) {
-    this.name = identity.name;
-    this.id = identity.id;
-    this.idHex = hexOf(identity.id);
-    this.principal = principalToText(identity.id);
-    this.controllers = identity.controllers;
-    this.environment = identity.environment;
-    this.#balance = identity.balance;
+    this.idText = idToText(identity.id);
+    this.#name = identity.name === hexOf(this.idText) ? undefined : identity.name;
     this.#context = context;
+    this.#controllers = context.sharedControllers.of(identity.controllers);
+    this.#environment = sharedVariables(identity.environment);
+    this.#balance = identity.balance;
     this.lastMessageMs = context.clock.nowMs();
+  }
+
+  get id(): Uint8Array {
+    return idFromText(this.idText);
+  }
+
+  get idHex(): string {
+    return this.#activity === NO_ACTIVITY ? hexOf(this.idText) : this.#activity.idHex;
+  }
+
+  get principal(): string {
+    return principalToText(this.id);
+  }
+
+  get name(): string {
+    return this.#name ?? this.idHex;
+  }
+
+  /** It has a name besides its id. */
+  get isNamed(): boolean {
+    return this.#name !== undefined;
+  }
+
+  get controllers(): readonly Uint8Array[] {
+    return this.#controllers;
+  }
+
+  set controllers(controllers: readonly Uint8Array[]) {
+    this.#controllers = this.#context.sharedControllers.of(controllers);
+  }
+
+  get environment(): ReadonlyMap<string, string> {
+    return this.#environment;
+  }
+
+  set environment(environment: ReadonlyMap<string, string>) {
+    this.#environment = sharedVariables(environment);
+  }
+
+  get settings(): EnforcedSettings {
+    return this.#settings;
+  }
+
+  set settings(settings: EnforcedSettings) {
+    this.#settings = limitsOf(settings);
   }
 
   get code(): RecordedCode | undefined {
@@ -151,10 +189,6 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     };
   }
 
-  get numbersKey(): Uint8Array {
-    return (this.#numbersKey ??= metaKey(META.numbers, this.id));
-  }
-
   /** Takes over what another process has stored. */
   recovered(code: RecordedCode | undefined, identity: KeptIdentity, numbers: KeptNumbers): void {
     this.#code = code;
@@ -171,6 +205,31 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.lowMemoryHook = numbers.lowMemoryHook;
     this.#cyclesCharged = numbers.cyclesCharged;
   }
+
+  // ---- what it did in this process
+
+  get messagesByName(): number {
+    return this.#activity.messagesByName;
+  }
+
+  get trapsByName(): number {
+    return this.#activity.trapsByName;
+  }
+
+  get messagesById(): number {
+    return this.#activity.messagesById;
+  }
+
+  get trapsById(): number {
+    return this.#activity.trapsById;
+  }
+
+  #active(): CanisterActivity {
+    if (this.#activity === NO_ACTIVITY) this.#activity = new CanisterActivity(hexOf(this.idText));
+    return this.#activity;
+  }
+
+  // ----
 
   get module(): ModuleInfo | undefined {
     return this.#code?.module;
@@ -206,10 +265,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
       cyclesCharged: BigInt(this.#cyclesCharged),
       // Burned cycles leave with the balance and are not counted apart.
       cyclesBurned: 0n,
-      queryCalls: this.#queryCalls,
-      queryInstructions: this.#queryInstructions,
-      queryRequestBytes: this.#queryRequestBytes,
-      queryResponseBytes: this.#queryResponseBytes,
+      queryCalls: this.#activity.queryCalls,
+      queryInstructions: this.#activity.queryInstructions,
+      queryRequestBytes: this.#activity.queryRequestBytes,
+      queryResponseBytes: this.#activity.queryResponseBytes,
     };
   }
 
@@ -235,7 +294,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.heapBytes = 0;
     this.stableBytes = 0;
     this.lowMemoryHook = 'condition_not_satisfied';
-    this.log.clear();
+    this.#output?.log.clear();
   }
 
   /** The low-memory hook is due once each time the condition comes to hold (reference/execution.md §8). */
@@ -249,32 +308,57 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     }
   }
 
+  // ---- what it prints
+
   debug(text: string): void {
     const timeMs = this.#context.clock.nowMs();
+    this.#output ??= new CanisterOutput();
     // What a message prints tells of a state that is not durable yet.
-    if (this.#context.keeper.isKept) this.#unprinted.push({ timeMs, text });
-    else this.#print(timeMs, text);
+    if (this.#context.keeper.isKept) this.#output.unprinted.push({ timeMs, text });
+    else this.#print(this.#output, timeMs, text);
   }
 
-  #print(timeMs: number, text: string): void {
-    this.debugBuffer.append(timeMs, text);
-    this.log.append(timeMs, text);
+  #print(output: CanisterOutput, timeMs: number, text: string): void {
+    output.print(timeMs, text);
     if (this.#context.forwardDebugOutput) this.#context.log.info(`[${this.name}] ${text}`);
   }
 
-  #printAfterwards(): void {
-    const lines = this.#unprinted;
-    this.#unprinted = [];
+  #printAfterwards(output: CanisterOutput): void {
+    const lines = output.unprinted;
+    output.unprinted = [];
     this.#context.keeper.afterwards(() => {
-      for (const { timeMs, text } of lines) this.#print(timeMs, text);
+      for (const { timeMs, text } of lines) this.#print(output, timeMs, text);
     });
   }
 
-  /** All that was printed and not read yet. */
-  takeLines(): readonly DebugLine[] {
-    for (const { timeMs, text } of this.#unprinted.splice(0)) this.#print(timeMs, text);
-    return this.debugBuffer.take();
+  /** Takes the lines since the last time, without those whose step is not durable. */
+  takePrinted(): readonly DebugLine[] {
+    return this.#output?.buffer.take() ?? [];
   }
+
+  /** Takes all lines since the last time. */
+  takeLines(): readonly DebugLine[] {
+    const output = this.#output;
+    if (output === undefined) return [];
+    for (const { timeMs, text } of output.unprinted.splice(0)) this.#print(output, timeMs, text);
+    return output.buffer.take();
+  }
+
+  get logRecords(): readonly CanisterLogRecord[] {
+    return this.#output?.log.records ?? [];
+  }
+
+  /** Lines that it ever printed in this process. */
+  get logLength(): number {
+    return this.#output?.log.length ?? 0;
+  }
+
+  /** Drops from the log the lines that were there when there had been `length` of them. */
+  forgetLog(length: number): void {
+    this.#output?.log.forget(length);
+  }
+
+  // ---- what executors report
 
   changed(operations: Uint8Array): void {
     this.#context.keeper.append(operations);
@@ -287,7 +371,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
       if (isChanged) keeper.numbersChanged(this);
       this.instantMs = gauges.instantMs;
       this.#context.replayBudget.logged(this, gauges.loggedInstructions);
-      if (this.#unprinted.length > 0) this.#printAfterwards();
+      const output = this.#output;
+      if (output !== undefined && output.unprinted.length > 0) this.#printAfterwards(output);
     }
     const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
     this.heapBytes = gauges.heapBytes;
@@ -315,26 +400,32 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   /** Counts what was addressed by name, and what no client sent. */
   executed(messages: number, traps: number): void {
-    this.messagesByName += messages;
-    this.trapsByName += traps;
+    const activity = this.#active();
+    activity.messagesByName += messages;
+    activity.trapsByName += traps;
   }
 
   /** Counts one ended message from a client. */
   count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number, addressedBy: AddressedBy): void {
     const traps = outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0;
+    const activity = this.#active();
     this.messages++;
     this.traps += traps;
     if (addressedBy === 'name') this.executed(1, traps);
     else {
-      this.messagesById++;
-      this.trapsById += traps;
+      activity.messagesById++;
+      activity.trapsById += traps;
     }
     this.lastMessageMs = this.#context.clock.nowMs();
     this.#context.keeper.counted(this);
     if (kind === 'update') return;
-    this.#queryCalls++;
-    this.#queryInstructions += outcome.instructions;
-    this.#queryRequestBytes += requestBytes;
-    this.#queryResponseBytes += outcome.kind === 'reply' ? outcome.data.length : 0;
+    activity.queryCalls++;
+    activity.queryInstructions += outcome.instructions;
+    activity.queryRequestBytes += requestBytes;
+    activity.queryResponseBytes += outcome.kind === 'reply' ? outcome.data.length : 0;
   }
+}
+
+function hexOf(idText: string): string {
+  return Buffer.from(idText, 'latin1').toString('hex');
 }

@@ -3,26 +3,18 @@
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import type { CandidInterface, Codec } from '../codec/index.ts';
+import { type Codec, principalFromText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type {
-  CallKind,
-  CanisterSpec,
-  CodeChange,
-  Execution,
-  ModuleInfo,
-  Outcome,
-  StepFault,
-} from '../execution/index.ts';
+import type { CallKind, CanisterSpec, CodeChange, Execution, Outcome, StepFault } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../metrics/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
-import { CanisterIds, sameBytes } from './canister-id.ts';
+import { CanisterIds, idToText, sameBytes } from './canister-id.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
-import { type CanisterIdentity, CanisterRecord } from './canister-record.ts';
+import { type CanisterIdentity, CanisterRecord, type RecordContext, type RecordedCode } from './canister-record.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
   type AddressedBy,
@@ -37,10 +29,15 @@ import { installManifest, type ManifestComparison } from './install-manifest.ts'
 import { recoverCanisters } from './recover-canisters.ts';
 import { RegistryHost } from './registry-host.ts';
 import { ReplayBudget } from './replay-budget.ts';
+import { SharedControllers } from './shared-values.ts';
 import { SleepAndWake } from './sleep-and-wake.ts';
 
 /** decisions.md, "Names, ids, callers". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
+
+/** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
+const HEX_ID = /^[0-9a-f]{20}$/;
+const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
 export interface CanisterRegistryDependencies {
   readonly execution: Execution;
@@ -83,11 +80,12 @@ export class CanisterRegistry implements Canisters {
   readonly #changes: CodeChanges;
   readonly #options: CanisterRegistryOptions;
   readonly #sleep: SleepAndWake;
+  readonly #recordContext: RecordContext;
   #compareManifest: ManifestComparison | undefined;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   readonly #byId = new Map<string, CanisterRecord>();
-  /** By name, by hex id, and by textual principal; a name wins. */
-  readonly #byReference = new Map<string, CanisterRecord>();
+  /** Those that have a name besides their id. */
+  readonly #byName = new Map<string, CanisterRecord>();
   /** Keeps the canisters' histories, and one change of a canister at a time. */
   management: ManagementEntry | undefined;
   /** Names that an installation under way will take. */
@@ -107,6 +105,13 @@ export class CanisterRegistry implements Canisters {
       checkpoint: (record) => this.#checkpoint(record),
       report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
     });
+    this.#recordContext = {
+      ...dependencies,
+      keeper: this.keeper,
+      replayBudget: this.replayBudget,
+      sharedControllers: new SharedControllers(),
+      forwardDebugOutput: options.forwardDebugOutput,
+    };
     this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
     scheduler.attachHost({
       wake: (handle) => this.#sleep.wake(this.at(handle)),
@@ -127,7 +132,7 @@ export class CanisterRegistry implements Canisters {
   // ---- finding
 
   resolve(reference: string): CanisterRecord {
-    const found = this.#byReference.get(reference);
+    const found = this.named(reference);
     if (found?.damage !== undefined) throw rejected(reference, found.damage);
     if (found !== undefined) return found;
     const reason = this.#rejected.get(reference);
@@ -137,18 +142,21 @@ export class CanisterRegistry implements Canisters {
 
   /** By the bytes of its id. */
   find(id: Uint8Array): CanisterRecord | undefined {
-    return this.#byId.get(Buffer.from(id).toString('hex'));
+    return this.#byId.get(idToText(id));
   }
 
   list(): readonly CanisterRecord[] {
     return [...this.#byId.values()]
       .filter(({ damage }) => damage === undefined)
-      .sort((a, b) => Buffer.compare(a.id, b.id));
+      .sort((a, b) => (a.idText < b.idText ? -1 : 1));
   }
 
-  /** By name, whatever its state is. */
-  named(name: string): CanisterRecord | undefined {
-    return this.#byReference.get(name);
+  /** By name, hex id or textual principal, whatever its state is; a name wins. */
+  named(reference: string): CanisterRecord | undefined {
+    const named = this.#byName.get(reference);
+    if (named !== undefined) return named;
+    const id = readReference(reference);
+    return id === undefined ? undefined : this.find(id);
   }
 
   /** By the executors' and the scheduler's name for it. */
@@ -209,7 +217,7 @@ export class CanisterRegistry implements Canisters {
         `${quoted(name)} is no name for an actor: a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
-    if (this.#installing.has(name) || this.#byReference.has(name)) {
+    if (this.#installing.has(name) || this.named(name) !== undefined) {
       throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
     }
     this.#installing.add(name);
@@ -244,7 +252,7 @@ export class CanisterRegistry implements Canisters {
 
   async upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void> {
     const record = recordOf(canister);
-    const bytes = moduleBytes ?? (await record.readFile?.());
+    const bytes = moduleBytes ?? (await record.readFile?.(record.name));
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     await this.#exclusive(record, () => this.#changes.upgrade(record, bytes, options));
     this.#noteDeployment(record, 'upgrade', options.caller);
@@ -263,12 +271,11 @@ export class CanisterRegistry implements Canisters {
 
   /** As the management canister changes code: the fault is a value. */
   async changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    const candid = this.interfaceOf(record, code.module);
-    return await this.#changes.tryApply(record, { ...code, candid }, change);
+    return await this.#changes.tryApply(record, this.recorded(record, code), change);
   }
 
-  interfaceOf(record: CanisterRecord, module: ModuleInfo): CandidInterface | undefined {
-    return this.#changes.interfaceOf(record.name, module, record.givenCandid);
+  recorded(record: CanisterRecord, code: HostedCode): RecordedCode {
+    return this.#changes.recorded(record.name, code, record.givenCandid);
   }
 
   async stop(canister: Canister): Promise<void> {
@@ -345,19 +352,14 @@ export class CanisterRegistry implements Canisters {
   }
 
   recordFor(identity: CanisterIdentity): CanisterRecord {
-    const { clock, log, scheduler } = this.#with;
-    const { keeper, replayBudget } = this;
-    const { forwardDebugOutput } = this.#options;
-    return new CanisterRecord(identity, { clock, log, scheduler, keeper, replayBudget, forwardDebugOutput });
+    return new CanisterRecord(identity, this.#recordContext);
   }
 
   /** It can be found from now on. */
   enter(record: CanisterRecord): void {
     this.#byHandle[record.handle] = record;
-    this.#byId.set(record.idHex, record);
-    this.#byReference.set(record.name, record);
-    if (!this.#byReference.has(record.idHex)) this.#byReference.set(record.idHex, record);
-    if (!this.#byReference.has(record.principal)) this.#byReference.set(record.principal, record);
+    this.#byId.set(record.idText, record);
+    if (record.isNamed) this.#byName.set(record.name, record);
   }
 
   /** It is gone, with its code and its state. */
@@ -368,10 +370,8 @@ export class CanisterRegistry implements Canisters {
     this.keeper.removed(record);
     this.#byHandle[record.handle] = undefined;
     this.management?.forget(record);
-    this.#byId.delete(record.idHex);
-    for (const reference of [record.name, record.idHex, record.principal]) {
-      if (this.#byReference.get(reference) === record) this.#byReference.delete(reference);
-    }
+    this.#byId.delete(record.idText);
+    if (this.#byName.get(record.name) === record) this.#byName.delete(record.name);
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
@@ -385,7 +385,7 @@ export class CanisterRegistry implements Canisters {
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {
-    return recordOf(canister).debugBuffer.take();
+    return recordOf(canister).takePrinted();
   }
 
   async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
@@ -459,6 +459,18 @@ function rejected(reference: string, reason: string): ServerError {
 function methodMissing(record: CanisterRecord, method: string): ServerError {
   const what = record.module === undefined ? 'is empty: no code is installed' : `has no method ${quoted(method)}`;
   return new ServerError('missing', 'method-missing', `actor ${record.name} ${what}`);
+}
+
+/** The id that a reference is the hex form or the principal of, exactly as they are written here. */
+function readReference(reference: string): Uint8Array | undefined {
+  if (HEX_ID.test(reference)) return Buffer.from(reference, 'hex');
+  if (!PRINCIPAL_ID.test(reference)) return undefined;
+  try {
+    return principalFromText(reference);
+  } catch (error) {
+    if (error instanceof ServerError) return undefined;
+    throw error;
+  }
 }
 
 /** Names from outside, shortened: they may be long or strange. */

@@ -8,6 +8,7 @@ import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { CodeChange, Execution, ModuleInfo, Step, StepFault } from '../execution/index.ts';
 import type { Metering } from '../metering/index.ts';
+import type { HostedCode } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
@@ -26,7 +27,8 @@ export interface CodeChangesDependencies {
 
 export class CodeChanges {
   readonly #with: CodeChangesDependencies;
-  readonly #uploaded = new WeakMap<ModuleInfo, Uint8Array>();
+  /** Of modules whose interface is their own, or which have none. */
+  readonly #recorded = new WeakMap<ModuleInfo, RecordedCode>();
 
   constructor(dependencies: CodeChangesDependencies) {
     this.#with = dependencies;
@@ -35,17 +37,24 @@ export class CodeChanges {
   /** Checks a module and its interface; `givenCandid` is for modules that carry none. */
   async prepare(name: string, wasm: Uint8Array, givenCandid: string | undefined): Promise<RecordedCode> {
     const module = await this.#with.execution.prepare(wasm);
-    // A thousand actors of one module keep its bytes once.
-    const shared = this.#uploaded.get(module) ?? wasm;
-    this.#uploaded.set(module, shared);
-    return { module, wasm: shared, candid: this.interfaceOf(name, module, givenCandid) };
+    return this.recorded(name, { module, wasm }, givenCandid);
+  }
+
+  /** The same object for a thousand actors of one module, and so its bytes once. */
+  recorded(name: string, { module, wasm }: HostedCode, givenCandid: string | undefined): RecordedCode {
+    const known = this.#recorded.get(module);
+    const isGiven = module.candid === undefined && givenCandid !== undefined;
+    if (known !== undefined && !isGiven) return known;
+    const code = { module, wasm: known?.wasm ?? wasm, candid: this.#interfaceOf(name, module, givenCandid) };
+    if (!isGiven) this.#recorded.set(module, code);
+    return code;
   }
 
   /**
    * The interface: what the module carries, else the given text. A module whose own does not parse still serves raw
    * calls; a given text is the operator's, so a mistake in it is refused with its place.
    */
-  interfaceOf(name: string, module: ModuleInfo, givenCandid: string | undefined): CandidInterface | undefined {
+  #interfaceOf(name: string, module: ModuleInfo, givenCandid: string | undefined): CandidInterface | undefined {
     const { codec, log } = this.#with;
     if (module.candid === undefined) return givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
     try {
@@ -92,7 +101,7 @@ export class CodeChanges {
   }
 
   async #run(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step> {
-    const logged = record.log.length;
+    const logged = record.logLength;
     const release = await this.#with.scheduler.pin(record.handle);
     let step: Step;
     try {
@@ -101,7 +110,7 @@ export class CodeChanges {
       release();
     }
     // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
-    if (step.fault === undefined && change.mode !== 'upgrade') record.log.forget(logged);
+    if (step.fault === undefined && change.mode !== 'upgrade') record.forgetLog(logged);
     // The new code's heap was seen when its hook could not be called yet.
     record.checkMemory();
     return step;

@@ -64,8 +64,8 @@ export interface InstallOptions {
   readonly env?: ReadonlyMap<string, string>;
   /** One that has been given out for it; undefined: the next free one. */
   readonly id?: Uint8Array | undefined;
-  /** Reads the module again, for an upgrade without a body; undefined: nothing is recorded. */
-  readonly readFile?: (() => Promise<Uint8Array>) | undefined;
+  /** Reads the module of the canister with this name again, for an upgrade without a body; undefined: nothing is recorded. */
+  readonly readFile?: ((name: string) => Promise<Uint8Array>) | undefined;
 }
 
 export interface UpgradeOptions {

@@ -44,11 +44,12 @@ export async function installManifest(
   await share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
   const modulesNow = (): ManifestModules => new ManifestModules({ compiler, execution, log, actors, idOf });
   const modules = modulesNow();
+  // The same for all: there may be very many.
+  const readFile = (name: string): Promise<Uint8Array> => modulesNow().moduleNamed(name);
   const there: ManifestActor[] = [];
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
     const place = `(${index + 1} of ${actors.length})`;
-    const readFile = (): Promise<Uint8Array> => modulesNow().moduleOf(actor);
     const known = canisters.named(actor.name);
     if (known !== undefined) {
       // What is there is not reinstalled; only an upgrade takes the file as it is now.

@@ -31,6 +31,12 @@ export class ManifestModules {
     return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file, [])).wasm;
   }
 
+  async moduleNamed(name: string): Promise<Uint8Array> {
+    const actor = this.#with.actors.find((known) => known.name === name);
+    if (actor === undefined) throw new Error(`the manifest has no actor ${name}`);
+    return await this.moduleOf(actor);
+  }
+
   /** `way`: the actors whose sources led here, from the one that is wanted. */
   #compile(name: string, file: string, way: readonly string[]): Promise<CompiledActor> {
     const known = this.#compiled.get(name);

@@ -171,13 +171,15 @@ export class RegistryHost implements CanisterHost {
 
   async #restore(record: CanisterRecord, state: RestoredState): Promise<void> {
     const { module } = state.image;
-    const candid = module === undefined ? undefined : this.#registry.interfaceOf(record, module);
+    const { wasm } = state;
+    const code =
+      module === undefined || wasm === undefined ? undefined : this.#registry.recorded(record, { module, wasm });
     // What came meanwhile would be told the entry points of the code before.
     const release = this.#scheduler.hold(record.handle);
     try {
       await this.#execution.restore(record.handle, state.image);
-      if (module === undefined || state.wasm === undefined) record.emptied();
-      else record.code = { module, wasm: state.wasm, candid };
+      if (code === undefined) record.emptied();
+      else record.code = code;
       record.heapBytes = state.image.heap.length;
       record.stableBytes = state.image.stablePages * STABLE_PAGE_BYTES;
       const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
@@ -198,7 +200,7 @@ export class RegistryHost implements CanisterHost {
   }
 
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {
-    return recordOf(canister).log.records;
+    return recordOf(canister).logRecords;
   }
 }
 

@@ -1,0 +1,15 @@
+import { CanisterLog } from './canister-log.ts';
+import { DebugBuffer } from './debug-buffer.ts';
+
+/** What one canister has printed. Made when it first prints: most never do. */
+export class CanisterOutput {
+  readonly buffer = new DebugBuffer();
+  readonly log = new CanisterLog();
+  /** Lines of a step that has not ended, or is not durable. */
+  unprinted: { readonly timeMs: number; readonly text: string }[] = [];
+
+  print(timeMs: number, text: string): void {
+    this.buffer.append(timeMs, text);
+    this.log.append(timeMs, text);
+  }
+}
