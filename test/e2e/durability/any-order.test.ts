@@ -9,7 +9,7 @@ import type { Actor } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
 import { dump, WITNESS } from './witness.ts';
 
-const STEPS = 12;
+const STEPS = 9;
 const NAMES = ['one', 'two', 'three', 'witness'] as const;
 
 class Walk {

@@ -1,7 +1,7 @@
 /** State directories that cannot be used: a clear message, exit code 1, nothing touched. A full disk: nothing acknowledged is lost. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, suite, test, type TestContext } from 'node:test';
 import { hashesOf } from './damage.ts';
@@ -42,7 +42,7 @@ suite('a state directory is refused', () => {
     assert.deepEqual(await hashesOf(deployment.state), files);
   });
 
-  test('that is a file, or lies in one', async (t: TestContext) => {
+  test('that is a file', async (t: TestContext) => {
     const deployment = await Deployment.create(t);
     await writeFile(deployment.state, 'a file');
     assertRefused(
@@ -50,9 +50,6 @@ suite('a state directory is refused', () => {
       /state cannot be the state directory: it, or a part of its path, is a file/,
     );
     assert.equal(await readFile(deployment.state, 'utf8'), 'a file');
-    await rm(deployment.state);
-    await symlink(join(deployment.folder, 'actors.json'), deployment.state);
-    assertRefused(await deployment.refused(), /is a file/);
   });
 
   test('that a newer version wrote, whose format file is damaged, or that another process uses; afterwards it is served', async (t: TestContext) => {

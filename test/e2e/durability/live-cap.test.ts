@@ -67,7 +67,7 @@ test('six actors of whom two are live answer as if all were, before and after a 
   for (const other of others) await host.query(other, 'get');
   assert.ok(!(await liveOf(host)).includes(sleeper.name));
   await host.until(async () => assert.ok((await liveOf(host)).includes(sleeper.name)));
-  assert.deepEqual(await host.query(sleeper, 'timers'), { fired: 1, repeated: 0 });
+  await host.until(async () => assert.deepEqual(await host.query(sleeper, 'timers'), { fired: 1, repeated: 0 }));
 
   // What is done to those that sleep.
   await Promise.all(others.map((other) => host.query(other, 'get')));
