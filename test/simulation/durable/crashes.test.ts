@@ -11,7 +11,7 @@ import { test } from 'node:test';
 import { BUGS } from './plan.ts';
 import { simulate } from './world.ts';
 
-const SEEDS = 40;
+const SEEDS = 30;
 /** A planted bug is found within so many; it takes about five. */
 const SEEDS_UNTIL_FOUND = 60;
 
