@@ -15,7 +15,7 @@ export interface Request {
   readonly path: string;
   readonly body?: Uint8Array;
   readonly contentType?: string;
-  /** Requested in turn instead of `path`, again from the beginning when all have been. */
+  /** Requested in turn instead of `path`, again from the beginning when all have been; needs wrk. */
   readonly paths?: readonly string[];
 }
 
@@ -99,6 +99,8 @@ async function withAutocannon(
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
     const { method, path, paths, body, contentType } = request;
+    // Its connections would all go through them in step.
+    if (paths !== undefined) throw new Error('requests to several paths need wrk');
     const program = createRequire(import.meta.url).resolve('autocannon');
     const args = [program, '--json', '-c', String(connections), '-d', String(seconds), '-m', method];
     if (contentType !== undefined) args.push('-H', `content-type=${contentType}`);
@@ -106,11 +108,6 @@ async function withAutocannon(
       const file = join(folder, 'body');
       await writeFile(file, body);
       args.push('-i', file);
-    }
-    if (paths !== undefined) {
-      const file = join(folder, 'requests.har');
-      await writeFile(file, archiveOf(origin, request));
-      args.push('--har', file);
     }
     const { stdout } = await run(process.execPath, [...args, origin + path]);
     const result = JSON.parse(stdout) as AutocannonResult;
@@ -125,14 +122,6 @@ async function withAutocannon(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-/** Requests as autocannon takes several different ones. */
-function archiveOf(origin: string, { method, paths = [], body, contentType }: Request): string {
-  const headers = contentType === undefined ? [] : [{ name: 'content-type', value: contentType }];
-  const postData = body === undefined ? undefined : { text: Buffer.from(body).toString('latin1') };
-  const entries = paths.map((path) => ({ request: { method, url: origin + path, headers, postData } }));
-  return JSON.stringify({ log: { entries } });
 }
 
 interface AutocannonResult {

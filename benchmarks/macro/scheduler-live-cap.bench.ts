@@ -51,6 +51,8 @@ const seconds = values.quick ? 1 : Number(values.seconds);
 const rounds = values.quick ? 1 : Number(values.rounds);
 const wakes = values.quick ? 200 : Number(values.wakes);
 
+if (loadGenerator !== 'wrk') throw new Error('traffic to many actors needs wrk, a Debian package');
+
 type Traffic = 'uniform' | 'Zipf';
 
 interface Case {
