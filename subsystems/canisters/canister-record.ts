@@ -9,9 +9,8 @@ import type {
   HostedCode,
   LowMemoryHook,
 } from '../management/index.ts';
-import type { CanisterStatus, Scheduler } from '../scheduler/index.ts';
+import { type CanisterStatus, idFromText, idToText, type Scheduler } from '../scheduler/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
-import { idFromText, idToText } from './canister-id.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';
 import { CanisterOutput } from './canister-output.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
@@ -53,7 +52,6 @@ export interface RecordedCode extends HostedCode {
 export class CanisterRecord implements Canister, CanisterObserver, HostedCanister {
   /** Undefined: it has no other name than its id. */
   readonly #name: string | undefined;
-  /** A character a byte. */
   readonly idText: string;
   /** The executors' and the scheduler's name for it. */
   handle = -1;

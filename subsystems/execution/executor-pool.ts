@@ -36,7 +36,6 @@ export interface ExecutionOptions {
 }
 
 interface Placed {
-  readonly lane: number;
   executor: Executor;
   /** Its steps' changes are told, so that it can come back when its executor dies. */
   readonly isKept: boolean;
@@ -58,6 +57,8 @@ export interface ExecutionBounds {
 
 export class ExecutorPool implements Execution {
   readonly #executors: Executor[];
+  readonly #observers: (CanisterObserver | undefined)[] = [];
+  /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
   readonly #loader: ModuleLoader;
   readonly #heaps: HeapBudget;
@@ -90,7 +91,7 @@ export class ExecutorPool implements Execution {
   }
 
   laneOf(handle: number): number {
-    return this.#placed(handle).lane;
+    return handle % this.lanes;
   }
 
   async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
@@ -106,22 +107,23 @@ export class ExecutorPool implements Execution {
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
-    const handle = this.#place(observer, spec.snapshotBelowBytes !== undefined, false);
-    this.#placed(handle).executor.send({ kind: 'create', handle, spec });
+    const handle = this.#observers.push(observer) - 1;
+    const { executor } = this.#place(handle, { observer, isKept: spec.snapshotBelowBytes !== undefined });
+    executor.send({ kind: 'create', handle, spec });
     return handle;
   }
 
   createAsleep(observer: CanisterObserver): number {
-    return this.#place(observer, true, true);
+    this.#canisters.push(undefined);
+    return this.#observers.push(observer) - 1;
   }
 
-  #place(observer: CanisterObserver, isKept: boolean, isAsleep: boolean): number {
-    const handle = this.#canisters.length;
-    const lane = handle % this.lanes;
-    const executor = this.#executors[lane];
-    if (executor === undefined) throw new Error(`no executor ${lane}`);
-    this.#canisters.push({ lane, executor, isKept, isAsleep, observer, module: undefined, emptied: 0 });
-    return handle;
+  #place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
+    const executor = this.#executors[this.laneOf(handle)];
+    if (executor === undefined) throw new Error(`canister ${handle} has no executor`);
+    const placed = { ...of, executor, isAsleep, module: undefined, emptied: 0 };
+    this.#canisters[handle] = placed;
+    return placed;
   }
 
   async sleep(handle: number): Promise<void> {
@@ -133,6 +135,8 @@ export class ExecutorPool implements Execution {
     if (this.#canisters[handle] !== placed) return;
     // A thread that has died has dropped it, too.
     await executor.ask((call) => ({ kind: 'sleep', call, handle }));
+    // Unless it is being woken already.
+    if (placed.isAsleep && this.#canisters[handle] === placed) this.#canisters[handle] = undefined;
   }
 
   async wake(handle: number, { module, ...canister }: SleepingCanister): Promise<Replayed | undefined> {
@@ -202,8 +206,8 @@ export class ExecutorPool implements Execution {
   }
 
   configure(handle: number, settings: CanisterSettings): void {
-    const { executor, isAsleep } = this.#placed(handle);
-    if (!isAsleep) executor.send({ kind: 'configure', handle, settings });
+    const placed = this.#canisters[handle];
+    if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'configure', handle, settings });
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
@@ -240,6 +244,7 @@ export class ExecutorPool implements Execution {
     placed.executor.send({ kind: 'remove', handle });
     this.#empty(placed);
     this.#canisters[handle] = undefined;
+    this.#observers[handle] = undefined;
   }
 
   refuseNew(): void {
@@ -301,8 +306,10 @@ export class ExecutorPool implements Execution {
 
   #placed(handle: number): Placed {
     const placed = this.#canisters[handle];
-    if (placed === undefined) throw new Error(`no canister ${handle}`);
-    return placed;
+    if (placed !== undefined) return placed;
+    const observer = this.#observers[handle];
+    if (observer === undefined) throw new Error(`no canister ${handle}`);
+    return this.#place(handle, { observer, isKept: true }, true);
   }
 
   #startExecutor(lane: number): Executor {
@@ -314,14 +321,14 @@ export class ExecutorPool implements Execution {
       threadStackMb: threadStackMb(wasmStackBytes) * LEVELS_MAX,
     };
     const executor = new Executor(settings, {
-      debug: (handle, text) => this.#canisters[handle]?.observer.debug(text),
+      debug: (handle, text) => this.#observers[handle]?.debug(text),
       ended: (record, changes) => {
-        const observer = this.#canisters[record.handle]?.observer;
+        const observer = this.#observers[record.handle];
         if (changes !== undefined) observer?.changed?.(changes);
         observer?.ended(gaugesOf(record));
       },
-      credited: (handle, balance) => this.#canisters[handle]?.observer.credited?.(balance),
-      changed: (handle, changes) => this.#canisters[handle]?.observer.changed?.(changes),
+      credited: (handle, balance) => this.#observers[handle]?.credited?.(balance),
+      changed: (handle, changes) => this.#observers[handle]?.changed?.(changes),
       bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason) => this.#replace(lane, reason),
     });

@@ -1,5 +1,6 @@
 import type { CallKind, ModuleInfo, Response } from '../execution/index.ts';
 import type { CallContext, OpenCall } from './call-context.ts';
+import { idFromText, idToText } from './id-text.ts';
 import { Queue } from './queue.ts';
 
 export type CanisterStatus = 'running' | 'stopping' | 'stopped';
@@ -132,7 +133,7 @@ export class Work {
 /** What one canister still has to do, in order; and where it stands. Many sleep: what only the busy ones need is apart. */
 export class Agenda {
   readonly handle: number;
-  readonly id: Uint8Array;
+  readonly idText: string;
   module: ModuleInfo | undefined = undefined;
   status: CanisterStatus = 'running';
   /** Its executor has died, and nothing is kept: nothing runs any more. */
@@ -158,7 +159,11 @@ export class Agenda {
 
   constructor(handle: number, id: Uint8Array) {
     this.handle = handle;
-    this.id = id;
+    this.idText = idToText(id);
+  }
+
+  get id(): Uint8Array {
+    return idFromText(this.idText);
   }
 
   /** Made when first asked for. */

@@ -2,6 +2,8 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { CallKind, CodeChange, ModuleInfo, Outcome, Response, Step } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 
+export { idFromText, idToText } from './id-text.ts';
+
 /** A message from a client. */
 export interface IngressMessage {
   readonly handle: number;

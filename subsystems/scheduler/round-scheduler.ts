@@ -18,6 +18,7 @@ import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { Executions, INSPECT, NOTHING_RAN } from './executions.ts';
+import { idToText } from './id-text.ts';
 import type {
   AdmitOptions,
   CanisterHost,
@@ -78,7 +79,7 @@ export class RoundScheduler implements Scheduler {
     this.#calls = new Calls(
       {
         nowMs: () => this.#clock.nowMs(),
-        find: (id) => this.#byId.get(keyOf(id)),
+        find: (id) => this.#byId.get(idToText(id)),
         enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
         credit: (agenda, amount) => this.#executions.credit(this.#journal.credit(agenda, amount)),
         contextEnded: (agenda) => this.#stopping.settle(agenda),
@@ -126,7 +127,7 @@ export class RoundScheduler implements Scheduler {
     agenda.isAsleep = options.isAsleep ?? false;
     if (options.timerMs !== undefined) agenda.timerMs = options.timerMs;
     this.#agendas[handle] = agenda;
-    this.#byId.set(keyOf(id), agenda);
+    this.#byId.set(agenda.idText, agenda);
     this.#ticking.codeChanged(agenda);
     if (!agenda.isAsleep) this.#sleeping.admitted(agenda);
   }
@@ -145,7 +146,7 @@ export class RoundScheduler implements Scheduler {
   }
 
   restore(entries: Iterable<Entry>): void {
-    const restored = restoreCalls(entries, (id) => this.#byId.get(keyOf(id)));
+    const restored = restoreCalls(entries, (id) => this.#byId.get(idToText(id)));
     this.#journal.resume(restored.number, restored.order);
     for (const waiting of restored.waiting) {
       const { agenda } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
@@ -281,7 +282,7 @@ export class RoundScheduler implements Scheduler {
   withdraw(handle: number): void {
     const agenda = this.#agendaOf(handle);
     this.#ticking.forget(agenda);
-    this.#byId.delete(keyOf(agenda.id));
+    this.#byId.delete(agenda.idText);
     this.#agendas[handle] = undefined;
     agenda.isWithdrawn = true;
     this.#journal.changed(agenda);
@@ -575,7 +576,3 @@ function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 
 
 const STOPPING_OUTCOME = refusedOutcome('unavailable', SYS_TRANSIENT, SERVER_STOPPING.message);
 const DELETED = new Error('the canister was deleted');
-
-function keyOf(id: Uint8Array): string {
-  return Buffer.from(id.buffer, id.byteOffset, id.byteLength).toString('latin1');
-}
