@@ -142,7 +142,9 @@ export class Operators {
       case 'start':
         return this.#status(life, expected, STOPPING, RUNNING, registry.start(record));
       case 'upgrade':
-        return record.module === undefined ? undefined : this.#upgrade(life, record, expected);
+        // One that is stopping still has open calls, whose callbacks would not find in the new heap what they need.
+        if (record.module === undefined || record.status === 'stopping') return undefined;
+        return this.#upgrade(life, record, expected);
       case 'cycles':
         return this.#addCycles(life, record);
       case 'configure':
