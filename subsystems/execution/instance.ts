@@ -24,6 +24,7 @@ import {
 } from '../metering/instrument/index.ts';
 import type { StoredPages } from '../storage/index.ts';
 import type { ControlMemory } from './control-memory.ts';
+import type { PageSet } from './page-set.ts';
 import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
 import {
   type BoundInstance,
@@ -285,6 +286,20 @@ export class Instance {
     for (let page = 0; page < end; page++)
       if (used === undefined || used[page] === 1) entries.addWhole(page, heap, page * PAGE_BYTES);
     entries.end();
+  }
+
+  /** Adds the pages that `dirtyPages` names to sets; to be asked before commit or rollback. */
+  markDirtyPages(...sets: readonly PageSet[]): void {
+    const heap = this.heap();
+    let slot = 0;
+    for (const page of this.#control.touchedPages()) {
+      const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
+      const isSpilled = this.#spilled(heap, (page + 1) * PAGE_BYTES, preImage);
+      for (const set of sets) {
+        set.add(page);
+        if (isSpilled) set.add(page + 1);
+      }
+    }
   }
 
   /** 4 KiB pages that may differ from the message's beginning, ascending; to be asked before commit or rollback. */

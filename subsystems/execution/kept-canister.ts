@@ -41,6 +41,8 @@ export class KeptCanister {
   /** Heaps up to this are kept by what changed. */
   readonly snapshotBelowBytes: number;
   isLogged = false;
+  /** Its log is being run again: its records are stored already. */
+  isReplaying = false;
   /** Records since the last checkpoint. */
   records = 0;
   /** Instructions that running them again takes. */
@@ -126,7 +128,7 @@ export class StateChanges {
     const { kept } = canister;
     if (kept === undefined) return;
     if (kept.isLogged) {
-      for (const page of instance.dirtyPages()) for (const { heap } of kept.lags) heap.add(page);
+      instance.markDirtyPages(kept.lags[0].heap, kept.lags[1].heap);
     } else {
       const id = memoryId(canister.id, kept.copy);
       instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
@@ -190,6 +192,10 @@ export class StateChanges {
   // ---- by a log
 
   record({ id }: CanisterState, kept: KeptCanister, record: LogRecord): void {
+    if (kept.isReplaying) {
+      kept.records++;
+      return;
+    }
     this.#set.put('log', logKey(id, kept.records++), serialize(record));
   }
 

@@ -12,7 +12,7 @@ import { readRecord, readStanding, type Standing } from './kept-canister.ts';
 /** Why it cannot be, in words, or how many records were run again. */
 export function wakeCanister(
   parts: EngineParts,
-  engine: Pick<Engine, 'execute' | 'configure' | 'takeChanges'>,
+  engine: Pick<Engine, 'execute' | 'configure'>,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   stored: Omit<SleepingCanister, 'spec' | 'module'>,
@@ -39,7 +39,8 @@ export function wakeCanister(
   const problem = wakeState(parts, canister, code, { ...stored, ...standing });
   if (problem !== undefined) return problem;
   stand(canister, standing);
-  const { shared } = canister;
+  const { shared, kept } = canister;
+  if (kept !== undefined) kept.isReplaying = true;
   for (const bytes of log.records) {
     const record = readRecord(bytes);
     switch (record.kind) {
@@ -54,13 +55,14 @@ export function wakeCanister(
         canister.account.add(record.balance - canister.account.balance);
         canister.version = record.version;
         canister.timerNs = record.timerNs;
-        if (canister.kept !== undefined) canister.kept.records++;
+        if (kept !== undefined) kept.records++;
     }
-    // They are stored already.
-    engine.takeChanges();
   }
   canister.shared = shared;
-  if (canister.kept !== undefined) canister.kept.sharedInLog = undefined;
+  if (kept !== undefined) {
+    kept.isReplaying = false;
+    kept.sharedInLog = undefined;
+  }
   // Queries are in no log, and for them, too, time never goes back.
   canister.instantMs = Math.max(canister.instantMs, stored.instantMs);
   // What came while nobody could be told: the messages from now on depend on it.
