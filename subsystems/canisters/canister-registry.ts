@@ -410,7 +410,10 @@ export class CanisterRegistry implements Canisters {
   }
 
   async compareManifest(): Promise<void> {
-    await this.#compareManifest?.();
+    const compare = this.#compareManifest;
+    // It holds the whole manifest.
+    this.#compareManifest = undefined;
+    await compare?.();
   }
 
   async #checkpoint(record: CanisterRecord): Promise<void> {

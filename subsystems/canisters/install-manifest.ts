@@ -3,10 +3,10 @@ import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
-import type { Manifest, ManifestActor } from '../manifest/index.ts';
+import type { Manifest } from '../manifest/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
-import { ManifestModules, readNamed } from './manifest-modules.ts';
+import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 
 /** The anonymous principal: who installs the manifest's actors (decisions.md). */
 const ANONYMOUS = Uint8Array.of(4);
@@ -41,12 +41,16 @@ export async function installManifest(
   const actors = await manifest.read();
   // All ids first, in the manifest's order: an actor may name one that comes after it.
   const idOf = new Map(actors.map(({ name }) => [name, canisters.named(name)?.id ?? ids.next()]));
-  await share(new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)])));
-  const modulesNow = (): ManifestModules => new ManifestModules({ compiler, execution, log, actors, idOf });
+  const variables = new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)]));
+  await share(variables);
+  // What is kept for as long as the host serves is no more than this: there may be very many.
+  const sources = actors.map(({ name, source, candidFile }) => ({ name, source, candidFile }));
+  const principalOf = (name: string): string | undefined => variables.get(PUBLIC_ID + name);
+  const modulesNow = (): ManifestModules =>
+    new ManifestModules({ compiler, execution, log, actors: sources, principalOf });
   const modules = modulesNow();
-  // The same for all: there may be very many.
   const readFile = (name: string): Promise<Uint8Array> => modulesNow().moduleNamed(name);
-  const there: ManifestActor[] = [];
+  const there: ManifestSource[] = [];
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
     const place = `(${index + 1} of ${actors.length})`;
@@ -54,7 +58,7 @@ export async function installManifest(
     if (known !== undefined) {
       // What is there is not reinstalled; only an upgrade takes the file as it is now.
       known.readFile = readFile;
-      there.push(actor);
+      there.push(sources[index] ?? actor);
       continue;
     }
     try {
@@ -73,11 +77,14 @@ export async function installManifest(
     }
   }
   return async () => {
+    const hashes = new Map<string, string>();
     for (const actor of there) {
       try {
-        const bytes = await modules.moduleOf(actor);
+        // Thousands of actors may have one module; a source is compiled once for each.
+        const hash = hashes.get(actor.source.file) ?? hashOf(await modules.moduleOf(actor));
+        if (actor.source.kind === 'wasm') hashes.set(actor.source.file, hash);
         const known = canisters.named(actor.name);
-        if (known === undefined || known.damage !== undefined || known.module?.hash === hashOf(bytes)) continue;
+        if (known === undefined || known.damage !== undefined || known.module?.hash === hash) continue;
         log.announce(
           `WARNING ${actor.name} has another module in the manifest than in the state: POST /upgrade/${actor.name} with an empty body takes it up`,
         );

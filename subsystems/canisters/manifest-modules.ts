@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { principalToText } from '../codec/index.ts';
 import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
+
+/** What of an actor of the manifest is needed for as long as the host serves. */
+export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
 
 export interface ManifestModulesDependencies {
   readonly compiler: Compiler;
@@ -11,8 +13,9 @@ export interface ManifestModulesDependencies {
   readonly execution: Pick<Execution, 'prepare'>;
   readonly log: Logger;
   /** All actors of the manifest. */
-  readonly actors: readonly ManifestActor[];
-  readonly idOf: ReadonlyMap<string, Uint8Array>;
+  readonly actors: readonly ManifestSource[];
+  /** The principal of each. */
+  readonly principalOf: (name: string) => string | undefined;
 }
 
 /**
@@ -27,7 +30,7 @@ export class ManifestModules {
     this.#with = dependencies;
   }
 
-  async moduleOf({ name, source }: ManifestActor): Promise<Uint8Array> {
+  async moduleOf({ name, source }: ManifestSource): Promise<Uint8Array> {
     return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file, [])).wasm;
   }
 
@@ -51,10 +54,10 @@ export class ManifestModules {
   }
 
   async #reference(name: string, way: readonly string[]): Promise<ActorReference> {
-    const { actors, idOf } = this.#with;
+    const { actors, principalOf } = this.#with;
     const actor = actors.find((known) => known.name === name);
-    const id = idOf.get(name);
-    if (actor === undefined || id === undefined) {
+    const principal = principalOf(name);
+    if (actor === undefined || principal === undefined) {
       const known = actors.map((other) => other.name).join(', ');
       throw new ServerError('invalid', 'import-unknown', `the manifest has no actor ${quoted(name)}; it has ${known}`);
     }
@@ -68,10 +71,10 @@ export class ManifestModules {
           `(environment variable PUBLIC_CANISTER_ID:${name})`,
       );
     }
-    return { principal: principalToText(id), candid: await this.#interfaceOf(actor, way) };
+    return { principal, candid: await this.#interfaceOf(actor, way) };
   }
 
-  async #interfaceOf({ name, source, candidFile }: ManifestActor, way: readonly string[]): Promise<string> {
+  async #interfaceOf({ name, source, candidFile }: ManifestSource, way: readonly string[]): Promise<string> {
     try {
       if (source.kind === 'main') return (await this.#compile(name, source.file, way)).candid;
       const { candid } = await this.#with.execution.prepare(await readNamed(source.file));

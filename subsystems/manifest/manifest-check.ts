@@ -28,6 +28,7 @@ export const SMALLEST_MANIFEST = '{ "actors": { "counter": { "main": "Counter.mo
 
 const ACTOR_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/u;
 const TOP_KEYS = ['$schema', 'actors'];
+const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
 const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env'];
 /** Known words of the format whose feature a later release brings. */
 const NOT_BUILT_YET = new Map([['certificate', 'placeholder certificates are not built yet; remove the key']]);
@@ -45,6 +46,9 @@ class ManifestChecker {
   readonly #manifest: ManifestText;
   readonly #problems: { readonly offset: number; readonly text: string }[] = [];
   #problemCount = 0;
+  /** By file. */
+  readonly #sources = new Map<string, ManifestActor['source']>();
+  readonly #faults = new Map<string, Promise<string | undefined>>();
 
   constructor(manifest: ManifestText) {
     this.#manifest = manifest;
@@ -98,13 +102,21 @@ class ManifestChecker {
     const members = this.#object(node, path, 'write { "main": "<file>.mo" } or { "wasm": "<file>.wasm" }');
     if (members === undefined) return undefined;
     this.#refuseUnknown(members, ACTOR_KEYS, path);
-    const source = await this.#source(members, key, path);
+    const source = this.#shared(await this.#source(members, key, path));
     const candid = members.get('candid');
     const candidFile = candid === undefined ? undefined : await this.#file(candid.value, `${path}.candid`, 'candid');
     const args = this.#args(members, path);
     const cycles = this.#cycles(members.get('cycles'), `${path}.cycles`);
     const env = this.#env(members.get('env'), `${path}.env`);
     return source === undefined ? undefined : { name, source, candidFile, args, cycles, env };
+  }
+
+  /** Thousands of actors may have one file. */
+  #shared(source: ManifestActor['source'] | undefined): ManifestActor['source'] | undefined {
+    if (source === undefined) return undefined;
+    const known = this.#sources.get(source.file) ?? source;
+    this.#sources.set(source.file, known);
+    return known;
   }
 
   async #source(members: Members, key: JsonNode, path: string): Promise<ManifestActor['source'] | undefined> {
@@ -141,7 +153,9 @@ class ManifestChecker {
       return this.#report(node, path, `names Motoko source: ${quote(value)}; use "main" instead of "wasm"`);
     }
     const file = resolve(dirname(this.#manifest.file), value);
-    const fault = await faultOf(file);
+    let asking = this.#faults.get(file);
+    if (asking === undefined) this.#faults.set(file, (asking = faultOf(file)));
+    const fault = await asking;
     return fault === undefined
       ? file
       : this.#report(
@@ -193,9 +207,9 @@ class ManifestChecker {
   }
 
   #env(member: JsonMember | undefined, path: string): ReadonlyMap<string, string> {
-    const env = new Map<string, string>();
     const members = member === undefined ? undefined : this.#object(member.value, path, 'write { "NAME": "value" }');
-    if (member === undefined || members === undefined) return env;
+    if (member === undefined || members === undefined) return NO_VARIABLES;
+    const env = new Map<string, string>();
     if (members.size > ENV_VARIABLES_MAX) {
       this.#report(member.value, path, `holds ${members.size} of at most ${ENV_VARIABLES_MAX} variables; remove some`);
     }

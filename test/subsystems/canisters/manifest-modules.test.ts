@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
+import { principalToText } from '../../../subsystems/codec/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { RecordingLogger } from '../../support/kernel.ts';
@@ -58,14 +59,14 @@ async function project(
       return { ...nothing, name, candidFile, source: { kind: 'wasm', file } as const };
     }),
   );
-  const idOf = new Map(
-    Object.keys(sources).map((name, index) => [name, Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, index + 1, 1, 1)]),
-  );
+  const names = Object.keys(sources);
+  const principalOf = (name: string): string =>
+    principalToText(Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, names.indexOf(name) + 1, 1, 1));
   const execution = {
     prepare: async (bytes: Uint8Array) =>
       ({ candid: carried.get(Buffer.from(bytes).toString()) }) as Partial<ModuleInfo> as ModuleInfo,
   };
-  const modules = new ManifestModules({ compiler, execution, log: new RecordingLogger(), actors, idOf });
+  const modules = new ManifestModules({ compiler, execution, log: new RecordingLogger(), actors, principalOf });
   return {
     folder,
     compiled,
