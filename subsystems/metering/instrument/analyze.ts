@@ -44,7 +44,7 @@ const STATES_MAX = { function: 10_000_000, module: 100_000_000 } as const;
 export const BLOCK = {
   /** A branch inside jumps past its end. */
   LEFT: 1,
-  /** An innermost loop without calls and stores. */
+  /** An innermost loop without calls. */
   TIGHT_LOOP: 2,
   HAS_ELSE: 4,
   /** A global is set inside, or a function called that may do so. */
@@ -127,7 +127,7 @@ class BodyAnalyzer {
   readonly #target = new Int32Array(NESTING_MAX + 1);
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
   readonly #isIf = new Uint8Array(NESTING_MAX + 1);
-  /** Calls, stores or loops inside. */
+  /** Calls, bulk operations or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
   readonly #paths: ChargePaths;
@@ -329,7 +329,6 @@ class BodyAnalyzer {
             // In front of it stands a test.
             temporaries.store = FRAME.TEMPORARIES.STORE;
             states += buffer.localCount + height;
-            this.#isBusy[this.#nesting] = 1;
           }
       }
       if (height > heightMax) heightMax = height;

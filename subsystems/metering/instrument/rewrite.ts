@@ -292,7 +292,7 @@ export class BodyRewriter {
     }
     if (opcode === OP.LOOP) {
       const isTight = (flags & BLOCK.TIGHT_LOOP) !== 0;
-      windows.enterLoop(block, params, isTight || !this.#context.withJournal ? undefined : steppingLoop(buffer, at));
+      windows.enterLoop(block, params, this.#context.withJournal ? steppingLoop(buffer, at) : undefined);
       if (isTight && params === 0) {
         this.#doubleLoop(n, buffer.at[at] ?? 0, buffer.at[at + 1] ?? 0);
         return;
