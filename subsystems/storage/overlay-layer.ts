@@ -2,6 +2,7 @@
  * What units have changed and the tables do not have yet: entries by key, and whole pages that patches were applied to.
  * A page of a layer is made of the page below it, once; then patches cost a copy of the bytes that changed.
  */
+import { ENTRY_OVERHEAD_BYTES, LayerTable } from './layer-table.ts';
 import type { Family } from './tables.ts';
 import { ID_BYTES, PAGE_BYTES } from './write-set.ts';
 
@@ -15,24 +16,16 @@ export interface LayerPages {
   readonly pages: Map<number, Uint8Array>;
 }
 
-/** One family's entries in a layer; undefined: deleted. Keys are Latin-1 strings of their bytes, which sort like the bytes. */
-export interface LayerEntries {
-  /** Nothing below this layer counts whose key begins with one of these. */
-  readonly cleared: Set<string>;
-  readonly entries: Map<string, Uint8Array | undefined>;
-}
-
-/** About what an entry costs besides its bytes. */
-const ENTRY_OVERHEAD_BYTES = 100;
-
 export class OverlayLayer {
   readonly pages: Readonly<Record<PageFamily, Map<string, LayerPages>>> = { heap: new Map(), stable: new Map() };
-  readonly tables = new Map<Family, LayerEntries>();
-  /** About what it holds in memory. */
-  bytes = 0;
+  readonly tables = new Map<Family, LayerTable>();
+  #pageBytes = 0;
 
-  isEmpty(): boolean {
-    return this.pages.heap.size === 0 && this.pages.stable.size === 0 && this.tables.size === 0;
+  /** About what it holds in memory. */
+  get bytes(): number {
+    let bytes = this.#pageBytes;
+    for (const table of this.tables.values()) bytes += table.bytes;
+    return bytes;
   }
 
   pagesOf(family: PageFamily, id: string): LayerPages {
@@ -40,59 +33,26 @@ export class OverlayLayer {
     if (known !== undefined) return known;
     const fresh = { isCleared: false, pages: new Map<number, Uint8Array>() };
     this.pages[family].set(id, fresh);
-    this.bytes += ENTRY_OVERHEAD_BYTES;
+    this.#pageBytes += ENTRY_OVERHEAD_BYTES;
     return fresh;
   }
 
   addPage(pages: LayerPages, number: number, page: Uint8Array): void {
     pages.pages.set(number, page);
-    this.bytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
+    this.#pageBytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
   }
 
   clearPages(family: PageFamily, id: string): void {
     const pages = this.pagesOf(family, id);
-    this.bytes -= pages.pages.size * (PAGE_BYTES + ENTRY_OVERHEAD_BYTES);
+    this.#pageBytes -= pages.pages.size * (PAGE_BYTES + ENTRY_OVERHEAD_BYTES);
     pages.pages.clear();
     pages.isCleared = true;
   }
 
-  entriesOf(family: Family): LayerEntries {
-    const known = this.tables.get(family);
-    if (known !== undefined) return known;
-    const fresh = { cleared: new Set<string>(), entries: new Map<string, Uint8Array | undefined>() };
-    this.tables.set(family, fresh);
-    return fresh;
-  }
-
-  set(family: Family, key: string, value: Uint8Array | undefined): void {
-    const { entries } = this.entriesOf(family);
-    const before = entries.get(key);
-    if (before !== undefined || entries.has(key)) this.bytes -= (before?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
-    entries.set(key, value);
-    this.bytes += (value?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
-  }
-
-  clear(family: Family, prefix: string): void {
-    const { cleared, entries } = this.entriesOf(family);
-    for (const [key, value] of entries) {
-      if (!key.startsWith(prefix)) continue;
-      entries.delete(key);
-      this.bytes -= (value?.length ?? 0) + ENTRY_OVERHEAD_BYTES;
-    }
-    cleared.add(prefix);
-  }
-
-  /** Whether the layer says what is under a key; then `get` has it. */
-  decides(family: Family, key: string): boolean {
-    const table = this.tables.get(family);
-    if (table === undefined) return false;
-    if (table.entries.has(key)) return true;
-    for (const prefix of table.cleared) if (key.startsWith(prefix)) return true;
-    return false;
-  }
-
-  get(family: Family, key: string): Uint8Array | undefined {
-    return this.tables.get(family)?.entries.get(key);
+  tableOf(family: Family): LayerTable {
+    let table = this.tables.get(family);
+    if (table === undefined) this.tables.set(family, (table = new LayerTable(family)));
+    return table;
   }
 }
 

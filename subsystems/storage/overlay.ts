@@ -40,15 +40,15 @@ export class Overlay {
     this.#visitor = {
       put: (family, key, value) => {
         if (isPageFamily(family)) throw misplaced(family, key);
-        this.#active.set(family, latin1Of(key), new Uint8Array(value));
+        this.#active.tableOf(family).set(latin1Of(key), new Uint8Array(value));
       },
       delete: (family, key) => {
         if (isPageFamily(family)) throw misplaced(family, key);
-        this.#active.set(family, latin1Of(key), undefined);
+        this.#active.tableOf(family).set(latin1Of(key), undefined);
       },
       clear: (family, prefix) => {
         if (isPageFamily(family)) this.#active.clearPages(family, latin1Of(prefix));
-        else this.#active.clear(family, latin1Of(prefix));
+        else this.#active.tableOf(family).clear(latin1Of(prefix));
       },
       patch: (family, id, page, offset, bytes) => {
         if (!isPageFamily(family)) throw misplaced(family, id);
@@ -112,7 +112,10 @@ export class Overlay {
 
   get(family: Family, key: Uint8Array): Uint8Array | undefined {
     const text = latin1Of(key);
-    for (const layer of this.#layers()) if (layer.decides(family, text)) return layer.get(family, text);
+    for (const { tables } of this.#layers()) {
+      const table = tables.get(family);
+      if (table?.decides(text) === true) return table.get(text);
+    }
     return this.#tables.get(family, key);
   }
 
@@ -121,18 +124,7 @@ export class Overlay {
     const found = new Map<string, Uint8Array>();
     for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) found.set(latin1Of(key), value);
     const start = latin1Of(prefix);
-    for (const layer of this.#layers().toReversed()) {
-      const table = layer.tables.get(family);
-      if (table === undefined) continue;
-      for (const cleared of table.cleared) {
-        for (const key of found.keys()) if (key.startsWith(cleared)) found.delete(key);
-      }
-      for (const [key, value] of table.entries) {
-        if (!key.startsWith(start)) continue;
-        if (value === undefined) found.delete(key);
-        else found.set(key, new Uint8Array(value));
-      }
-    }
+    for (const { tables } of this.#layers().toReversed()) tables.get(family)?.layOver(found, start);
     return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [bytesOfLatin1(key), value] as const);
   }
 
@@ -202,9 +194,9 @@ export class Overlay {
 
 /** What makes the tables say what the layer says. */
 function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change> {
-  for (const [family, { cleared, entries }] of layer.tables) {
-    for (const prefix of cleared) yield* deletions(tables, family, bytesOfLatin1(prefix));
-    for (const [key, value] of entries) yield { family, key: bytesOfLatin1(key), value };
+  for (const [family, table] of layer.tables) {
+    for (const prefix of table.cleared()) yield* deletions(tables, family, bytesOfLatin1(prefix));
+    for (const [key, value] of table.entries()) yield { family, key: bytesOfLatin1(key), value };
   }
   for (const family of ['heap', 'stable'] as const) {
     for (const [idKey, { isCleared, pages }] of layer.pages[family]) {

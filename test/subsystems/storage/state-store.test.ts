@@ -12,7 +12,7 @@ import { type Seeded, seeded } from '../../support/seeded.ts';
 
 const SEGMENT_BYTES = 64 * 1024;
 const IDS = [1, 2, 3].map((n) => Buffer.alloc(10, n));
-const TABLES = ['meta', 'queue', 'log'] as const satisfies readonly Family[];
+const TABLES = ['meta', 'queue', 'log', 'blob'] as const satisfies readonly Family[];
 
 /** What the store has to say, kept the simplest way. */
 class Model {
