@@ -321,8 +321,9 @@ function stopped(): Step {
 /** Buffers that are handed over instead of copied: only such as nobody here uses any more. */
 function transferables(command: Command): ArrayBuffer[] {
   if (command.kind === 'wake') {
-    const { heap, stable } = command.canister.memory;
-    return [heap.bytes.buffer as ArrayBuffer, stable.bytes.buffer as ArrayBuffer];
+    const { memory, log } = command.canister;
+    const large = [memory.heap.bytes, memory.stable.bytes, ...(log === undefined ? [] : [log.records.bytes])];
+    return large.map(({ buffer }) => buffer as ArrayBuffer);
   }
   if (command.kind !== 'task') return [];
   const { task } = command.record;

@@ -1,5 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { StoredMemory } from '../storage/index.ts';
+import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './open-calls.ts';
 import type { Step, Task } from './step.ts';
 
@@ -107,7 +107,7 @@ export interface SleepingCanister {
   readonly certifiedData: Uint8Array;
   readonly openCalls: readonly OpenCallsEntry[];
   /** What its log begins with, and its records: they are run again. Undefined: its memory is the newest there is. */
-  readonly log: { readonly checkpoint: Uint8Array; readonly records: readonly Uint8Array[] } | undefined;
+  readonly log: { readonly checkpoint: Uint8Array; readonly records: PackedRecords } | undefined;
 }
 
 /** What came of running a log again. */

@@ -18,7 +18,7 @@ export function wakeCanister(
   stored: Omit<SleepingCanister, 'spec' | 'module'>,
 ): string | number {
   const { log } = stored;
-  if (log === undefined || log.records.length === 0) {
+  if (log === undefined || log.records.ends.length === 0) {
     const problem = wakeState(parts, canister, code, stored);
     if (problem !== undefined) return problem;
     canister.configure(stored.settings);
@@ -41,8 +41,11 @@ export function wakeCanister(
   stand(canister, standing);
   const { shared, kept } = canister;
   if (kept !== undefined) kept.isReplaying = true;
-  for (const bytes of log.records) {
-    const record = readRecord(bytes);
+  const { bytes, ends } = log.records;
+  let start = 0;
+  for (const end of ends) {
+    const record = readRecord(bytes.subarray(start, end));
+    start = end;
     switch (record.kind) {
       case 'task':
         if (record.shared !== undefined) canister.shared = new Environment(record.shared);
@@ -67,7 +70,7 @@ export function wakeCanister(
   canister.instantMs = Math.max(canister.instantMs, stored.instantMs);
   // What came while nobody could be told: the messages from now on depend on it.
   if (!areSame(canister.settings, stored.settings)) engine.configure(canister, stored.settings);
-  return log.records.length;
+  return ends.length;
 }
 
 function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): boolean {

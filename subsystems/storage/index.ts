@@ -52,7 +52,13 @@ export interface StoredCanister {
   readonly certifiedData: Uint8Array | undefined;
   readonly checkpoint: Uint8Array | undefined;
   /** Of its log, in order. */
-  readonly records: readonly Uint8Array[];
+  readonly records: PackedRecords;
+}
+
+/** Many byte strings as two that can be handed from thread to thread: one after the other, and where each ends. */
+export interface PackedRecords {
+  readonly bytes: Uint8Array;
+  readonly ends: Uint32Array;
 }
 
 export interface StoredPages {

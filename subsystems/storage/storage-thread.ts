@@ -132,8 +132,8 @@ function answer(store: StateStore, call: number, request: AnsweredAtOnce): void 
     const result = answerTo(store, request);
     const transferred: ArrayBuffer[] = [];
     if (request.kind === 'canister') {
-      const { heap, stable } = (result as StorageAnswers['canister']).memory;
-      for (const { bytes } of [heap, stable]) transferred.push(bytes.buffer as ArrayBuffer);
+      const { memory, records } = result as StorageAnswers['canister'];
+      for (const { bytes } of [memory.heap, memory.stable, records]) transferred.push(bytes.buffer as ArrayBuffer);
     }
     if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
     port.postMessage({ kind: 'answer', call, answer: result } satisfies FromStorage, transferred);
