@@ -1,0 +1,104 @@
+/**
+ * How long does a message take while a large heap is checkpointed in the background, against when it is not?
+ *
+ *   node benchmarks/macro/durable-large-heap.bench.ts [--chunks 256] [--seconds 3] [--dir FOLDER] [--quick]
+ *
+ * One actor with a heap of 256 chunks of 4 MB, kept by its log. Its messages are timed over one connection, first alone;
+ * then every page is changed and the log made so long that a checkpoint of all of them begins, and they are timed while that
+ * goes on. How many bytes were committed meanwhile tells that it did.
+ */
+import { parseArgs } from 'node:util';
+import { compiled, manifestOf } from './actor-fixtures.ts';
+import { Client } from './client.ts';
+import { quantile } from './quantile.ts';
+import { scratchFolder } from './scratch.ts';
+import { printFigure, printSitting } from './sitting.ts';
+import { startSvc } from './svc-process.ts';
+import { fileURLToPath } from 'node:url';
+
+const LARGE = fileURLToPath(new URL('../fixtures/large.mo', import.meta.url));
+/** More than half of the budget. */
+const BURN_ROUNDS = 60_000_000;
+
+const { values } = parseArgs({
+  options: {
+    chunks: { type: 'string', default: '256' },
+    seconds: { type: 'string', default: '3' },
+    dir: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+const chunks = values.quick ? 16 : Number(values.chunks);
+const seconds = values.quick ? 1 : Number(values.seconds);
+
+await printSitting(`${chunks} chunks of 4 MB`);
+await using scratch = await scratchFolder(values.dir);
+const manifest = await manifestOf(scratch.path, 'large', await compiled(LARGE, 'enhanced'), 1);
+const args = ['--state', `${scratch.path}/state`, '--snapshot-below', '1000000', '--replay-budget-secs', '1'];
+await using svc = await startSvc({ manifest, args });
+using client = new Client(svc.origin, 1);
+await client.send('/call/a0/reserve', natural(chunks));
+for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/add');
+await settled();
+
+const normal = await touches(seconds * 1000);
+for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
+await settled();
+for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
+const before = await committedBytes();
+await client.send('/call/a0/burn', natural(BURN_ROUNDS));
+const during = await touches(seconds * 1000);
+const written = (await committedBytes()) - before;
+if (written < chunks * 200_000) throw new Error(`no checkpoint was written: ${written} bytes were committed`);
+
+const ms = (times: readonly number[], share: number): string => quantile(times, share).toFixed(2);
+const shown = (times: readonly number[]): string =>
+  `p50 ${ms(times, 0.5)}, p99 ${ms(times, 0.99)}, longest ${ms(times, 1)} ms`;
+console.log(`alone: ${shown(normal)}; during the checkpoint (${(written / 2 ** 20).toFixed(0)} MiB): ${shown(during)}`);
+const goal = { is: 'at most', reach: 2, aim: 1.2 } as const;
+printFigure(
+  'message during a checkpoint / alone, median',
+  quantile(during, 0.5) / quantile(normal, 0.5),
+  '×',
+  '',
+  goal,
+);
+printFigure('the same, mean', mean(during) / mean(normal), '×');
+
+async function touches(forMs: number): Promise<number[]> {
+  const times: number[] = [];
+  for (const until = performance.now() + forMs; performance.now() < until;) {
+    times.push((await client.send('/call/a0/touch')).ms);
+  }
+  return times.sort((a, b) => a - b);
+}
+
+/** Waits until nothing more is committed. */
+async function settled(): Promise<void> {
+  for (let last = -1, now = await committedBytes(); now !== last; now = await committedBytes()) {
+    last = now;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+async function committedBytes(): Promise<number> {
+  const page = await (await fetch(`${svc.origin}/metrics`)).text();
+  return Number(/^svc_commit_bytes_total (\S+)/m.exec(page)?.[1]);
+}
+
+function mean(times: readonly number[]): number {
+  return times.reduce((sum, time) => sum + time, 0) / times.length;
+}
+
+/** Candid's `(n : nat)`. */
+function natural(n: number): Buffer {
+  const leb: number[] = [];
+  for (let rest = n; ; rest = Math.floor(rest / 128)) {
+    if (rest < 128) {
+      leb.push(rest);
+      break;
+    }
+    leb.push((rest % 128) + 128);
+  }
+  return Buffer.concat([Buffer.from('4449444c00017d', 'hex'), Buffer.from(leb)]);
+}
