@@ -10,7 +10,7 @@ import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../metrics/index.ts';
-import { idToText, type Scheduler } from '../scheduler/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
@@ -83,7 +83,6 @@ export class CanisterRegistry implements Canisters {
   readonly #recordContext: RecordContext;
   #compareManifest: ManifestComparison | undefined;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
-  readonly #byId = new Map<string, CanisterRecord>();
   /** Those that have a name besides their id. */
   readonly #byName = new Map<string, CanisterRecord>();
   /** Keeps the canisters' histories, and one change of a canister at a time. */
@@ -142,11 +141,13 @@ export class CanisterRegistry implements Canisters {
 
   /** By the bytes of its id. */
   find(id: Uint8Array): CanisterRecord | undefined {
-    return this.#byId.get(idToText(id));
+    const handle = this.#with.scheduler.handleOf(id);
+    return handle === undefined ? undefined : this.#byHandle[handle];
   }
 
   list(): readonly CanisterRecord[] {
-    return [...this.#byId.values()]
+    return this.#byHandle
+      .filter((record) => record !== undefined)
       .filter(({ damage }) => damage === undefined)
       .sort((a, b) => (a.idText < b.idText ? -1 : 1));
   }
@@ -355,10 +356,9 @@ export class CanisterRegistry implements Canisters {
     return new CanisterRecord(identity, this.#recordContext);
   }
 
-  /** It can be found from now on. */
+  /** It can be found by its name from now on; by its id when the scheduler has it. */
   enter(record: CanisterRecord): void {
     this.#byHandle[record.handle] = record;
-    this.#byId.set(record.idText, record);
     if (record.isNamed) this.#byName.set(record.name, record);
   }
 
@@ -370,7 +370,6 @@ export class CanisterRegistry implements Canisters {
     this.keeper.removed(record);
     this.#byHandle[record.handle] = undefined;
     this.management?.forget(record);
-    this.#byId.delete(record.idText);
     if (this.#byName.get(record.name) === record) this.#byName.delete(record.name);
   }
 

@@ -4,8 +4,9 @@
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import { idToText, type Scheduler } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
+import { hexOf } from './canister-id.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import type { CodeChanges } from './code-changes.ts';
@@ -85,7 +86,7 @@ async function bringBack(
   for (const [at, record] of records.entries()) {
     if (signal.aborted) return;
     // Those without a log come when somebody wants them, if not all of them may be live.
-    if (record.damage !== undefined || (registry.hasLiveLimit && !logged.has(hex(record.id)))) continue;
+    if (record.damage !== undefined || (registry.hasLiveLimit && !logged.has(record.idText))) continue;
     progress(`recovering ${record.name} (${at + 1} of ${records.length})`);
     try {
       const release = await scheduler.pin(record.handle);
@@ -150,17 +151,13 @@ class StoredCodes {
 
 /** Of a key of `meta`: letter · id. */
 function idOf(key: Uint8Array): string {
-  return hex(key.subarray(1));
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex');
+  return idToText(key.subarray(1));
 }
 
 function lost(name: string, key: Uint8Array): ServerError {
   return new ServerError(
     'unavailable',
     'state-corrupt',
-    `the state is damaged: the numbers of ${name} (${idOf(key)}) are not there`,
+    `the state is damaged: the numbers of ${name} (${hexOf(key.subarray(1))}) are not there`,
   );
 }

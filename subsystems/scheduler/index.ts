@@ -106,6 +106,8 @@ export interface Scheduler {
    * executor directly. Rejects with the ServerError why it cannot be woken.
    */
   pin(handle: number): Promise<() => void>;
+  /** The canister with this id; undefined: there is none. */
+  handleOf(id: Uint8Array): number | undefined;
   isLive(handle: number): boolean;
   readonly live: LiveFigures;
   /** What its executor has to count as open when it is woken. */

@@ -248,6 +248,10 @@ export class RoundScheduler implements Scheduler {
     });
   }
 
+  handleOf(id: Uint8Array): number | undefined {
+    return this.#byId.get(idToText(id))?.handle;
+  }
+
   isLive(handle: number): boolean {
     return !this.#agendaOf(handle).isAsleep;
   }
