@@ -111,7 +111,7 @@ describe('live heaps', () => {
     assertRefused(await change(pool, fourth, narrow));
     assert.equal((await go(pool, second, narrow)).answer?.kind, 'reply');
 
-    pool.uninstall(third);
+    await pool.uninstall(third);
     assert.equal((await change(pool, fourth, narrow)).fault, undefined);
     assertRefused(await change(pool, third, narrow));
     pool.remove(fourth);
@@ -253,7 +253,7 @@ describe('modules that nobody uses', () => {
     pool.remove(one);
     await new Promise((resolve) => setTimeout(resolve, 60));
     assert.equal(await pool.prepare(bytes), module, 'the other canister has it');
-    pool.uninstall(other);
+    await pool.uninstall(other);
     await new Promise((resolve) => setTimeout(resolve, 60));
     const again = await pool.prepare(bytes);
     assert.notEqual(again, module);
