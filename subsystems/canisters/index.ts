@@ -110,7 +110,7 @@ export interface Canisters {
   readonly wakeSeconds: HistogramFigures;
   /**
    * By name, hex id or textual principal (a name wins). Throws ServerError `missing`:
-   * no such actor, or rejected at start, then with the reason.
+   * no such actor, or a rejected one, then with the reason.
    */
   resolve(reference: string): Canister;
   /** In order of their ids. */

@@ -76,6 +76,6 @@ test('an actor that will not load is announced and answers 404 with the reason; 
   assert.match(server.output.stdout, /^REJECTED broken .+/m);
   const missing = await server.post('/call-json/broken/inc');
   assert.equal(missing.status, 404);
-  assert.match(missing.body, /rejected at start/);
+  assert.match(missing.body, /actor broken was rejected: /);
   assert.deepEqual(await server.get('/actors'), { status: 200, body: '[]' });
 });
