@@ -227,11 +227,13 @@ function obey(command: Command): void {
       canisters[command.handle] = undefined;
       return;
     }
-    case 'sleep':
-      engineOf(level).putToSleep(canisterAt(command.handle));
+    case 'sleep': {
+      const canister = canisters[command.handle];
+      if (canister !== undefined) engineOf(level).putToSleep(canister);
       canisters[command.handle] = undefined;
       sendDone(command);
       return;
+    }
     case 'wake':
       wake(command);
       return;
@@ -242,10 +244,13 @@ function obey(command: Command): void {
 
 function checkpoint({ call, handle, isPreparing }: Extract<Command, { readonly kind: 'checkpoint' }>): void {
   const engine = engineOf(level);
-  const canister = canisterAt(handle);
+  // It may have been deleted between two pieces: then there is nothing left to write.
+  const canister = canisters[handle];
   let isReady = true;
-  if (isPreparing) isReady = engine.prepareCheckpoint(canister);
-  else engine.checkpoint(canister);
+  if (canister !== undefined) {
+    if (isPreparing) isReady = engine.prepareCheckpoint(canister);
+    else engine.checkpoint(canister);
+  }
   sendByPort({ kind: 'done', call, handle, changes: engine.takeChanges(), isReady });
 }
 

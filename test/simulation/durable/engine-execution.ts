@@ -301,7 +301,7 @@ export class EngineExecution implements Execution {
     await this.#prepareCheckpoint(handle);
     if (this.#canisters[handle] !== placed || !executor.isAlive) return;
     await this.#ask(handle, ({ engine }) => {
-      engine.putToSleep(awake(placed));
+      if (placed.state !== undefined) engine.putToSleep(placed.state);
       placed.state = undefined;
     });
   }
@@ -343,7 +343,7 @@ export class EngineExecution implements Execution {
     if (placed.isAsleep || this.#canisters[handle] !== placed) return;
     if (!executor.isAlive) throw threadStopped();
     const isDone = await this.#ask(handle, ({ engine }) => {
-      engine.checkpoint(awake(placed));
+      if (placed.state !== undefined) engine.checkpoint(placed.state);
       return true;
     });
     if (isDone === undefined) throw threadStopped();
@@ -351,7 +351,10 @@ export class EngineExecution implements Execution {
 
   async #prepareCheckpoint(handle: number): Promise<void> {
     for (;;) {
-      const isReady = await this.#ask(handle, ({ engine }, placed) => engine.prepareCheckpoint(awake(placed)));
+      const isReady = await this.#ask(
+        handle,
+        ({ engine }, { state }) => state === undefined || engine.prepareCheckpoint(state),
+      );
       if (isReady !== false) return;
       await this.#observerOf(handle)?.settled?.();
     }
