@@ -185,6 +185,8 @@ class ValueParser {
       const label = this.#lexer.textOf(value.token);
       return { id: hashName(label), label };
     }
+    // A float alone, or a field of that name.
+    if (FLOAT_WORDS.has(value.written)) return { id: hashName(value.written), label: value.written };
     const id = parseNatural(value.written);
     if (id === undefined || id > 0xffff_ffffn) throw this.#lexer.fail('expected a field id below 2^32', value.offset);
     return { id: Number(id), label: idToLabel(Number(id)) };
@@ -208,4 +210,5 @@ class ValueParser {
 }
 
 /** Words that begin a value and therefore are no field names without quotes. */
-const VALUE_WORDS = new Set('null true false blob opt vec record variant principal service func'.split(' '));
+const FLOAT_WORDS = new Set(['nan', 'inf']);
+const VALUE_WORDS = new Set('null true false nan inf blob opt vec record variant principal service func'.split(' '));
