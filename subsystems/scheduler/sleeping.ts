@@ -15,9 +15,9 @@ import { LiveSet } from './live-set.ts';
 import { Queue } from './queue.ts';
 
 export interface SleepingOptions {
-  /** How many canisters are awake at most; 0: any number. */
+  /** How many canisters are awake at most; 0 is no limit. */
   readonly liveCap?: number;
-  /** How many bytes of heap and stable memory the awake ones have at most; 0: any number. */
+  /** How many bytes of heap and stable memory the awake ones have at most; 0 is no limit. */
   readonly liveBytes?: number;
 }
 

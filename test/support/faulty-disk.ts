@@ -2,7 +2,7 @@
  * A directory in memory that keeps apart what was written and what is on disk, and that fails when it is told to.
  *
  * A write goes to the system's memory; `sync` of the file brings it to the disk, `syncDirectory` does it with names.
- * After a power cut a sector of 512 bytes has any of the versions that it had since the last sync, each sector for itself;
+ * After a power cut each sector of 512 bytes has, for itself, one of the versions that it had since the last sync;
  * of the changes of names, any may have happened.
  */
 import { type Disk, type DiskFile, diskError } from '../../subsystems/storage/disk.ts';

@@ -7,7 +7,7 @@ export type Bug = (typeof BUGS)[number];
 
 export interface Plan {
   readonly lanes: number;
-  /** 0: any number. */
+  /** 0 is no limit. */
   readonly liveCap: number;
   readonly snapshotBelowBytes: number;
   /** How long running logs again may take; small: they are checkpointed all the time. */
