@@ -7,6 +7,8 @@
  * then every page is changed and the log made so long that a checkpoint of all of them begins, and they are timed while that
  * goes on. How many bytes were committed meanwhile tells that it did.
  */
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { compiled, manifestOf } from './actor-fixtures.ts';
 import { Client } from './client.ts';
@@ -14,11 +16,11 @@ import { quantile } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
-import { fileURLToPath } from 'node:url';
 
 const LARGE = fileURLToPath(new URL('../fixtures/large.mo', import.meta.url));
-/** More than half of the budget. */
-const BURN_ROUNDS = 60_000_000;
+/** A checkpoint begins when half of the budget is used up: this takes a few such messages. */
+const REPLAY_BUDGET_SECONDS = 4;
+const BURN_ROUNDS = 5_000_000;
 
 const { values } = parseArgs({
   options: {
@@ -34,7 +36,14 @@ const seconds = values.quick ? 1 : Number(values.seconds);
 await printSitting(`${chunks} chunks of 4 MB`);
 await using scratch = await scratchFolder(values.dir);
 const manifest = await manifestOf(scratch.path, 'large', await compiled(LARGE, 'enhanced'), 1);
-const args = ['--state', `${scratch.path}/state`, '--snapshot-below', '1000000', '--replay-budget-secs', '1'];
+const args = [
+  '--state',
+  `${scratch.path}/state`,
+  '--snapshot-below',
+  '1000000',
+  '--replay-budget-secs',
+  `${REPLAY_BUDGET_SECONDS}`,
+];
 await using svc = await startSvc({ manifest, args });
 using client = new Client(svc.origin, 1);
 await client.send('/call/a0/reserve', natural(chunks));
@@ -45,10 +54,12 @@ const normal = await touches(seconds * 1000);
 for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
 await settled();
 for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
-const before = await committedBytes();
-await client.send('/call/a0/burn', natural(BURN_ROUNDS));
+const before = await sampleOf('svc_commit_bytes_total');
+while ((await sampleOf('svc_replay_seconds')) < REPLAY_BUDGET_SECONDS / 2) {
+  await client.send('/call/a0/burn', natural(BURN_ROUNDS));
+}
 const during = await touches(seconds * 1000);
-const written = (await committedBytes()) - before;
+const written = (await sampleOf('svc_commit_bytes_total')) - before;
 if (written < chunks * 200_000) throw new Error(`no checkpoint was written: ${written} bytes were committed`);
 
 const ms = (times: readonly number[], share: number): string => quantile(times, share).toFixed(2);
@@ -75,15 +86,20 @@ async function touches(forMs: number): Promise<number[]> {
 
 /** Waits until nothing more is committed. */
 async function settled(): Promise<void> {
-  for (let last = -1, now = await committedBytes(); now !== last; now = await committedBytes()) {
+  let last = -1;
+  for (;;) {
+    const now = await sampleOf('svc_commit_bytes_total');
+    if (now === last) return;
     last = now;
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await setTimeout(1000);
   }
 }
 
-async function committedBytes(): Promise<number> {
+async function sampleOf(name: string): Promise<number> {
   const page = await (await fetch(`${svc.origin}/metrics`)).text();
-  return Number(/^svc_commit_bytes_total (\S+)/m.exec(page)?.[1]);
+  const line = page.split('\n').find((text) => text.startsWith(`${name} `));
+  if (line === undefined) throw new Error(`/metrics has no ${name}`);
+  return Number(line.slice(name.length));
 }
 
 function mean(times: readonly number[]): number {

@@ -5,7 +5,15 @@
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { type Codec, principalFromText } from '../codec/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { CallKind, CanisterSpec, CodeChange, Execution, Outcome, StepFault } from '../execution/index.ts';
+import type {
+  CallKind,
+  CanisterSpec,
+  CodeChange,
+  Execution,
+  Outcome,
+  PieceWritten,
+  StepFault,
+} from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -101,7 +109,7 @@ export class CanisterRegistry implements Canisters {
     this.replayBudget = new ReplayBudget({
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
-      checkpoint: (record) => this.#checkpoint(record),
+      checkpoint: (record, pause) => this.#checkpoint(record, pause),
       report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
     });
     this.#recordContext = {
@@ -126,6 +134,10 @@ export class CanisterRegistry implements Canisters {
 
   get wakeSeconds(): HistogramFigures {
     return this.#sleep.wakeSeconds;
+  }
+
+  get replaySeconds(): number {
+    return this.replayBudget.seconds;
   }
 
   // ---- finding
@@ -415,11 +427,11 @@ export class CanisterRegistry implements Canisters {
     await compare?.();
   }
 
-  async #checkpoint(record: CanisterRecord): Promise<void> {
+  async #checkpoint(record: CanisterRecord, pause: PieceWritten): Promise<void> {
     const { execution, scheduler, storage } = this.#with;
     const release = await scheduler.pin(record.handle);
     try {
-      await execution.checkpoint(record.handle);
+      await execution.checkpoint(record.handle, pause);
       await storage.settled();
     } finally {
       release();

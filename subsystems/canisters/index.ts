@@ -108,6 +108,8 @@ export interface Canisters {
   readonly host: CanisterHost;
   /** How long it took to wake canisters, from when there was a place for them to when their executors had them. */
   readonly wakeSeconds: HistogramFigures;
+  /** About how long a start would take to run all logs again if the process were killed now. */
+  readonly replaySeconds: number;
   /**
    * By name, hex id or textual principal (a name wins). Throws ServerError `missing`:
    * no such actor, or a rejected one, then with the reason.

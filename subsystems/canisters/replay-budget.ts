@@ -2,18 +2,26 @@
  * How long running logs again would take if the process ended now, for the whole host; and checkpoints in the background,
  * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`).
  */
+import { setTimeout } from 'node:timers/promises';
+import type { PieceWritten } from '../execution/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 
 /** About half of what an executor does: other canisters' logs, and reading the checkpoints, take their time, too. */
 const INSTRUCTIONS_PER_SECOND = 500_000_000;
 /** Part of the budget from which on checkpoints are written: messages go on while that takes its time. */
 const BEGIN_AT = 0.5;
+/**
+ * Between two pieces of a checkpoint messages have the executor and the disk to themselves for so many times as long as
+ * the piece took: most of them never meet one. Less, the nearer the budget is; none when it is used up.
+ */
+const PAUSE_FACTOR = 3;
+const PAUSE_MS_MAX = 100;
 
 export interface ReplayBudgetOptions {
   /** Infinity: logs are as long as they are. */
   readonly seconds: number;
   /** Brings what is stored of a canister up to date; its log begins anew then. */
-  readonly checkpoint: (record: CanisterRecord) => Promise<void>;
+  readonly checkpoint: (record: CanisterRecord, pause: PieceWritten) => Promise<void>;
   readonly report: (record: CanisterRecord, error: unknown) => void;
 }
 
@@ -50,7 +58,7 @@ export class ReplayBudget {
       const [record] = this.#longest();
       if (record === undefined) break;
       try {
-        await this.#options.checkpoint(record);
+        await this.#options.checkpoint(record, (pieceMs) => this.#pause(pieceMs));
         this.logged(record, 0);
       } catch (error) {
         // Its next message tries again.
@@ -59,6 +67,14 @@ export class ReplayBudget {
       }
     }
     this.#isAtWork = false;
+  }
+
+  async #pause(pieceMs: number): Promise<void> {
+    const used = this.seconds / this.#options.seconds;
+    const ease = Math.min(1, (1 - used) / (1 - BEGIN_AT));
+    const pauseMs = Math.min(pieceMs * PAUSE_FACTOR * ease, PAUSE_MS_MAX);
+    // A process that ends does not wait for it.
+    if (pauseMs > 0) await setTimeout(pauseMs, undefined, { ref: false });
   }
 
   #longest(): [CanisterRecord | undefined, number] {

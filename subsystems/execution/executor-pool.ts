@@ -19,6 +19,7 @@ import type {
   CodeChange,
   Execution,
   ModuleInfo,
+  PieceWritten,
   Replayed,
   SleepingCanister,
   Step,
@@ -156,21 +157,23 @@ export class ExecutorPool implements Execution {
     return answer.replayed;
   }
 
-  async checkpoint(handle: number): Promise<void> {
+  async checkpoint(handle: number, pause?: PieceWritten): Promise<void> {
     const placed = this.#placed(handle);
     const { executor } = placed;
-    await this.#prepareCheckpoint(handle, placed);
-    if (placed.isAsleep || this.#canisters[handle] !== placed) return;
+    await this.#prepareCheckpoint(handle, placed, pause);
+    if (this.#isClosing || placed.isAsleep || this.#canisters[handle] !== placed) return;
     const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: false }));
     if (answer?.kind !== 'done') throw threadStopped();
   }
 
   /** Piece by piece, each durable before the next: neither the canister's messages nor others' commits wait long. */
-  async #prepareCheckpoint(handle: number, { executor, observer }: Placed): Promise<void> {
-    for (;;) {
+  async #prepareCheckpoint(handle: number, { executor, observer }: Placed, pause?: PieceWritten): Promise<void> {
+    while (!this.#isClosing) {
+      const startedMs = this.#clock.nowMs();
       const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: true }));
       if (answer?.kind !== 'done' || answer.isReady) return;
       await observer.settled?.();
+      await pause?.(this.#clock.nowMs() - startedMs);
     }
   }
 

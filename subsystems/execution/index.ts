@@ -155,6 +155,9 @@ export interface CanisterObserver {
   lost(): void;
 }
 
+/** A piece of a checkpoint took so many milliseconds until it was durable; the next one begins when this resolves. */
+export type PieceWritten = (pieceMs: number) => Promise<void>;
+
 /**
  * Runs canisters: one step at a time each, atomically, metered, in executor threads.
  * Canisters are named by the handle that `create` returned.
@@ -201,8 +204,12 @@ export interface Execution {
   wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
   /** A handle for a canister that sleeps. */
   createAsleep(observer: CanisterObserver): number;
-  /** Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. */
-  checkpoint(handle: number): Promise<void>;
+  /**
+   * Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. Much is
+   * written in pieces: `pause` is waited for after each of them, which took so many milliseconds; without it they follow
+   * each other.
+   */
+  checkpoint(handle: number, pause?: PieceWritten): Promise<void>;
   /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing steps go on. */
   refuseNew(): void;
 }

@@ -12,7 +12,7 @@ import { histogramText } from './exposition.ts';
 import type { Metrics, Tally } from './index.ts';
 
 export interface PrometheusMetricsNeeds {
-  readonly canisters: Pick<Canisters, 'wakeSeconds'> & { list(): readonly MeasuredCanister[] };
+  readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
   readonly scheduler: Pick<Scheduler, 'live'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures'>;
   readonly clock: Clock;
@@ -91,6 +91,11 @@ export class PrometheusMetrics implements Metrics {
       'svc_log_bytes',
       'Bytes of the step log that the tables do not have yet.',
       () => this.#figures?.logBytes,
+    );
+    this.#gauge(
+      'svc_replay_seconds',
+      'About how long running all logs again would take.',
+      () => this.#with.canisters.replaySeconds,
     );
     this.#counter('svc_units_total', 'Units made durable.', () => this.#figures?.unitsCommitted);
     this.#counter('svc_commit_bytes_total', 'Bytes of the units made durable.', () => this.#figures?.commitBytes);

@@ -28,7 +28,7 @@ function canister(name: string, more: Partial<MeasuredCanister> = {}): MeasuredC
 
 /** What the metrics ask; tests change it. */
 class Sources {
-  canisters: { wakeSeconds: HistogramFigures; list(): readonly MeasuredCanister[] };
+  canisters: { wakeSeconds: HistogramFigures; replaySeconds: number; list(): readonly MeasuredCanister[] };
   readonly scheduler = { live: { liveCount: 0, evictions: 0, wakeUps: 0 } };
   readonly clock = { nowMs: () => this.nowMs };
   nowMs = 1000;
@@ -39,7 +39,7 @@ class Sources {
 
   constructor(store?: StateStore) {
     this.store = store;
-    this.canisters = { wakeSeconds: this.wakes.figures, list: () => this.actors };
+    this.canisters = { wakeSeconds: this.wakes.figures, replaySeconds: 0.25, list: () => this.actors };
   }
 
   get storage() {
@@ -134,6 +134,7 @@ test('messages are told by how the actor was addressed; cycles and heap by its i
 const OF_STATE = [
   'svc_state_bytes',
   'svc_log_bytes',
+  'svc_replay_seconds',
   'svc_units_total',
   'svc_commit_bytes_total',
   'svc_commit_seconds',
@@ -170,6 +171,7 @@ test('what the state says is there only if one is kept, and is asked once a page
   assert.equal(valueOf('svc_commit_seconds', 'svc_commit_seconds_bucket{le="0.00025"}'), 0);
   assert.equal(valueOf('svc_commit_seconds', 'svc_commit_seconds_bucket{le="0.0005"}'), 1);
   assert.equal(valueOf('svc_commit_seconds', 'svc_commit_seconds_count'), 2);
+  assert.equal(valueOf('svc_replay_seconds'), 0.25);
   assert.equal(valueOf('svc_state_bytes'), store.figures.stateBytes);
   const logBytes = valueOf('svc_log_bytes');
   assert.ok(typeof logBytes === 'number' && logBytes > 300, `${String(logBytes)} bytes wait`);
