@@ -1,0 +1,57 @@
+/** Who is checkpointed in the background, when, and how much of the time its messages have meanwhile. */
+import { strict as assert } from 'node:assert';
+import { test } from 'node:test';
+import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
+import { ReplayBudget } from '../../../subsystems/canisters/replay-budget.ts';
+
+/** What a budget of ten seconds is taken for. */
+const PER_SECOND = 500_000_000;
+const PIECE_MS = 8;
+
+const [long, short] = ['long', 'short'].map((name) => ({ name }) as unknown as CanisterRecord) as [
+  CanisterRecord,
+  CanisterRecord,
+];
+
+test('the longest logs are checkpointed from half of the budget on, with pauses that end when it is used up', async () => {
+  const checkpointed: CanisterRecord[] = [];
+  const pauses: number[] = [];
+  let goOn = Promise.withResolvers<undefined>();
+  const budget = new ReplayBudget({
+    seconds: 10,
+    async checkpoint(record, pause) {
+      checkpointed.push(record);
+      await goOn.promise;
+      const startedMs = performance.now();
+      await pause(PIECE_MS);
+      pauses.push(performance.now() - startedMs);
+    },
+    report: (_, error) => assert.fail(String(error)),
+  });
+  budget.logged(short, PER_SECOND);
+  budget.logged(long, 4 * PER_SECOND);
+  assert.deepEqual(checkpointed, []);
+  assert.equal(budget.seconds, 5);
+
+  budget.logged(short, 1.1 * PER_SECOND);
+  assert.deepEqual(checkpointed, [long]);
+  goOn.resolve(undefined);
+  await until(() => budget.seconds < 5);
+  assert.equal(budget.seconds, 1.1);
+  assert.ok((pauses[0] ?? 0) > 2 * PIECE_MS, `it left its messages only ${pauses[0]} ms`);
+
+  // The logs have used up the budget before the first piece is written.
+  goOn = Promise.withResolvers();
+  budget.logged(long, 5 * PER_SECOND);
+  budget.logged(short, 6 * PER_SECOND);
+  assert.deepEqual(checkpointed, [long, long]);
+  goOn.resolve(undefined);
+  await until(() => checkpointed.length === 3);
+  assert.equal(checkpointed[2], short);
+  assert.ok((pauses[1] ?? Infinity) < PIECE_MS, `with no time left it waited ${pauses[1]} ms`);
+  await until(() => budget.seconds === 0);
+});
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 1));
+}
