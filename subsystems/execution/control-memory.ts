@@ -41,6 +41,7 @@ export class ControlMemory {
   #map = new Uint8Array(0);
   #list = new Int32Array(0);
   #deltas = new Uint8Array(0);
+  #all: Int32Array = new Int32Array(0);
 
   constructor(options: ControlMemoryOptions) {
     this.onYield = options.onYield ?? (() => undefined);
@@ -163,6 +164,12 @@ export class ControlMemory {
     this.#words[TOUCHED] = 0;
     this.#words[SAVED] = 0;
     return largest;
+  }
+
+  /** All of it in words of 4 bytes; valid until wasm runs again. */
+  words(): Int32Array {
+    if (this.#all.length === 0) this.#all = new Int32Array(this.memory.buffer);
+    return this.#all;
   }
 
   /** A copy or the place of `length` bytes at `from`. */

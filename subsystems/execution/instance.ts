@@ -52,6 +52,8 @@ export class Instance {
   #control: ControlMemory;
   #memory: WebAssembly.Memory;
   #heap: Uint8Array;
+  /** The same, of the heap as it was when somebody compared it. */
+  #words: Int32Array = NO_WORDS;
   #wasm: InstrumentedExports;
   /** From this 4 KiB page on, the heap is all zeros. */
   #freshPage: number;
@@ -205,6 +207,7 @@ export class Instance {
     this.#giveBack(this.#used, this.#wasm);
     this.#used = undefined;
     this.#heap = NO_BYTES;
+    this.#words = NO_WORDS;
     this.#memory = this.#wasm = undefined as never;
   }
 
@@ -289,16 +292,16 @@ export class Instance {
   }
 
   /** Adds the pages that `dirtyPages` names to sets; to be asked before commit or rollback. */
-  markDirtyPages(...sets: readonly PageSet[]): void {
-    const heap = this.heap();
+  markDirtyPages(first: PageSet, second: PageSet): void {
     let slot = 0;
     for (const page of this.#control.touchedPages()) {
       const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
-      const isSpilled = this.#spilled(heap, (page + 1) * PAGE_BYTES, preImage);
-      for (const set of sets) {
-        set.add(page);
-        if (isSpilled) set.add(page + 1);
-      }
+      first.add(page);
+      second.add(page);
+      // What is in both already need not be looked at: most messages change what others have changed before.
+      if ((first.has(page + 1) && second.has(page + 1)) || !this.#spilled((page + 1) * PAGE_BYTES, preImage)) continue;
+      first.add(page + 1);
+      second.add(page + 1);
     }
   }
 
@@ -306,20 +309,28 @@ export class Instance {
   dirtyPages(): Uint32Array {
     const touched = this.#control.touchedPages();
     const dirty = new Set<number>(touched);
-    const heap = this.heap();
     let slot = 0;
     for (const page of touched) {
       const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
-      if (!dirty.has(page + 1) && this.#spilled(heap, (page + 1) * PAGE_BYTES, preImage)) dirty.add(page + 1);
+      if (!dirty.has(page + 1) && this.#spilled((page + 1) * PAGE_BYTES, preImage)) dirty.add(page + 1);
     }
     return Uint32Array.from(dirty).sort();
   }
 
   /** Whether a store across a page's end changed the beginning of the next page; `preImage` undefined: it was zeros. */
-  #spilled(heap: Uint8Array, at: number, preImage: number | undefined): boolean {
+  #spilled(at: number, preImage: number | undefined): boolean {
+    const heap = this.heap();
     if (at >= heap.length) return false;
-    const before = preImage === undefined ? undefined : this.#control.bytes(preImage, SPILL_BYTES);
-    for (let k = 0; k < SPILL_BYTES; k++) if (heap[at + k] !== (before?.[k] ?? 0)) return true;
+    if (this.#words.buffer !== heap.buffer) this.#words = new Int32Array(heap.buffer);
+    const words = this.#words;
+    const first = at / WORD_BYTES;
+    const end = first + SPILL_BYTES / WORD_BYTES;
+    if (preImage === undefined) {
+      for (let k = first; k < end; k++) if (words[k] !== 0) return true;
+      return false;
+    }
+    const before = this.#control.words();
+    for (let k = first, j = preImage / WORD_BYTES; k < end; k++, j++) if (words[k] !== before[j]) return true;
     return false;
   }
 
@@ -346,7 +357,7 @@ export class Instance {
       const preImage = isSaved ? place + PAGE_BYTES : undefined;
       if (next >= heap.length) continue;
       if (!contents.has(page + 1)) {
-        if (!this.#spilled(heap, next, preImage)) continue;
+        if (!this.#spilled(next, preImage)) continue;
         contents.set(page + 1, heap.slice(next, next + PAGE_BYTES));
       }
       const behind = contents.get(page + 1);
@@ -439,6 +450,7 @@ export class Instance {
     }
     this.#memory = memory;
     this.#heap = heap;
+    this.#words = NO_WORDS;
     this.#wasm = this.#reusable(bound) ?? this.#instantiate();
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
@@ -504,6 +516,8 @@ export class Instance {
 }
 
 const NO_BYTES = new Uint8Array(0);
+const NO_WORDS: Int32Array = new Int32Array(0);
+const WORD_BYTES = 4;
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 /** The mutable globals of new instances, by module. */
 const globalsAtFirst = new WeakMap<InstrumentedCode, Uint8Array>();

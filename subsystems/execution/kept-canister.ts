@@ -6,17 +6,14 @@
  * after each step, by the heap's size. A canister becomes logged with a checkpoint that says what its memory does not:
  * `Standing`; from then on the pages that messages touch are remembered for the next checkpoint.
  */
-import { deserialize, serialize } from 'node:v8';
-import { ServerError } from '../../kernel/index.ts';
-import type { MeteringPolicy } from '../metering/index.ts';
 import { logKey, memoryId, META, metaKey, WriteSet } from '../storage/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import type { Environment } from './environment.ts';
-import type { CanisterSettings, Task } from './index.ts';
 import type { Instance } from './instance.ts';
-import type { OpenCallsEntry } from './open-calls.ts';
+import { encodeRecord, encodeStanding, type LogRecord, type Standing } from './log-record.ts';
 import { PageEntries } from './page-entries.ts';
 import { PageSet } from './page-set.ts';
+import { RecordWriter } from './record-bytes.ts';
 import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
 
 /** Pages that a stored copy of a canister's memory does not have as they are now. */
@@ -86,35 +83,10 @@ export class KeptCanister {
   }
 }
 
-/** What a log begins with, besides memory, globals and certified data. */
-export interface Standing {
-  readonly policy: MeteringPolicy;
-  readonly balance: bigint;
-  readonly version: number;
-  readonly timerNs: bigint;
-  readonly instantMs: number;
-  readonly settings: CanisterSettings;
-  readonly heapBytes: number;
-  readonly stablePages: number;
-  readonly openCalls: readonly OpenCallsEntry[];
-}
-
-/** One record of a log. */
-export type LogRecord =
-  | {
-      readonly kind: 'task';
-      readonly nowMs: number;
-      readonly task: Task;
-      /** The variables that all canisters have from here on; undefined: as before, or nobody has looked. */
-      readonly shared: ReadonlyMap<string, string> | undefined;
-    }
-  | { readonly kind: 'configure'; readonly settings: CanisterSettings }
-  /** What happened without a step that could be run again: cycles came in, an upgrade failed. */
-  | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
-
 /** Collects what the steps of one engine change. */
 export class StateChanges {
   readonly #set = new WriteSet();
+  readonly #writer = new RecordWriter();
 
   /** What was collected since the last time; undefined: nothing. */
   take(): Uint8Array | undefined {
@@ -186,7 +158,7 @@ export class StateChanges {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
     if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
     kept.isLogged = true;
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), serialize(standingOf(canister)));
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeStanding(this.#writer, standingOf(canister)));
   }
 
   // ---- by a log
@@ -196,7 +168,7 @@ export class StateChanges {
       kept.records++;
       return;
     }
-    this.#set.put('log', logKey(id, kept.records++), serialize(record));
+    this.#set.put('log', logKey(id, kept.records++), encodeRecord(this.#writer, record));
   }
 
   /** Numbers that no step explains. */
@@ -314,25 +286,4 @@ function standingOf(canister: CanisterState): Standing {
     stablePages: stable.pages,
     openCalls: openCalls.entries(),
   };
-}
-
-/** Throws ServerError `state-corrupt`. */
-export function readStanding(bytes: Uint8Array): Standing {
-  return read(bytes, 'checkpoint') as Standing;
-}
-
-/** Throws ServerError `state-corrupt`. */
-export function readRecord(bytes: Uint8Array): LogRecord {
-  return read(bytes, 'log record') as LogRecord;
-}
-
-/** Its bytes come from tables and a log that check theirs: what does not fit here was written by another version. */
-function read(bytes: Uint8Array, what: string): unknown {
-  try {
-    const value: unknown = deserialize(bytes);
-    if (typeof value === 'object' && value !== null) return value;
-  } catch {
-    // Told below.
-  }
-  throw new ServerError('unavailable', 'state-corrupt', `a ${what} of ${bytes.length} bytes cannot be read`);
 }

@@ -24,6 +24,10 @@ export class PageSet {
     this.#size++;
   }
 
+  has(page: number): boolean {
+    return ((this.#words[page >>> 5] ?? 0) & (1 << (page & 31))) !== 0;
+  }
+
   /** Removes up to `count` pages, and hands them out. */
   take(count: number): number[] {
     const taken: number[] = [];

@@ -7,7 +7,7 @@ import type { Engine } from './engine.ts';
 import type { EngineParts } from './engine-parts.ts';
 import type { CanisterSettings, SleepingCanister } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
-import { readRecord, readStanding, type Standing } from './kept-canister.ts';
+import { decodeStanding, LogReader, type Standing } from './log-record.ts';
 
 /** Why it cannot be, in words, or how many records were run again. */
 export function wakeCanister(
@@ -32,7 +32,7 @@ export function wakeCanister(
     }
     return 0;
   }
-  const standing = readStanding(log.checkpoint);
+  const standing = decodeStanding(log.checkpoint);
   const difference = policyDifference(standing.policy, parts.policy);
   if (difference !== undefined)
     return `its log was written with ${difference}: start once with that, stop gracefully, and change it then`;
@@ -42,9 +42,10 @@ export function wakeCanister(
   const { shared, kept } = canister;
   if (kept !== undefined) kept.isReplaying = true;
   const { bytes, ends } = log.records;
+  const reader = new LogReader(bytes);
   let start = 0;
   for (const end of ends) {
-    const record = readRecord(bytes.subarray(start, end));
+    const record = reader.read(start, end);
     start = end;
     switch (record.kind) {
       case 'task':

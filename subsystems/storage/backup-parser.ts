@@ -34,7 +34,7 @@ const LINE_FEED = 0x0a;
 /**
  * The entries of a backup in their order, about a mebibyte at a time; their bytes are valid until the next ones are asked
  * for. That the file is whole is known when this has ended without an error, and not before. ServerErrors:
- * `backup-foreign`, `backup-newer`, `backup-truncated`, `backup-damaged`; they say where.
+ * `backup-foreign`, `backup-newer`, `backup-older`, `backup-truncated`, `backup-damaged`; they say where.
  */
 export class BackupParser {
   readonly #source: BackupSource;
@@ -106,7 +106,11 @@ export class BackupParser {
       throw this.#newer(`backup format ${newer}`, BACKUP_FORMAT);
     if (!isIntact || Number(format) !== BACKUP_FORMAT) throw this.#damaged(0, 'its first line is damaged');
     if (Number(stateFormat) > STATE_FORMAT) throw this.#newer(`state format ${stateFormat}`, STATE_FORMAT);
-    if (Number(stateFormat) !== STATE_FORMAT) throw this.#damaged(0, `there is no state format ${stateFormat}`);
+    if (Number(stateFormat) === 0) throw this.#damaged(0, 'there is no state format 0');
+    if (Number(stateFormat) < STATE_FORMAT) {
+      const message = `${name} was made by an older version: it has state format ${stateFormat}, this version reads ${STATE_FORMAT}`;
+      throw new ServerError('invalid', 'backup-older', message);
+    }
     this.#digest.update(line, 'latin1');
     this.#crc = crc32(text);
   }

@@ -35,7 +35,7 @@ export interface Restored {
 
 /**
  * Puts what `file` has into `directory`, which must be empty or not there. Rejects with ServerError `restore-not-empty`
- * before anything is touched; with `backup-unreadable`, `backup-foreign`, `backup-newer`, `backup-truncated` or
+ * before anything is touched; with `backup-unreadable`, `backup-foreign`, `backup-newer`, `backup-older`, `backup-truncated` or
  * `backup-damaged`, which say where; or with `state-unwritable` or `state-locked`. Then the directory is as it was before.
  */
 export async function restoreBackup(file: string, directory: string, options: RestoreOptions = {}): Promise<Restored> {

@@ -1,7 +1,7 @@
 /**
  * A state directory, before anything in it is opened:
  *
- *     format     `svc state, format 1`: that it is ours, and how to read the rest
+ *     format     `svc state, format 2`: that it is ours, and how to read the rest
  *     lock       who uses it, as JSON; goes when it is closed
  *     tables/    RocksDB
  *     log/       the step log
@@ -26,7 +26,8 @@ export interface StateDirectory {
   readonly close: () => Promise<void>;
 }
 
-export const FORMAT = 1;
+/** Format 1 had the records of logs as V8 serializes objects. */
+export const FORMAT = 2;
 const FORMAT_FILE = 'format';
 const NEW_FORMAT_FILE = 'format.new';
 export const LOCK_FILE = 'lock';
@@ -36,7 +37,7 @@ const NAMES_SHOWN = 5;
 
 /**
  * Creates the directory if there is none, and takes its lock. Rejects with ServerError `state-not-directory`,
- * `state-foreign`, `state-newer`, `state-corrupt`, `state-unwritable` or `state-locked`.
+ * `state-foreign`, `state-newer`, `state-older`, `state-corrupt`, `state-unwritable` or `state-locked`.
  */
 export async function openStateDirectory(path: string): Promise<StateDirectory> {
   const root = resolve(path);
@@ -90,6 +91,10 @@ async function readFormat(root: string): Promise<number | undefined> {
   if (version > FORMAT) {
     const message = `the state in ${root} has format ${version}, written by a newer svc; this one reads up to format ${FORMAT}: upgrade svc`;
     throw new ServerError('unavailable', 'state-newer', message);
+  }
+  if (version < FORMAT) {
+    const message = `the state in ${root} has format ${version}, written by an older svc; this one reads format ${FORMAT}: go on with the svc that wrote it, or name an empty directory`;
+    throw new ServerError('unavailable', 'state-older', message);
   }
   return version;
 }

@@ -37,7 +37,7 @@ suite('a state directory is refused', () => {
     assert.equal(await readFile(deployment.state, 'utf8'), 'a file');
   });
 
-  test('that a newer version wrote, whose format file is damaged, or that another process uses; afterwards it is served', async (t: TestContext) => {
+  test('that a newer or older version wrote, whose format file is damaged, or that another process uses; afterwards it is served', async (t: TestContext) => {
     const deployment = await Deployment.create(t, { modules: { witness: WITNESS } });
     let host = await deployment.start();
     await host.server.post('/call/witness/write', 'kept');
@@ -53,8 +53,13 @@ suite('a state directory is refused', () => {
     const format = join(deployment.state, 'format');
     const text = await readFile(format, 'utf8');
     const files = await hashesOf(deployment.state);
-    await writeFile(format, text.replace('format 1', 'format 2'));
-    assertRefused(await deployment.refused(), /has format 2, written by a newer svc; .*upgrade svc/);
+    await writeFile(format, text.replace('format 2', 'format 3'));
+    assertRefused(await deployment.refused(), /has format 3, written by a newer svc; .*upgrade svc/);
+    await writeFile(format, text.replace('format 2', 'format 1'));
+    assertRefused(
+      await deployment.refused(),
+      /has format 1, written by an older svc; .*go on with the svc that wrote it/,
+    );
     await writeFile(format, text.replace('svc', 'SVC'));
     assertRefused(await deployment.refused(), /format is damaged: .*restore it from a backup/);
     await writeFile(format, text);

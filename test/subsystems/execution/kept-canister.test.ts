@@ -259,3 +259,47 @@ test('a log that was written with another instruction limit is not run again, an
   });
   assert.match(String(problem), /--instruction-limit 40000000000: start once with that/);
 });
+
+test('a damaged record refuses its canister, says where, and the engine goes on', () => {
+  const kept = new Kept(64, 0);
+  const random = seeded(6);
+  for (let round = 0; round < 5; round++) kept.run('write', randomWrite(random));
+  const { checkpoint, records, memory, copy, globals } = kept.store.canister(CANISTER_ID);
+  assert.ok(checkpoint !== undefined && records.ends.length === 5);
+  const { engine, module } = kept.canister;
+  const spec = { id: CANISTER_ID, balance: 1n, controllers: [], env: new Map<string, string>(), snapshotBelowBytes: 0 };
+  const wake = (log: { readonly checkpoint: Uint8Array; readonly records: typeof records }): string | number => {
+    const state = engine.createCanister(spec);
+    try {
+      return engine.wake(state, module.code, {
+        settings: kept.state.settings,
+        timerNs: 0n,
+        instantMs: 0,
+        heapBytes: kept.canister.instance.heapBytes,
+        stablePages: kept.state.stable.pages,
+        memory,
+        copy,
+        globals: globals ?? new Uint8Array(0),
+        certifiedData: new Uint8Array(0),
+        openCalls: [],
+        log,
+      });
+    } finally {
+      engine.removeCanister(state);
+      assert.equal(engine.takeChanges(), undefined, 'a canister that is not woken has told of changes');
+    }
+  };
+  const [first = 0] = records.ends;
+  const bytes = records.bytes.slice();
+  bytes[first] = 9;
+  assert.throws(() => wake({ checkpoint, records: { ...records, bytes } }), {
+    code: 'state-corrupt',
+    message: new RegExp(`a record of its log is damaged 1 bytes .* at byte ${first + 1}: it has format 9`),
+  });
+  assert.throws(() => wake({ checkpoint: checkpoint.subarray(1), records }), {
+    code: 'state-corrupt',
+    message: /the beginning of its log is damaged/,
+  });
+  assert.equal(wake({ checkpoint, records }), 5);
+  assert.equal(kept.check(), 5);
+});

@@ -11,6 +11,7 @@ import {
 import { BackupParser } from '../../../subsystems/storage/backup-parser.ts';
 import { BackupReader } from '../../../subsystems/storage/backup.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import { FORMAT as STATE_FORMAT } from '../../../subsystems/storage/state-directory.ts';
 import { type Change, FAMILIES, type TableReader } from '../../../subsystems/storage/tables.ts';
 import { backupOf, filledTables, sourceOf } from './backup-files.ts';
 
@@ -35,7 +36,7 @@ function contentsOf(tables: TableReader): readonly string[] {
 
 /** A backup of blocks with right checksums, whatever they hold. */
 function forged(...blocks: readonly (readonly [kind: number, contents: Uint8Array])[]): Buffer {
-  const { line, crc } = backupHeader(1, 0);
+  const { line, crc } = backupHeader(STATE_FORMAT, 0);
   const pieces: Uint8Array[] = [line];
   let previous = crc;
   for (const [kind, contents] of blocks) {
@@ -111,7 +112,7 @@ suite('backup', () => {
     const [line = ''] = backupOf(new MemoryTables(), Date.UTC(2026, 10, 21, 8, 30))
       .toString('latin1')
       .split('\n', 1);
-    assert.match(line, /^svc-backup 1 state 1 2026-11-21T08:30:00\.000Z [0-9a-f]{8}$/);
+    assert.match(line, /^svc-backup 1 state 2 2026-11-21T08:30:00\.000Z [0-9a-f]{8}$/);
   });
 
   test('it may come in pieces of any size', async () => {
@@ -198,9 +199,16 @@ suite('a backup that is not as it was made', () => {
     });
     await assert.rejects(parsed(Buffer.from(backupHeader(7, 0).line)), {
       code: 'backup-newer',
-      message: 'it was made by a newer version: it has state format 7, this version reads 1',
+      message: 'it was made by a newer version: it has state format 7, this version reads 2',
     });
     await assert.rejects(parsed(Buffer.from(backupHeader(0, 0).line)), { code: 'backup-damaged' });
+  });
+
+  test('one of an older state is refused with both numbers', async () => {
+    await assert.rejects(parsed(Buffer.from(backupHeader(1, 0).line)), {
+      code: 'backup-older',
+      message: 'it was made by an older version: it has state format 1, this version reads 2',
+    });
   });
 
   test('something after the end is refused', async () => {

@@ -24,7 +24,7 @@ test('a directory is created with its parents, and is the same when it is opened
   const state = await openStateDirectory(path);
   assert.equal(state.isNew, true);
   assert.deepEqual((await readdir(path)).toSorted(), ['format', 'lock', 'log', 'motoko', 'tables']);
-  assert.match(await readFile(join(path, 'format'), 'utf8'), /^svc state, format 1\n/);
+  assert.match(await readFile(join(path, 'format'), 'utf8'), /^svc state, format 2\n/);
   const lock = JSON.parse(await readFile(join(path, 'lock'), 'utf8')) as { pid: number; started: string };
   assert.equal(lock.pid, process.pid);
   assert.ok(Math.abs(Date.now() - Date.parse(lock.started)) < 60_000);
@@ -87,13 +87,21 @@ test('a newer format is refused with its number', async () => {
   const path = await temporaryDirectory();
   await (await openStateDirectory(path)).close();
   await writeFile(join(path, 'format'), 'svc state, format 12\nand more\n');
-  await refused(path, 'state-newer', ['has format 12', 'up to format 1', 'upgrade svc']);
+  await refused(path, 'state-newer', ['has format 12', 'up to format 2', 'upgrade svc']);
+});
+
+test('an older format is refused with both numbers, and nothing is touched', async () => {
+  const path = await temporaryDirectory();
+  await (await openStateDirectory(path)).close();
+  await writeFile(join(path, 'format'), 'svc state, format 1\nand more\n');
+  await refused(path, 'state-older', ['has format 1', 'reads format 2', 'go on with the svc that wrote it']);
+  assert.equal(await readFile(join(path, 'format'), 'latin1'), 'svc state, format 1\nand more\n');
 });
 
 test('a format file that is garbled or cannot be read is damage', async () => {
   const path = await temporaryDirectory();
   await (await openStateDirectory(path)).close();
-  for (const text of ['', 'svc state, format 1', 'svc state, format 0\n', 'svc state, format x\n', '\0\0\0\0']) {
+  for (const text of ['', 'svc state, format 2', 'svc state, format 0\n', 'svc state, format x\n', '\0\0\0\0']) {
     await writeFile(join(path, 'format'), text);
     await refused(path, 'state-corrupt', [join(path, 'format'), JSON.stringify(text)]);
   }

@@ -1,0 +1,361 @@
+/**
+ * The records of a log, and what a log begins with, as they are stored (`record-bytes.ts` has the primitives):
+ *
+ *     record     u8 version · u8 kind · what follows depends on the kind
+ *       update     flags · f64 instant · [texts shared] · count entry · data caller · data argument · [context]
+ *       callback   flags · f64 instant · [texts shared] · u8 code · 56 bytes callbacks · data caller ·
+ *                  data reply, if the code is 0, or else text reject message · [context] · [u128 refunded]
+ *       system     flags · f64 instant · [texts shared] · count entry
+ *       configure  settings
+ *       numbers    u128 balance · f64 version · u64 timer
+ *     context    [u64 deadline] · [u128 cycles] · [f64 instructions] · [f64 limit]
+ *     settings   flags · [count, so many data: controllers] · [texts env] · [u8 status] · [f64 version] · [f64 heap bytes]
+ *     standing   u8 version · policy · u128 balance · f64 version · u64 timer · f64 instant · settings · f64 heap bytes ·
+ *                f64 stable pages · count, so many (data callee · count slot · count count)
+ *     policy     u8 enabled · u128 starting cycles · f64 per message · f64 per ten instructions · f64 limit
+ *
+ * What is in [] is there if a flag says so: what nearly all messages lack costs a bit. A small update takes 20 bytes and its
+ * argument. It is not the layout that tasks have in the ring (`wire.ts`): there, fixed places for everything cost nothing,
+ * here they would be 190 bytes a message; and a task that is read from a log goes to the engine of the same thread.
+ */
+import type { MeteringPolicy } from '../metering/index.ts';
+import type { CanisterStatus } from './canister-state.ts';
+import { CALLBACK_BYTES, type CanisterSettings, FULL_LIMIT, type RejectCode, type Task } from './index.ts';
+import { OPEN_CALLS_MAX, type OpenCallsEntry } from './open-calls.ts';
+import { RecordReader, type RecordWriter } from './record-bytes.ts';
+
+/** What a log begins with, besides memory, globals and certified data. */
+export interface Standing {
+  readonly policy: MeteringPolicy;
+  readonly balance: bigint;
+  readonly version: number;
+  readonly timerNs: bigint;
+  readonly instantMs: number;
+  readonly settings: CanisterSettings;
+  readonly heapBytes: number;
+  readonly stablePages: number;
+  readonly openCalls: readonly OpenCallsEntry[];
+}
+
+/** One record of a log. */
+export type LogRecord =
+  | {
+      readonly kind: 'task';
+      readonly nowMs: number;
+      /** An update, an update's callback, or a system task: others keep nothing. */
+      readonly task: Task;
+      /** The variables that all canisters have from here on; undefined: as before, or nobody has looked. */
+      readonly shared: ReadonlyMap<string, string> | undefined;
+    }
+  | { readonly kind: 'configure'; readonly settings: CanisterSettings }
+  /** What happened without a step that could be run again: cycles came in, an upgrade failed. */
+  | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
+
+const VERSION = 1;
+
+const UPDATE = 1;
+const CALLBACK = 2;
+const SYSTEM = 3;
+const CONFIGURE = 4;
+const NUMBERS = 5;
+
+// Flags of a task.
+const HAS_SHARED = 1;
+const CAN_ANSWER = 2;
+const HAS_DEADLINE = 4;
+const HAS_CYCLES = 8;
+const HAS_INSTRUCTIONS = 16;
+const HAS_LIMIT = 32;
+const HAS_REFUND = 64;
+
+// Flags of settings.
+const HAS_CONTROLLERS = 1;
+const HAS_ENV = 2;
+const HAS_STATUS = 4;
+const HAS_VERSION = 8;
+const HAS_HEAP_BYTES = 16;
+
+const STATUSES = ['running', 'stopping', 'stopped'] as const satisfies readonly CanisterStatus[];
+const NO_BYTES = new Uint8Array(0);
+
+type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
+
+// ---- writing
+
+/** A record's bytes: a view, valid until the writer begins again. */
+export function encodeRecord(writer: RecordWriter, record: LogRecord): Uint8Array {
+  writer.begin().u8(VERSION);
+  switch (record.kind) {
+    case 'task':
+      writeTask(writer, record.task, record.nowMs, record.shared);
+      break;
+    case 'configure':
+      writer.u8(CONFIGURE);
+      writeSettings(writer, record.settings);
+      break;
+    case 'numbers':
+      writer.u8(NUMBERS);
+      writer.u128(record.balance);
+      writer.f64(record.version);
+      writer.u64(record.timerNs);
+  }
+  return writer.view();
+}
+
+function writeTask(
+  writer: RecordWriter,
+  task: Task,
+  nowMs: number,
+  shared: ReadonlyMap<string, string> | undefined,
+): void {
+  const withShared = shared === undefined ? 0 : HAS_SHARED;
+  switch (task.kind) {
+    case 'update':
+      writeBeginning(writer, UPDATE, withShared | contextFlags(task), nowMs, shared);
+      writer.count(task.entry);
+      writer.data(task.context.caller);
+      writer.data(task.argument);
+      writeContext(writer, task);
+      return;
+    case 'callback': {
+      const { response, refunded, callbacks } = task;
+      const withRefund = refunded === 0n ? 0 : HAS_REFUND;
+      writeBeginning(writer, CALLBACK, withShared | withRefund | contextFlags(task), nowMs, shared);
+      writer.u8(response.kind === 'reply' ? 0 : response.code);
+      writer.raw(callbacks);
+      writer.data(task.context.caller);
+      if (response.kind === 'reply') writer.data(response.data);
+      else writer.text(response.message);
+      writeContext(writer, task);
+      if (refunded !== 0n) writer.u128(refunded);
+      return;
+    }
+    case 'system':
+      writeBeginning(writer, SYSTEM, withShared, nowMs, shared);
+      writer.count(task.entry);
+      return;
+    default:
+      throw new Error(`a task of kind ${task.kind} is in no log`);
+  }
+}
+
+function writeBeginning(
+  writer: RecordWriter,
+  kind: number,
+  flags: number,
+  nowMs: number,
+  shared: ReadonlyMap<string, string> | undefined,
+): void {
+  writer.u8(kind);
+  writer.u8(flags);
+  writer.f64(nowMs);
+  if (shared !== undefined) writer.texts(shared);
+}
+
+function contextFlags({ context, instructionsMax }: MessageTask): number {
+  return (
+    (context.canAnswer ? CAN_ANSWER : 0) |
+    (context.deadlineNs === 0n ? 0 : HAS_DEADLINE) |
+    (context.cyclesAvailable === 0n ? 0 : HAS_CYCLES) |
+    (context.instructions === 0 ? 0 : HAS_INSTRUCTIONS) |
+    (instructionsMax === FULL_LIMIT ? 0 : HAS_LIMIT)
+  );
+}
+
+function writeContext(writer: RecordWriter, { context, instructionsMax }: MessageTask): void {
+  if (context.deadlineNs !== 0n) writer.u64(context.deadlineNs);
+  if (context.cyclesAvailable !== 0n) writer.u128(context.cyclesAvailable);
+  if (context.instructions !== 0) writer.f64(context.instructions);
+  if (instructionsMax !== FULL_LIMIT) writer.f64(instructionsMax);
+}
+
+function writeSettings(
+  writer: RecordWriter,
+  { controllers, env, status, version, heapBytesMax }: CanisterSettings,
+): void {
+  writer.u8(
+    (controllers === undefined ? 0 : HAS_CONTROLLERS) |
+      (env === undefined ? 0 : HAS_ENV) |
+      (status === undefined ? 0 : HAS_STATUS) |
+      (version === undefined ? 0 : HAS_VERSION) |
+      (heapBytesMax === undefined ? 0 : HAS_HEAP_BYTES),
+  );
+  if (controllers !== undefined) {
+    writer.count(controllers.length);
+    for (const controller of controllers) writer.data(controller);
+  }
+  if (env !== undefined) writer.texts(env);
+  if (status !== undefined) writer.u8(STATUSES.indexOf(status));
+  if (version !== undefined) writer.f64(version);
+  if (heapBytesMax !== undefined) writer.f64(heapBytesMax);
+}
+
+/** Its bytes: a view, valid until the writer begins again. */
+export function encodeStanding(writer: RecordWriter, standing: Standing): Uint8Array {
+  const { policy, openCalls } = standing;
+  writer.begin().u8(VERSION);
+  writer.u8(policy.isEnabled ? 1 : 0);
+  writer.u128(policy.startingCycles);
+  writer.f64(policy.cyclesPerMessage);
+  writer.f64(policy.cyclesPer10Instructions);
+  writer.f64(policy.instructionLimit);
+  writer.u128(standing.balance);
+  writer.f64(standing.version);
+  writer.u64(standing.timerNs);
+  writer.f64(standing.instantMs);
+  writeSettings(writer, standing.settings);
+  writer.f64(standing.heapBytes);
+  writer.f64(standing.stablePages);
+  writer.count(openCalls.length);
+  for (const { callee, slot, count } of openCalls) {
+    writer.data(callee);
+    writer.count(slot);
+    writer.count(count);
+  }
+  return writer.view();
+}
+
+// ---- reading
+
+/** Reads the records of one log, one after the other. What it gives has views of the log's bytes. */
+export class LogReader {
+  readonly #reader: RecordReader;
+  /** Nearly all messages of a log have the same. */
+  #caller: Uint8Array = NO_BYTES;
+
+  constructor(bytes: Uint8Array) {
+    this.#reader = new RecordReader(bytes, 'a record of its log');
+  }
+
+  /** The record in `start` ≤ bytes < `end`. Throws ServerError `state-corrupt`. */
+  read(start: number, end: number): LogRecord {
+    const reader = this.#reader;
+    reader.open(start, end);
+    checkVersion(reader);
+    const kind = reader.u8();
+    const record = this.#readKind(kind);
+    reader.close();
+    return record;
+  }
+
+  #readKind(kind: number): LogRecord {
+    const reader = this.#reader;
+    switch (kind) {
+      case UPDATE:
+      case CALLBACK:
+      case SYSTEM: {
+        const flags = reader.u8();
+        const nowMs = reader.instant();
+        const shared = (flags & HAS_SHARED) === 0 ? undefined : reader.texts();
+        return { kind: 'task', nowMs, task: this.#readTask(kind, flags & ~HAS_SHARED), shared };
+      }
+      case CONFIGURE:
+        return { kind: 'configure', settings: readSettings(reader) };
+      case NUMBERS:
+        return { kind: 'numbers', balance: reader.u128(), version: reader.natural(), timerNs: reader.u64() };
+      default:
+        throw reader.malformed(`there is no kind ${kind}`);
+    }
+  }
+
+  #readTask(kind: typeof UPDATE | typeof CALLBACK | typeof SYSTEM, flags: number): Task {
+    const reader = this.#reader;
+    const known = kind === UPDATE ? UPDATE_FLAGS : kind === CALLBACK ? UPDATE_FLAGS | HAS_REFUND : 0;
+    if ((flags & ~known) !== 0) throw reader.malformed(`its flags are ${flags}`);
+    if (kind === SYSTEM) return { kind: 'system', entry: reader.count() };
+    const entry = kind === UPDATE ? reader.count() : 0;
+    const code = kind === CALLBACK ? this.#code() : 0;
+    // Not a view: they are handed on, and compared.
+    const callbacks = kind === CALLBACK ? reader.raw(CALLBACK_BYTES).slice() : NO_BYTES;
+    const caller = (this.#caller = reader.sameData(this.#caller));
+    const data = code === 0 ? reader.data() : NO_BYTES;
+    const message = code === 0 ? '' : reader.text();
+    const context = {
+      caller,
+      canAnswer: (flags & CAN_ANSWER) !== 0,
+      deadlineNs: (flags & HAS_DEADLINE) === 0 ? 0n : reader.u64(),
+      cyclesAvailable: (flags & HAS_CYCLES) === 0 ? 0n : reader.u128(),
+      instructions: (flags & HAS_INSTRUCTIONS) === 0 ? 0 : reader.natural(),
+    };
+    const instructionsMax = (flags & HAS_LIMIT) === 0 ? FULL_LIMIT : reader.limit();
+    if (kind === UPDATE) return { kind: 'update', entry, argument: data, context, instructionsMax };
+    return {
+      kind: 'callback',
+      context,
+      instructionsMax,
+      callbacks,
+      refunded: (flags & HAS_REFUND) === 0 ? 0n : reader.u128(),
+      frame: 0,
+      response: code === 0 ? { kind: 'reply', data } : { kind: 'reject', code, message },
+    };
+  }
+
+  #code(): RejectCode | 0 {
+    return this.#reader.oneOf(CODES);
+  }
+}
+
+const UPDATE_FLAGS = CAN_ANSWER | HAS_DEADLINE | HAS_CYCLES | HAS_INSTRUCTIONS | HAS_LIMIT;
+const SETTINGS_FLAGS = HAS_CONTROLLERS | HAS_ENV | HAS_STATUS | HAS_VERSION | HAS_HEAP_BYTES;
+/** Of a response; 0: it is a reply. */
+const CODES: readonly (RejectCode | 0)[] = [0, 1, 2, 3, 4, 5, 6];
+
+function checkVersion(reader: RecordReader): void {
+  const version = reader.u8();
+  if (version !== VERSION) throw reader.malformed(`it has format ${version}, and this svc reads format ${VERSION}`);
+}
+
+function readSettings(reader: RecordReader): CanisterSettings {
+  const flags = reader.u8();
+  if ((flags & ~SETTINGS_FLAGS) !== 0) throw reader.malformed(`the flags of its settings are ${flags}`);
+  return {
+    ...((flags & HAS_CONTROLLERS) === 0 ? {} : { controllers: readControllers(reader) }),
+    ...((flags & HAS_ENV) === 0 ? {} : { env: reader.texts() }),
+    ...((flags & HAS_STATUS) === 0 ? {} : { status: reader.oneOf(STATUSES) }),
+    ...((flags & HAS_VERSION) === 0 ? {} : { version: reader.natural() }),
+    ...((flags & HAS_HEAP_BYTES) === 0 ? {} : { heapBytesMax: reader.limit() }),
+  };
+}
+
+function readControllers(reader: RecordReader): Uint8Array[] {
+  const controllers: Uint8Array[] = [];
+  // They outlive the log.
+  for (let left = reader.count(); left > 0; left--) controllers.push(reader.data().slice());
+  return controllers;
+}
+
+/** What a log begins with. Throws ServerError `state-corrupt`. */
+export function decodeStanding(bytes: Uint8Array): Standing {
+  const reader = new RecordReader(bytes, 'the beginning of its log');
+  reader.open(0, bytes.length);
+  checkVersion(reader);
+  const standing = {
+    policy: {
+      isEnabled: reader.oneOf([false, true]),
+      startingCycles: reader.u128(),
+      cyclesPerMessage: reader.limit(),
+      cyclesPer10Instructions: reader.limit(),
+      instructionLimit: reader.limit(),
+    },
+    balance: reader.u128(),
+    version: reader.natural(),
+    timerNs: reader.u64(),
+    instantMs: reader.instant(),
+    settings: readSettings(reader),
+    heapBytes: reader.natural(),
+    stablePages: reader.natural(),
+    openCalls: readOpenCalls(reader),
+  };
+  reader.close();
+  return standing;
+}
+
+function readOpenCalls(reader: RecordReader): OpenCallsEntry[] {
+  const entries: OpenCallsEntry[] = [];
+  for (let left = reader.count(); left > 0; left--) {
+    const entry = { callee: reader.data(), slot: reader.count(), count: reader.count() };
+    if (entry.slot > OPEN_CALLS_MAX) throw reader.malformed(`there is no slot ${entry.slot} for open calls`);
+    entries.push(entry);
+  }
+  return entries;
+}

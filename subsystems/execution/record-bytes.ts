@@ -1,0 +1,241 @@
+/**
+ * The bytes that records of a log consist of. Numbers are little-endian and unaligned; a `count` has 7 bits in each byte,
+ * the lowest first, and the highest bit where another follows; bytes and texts (UTF-8) begin with their length as a count.
+ */
+import { ServerError } from '../../kernel/index.ts';
+import { copyBytes } from './bytes.ts';
+
+const FIRST_BYTES = 1024;
+/** Larger buffers are not kept for the next record. */
+const KEPT_BYTES_MAX = 1 << 20;
+const COUNT_BITS_MAX = 32;
+const U64_BITS = 64n;
+
+/** Puts one record after the other into a buffer that is used again. */
+export class RecordWriter {
+  #bytes = new Uint8Array(FIRST_BYTES);
+  #view = new DataView(this.#bytes.buffer);
+  #at = 0;
+
+  begin(): this {
+    this.#at = 0;
+    if (this.#bytes.length > KEPT_BYTES_MAX) this.#reserve(FIRST_BYTES);
+    return this;
+  }
+
+  /** What was written since `begin`; a view, valid until then. */
+  view(): Uint8Array {
+    return this.#bytes.subarray(0, this.#at);
+  }
+
+  u8(value: number): void {
+    const at = this.#room(1);
+    this.#bytes[at] = value;
+  }
+
+  f64(value: number): void {
+    const at = this.#room(8);
+    this.#view.setFloat64(at, value, true);
+  }
+
+  u64(value: bigint): void {
+    const at = this.#room(8);
+    this.#view.setBigUint64(at, value, true);
+  }
+
+  u128(value: bigint): void {
+    this.u64(value);
+    this.u64(value >> U64_BITS);
+  }
+
+  /** Below 2^32. */
+  count(value: number): void {
+    let rest = value;
+    for (; rest > 0x7f; rest >>>= 7) this.u8((rest & 0x7f) | 0x80);
+    this.u8(rest);
+  }
+
+  /** Bytes whose length is known to the reader. */
+  raw(bytes: Uint8Array): void {
+    const at = this.#room(bytes.length);
+    copyBytes(bytes, 0, this.#bytes, at, bytes.length);
+  }
+
+  data(bytes: Uint8Array): void {
+    this.count(bytes.length);
+    this.raw(bytes);
+  }
+
+  text(text: string): void {
+    this.data(Buffer.from(text));
+  }
+
+  texts(texts: ReadonlyMap<string, string>): void {
+    this.count(texts.size);
+    for (const [name, value] of texts) {
+      this.text(name);
+      this.text(value);
+    }
+  }
+
+  #room(length: number): number {
+    const at = this.#at;
+    this.#at += length;
+    if (this.#at > this.#bytes.length) {
+      const before = this.#bytes;
+      this.#reserve(Math.max(before.length * 2, this.#at));
+      this.#bytes.set(before.subarray(0, at));
+    }
+    return at;
+  }
+
+  #reserve(length: number): void {
+    this.#bytes = new Uint8Array(length);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+}
+
+/**
+ * Reads records out of bytes that may be anything: no read goes beyond the record, and nothing becomes larger than what the
+ * record has bytes for. Every method throws ServerError `state-corrupt` where the bytes do not say what they should.
+ */
+export class RecordReader {
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  /** What errors call a record. */
+  readonly #what: string;
+  #start = 0;
+  #at = 0;
+  #end = 0;
+
+  constructor(bytes: Uint8Array, what: string) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.#what = what;
+  }
+
+  /** Goes to the record in `start` ≤ bytes < `end`. */
+  open(start: number, end: number): void {
+    this.#start = this.#at = start;
+    this.#end = end;
+    if (!(start <= end && end <= this.#bytes.length)) throw this.malformed('it is cut off');
+  }
+
+  /** The record ends here. */
+  close(): void {
+    if (this.#at !== this.#end) throw this.malformed(`${this.#end - this.#at} bytes are left over`);
+  }
+
+  u8(): number {
+    return this.#bytes[this.#take(1)] ?? 0;
+  }
+
+  f64(): number {
+    return this.#view.getFloat64(this.#take(8), true);
+  }
+
+  /** A number from 0 on that is no fraction. */
+  natural(): number {
+    const value = this.f64();
+    if (!Number.isSafeInteger(value) || value < 0) throw this.malformed(`${value} is no count`);
+    return value;
+  }
+
+  /** A number from 0 on, Infinity with it. */
+  limit(): number {
+    const value = this.f64();
+    if (!(value >= 0)) throw this.malformed(`${value} is no limit`);
+    return value;
+  }
+
+  /** Milliseconds since 1970. */
+  instant(): number {
+    const value = this.f64();
+    if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) throw this.malformed(`${value} is no time`);
+    return value;
+  }
+
+  u64(): bigint {
+    return this.#view.getBigUint64(this.#take(8), true);
+  }
+
+  u128(): bigint {
+    const low = this.u64();
+    const high = this.u64();
+    return high === 0n ? low : low | (high << U64_BITS);
+  }
+
+  count(): number {
+    let value = 0;
+    for (let shift = 0; shift < COUNT_BITS_MAX; shift += 7) {
+      const byte = this.u8();
+      // Not `<<`: what does not fit into 32 bits is to be noticed.
+      value += (byte & 0x7f) * 2 ** shift;
+      if (byte <= 0x7f) {
+        if (value > 0xffff_ffff) break;
+        return value;
+      }
+    }
+    throw this.malformed('a count has more than 32 bits');
+  }
+
+  /** The place of one of `names`. */
+  oneOf<T>(names: readonly T[]): T {
+    const number = this.u8();
+    const name = names[number];
+    if (name === undefined) throw this.malformed(`there is no choice ${number}`);
+    return name;
+  }
+
+  /** A view of the next `length` bytes. */
+  raw(length: number): Uint8Array {
+    const at = this.#take(length);
+    return this.#bytes.subarray(at, at + length);
+  }
+
+  /** A view. */
+  data(): Uint8Array {
+    return this.raw(this.count());
+  }
+
+  /** As `data`; or `before`, if the bytes are the same. */
+  sameData(before: Uint8Array): Uint8Array {
+    const length = this.count();
+    const at = this.#take(length);
+    const bytes = this.#bytes;
+    let isSame = length === before.length;
+    for (let k = 0; isSame && k < length; k++) isSame = bytes[at + k] === before[k];
+    return isSame ? before : bytes.slice(at, at + length);
+  }
+
+  text(): string {
+    const bytes = this.data();
+    try {
+      return decoder.decode(bytes);
+    } catch {
+      throw this.malformed('a text is not UTF-8');
+    }
+  }
+
+  texts(): Map<string, string> {
+    const texts = new Map<string, string>();
+    for (let left = this.count(); left > 0; left--) texts.set(this.text(), this.text());
+    return texts;
+  }
+
+  /** The error that says so. */
+  malformed(reason: string): ServerError {
+    const message = `${this.#what} is damaged ${this.#at - this.#start} bytes from its beginning, at byte ${this.#at}: ${reason}`;
+    return new ServerError('unavailable', 'state-corrupt', message);
+  }
+
+  #take(length: number): number {
+    const at = this.#at;
+    const end = at + length;
+    if (end > this.#end) throw this.malformed('it is cut off');
+    this.#at = end;
+    return at;
+  }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -1,0 +1,252 @@
+/** What a log has is read as it was written; and whatever else stands there is refused, without harm. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { ServerError } from '../../../kernel/index.ts';
+import { FULL_LIMIT, type RejectCode } from '../../../subsystems/execution/index.ts';
+import {
+  decodeStanding,
+  encodeRecord,
+  encodeStanding,
+  LogReader,
+  type LogRecord,
+  type Standing,
+} from '../../../subsystems/execution/log-record.ts';
+import { RecordWriter } from '../../../subsystems/execution/record-bytes.ts';
+import { ANONYMOUS, contextOf, EMPTY_ARGS } from './engine-fixture.ts';
+
+const U64_MAX = 2n ** 64n - 1n;
+const u64 = fc.bigInt({ min: 0n, max: U64_MAX });
+const u128 = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n });
+const bytes = fc.uint8Array({ maxLength: 300 });
+const text = fc.string({ unit: 'grapheme', maxLength: 30 });
+const texts = fc.array(fc.tuple(text, text), { maxLength: 4 }).map((entries) => new Map(entries));
+const natural = fc.maxSafeNat();
+const entry = fc.oneof(fc.nat({ max: 200 }), fc.nat({ max: 2 ** 32 - 1 }));
+const instant = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true });
+const limit = fc.oneof(fc.constant(FULL_LIMIT), natural);
+const id = fc.uint8Array({ maxLength: 29 });
+const principals = fc.array(id, { maxLength: 3 });
+const context = fc.record({
+  caller: id,
+  deadlineNs: fc.oneof(fc.constant(0n), u64),
+  canAnswer: fc.boolean(),
+  cyclesAvailable: fc.oneof(fc.constant(0n), u128),
+  instructions: fc.oneof(fc.constant(0), natural),
+});
+const task = fc.oneof(
+  fc.record({ kind: fc.constant('update' as const), entry, argument: bytes, context, instructionsMax: limit }),
+  fc.record({
+    kind: fc.constant('callback' as const),
+    callbacks: fc.uint8Array({ minLength: 56, maxLength: 56 }),
+    response: fc.oneof(
+      fc.record({ kind: fc.constant('reply' as const), data: bytes }),
+      fc.record({
+        kind: fc.constant('reject' as const),
+        code: fc.constantFrom<RejectCode>(1, 2, 3, 4, 5, 6),
+        message: text,
+      }),
+    ),
+    refunded: fc.oneof(fc.constant(0n), u128),
+    context,
+    frame: fc.constant(0),
+    instructionsMax: limit,
+  }),
+  fc.record({ kind: fc.constant('system' as const), entry }),
+);
+const settings = fc.record(
+  {
+    controllers: principals,
+    env: texts,
+    status: fc.constantFrom('running' as const, 'stopping' as const, 'stopped' as const),
+    version: natural,
+    heapBytesMax: limit,
+  },
+  { requiredKeys: [] },
+);
+const record: fc.Arbitrary<LogRecord> = fc.oneof(
+  fc.record({
+    kind: fc.constant('task' as const),
+    nowMs: instant,
+    task,
+    shared: fc.option(texts, { nil: undefined }),
+  }),
+  fc.record({ kind: fc.constant('configure' as const), settings }),
+  fc.record({ kind: fc.constant('numbers' as const), balance: u128, version: natural, timerNs: u64 }),
+);
+const standing: fc.Arbitrary<Standing> = fc.record({
+  policy: fc.record({
+    isEnabled: fc.boolean(),
+    startingCycles: u128,
+    cyclesPerMessage: natural,
+    cyclesPer10Instructions: natural,
+    instructionLimit: natural,
+  }),
+  balance: u128,
+  version: natural,
+  timerNs: u64,
+  instantMs: instant,
+  settings,
+  heapBytes: natural,
+  stablePages: natural,
+  openCalls: fc.array(fc.record({ callee: id, slot: fc.nat({ max: 50_000 }), count: fc.nat({ max: 500 }) }), {
+    maxLength: 5,
+  }),
+});
+
+const writer = new RecordWriter();
+const encoded = (one: LogRecord): Uint8Array => encodeRecord(writer, one).slice();
+const encodedStanding = (one: Standing): Uint8Array => encodeStanding(writer, one).slice();
+const decoded = (log: Uint8Array, start = 0, end = log.length): LogRecord => new LogReader(log).read(start, end);
+
+/** Objects without prototypes and views of larger buffers are the same to us. */
+function plain(value: unknown): unknown {
+  if (value instanceof Uint8Array) return Uint8Array.from(value);
+  if (value instanceof Map) return [...value];
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
+}
+
+/** What reading gave, or undefined if it was refused; anything but a refusal fails the test. */
+function readOrRefused<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof ServerError && error.code === 'state-corrupt') return undefined;
+    throw error;
+  }
+}
+
+/** Bytes and characters that a value holds. */
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
+  if (value instanceof Map) return sizeOf([...value]);
+  if (typeof value !== 'object' || value === null) return 0;
+  return Object.values(value).reduce((sum: number, field) => sum + sizeOf(field), 0);
+}
+
+function refused(read: () => unknown, message: RegExp): void {
+  assert.throws(read, (error) => {
+    assert.ok(error instanceof ServerError);
+    assert.equal(error.code, 'state-corrupt');
+    assert.match(error.message, message);
+    return true;
+  });
+}
+
+suite('records of a log', () => {
+  test('are read as they were written, one after the other', () => {
+    fc.assert(
+      fc.property(fc.array(record, { maxLength: 8 }), (records) => {
+        const parts = records.map(encoded);
+        const log = Buffer.concat(parts);
+        const reader = new LogReader(log);
+        let end = 0;
+        const read = parts.map((part) => reader.read(end, (end += part.length)));
+        assert.deepEqual(plain(read), plain(records));
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test('and so is what a log begins with', () => {
+    fc.assert(
+      fc.property(standing, (one) => assert.deepEqual(plain(decodeStanding(encodedStanding(one))), plain(one))),
+      { numRuns: 300 },
+    );
+  });
+
+  test('an update without anything special has 15 bytes besides its caller and its argument', () => {
+    const update: LogRecord = {
+      kind: 'task',
+      nowMs: 1_795_229_274_235.5,
+      task: {
+        kind: 'update',
+        entry: 7,
+        argument: EMPTY_ARGS,
+        context: contextOf(ANONYMOUS),
+        instructionsMax: FULL_LIMIT,
+      },
+      shared: undefined,
+    };
+    assert.equal(
+      Buffer.from(encoded(update)).toString('hex'),
+      ['01', '01', '02', '00b8070dc01f7a42', '07', '0104', '064449444c0000'].join(''),
+    );
+  });
+
+  test('a record is refused at every length but its own', () => {
+    fc.assert(
+      fc.property(record, fc.uint8Array({ minLength: 1, maxLength: 20 }), (one, more) => {
+        const whole = encoded(one);
+        // What follows in the log does not make up for what is missing.
+        const log = Buffer.concat([whole, more]);
+        for (let end = 0; end < whole.length; end++) refused(() => decoded(log, 0, end), /cut off|left over|damaged/);
+        refused(() => decoded(log), /left over/);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('any bytes are a record or are refused, and a record is not larger than its bytes', () => {
+    const begun = fc.tuple(fc.nat({ max: 6 }), fc.uint8Array({ maxLength: 200 })).map(([kind, rest]) => {
+      return Uint8Array.of(1, kind, ...rest);
+    });
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), begun), (log) => {
+        assert.ok(sizeOf(readOrRefused(() => decoded(log))) <= log.length + 56);
+        assert.ok(sizeOf(readOrRefused(() => decodeStanding(log))) <= log.length);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  test('flipped bits make another record, or are refused', () => {
+    fc.assert(
+      fc.property(record, standing, fc.nat(), (one, beginning, at) => {
+        for (const [written, read] of [
+          [encoded(one), decoded],
+          [encodedStanding(beginning), decodeStanding],
+        ] as const) {
+          const flipped = written.slice();
+          const byte = at % flipped.length;
+          for (let bit = 0; bit < 8; bit++) {
+            flipped[byte] = (written[byte] ?? 0) ^ (1 << bit);
+            const found = readOrRefused(() => read(flipped));
+            assert.ok(sizeOf(found) <= flipped.length + 56);
+            if (byte === 0) assert.equal(found, undefined);
+          }
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('another version, an unknown kind, flag or choice and lengths beyond the end are named', () => {
+    const system = [1, 3, 0, ...new Uint8Array(8)];
+    refused(() => decoded(Uint8Array.of(2, 3)), /a record of its log .*format 2, and this svc reads format 1/);
+    refused(() => decoded(Uint8Array.of(1, 6)), /no kind 6/);
+    refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /its flags are 2/);
+    refused(() => decoded(Uint8Array.of(1, 4, 32)), /flags of its settings are 32/);
+    refused(() => decoded(Uint8Array.of(1, 4, 4, 3)), /no choice 3/);
+    refused(() => decoded(Uint8Array.of(1, 4, 2, 0xff, 0xff, 0xff, 0xff, 0x0f)), /cut off/);
+    refused(() => decoded(Uint8Array.of(1, 4, 1, 0xff, 0xff, 0xff, 0xff, 0x0f)), /cut off/);
+    refused(() => decoded(Uint8Array.of(1, 4, 1, 0xff, 0xff, 0xff, 0xff, 0x1f)), /more than 32 bits/);
+    refused(() => decoded(Uint8Array.of(...system, 0xff, 0xff, 0xff, 0xff, 0xff, 0)), /more than 32 bits/);
+    refused(() => decoded(Uint8Array.of(1, 3, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 0)), /NaN is no time/);
+    refused(() => decoded(Uint8Array.of(1, 4, 2, 1, 1, 0xff, 0)), /not UTF-8/);
+    refused(() => decodeStanding(Uint8Array.of(1, 2)), /the beginning of its log .*no choice 2/);
+    assert.deepEqual(decoded(Uint8Array.of(...system, 7)), {
+      kind: 'task',
+      nowMs: 0,
+      task: { kind: 'system', entry: 7 },
+      shared: undefined,
+    });
+  });
+
+  test('a task that keeps nothing is in no log', () => {
+    const query = { kind: 'dropFrame', frame: 1 } as const;
+    assert.throws(() => encoded({ kind: 'task', nowMs: 0, task: query, shared: undefined }), /is in no log/);
+  });
+});
