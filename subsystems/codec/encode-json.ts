@@ -17,6 +17,7 @@ import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
 import { KeyTable, startsWith } from './key-table.ts';
 import { isBlob, isNullable, isTuple, Op, TYPE_NAMES, type CandidType } from './types.ts';
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
  * JSON to Candid in the default encoding, compiled to one closure a type.
@@ -27,13 +28,6 @@ import { isBlob, isNullable, isTuple, Op, TYPE_NAMES, type CandidType } from './
  * had. For that the record notes where in the output each field's value starts and ends; if they came in another order or
  * some were missing, the values are lifted out and written again in theirs. Both are plain copies of bytes.
  */
-
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const QUOTE = 0x22;
-const COLON = 0x3a;
 
 /** The closure of one type; compiled when the type is first met, which also ties the knots of recursive types. */
 export interface EncodeSlot {

@@ -26,6 +26,7 @@ import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
 import { startsWith } from './key-table.ts';
 import { isBlob, Op, TYPE_NAMES, type CandidType } from './types.ts';
+import { CLOSE_BRACE, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
  * JSON to Candid in the lossless encoding, compiled to one closure a type.
@@ -33,12 +34,6 @@ import { isBlob, Op, TYPE_NAMES, type CandidType } from './types.ts';
  * What JSON cannot say by itself is an object with the marker key `$svc`. Its keys may come in any order, but the marker
  * first is what everyone writes and what is fast.
  */
-
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const QUOTE = 0x22;
-const COLON = 0x3a;
 
 /** The key that marks an object as a Candid value of the kind that it names. */
 export const MARKER = '$svc';

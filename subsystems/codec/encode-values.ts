@@ -3,7 +3,7 @@ import type { ByteWriter } from './byte-writer.ts';
 import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
 import { readPrincipalText } from './principal.ts';
-import { Op, TYPE_NAMES } from './types.ts';
+import { INTEGER_BYTES, Op, TYPE_NAMES } from './types.ts';
 
 /*
  * Single values from JSON to Candid, as both encodings need them. Each function reads what its name says from the
@@ -14,19 +14,8 @@ import { Op, TYPE_NAMES } from './types.ts';
 export type Encode = (reader: JsonReader, writer: ByteWriter) => void;
 type WriteInteger = (reader: JsonReader, writer: ByteWriter, value: number | bigint) => void;
 
-const FIXED_BYTES: ReadonlyMap<Op, number> = new Map<Op, number>([
-  [Op.NAT8, 1],
-  [Op.NAT16, 2],
-  [Op.NAT32, 4],
-  [Op.NAT64, 8],
-  [Op.INT8, 1],
-  [Op.INT16, 2],
-  [Op.INT32, 4],
-  [Op.INT64, 8],
-]);
-
 export function isInteger(op: Op): boolean {
-  return op === Op.NAT || op === Op.INT || FIXED_BYTES.has(op);
+  return op === Op.NAT || op === Op.INT || INTEGER_BYTES.has(op);
 }
 
 export function isFloat(op: Op): boolean {
@@ -35,7 +24,7 @@ export function isFloat(op: Op): boolean {
 
 /** Smallest and largest value of a fixed-size integer type. */
 export function integerRange(op: Op): readonly [bigint, bigint] {
-  const bits = BigInt(FIXED_BYTES.get(op) ?? unreachable('not a fixed-size integer')) * 8n;
+  const bits = BigInt(INTEGER_BYTES.get(op) ?? unreachable('not a fixed-size integer')) * 8n;
   return op >= Op.NAT64 ? [0n, (1n << bits) - 1n] : [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n];
 }
 
@@ -54,7 +43,7 @@ export function integerWriter(op: Op): WriteInteger {
       else writer.writeBigLeb(value, true);
     };
   }
-  const byteCount = FIXED_BYTES.get(op) ?? unreachable('not an integer type');
+  const byteCount = INTEGER_BYTES.get(op) ?? unreachable('not an integer type');
   const [lowest, highest] = integerRange(op);
   const lowestNumber = Number(lowest);
   const highestNumber = Number(highest);

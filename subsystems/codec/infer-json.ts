@@ -3,18 +3,12 @@ import { MARKER } from './encode-lossless.ts';
 import { compactGraph, InferredTypes } from './inferred-types.ts';
 import type { JsonReader } from './json-reader.ts';
 import { labelToId, Op, TYPE_NAMES, type CandidField, type CandidType, type TypeGraph } from './types.ts';
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
 
 /*
  * The types of lossless JSON, found from its markers alone. This is the first of two passes: afterwards the values are
  * encoded by the types that were found, which also checks their details; here only the shape matters.
  */
-
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const QUOTE = 0x22;
-const COLON = 0x3a;
 
 const MARKED_BY_VALUE: ReadonlyMap<string, Op> = new Map<string, Op>(
   [

@@ -1,12 +1,11 @@
 import type { ByteWriter } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
+import { BACKSLASH, QUOTE } from './json-bytes.ts';
 
 /*
  * Single values from Candid to JSON text.
  */
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const HEX = Buffer.from('0123456789abcdef');
 
 /** For bytes that JSON escapes by a letter, that letter; 117 (`u`) for the other control characters; 0: as it is. */

@@ -12,6 +12,7 @@ import {
   type PathStep,
 } from './faults.ts';
 import { SpanStack } from './span-stack.ts';
+import { BACKSLASH, COMMA, MINUS, NINE, QUOTE, ZERO } from './json-bytes.ts';
 
 /*
  * A strict JSON tokenizer over UTF-8 bytes, driven by the types that are expected.
@@ -21,13 +22,6 @@ import { SpanStack } from './span-stack.ts';
  * All of the input is checked to be UTF-8 beforehand, so that strings can be copied byte by byte. The path to the value
  * being read is kept in a preallocated array, one step a level, and put into words only when something is wrong.
  */
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const ZERO = 0x30;
-const NINE = 0x39;
 
 /** Digits that surely fit into a double without rounding. */
 const SAFE_DIGITS = 15;

@@ -1,6 +1,6 @@
 import type { CandidReader } from './candid-reader.ts';
 import { unreachable } from './faults.ts';
-import { Op, TYPE_NAMES, type CandidType } from './types.ts';
+import { INTEGER_BYTES, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 /** Passes over one value. */
 export interface SkipSlot {
@@ -13,14 +13,7 @@ const ZERO_SIZE_SEARCH_DEPTH = 16;
 const FIXED_SIZE: ReadonlyMap<Op, number> = new Map<Op, number>([
   [Op.NULL, 0],
   [Op.RESERVED, 0],
-  [Op.NAT8, 1],
-  [Op.NAT16, 2],
-  [Op.NAT32, 4],
-  [Op.NAT64, 8],
-  [Op.INT8, 1],
-  [Op.INT16, 2],
-  [Op.INT32, 4],
-  [Op.INT64, 8],
+  ...INTEGER_BYTES,
   [Op.FLOAT32, 4],
   [Op.FLOAT64, 8],
 ]);

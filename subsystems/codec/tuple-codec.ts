@@ -1,29 +1,18 @@
 import { ByteWriter } from './byte-writer.ts';
 import { CandidReader } from './candid-reader.ts';
-import { DecodePlan } from './decode-json.ts';
+import { DecodePlans } from './decode-plans.ts';
 import { defaultEncoder, sequenceEncoder, type EncodeSlot } from './encode-json.ts';
 import { losslessEncoder } from './encode-lossless.ts';
 import type { Encode } from './encode-values.ts';
-import { copyBytes } from './byte-writer.ts';
-import { startsWith } from './key-table.ts';
 import type { EncodingOptions } from './index.ts';
 import { JsonReader } from './json-reader.ts';
-import { decodeHeader, encodeHeader } from './type-table.ts';
+import { encodeHeader } from './type-table.ts';
 import type { CandidType, TypeGraph } from './types.ts';
 
 // A conversion is synchronous and never starts another one, so that one reader and one writer serve them all.
 const jsonReader = new JsonReader();
 const candidReader = new CandidReader();
 const output = new ByteWriter();
-
-/** Heads longer than this are not kept for the next message. */
-const KEPT_HEAD_BYTES_MAX = 16_384;
-
-/** The plan for the messages with one head. */
-interface KeptPlan {
-  readonly head: Uint8Array;
-  readonly plan: DecodePlan;
-}
 
 /** The compiled closures of a graph's types, shared by all tuples of an interface. */
 export interface Encoders {
@@ -38,17 +27,16 @@ export function createEncoders(): Encoders {
 /** Both directions in one of the two encodings, for values of the types `graph.roots`. */
 class EncodingPair {
   readonly #graph: TypeGraph;
-  readonly #isLossless: boolean;
   readonly #root: string;
   readonly #slotOf: (type: CandidType) => EncodeSlot;
   #encode: Encode | undefined;
   #head: Uint8Array | undefined;
-  #kept: KeptPlan | undefined;
+  readonly #plans: DecodePlans;
 
   constructor(graph: TypeGraph, isLossless: boolean, root: string, encoders: Encoders) {
     this.#graph = graph;
     this.#slotOf = isLossless ? encoders.lossless : encoders.default;
-    this.#isLossless = isLossless;
+    this.#plans = new DecodePlans(graph, isLossless);
     this.#root = root;
   }
 
@@ -78,28 +66,11 @@ class EncodingPair {
     try {
       candidReader.start(candid, this.#root);
       output.start(candid.length);
-      this.#planFor(candid).run(candidReader, output);
+      this.#plans.of(candid, candidReader).run(candidReader, output);
       return output.finish();
     } finally {
       candidReader.release();
     }
-  }
-
-  /** The plan for a message; the reader is left behind its head. */
-  #planFor(candid: Uint8Array): DecodePlan {
-    const kept = this.#kept;
-    if (kept !== undefined && candid.length >= kept.head.length && startsWith(candid, 0, kept.head)) {
-      candidReader.position = kept.head.length;
-      return kept.plan;
-    }
-    const plan = new DecodePlan(decodeHeader(candidReader), this.#graph, this.#isLossless);
-    const { position } = candidReader;
-    if (position <= KEPT_HEAD_BYTES_MAX) {
-      const head = new Uint8Array(position);
-      copyBytes(candid, 0, position, head, 0);
-      this.#kept = { head, plan };
-    }
-    return plan;
   }
 }
 

@@ -85,6 +85,18 @@ export interface TypeGraph {
   readonly nodes: readonly CandidType[];
 }
 
+/** How many bytes a value of a fixed-size integer type takes. */
+export const INTEGER_BYTES: ReadonlyMap<Op, number> = new Map<Op, number>([
+  [Op.NAT8, 1],
+  [Op.NAT16, 2],
+  [Op.NAT32, 4],
+  [Op.NAT64, 8],
+  [Op.INT8, 1],
+  [Op.INT16, 2],
+  [Op.INT32, 4],
+  [Op.INT64, 8],
+]);
+
 /** How a type is called in messages. */
 export const TYPE_NAMES: Readonly<Record<Op, string>> = {
   [Op.NULL]: 'null',
