@@ -23,7 +23,7 @@ import {
   NO_BYTES,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
-import type { Step, Task } from './index.ts';
+import { NOTHING_RAN, type Step, type Task } from './index.ts';
 import type { Mode } from './system-api/contexts.ts';
 
 type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
@@ -185,21 +185,7 @@ export function runInspection(
   return finished(parts, step, false);
 }
 
-const DROPPED: EngineResult = {
-  step: {
-    fault: undefined,
-    answer: undefined,
-    calls: [],
-    cyclesAccepted: 0n,
-    timerNs: undefined,
-    isAccepted: false,
-    frame: 0,
-    instructions: 0,
-    charge: 0,
-  },
-  debug: [],
-  isBalanceMoved: false,
-};
+const DROPPED: EngineResult = { step: NOTHING_RAN, debug: [], isBalanceMoved: false };
 
 /** The result of giving up a composite query that waits. */
 export function droppedFrame(): EngineResult {

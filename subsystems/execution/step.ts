@@ -109,3 +109,16 @@ export interface Step {
   readonly instructions: number;
   readonly charge: number;
 }
+
+/** Nothing was executed, and nothing came of it. */
+export const NOTHING_RAN: Step = {
+  fault: undefined,
+  answer: undefined,
+  calls: [],
+  cyclesAccepted: 0n,
+  timerNs: undefined,
+  isAccepted: false,
+  frame: 0,
+  instructions: 0,
+  charge: 0,
+};

@@ -5,7 +5,7 @@
  * are kept then wait for the canister to be woken; all else is answered.
  */
 import { principalToText } from '../codec/index.ts';
-import { type Execution, FULL_LIMIT, type Step, type Task } from '../execution/index.ts';
+import { type Execution, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../execution/index.ts';
 import type { Agenda, Credit, Waiting, WaitingResponse, WaitingStart } from './agenda.ts';
 import type { CallContext } from './call-context.ts';
 import type { CallJournal } from './call-journal.ts';
@@ -309,15 +309,3 @@ function changesState(task: Task): boolean {
 function instructionsMax(context: CallContext): number {
   return context.evaluation === undefined ? FULL_LIMIT : Math.max(0, context.evaluation.budget.instructionsLeft);
 }
-
-export const NOTHING_RAN: Step = {
-  fault: undefined,
-  answer: undefined,
-  calls: [],
-  cyclesAccepted: 0n,
-  timerNs: undefined,
-  isAccepted: false,
-  frame: 0,
-  instructions: 0,
-  charge: 0,
-};

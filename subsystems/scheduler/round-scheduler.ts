@@ -10,14 +10,21 @@
  * canister knows the unit of its newest change, and answers wait for that.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
-import type { CodeChange, Execution, ModuleInfo, Outcome, Step } from '../execution/index.ts';
+import {
+  type CodeChange,
+  type Execution,
+  type ModuleInfo,
+  NOTHING_RAN,
+  type Outcome,
+  type Step,
+} from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, type CanisterStatus, isUrgent, queueOf, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
-import { Executions, INSPECT, NOTHING_RAN } from './executions.ts';
+import { Executions, INSPECT } from './executions.ts';
 import { idToText } from './id-text.ts';
 import type {
   AdmitOptions,

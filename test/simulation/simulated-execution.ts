@@ -5,7 +5,14 @@
  * calls from one canister to another start in the order made.
  */
 import assert from 'node:assert/strict';
-import type { Execution, ModuleInfo, OutgoingCall, Step, Task } from '../../subsystems/execution/index.ts';
+import {
+  type Execution,
+  type ModuleInfo,
+  NOTHING_RAN,
+  type OutgoingCall,
+  type Step,
+  type Task,
+} from '../../subsystems/execution/index.ts';
 import { unavailableStep } from '../../subsystems/execution/unavailable-step.ts';
 
 export type Draw = (below: number) => number;
@@ -188,7 +195,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
     const work = (): Step => {
       if (this.#draw(4) === 0) return faulted('trap');
       this.#change(canister, (books) => (books.version = Number(module.hash)));
-      return { ...NOTHING, timerNs: 0n };
+      return { ...NOTHING_RAN, timerNs: 0n };
     };
     this.#push({ handle, work, done });
   }
@@ -328,7 +335,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
   #command({ lane, handle }: SimulatedCanister, work: () => void, ended?: (isDone: boolean) => void): void {
     const step = (): Step => {
       work();
-      return NOTHING;
+      return NOTHING_RAN;
     };
     if (lane.isAlive) lane.jobs.push({ handle, work: step, done: ({ fault }) => ended?.(fault === undefined) });
     else ended?.(false);
@@ -338,7 +345,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
     if (this.#isStopping) return unavailableStep('the server is stopping');
     if (task.kind === 'dropFrame') {
       assert.ok(canister.frames.delete(task.frame), 'a frame is dropped once');
-      return NOTHING;
+      return NOTHING_RAN;
     }
     if (task.kind === 'callback') return this.#callback(canister, task);
     const version = Math.floor(task.entry / ENTRIES_PER_VERSION);
@@ -346,7 +353,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
     if (canister.books.version === undefined) return faulted('trap');
     assert.equal(version, canister.books.version, 'the entry point belongs to the code that is there');
     if (task.kind === 'inspect') {
-      return this.#draw(5) === 0 ? faulted('trap') : { ...NOTHING, isAccepted: this.#draw(4) > 0 };
+      return this.#draw(5) === 0 ? faulted('trap') : { ...NOTHING_RAN, isAccepted: this.#draw(4) > 0 };
     }
     if (task.kind === 'system') return this.#step(canister, 2, false, 0n, false);
     this.#checkOrder(canister, task);
@@ -425,7 +432,7 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
       canister.frames.set(frame, calls.length + openBefore);
     }
     const timerNs = !isComposite && draw(6) === 0 ? BigInt(draw(5000)) * 1_000_000n : undefined;
-    return { ...NOTHING, answer, calls, cyclesAccepted, timerNs, frame, instructions: 1, charge: 0 };
+    return { ...NOTHING_RAN, answer, calls, cyclesAccepted, timerNs, frame, instructions: 1, charge: 0 };
   }
 
   #call(canister: SimulatedCanister, fuel: number, isComposite: boolean): OutgoingCall {
@@ -456,18 +463,6 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
   }
 }
 
-const NOTHING: Step = {
-  fault: undefined,
-  answer: undefined,
-  calls: [],
-  cyclesAccepted: 0n,
-  timerNs: undefined,
-  isAccepted: false,
-  frame: 0,
-  instructions: 0,
-  charge: 0,
-};
-
 function faulted(kind: 'trap' | 'limit'): Step {
-  return { ...NOTHING, fault: { kind, code: 5, message: kind } };
+  return { ...NOTHING_RAN, fault: { kind, code: 5, message: kind } };
 }

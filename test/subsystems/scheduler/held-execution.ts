@@ -1,17 +1,14 @@
 /** An execution whose tasks end when the test says so, and what tests of the scheduler say to it. */
-import type { Execution, ModuleInfo, OutgoingCall, Step, Task } from '../../../subsystems/execution/index.ts';
+import {
+  type Execution,
+  type ModuleInfo,
+  NOTHING_RAN,
+  type OutgoingCall,
+  type Step,
+  type Task,
+} from '../../../subsystems/execution/index.ts';
 
-export const STEP: Step = {
-  fault: undefined,
-  answer: undefined,
-  calls: [],
-  cyclesAccepted: 0n,
-  timerNs: undefined,
-  isAccepted: false,
-  frame: 0,
-  instructions: 1,
-  charge: 1,
-};
+export const STEP: Step = { ...NOTHING_RAN, instructions: 1, charge: 1 };
 export const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };
 
 export const MODULE = {
