@@ -77,7 +77,10 @@ let executing: number | undefined;
 /** When that message gives way next; 0: it has not yielded yet. */
 let patientUntilMs = 0;
 const modules = new Map<string, InstrumentedCode>();
-const heapGarbage = new HeapGarbage({ made: heapsMade, live: countHeaps }, options.executors);
+const heapGarbage = new HeapGarbage(
+  { made: heapsMade, live: countHeaps, droppedBytes: () => stores.heaps.droppedBytes },
+  options.executors,
+);
 let unpublished = 0;
 /** A step of this burst made calls. */
 let isMoreExpected = false;

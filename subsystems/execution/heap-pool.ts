@@ -53,6 +53,7 @@ export class HeapPool {
   /** Those given back last are at the end. */
   #spares: SpareHeap[] = [];
   #bytes = 0;
+  #droppedBytes = 0;
 
   constructor(limits: HeapPoolLimits) {
     this.#limits = limits;
@@ -68,6 +69,16 @@ export class HeapPool {
     return this.#bytes;
   }
 
+  /** Sum of the sizes of those that have been left to the collector so far. */
+  get droppedBytes(): number {
+    return this.#droppedBytes;
+  }
+
+  /** Says that a heap which would have come here is left to the collector. */
+  dropped(heapBytes: number): void {
+    this.#droppedBytes += heapBytes;
+  }
+
   /**
    * A heap of zeros of that shape, best one with an instance of `code`; undefined: there is none.
    * Throws RangeError when a smaller one cannot be grown.
@@ -80,7 +91,7 @@ export class HeapPool {
       if (best === undefined || rank(spare, code) >= rank(best, code)) best = spare;
     }
     if (best === undefined) return undefined;
-    this.#drop(best);
+    this.#remove(best);
     const missing = shape.pages - best.pages;
     if (missing === 0) return best;
     const grow = best.memory.grow.bind(best.memory) as (delta: number | bigint) => unknown;
@@ -92,13 +103,17 @@ export class HeapPool {
   give(spare: SpareHeap, used: Uint8Array): void {
     const bytes = spare.pages * WASM_PAGE_BYTES;
     const { heapsMax, bytesMax } = this.#limits;
-    if (bytes > SPARE_HEAP_BYTES_MAX || bytes > bytesMax || heapsMax === 0) return;
+    if (bytes > SPARE_HEAP_BYTES_MAX || bytes > bytesMax || heapsMax === 0) {
+      this.dropped(bytes);
+      return;
+    }
     zero(new Uint8Array(spare.memory.buffer), used);
     this.#spares.push(spare);
     this.#bytes += bytes;
     for (let oldest = this.#spares[0]; oldest !== undefined; oldest = this.#spares[0]) {
       if (this.#spares.length <= heapsMax && this.#bytes <= bytesMax) return;
-      this.#drop(oldest);
+      this.#remove(oldest);
+      this.dropped(oldest.pages * WASM_PAGE_BYTES);
     }
   }
 
@@ -107,7 +122,7 @@ export class HeapPool {
     this.#spares = this.#spares.map((spare) => (spare.bound?.code === code ? { ...spare, bound: undefined } : spare));
   }
 
-  #drop(spare: SpareHeap): void {
+  #remove(spare: SpareHeap): void {
     this.#spares.splice(this.#spares.indexOf(spare), 1);
     this.#bytes -= spare.pages * WASM_PAGE_BYTES;
   }

@@ -60,6 +60,8 @@ export class Instance {
   /** By 4 KiB page, 1: it may be something else than zeros. Undefined: nobody knows, or the heap is not for the pool. */
   #used: Uint8Array | undefined = undefined;
   readonly #heaps: HeapPool | undefined;
+  /** Its memory is another instance's, too. */
+  #isShared = false;
   #isInMessage = false;
   #instructionLimit = 0;
   #isExhausted = false;
@@ -195,6 +197,7 @@ export class Instance {
   /** The memory itself, for an instance of another module on the same heap; from now on it will not get to the pool. */
   shareMemory(): WebAssembly.Memory {
     this.#used = undefined;
+    this.#isShared = true;
     return this.#memory;
   }
 
@@ -204,7 +207,7 @@ export class Instance {
    */
   release(): void {
     if (this.#isInMessage) this.#used = undefined;
-    this.#giveBack(this.#used, this.#wasm);
+    if (!this.#isShared) this.#giveBack(this.#used, this.#wasm);
     this.#used = undefined;
     this.#heap = NO_BYTES;
     this.#words = NO_WORDS;
@@ -447,7 +450,7 @@ export class Instance {
       for (let page = pages; used !== undefined && page < used.length; page++)
         if (!isZeros(grown, page)) used[page] = 1;
       this.#giveBack(used, this.#control.isHard ? undefined : wasm);
-    }
+    } else this.#heaps?.dropped(grown.length);
     this.#memory = memory;
     this.#heap = heap;
     this.#words = NO_WORDS;
@@ -457,7 +460,10 @@ export class Instance {
 
   /** The heap goes to the pool, if it is known what has to be zeroed; with an instance, if that may be used again. */
   #giveBack(used: Uint8Array | undefined, wasm: InstrumentedExports | undefined): void {
-    if (used === undefined || this.#heaps === undefined) return;
+    if (used === undefined || this.#heaps === undefined) {
+      this.#heaps?.dropped(this.heapBytes);
+      return;
+    }
     const { code } = this;
     const bound = wasm && { code, imports: this.#imports, control: this.#control, wasm };
     const pages = this.heap().length / WASM_PAGE_BYTES;

@@ -37,7 +37,8 @@ const control = new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 64
 const loaded = new Map<string, LoadedModule>();
 /** Heaps in use by whoever lives now: the heaps of those that have crashed are garbage. */
 let liveHeaps = (): number => 0;
-const heapGarbage = new HeapGarbage({ made: heapsMade, live: () => liveHeaps() }, 1);
+/** They are small: only how many they are counts. */
+const heapGarbage = new HeapGarbage({ made: heapsMade, live: () => liveHeaps(), droppedBytes: () => 0 }, 1);
 
 interface Placed {
   readonly lane: number;

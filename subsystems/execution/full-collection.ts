@@ -1,0 +1,73 @@
+/**
+ * Full collections of this thread's garbage, other than those that V8 starts by itself: in the background, or at once.
+ *
+ * `gc()` stops the thread for as long as marking takes: 40 to 60 ms with 2,500 live actors. V8 itself marks in other threads
+ * while this one goes on, and stops it for the rest only, but it starts that when its own limits are reached, which heaps of
+ * actors hardly move. So the limit is lowered for an instant (`--incremental-marking-hard-trigger`, the percentage of it from
+ * which on marking begins, for all threads, which may begin theirs early then), and V8 is made to look: it does so when
+ * the bytes outside of its heap have grown by 64 MiB, which a buffer does that nobody ever writes to. Whether the collection
+ * has ended is asked of a profile of collections: finalizers and weak references would need the event loop, which an
+ * executor never returns to.
+ */
+import { GCProfiler, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+/** Not touched, so the machine provides none of them. */
+const UNTOUCHED_BYTES = 128 * 2 ** 20;
+
+export class FullCollection {
+  #profile: GCProfiler | undefined;
+  /** The one that was begun, and not one before, which does not see what became garbage meanwhile. */
+  #isMarking = false;
+
+  /** Begins one in the background, which goes on while this thread allocates; cost: about a millisecond. */
+  begin(): void {
+    this.#startProfile();
+    this.#isMarking = false;
+    setFlagsFromString('--incremental-marking-hard-trigger=1');
+    try {
+      void new ArrayBuffer(UNTOUCHED_BYTES).byteLength;
+    } catch (error) {
+      // No room for it: then it is not begun, and never ends.
+      if (!(error instanceof RangeError)) throw error;
+    }
+    setFlagsFromString('--incremental-marking-hard-trigger=0');
+  }
+
+  /** Whether the one begun has ended, for the one who asks again and again until then; cost: up to half a millisecond. */
+  hasEnded(): boolean {
+    for (const { gcType } of this.#profile?.stop()?.statistics ?? []) {
+      if (gcType === 'IncrementalMarking') this.#isMarking = true;
+      else if (gcType === 'MarkSweepCompact' && this.#isMarking) {
+        this.#profile = undefined;
+        this.#isMarking = false;
+        return true;
+      }
+    }
+    // One was under way before.
+    if (this.#isMarking) this.#startProfile();
+    else this.begin();
+    return false;
+  }
+
+  /** Does one now. */
+  atOnce(): void {
+    this.#profile?.stop();
+    this.#profile = undefined;
+    this.#isMarking = false;
+    collect ??= exposed();
+    collect();
+  }
+
+  #startProfile(): void {
+    this.#profile = new GCProfiler();
+    this.#profile.start();
+  }
+}
+
+let collect: (() => void) | undefined;
+
+function exposed(): () => void {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc') as () => void;
+}
