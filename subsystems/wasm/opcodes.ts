@@ -88,6 +88,8 @@ export const OP = {
   I64_GT_S: 0x55,
   I64_GT_U: 0x56,
   I64_LE_U: 0x58,
+  I64_GE_S: 0x59,
+  I64_GE_U: 0x5a,
   F64_LT: 0x63,
   F64_GT: 0x64,
   I32_CTZ: 0x68,

@@ -105,8 +105,8 @@ const FRAME = {
   BASE_BYTES: 96,
   /** Values that instrumentation adds: two parameters, two operands. */
   ADDED: 4,
-  /** Temporaries in front of stores, bulk operations and indirect calls. */
-  TEMPORARIES: { STORE: 7, BULK: 4, INDIRECT: 2 },
+  /** Temporaries in front of stores (with those of loops), bulk operations and indirect calls. */
+  TEMPORARIES: { STORE: 10, BULK: 4, INDIRECT: 2 },
 } as const;
 
 class BodyAnalyzer {

@@ -26,8 +26,11 @@ import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { CONTROL, PAGE_BYTES, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import type { FuelGlobals } from './fuel.ts';
+import { RANGE_STEP_MAX } from './loop-ranges.ts';
 import {
   type AddressCode,
+  block,
+  br,
   brIf,
   call,
   code,
@@ -59,6 +62,8 @@ export interface JournalFunctions {
   readonly touch: number;
   /** (page i32): touches the page if it exists and is not touched yet. */
   readonly prepare: number;
+  /** (first i64, distance i64, step i64, wild i32): touches what stores at `first`, `first + step` … below `first + distance` change. */
+  readonly touchSteps: number;
   /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
   readonly touchRange: number;
   /** (address f64, length f64): the same for the host. */
@@ -75,7 +80,7 @@ export function addJournalFunctions(added: AddedFunctions, address: AddressCode,
     [],
     code(get(0), OP.I64_TRUNC_SAT_F64_U, get(1), OP.I64_TRUNC_SAT_F64_U, call(touchRange)),
   );
-  return { touch, prepare, touchRange, touchRangeExport };
+  return { touch, prepare, touchSteps: addTouchSteps(added, address, touch), touchRange, touchRangeExport };
 }
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
@@ -189,6 +194,78 @@ function addPrepare(added: AddedFunctions, address: AddressCode, touch: number):
       address.shl,
       address.ltU,
       ifThen(get(page), controlAccess(OP.I32_LOAD8_U), OP.I32_EQZ, ifThen(get(page), call(touch))),
+    ),
+  );
+}
+
+/** See loop-ranges.ts. Pages beyond the memory are left alone; of a wild loop all pages are touched. */
+function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number): number {
+  const at = 0;
+  const distance = 1;
+  const step = 2;
+  const wild = 3;
+  const end = distance;
+  const size = 4;
+  const page = 5;
+  const isOutOfReach = code(get(step), i64(1), OP.I64_SUB, i64(RANGE_STEP_MAX), OP.I64_GE_U);
+  // In 32 bits steps as long as the space behind the memory could pass over it.
+  const wraps =
+    address.type === I64
+      ? i32(0)
+      : code(get(step), i64(WASM_PAGE_BYTES), OP.I64_GE_U, get(end), i64(2 ** 32), OP.I64_GT_S, OP.I32_AND);
+  return added.add(
+    [I64, I64, I64, I32],
+    [],
+    [I64, I32],
+    code(
+      memorySize(HEAP),
+      address.toI64,
+      i64(WASM_PAGE_SHIFT),
+      OP.I64_SHL,
+      tee(size),
+      get(at),
+      OP.I64_LE_U,
+      ifThen(OP.RETURN),
+      get(at),
+      get(distance),
+      OP.I64_ADD,
+      set(end),
+      get(wild),
+      isOutOfReach,
+      OP.I32_OR,
+      wraps,
+      OP.I32_OR,
+      ifThen(i64(0), set(at), get(size), set(end), i64(PAGE_BYTES), set(step)),
+      get(end),
+      get(size),
+      OP.I64_GT_S,
+      ifThen(get(size), set(end)),
+      // Up to a page at a time, each page is reached.
+      get(step),
+      i64(PAGE_BYTES),
+      OP.I64_LE_U,
+      ifThen(get(at), i64(-PAGE_BYTES), OP.I64_AND, set(at), i64(PAGE_BYTES), set(step)),
+      block(
+        loop(
+          get(at),
+          get(end),
+          OP.I64_GE_S,
+          brIf(1),
+          get(at),
+          i64(PAGE_SHIFT),
+          OP.I64_SHR_U,
+          OP.I32_WRAP_I64,
+          tee(page),
+          controlAccess(OP.I32_LOAD8_U),
+          OP.I32_EQZ,
+          ifThen(get(page), call(touch)),
+          get(at),
+          get(step),
+          OP.I64_ADD,
+          set(at),
+          br(0),
+        ),
+      ),
     ),
   );
 }
@@ -324,13 +401,17 @@ export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals
   );
 }
 
+/** Adds `offset` to the address on the stack. */
+export function emitSum(out: ByteWriter, is64: boolean, offset: number): void {
+  if (offset === 0) return;
+  out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
+  out.signed(is64 ? offset : offset | 0);
+  out.byte(is64 ? OP.I64_ADD : OP.I32_ADD);
+}
+
 /** Turns the address on the stack, plus `offset`, into a page number. */
 export function emitPageOf(out: ByteWriter, is64: boolean, offset: number): void {
-  if (offset !== 0) {
-    out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
-    out.signed(is64 ? offset : offset | 0);
-    out.byte(is64 ? OP.I64_ADD : OP.I32_ADD);
-  }
+  emitSum(out, is64, offset);
   out.byte(is64 ? OP.I64_CONST : OP.I32_CONST);
   out.byte(PAGE_SHIFT);
   if (is64) {

@@ -22,6 +22,7 @@
  * itself. Loops that call or grow memory are left out, because such a page may exist by the time the store comes.
  */
 import { type ByteWriter, type InstructionBuffer, OP, STORE_BYTES } from '../../wasm/index.ts';
+import { isUsable, loopBound, type LoopBound, type Range } from './loop-ranges.ts';
 
 /** Larger steps come to a new page so often that the ordinary test is as good. */
 const STEP_MAX = 1024;
@@ -43,6 +44,8 @@ export interface SteppingLoop {
   readonly steps: ReadonlyMap<number, Step>;
   /** Instructions that are stores and executed in every iteration that goes round. */
   readonly stores: ReadonlySet<number>;
+  /** What it counts up to, if that is the one way out. */
+  readonly bound: LoopBound | undefined;
 }
 
 /** How a value was computed from what locals and globals hold when the loop begins. */
@@ -51,6 +54,8 @@ interface Recipe {
   readonly left: number;
   readonly right: number;
   readonly step: Step;
+  /** The local that moves, if it does. */
+  readonly mover: number;
 }
 
 const STAYS: Step = { constant: 0, local: -1 };
@@ -102,7 +107,7 @@ export function steppingLoop(buffer: InstructionBuffer, at: number): SteppingLoo
         regions.pop();
         if (regions.length > 0) break;
         for (const [local, step] of steps) if (assigned.has(step.local)) steps.delete(local);
-        return { assigned, steps, stores: new Set(passed) };
+        return { assigned, steps, stores: new Set(passed), bound: loopBound(buffer, at, i, assigned) };
       }
       case OP.BR:
       case OP.BR_IF:
@@ -189,26 +194,30 @@ export class LoopStrides {
 
   /** `value` is what `local` holds at the loop's head. */
   moves(value: number, local: number, step: Step): void {
-    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step });
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step, mover: local });
   }
 
   /** A local is read, which holds `value + constant`. */
   localGet(local: number, value: number, constant: number): void {
     if (this.#loop?.assigned.has(local) !== false || this.#recipes.has(value)) return;
-    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: constant, step: STAYS });
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: constant, step: STAYS, mover: -1 });
   }
 
   /** A global is read that nothing in the loop sets. */
   globalGet(global: number, value: number): void {
     if (this.#recipes.has(value)) return;
-    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS });
+    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS, mover: -1 });
   }
 
   /** `value` was computed; the right operand of `shl` and `mul` is a constant, all others are values. */
   computed(opcode: number, left: number, right: number, value: number): void {
     if (this.#recipes.has(value)) return;
-    const a = this.#recipes.get(left)?.step;
-    if (a === undefined) return;
+    const first = this.#recipes.get(left);
+    if (first === undefined) return;
+    const a = first.step;
+    const second = isByConstant(opcode) ? undefined : this.#recipes.get(right);
+    const b = second?.step;
+    const mover = second === undefined || stays(second.step) ? first.mover : second.mover;
     let step: Step | undefined;
     switch (opcode) {
       case OP.I32_SHL:
@@ -222,18 +231,16 @@ export class LoopStrides {
       }
       case OP.I32_ADD:
       case OP.I64_ADD: {
-        const b = this.#recipes.get(right)?.step;
         if (b !== undefined) step = stays(b) ? a : stays(a) ? b : undefined;
         break;
       }
       case OP.I32_SUB:
       case OP.I64_SUB: {
-        const b = this.#recipes.get(right)?.step;
         if (b !== undefined && stays(b)) step = a;
         else if (b !== undefined && stays(a) && b.local === -1) step = { constant: -b.constant, local: -1 };
       }
     }
-    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step });
+    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step, mover });
   }
 
   /** How the address `value` moves, if it can be computed in front of the loop and one more test there is in order. */
@@ -243,6 +250,18 @@ export class LoopStrides {
     if (Math.abs(recipe.step.constant) > STEP_MAX || this.#parts(value, PARTS_MAX) > PARTS_MAX) return undefined;
     this.#hoisted++;
     return recipe.step;
+  }
+
+  /** The range that `value`, which moves by `step`, goes through in the whole loop, if that can be said in front of it. */
+  range(value: number, step: Step): Range | undefined {
+    const bound = this.#loop?.bound;
+    const mover = this.#recipes.get(value)?.mover ?? -1;
+    if (bound === undefined || stays(step) || bound.local !== mover) return undefined;
+    const counted = this.#loop?.steps.get(mover);
+    if (counted === undefined || !isUsable(bound, counted.constant)) return undefined;
+    if (counted.local !== -1) return { bound, step: 0, stepPlace: counted.local, scale: 1 };
+    const scale = step.constant / counted.constant;
+    return scale >= 1 && Number.isInteger(scale) ? { bound, step: counted.constant, stepPlace: -1, scale } : undefined;
   }
 
   #parts(value: number, max: number): number {

@@ -41,8 +41,10 @@ import {
   emitIsUntouched,
   emitIsUntouchedOrBeyond,
   emitPageOf,
+  emitSum,
   type JournalFunctions,
 } from './journal.ts';
+import { emitRange, type Range } from './loop-ranges.ts';
 import { type Step, steppingLoop } from './loop-strides.ts';
 import { STORE, TouchedWindows } from './touched-windows.ts';
 
@@ -473,8 +475,9 @@ export class BodyRewriter {
     const decision = windows.store(bytes, offset, instruction);
     const { step } = windows;
     if (step !== undefined) {
-      this.#hoist();
-      if (step.constant === 0 && step.local === -1) return;
+      const range = windows.strides.range(windows.hoistedValue, step);
+      this.#hoist(range);
+      if (range !== undefined || (step.constant === 0 && step.local === -1)) return;
     }
     switch (decision) {
       case STORE.COVERED:
@@ -518,13 +521,19 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** The page test of the store's first address goes in front of the loop. */
-  #hoist(): void {
+  /** The page test of the store's first address goes in front of the loop, and that of all others if their range is known. */
+  #hoist(range: Range | undefined): void {
     const { strides, hoistedValue, hoistedConstant } = this.#windows;
     const out = this.#hoisted;
     const page = this.#temporary('page', VALUE_TYPE.i32);
     strides.emit(out, hoistedValue, this.#is64, (local) => this.#local(local));
-    emitPageOf(out, this.#is64, hoistedConstant);
+    const first = range === undefined ? 0 : this.#temporary('first', this.#addressType);
+    if (range !== undefined) {
+      emitSum(out, this.#is64, hoistedConstant);
+      out.byte(OP.LOCAL_TEE);
+      out.unsigned(first);
+    }
+    emitPageOf(out, this.#is64, range === undefined ? hoistedConstant : 0);
     emitIsUntouchedOrBeyond(out, this.#is64, page, this.#temporary('mark', VALUE_TYPE.i32));
     this.#hoistedHints.push(out.length);
     out.put([OP.IF, 0x40, OP.LOCAL_GET]);
@@ -532,6 +541,12 @@ export class BodyRewriter {
     out.byte(OP.CALL);
     out.unsigned(this.#context.journal.prepare);
     out.byte(OP.END);
+    if (range === undefined) return;
+    const distance = this.#temporary('distance', VALUE_TYPE.i64);
+    const wild = this.#temporary('wild', VALUE_TYPE.i32);
+    const place = (local: number): number => this.#local(local);
+    const { touchSteps } = this.#context.journal;
+    this.#hoistedHints.push(emitRange(out, range, place, first, distance, wild, touchSteps));
   }
 
   #insertHoisted(): void {

@@ -110,7 +110,34 @@ function randomLoop(random: Random, type: 'i32' | 'i64'): string {
   }
   const count = `(local.tee $n (${type}.sub ${get('n')} ${constant(1)}))`;
   const isLeft = `(${type}.gt_s ${count} ${constant(0)})`;
-  switch (random.below(4)) {
+  // Counted up to a bound, the right way or not, near the largest number or past it.
+  const counted = random.of(['p', 'p', 'i']);
+  const bound = random.of([
+    get('x'),
+    get('x'),
+    get('b'),
+    constant(random.below(HEAP_BYTES)),
+    constant(random.of([30, 300, 5000, 70_000, -1, -5, 0x7fffffff, 0x7ffffff0, 2 ** 30])),
+  ]);
+  const sign = random.of(['s', 'u']);
+  const goesOn = random.of([
+    `(${type}.lt_${sign} ${get(counted)} ${bound})`,
+    `(${type}.gt_${sign} ${bound} ${get(counted)})`,
+    `(${type}.le_${sign} ${get(counted)} ${bound})`,
+    `(i32.eqz (${type}.ge_${sign} ${get(counted)} ${bound}))`,
+    `(${type}.ne ${get(counted)} ${bound})`,
+  ]);
+  switch (random.below(10)) {
+    case 8:
+    case 4:
+      return `(loop $round (if ${goesOn} (then ${body.join('\n')} (br $round))))`;
+    case 9:
+    case 5:
+      return `(block $out (loop $round (br_if $out (i32.eqz ${goesOn})) ${body.join('\n')} (br $round)))`;
+    case 6:
+      return `(block $out (loop $round ${body.join('\n')} (br_if $round ${goesOn})))`;
+    case 7:
+      return `(loop $outer (loop $round (if ${goesOn} (then ${body.join('\n')} (br $round)))) (local.set $i ${constant(0)}) (br_if $outer ${isLeft}))`;
     case 0:
       return `(loop $round ${body.join('\n')} (br_if $round ${isLeft}))`;
     case 1:
@@ -134,7 +161,7 @@ function changedPages(before: Uint8Array, after: Uint8Array): number[] {
 describe('stores that move by a step', () => {
   it('are all in the dirty set and undone, whatever the loop', () => {
     const control = new ControlMemory(CONTROL_OPTIONS);
-    const seen = { changed: 0, trapped: 0, hoisted: 0 };
+    const seen = { changed: 0, trapped: 0, hoisted: 0, ranges: 0 };
     for (const seed of SEEDS) {
       const random = new Random(seed);
       const type = seed % 2 === 0 ? 'i32' : 'i64';
@@ -145,8 +172,10 @@ describe('stores that move by a step', () => {
           ${['p', 'i', 'b', 'n', 's', 'x'].map((name, k) => `(local.set $${name} (${type}.load (${type}.const ${k * 8})))`).join('\n')}
           (global.set $g (${type}.add (local.get $b) (${type}.const 100)))
           ${code}))`);
-      if (/i32\.const 2097151|i32\.lt_u\n.*if|i32\.gt_u\n.*if/.test(watOf(instrument(decodeModule(bytes)).bytes)))
-        seen.hoisted++;
+      const text =
+        /\(func \(;1;\)[^]*?(?=\(func \(;2;\))/.exec(watOf(instrument(decodeModule(bytes)).bytes))?.[0] ?? '';
+      if (/i32\.const 2097151|i32\.lt_u\n.*if|i32\.gt_u\n.*if/.test(text)) seen.hoisted++;
+      if (/i64\.const 4096\n.*i64\.gt_s\n.*i32\.or/.test(text)) seen.ranges++;
       const instance = Instance.create(prepare(bytes), {}, control);
       const near = (): number => 4096 * random.below(66) + random.of([-300, -257, -8, -4, -1, 0, 1, 4, 255, 4000]);
       for (let message = 0; message < 5; message++) {
@@ -186,8 +215,99 @@ describe('stores that move by a step', () => {
       'pages changed': seen.changed,
       'messages trapped': seen.trapped,
       'loops with a hoisted test': seen.hoisted,
+      'loops with a range': seen.ranges,
     });
-    assert.ok(seen.changed > count * 5 && seen.trapped > count / 10 && seen.hoisted > count / 10, JSON.stringify(seen));
+    assert.ok(
+      seen.changed > count * 5 && seen.trapped > count / 10 && seen.hoisted > count / 10 && seen.ranges > count / 30,
+      JSON.stringify(seen),
+    );
+  });
+
+  it('of counted loops end where the bound is, the right way or not', () => {
+    const control = new ControlMemory(CONTROL_OPTIONS);
+    const HEAP_END = 4 * 65_536;
+    let changes = 0;
+    for (const type of ['i32', 'i64'] as const) {
+      const memory = type === 'i64' ? '(memory i64 4 4)' : '(memory 4 4)';
+      for (const relation of ['lt_s', 'lt_u', 'le_s', 'le_u', 'ne']) {
+        for (const by of [`(${type}.const 4)`, `(${type}.const 1024)`, '(local.get $step)']) {
+          const round = `(${type}.store8 (${type}.add (local.get $p) (local.get $base)) (${type}.const 1)) (local.set $p (${type}.add (local.get $p) ${by}))`;
+          const goesOn = `(${type}.${relation} (local.get $p) (local.get $end))`;
+          const loops = [
+            `(loop $round (if ${goesOn} (then ${round} (br $round))))`,
+            `(block $out (loop $round (br_if $out (i32.eqz ${goesOn})) ${round} (br $round)))`,
+            `(loop $round ${round} (br_if $round ${goesOn}))`,
+          ];
+          for (const code of loops) {
+            const bytes = wat(`(module ${memory} (func (export "canister_update f")
+              (local $p ${type}) (local $end ${type}) (local $step ${type}) (local $base ${type})
+              ${['p', 'end', 'step', 'base'].map((name, k) => `(local.set $${name} (${type}.load (${type}.const ${k * 8})))`).join('\n')}
+              ${code}))`);
+            const instance = Instance.create(prepare(bytes), {}, control);
+            const reference = Instance.create(prepare(bytes, { journal: false }), {}, control);
+            const place = (canister: Instance, numbers: readonly (number | bigint)[]): void => {
+              canister.begin(1e6);
+              canister.touch(0, 32);
+              const view = new DataView(canister.heap().buffer);
+              numbers.forEach((value, k) => view.setBigInt64(k * 8, BigInt(value), true));
+              canister.commit();
+            };
+            const run = (...numbers: readonly (number | bigint)[]): void => {
+              const what = `${numbers.join(', ')}\n${code}`;
+              reference.heap().fill(0);
+              for (const canister of [instance, reference]) place(canister, numbers);
+              const before = instance.heap().slice();
+              reference.begin(60_000);
+              const expected = reference.run(0);
+              const used = reference.instructionsUsed();
+              reference.commit();
+              instance.begin(60_000);
+              assert.deepEqual(instance.run(0), expected, what);
+              assert.equal(instance.instructionsUsed(), used, what);
+              assert.equal(Buffer.compare(instance.heap(), reference.heap()), 0, what);
+              const dirty = new Set(instance.dirtyPages());
+              const changed = changedPages(before, instance.heap());
+              assert.ok(
+                changed.every((page) => dirty.has(page)),
+                `${what}: ${changed.join()}, not ${[...dirty].join()}`,
+              );
+              changes += changed.length;
+              instance.rollback();
+              assert.equal(Buffer.compare(instance.heap(), before), 0, `undone: ${what}`);
+            };
+            for (const end of [7168, 8191, 8192, 8193, 12_288])
+              for (const start of [4096, 7168, 8188, 8192]) run(start, end, 1024, 0);
+            for (const end of [0x7fffffff, 0x7ffffc00, -1, -1024, -(2 ** 31), 2 ** 30, 2 ** 50, HEAP_END])
+              for (const start of [HEAP_END - 5120, -8, 2 ** 31 - 1024]) run(start, end, 4096, 0);
+            // The index wraps, the address does not.
+            for (const index of [2n ** 31n, 2n ** 32n, 2n ** 63n - 8192n, 2n ** 63n, 2n ** 64n])
+              for (const end of [0n, index - 1n, index - 1024n, 8192n - index, 8192n])
+                run(
+                  BigInt.asIntN(64, -8192n - index),
+                  BigInt.asIntN(64, end),
+                  1024,
+                  BigInt.asIntN(64, 50_176n + index),
+                );
+            if (by !== '(local.get $step)') continue;
+            const steps = [
+              0,
+              -1,
+              -4000,
+              4095,
+              4097,
+              65_536,
+              2 ** 30,
+              2 ** 30 + 4096,
+              2 ** 31 + 4096,
+              -(2 ** 31) + 4096,
+            ];
+            for (const step of steps)
+              for (const end of [20_001, 20_000 + 5 * step, 100_000, 0x7fffffff, 2 ** 30]) run(20_000, end, step, 0);
+          }
+        }
+      }
+    }
+    assert.ok(changes > 10_000, `${changes} pages changed`);
   });
 
   it('leave a page beyond the memory to the store itself', () => {
