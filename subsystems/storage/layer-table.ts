@@ -83,6 +83,25 @@ export class LayerTable {
     }
   }
 
+  /** Nothing below it counts whose key begins with `prefix`. */
+  hides(prefix: string): boolean {
+    const group = prefix.length < this.#groupLength ? undefined : this.#groups.get(this.#nameOf(prefix));
+    for (const cleared of [this.#wide, group?.cleared ?? NONE]) {
+      for (const gone of cleared) if (prefix.startsWith(gone)) return true;
+    }
+    return false;
+  }
+
+  /** Some of what is below it may not count whose key begins with `prefix`: it was cleared or deleted. */
+  thins(prefix: string): boolean {
+    for (const { cleared, entries } of this.#groupsUnder(prefix)) {
+      for (const gone of cleared) if (gone.startsWith(prefix)) return true;
+      for (const [key, value] of entries) if (value === undefined && key.startsWith(prefix)) return true;
+    }
+    for (const gone of this.#wide) if (gone.startsWith(prefix)) return true;
+    return false;
+  }
+
   /** All that was cleared, each before any entry under it was set again. */
   *cleared(): Generator<string> {
     yield* this.#wide;

@@ -17,7 +17,9 @@ import {
   pageNumberOf,
   prefixEnd,
 } from './overlay-layer.ts';
-import type { StoredMemory, StoredPages } from './index.ts';
+import type { PackedRecords, StoredMemory, StoredPages } from './index.ts';
+import type { LayerTable } from './layer-table.ts';
+import { RecordPacker } from './record-packer.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
 import { applyWriteSet, PAGE_BYTES, type WriteSetVisitor } from './write-set.ts';
 
@@ -121,11 +123,54 @@ export class Overlay {
 
   /** Entries whose key begins with `prefix`, in order. Not for pages. */
   range(family: Family, prefix: Uint8Array): Entry[] {
+    return this.#found(family, prefix).map(([key, value]) => [bytesOfLatin1(key), value] as const);
+  }
+
+  /** The values of such entries, in order. There may be hundreds of thousands, nearly all of them in the tables. */
+  values(family: Family, prefix: Uint8Array): PackedRecords {
+    const packer = new RecordPacker();
+    const start = latin1Of(prefix);
+    const layers = this.#tablesOf(family);
+    const isHidden = layers.some((layer) => layer.hides(start));
+    if (!isHidden && layers.some((layer) => layer.thins(start))) {
+      for (const [, value] of this.#found(family, prefix)) packer.add(value);
+      return packer.take();
+    }
+    const upper = new Map<string, Uint8Array>();
+    for (const layer of layers) layer.layOver(upper, start);
+    const newer = sorted(upper);
+    let at = 0;
+    if (!isHidden) {
+      let next = keyAt(newer, at);
+      for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) {
+        let order = next === undefined ? 1 : Buffer.compare(next, key);
+        while (order < 0) {
+          packer.add(newer[at]?.[1] ?? EMPTY);
+          next = keyAt(newer, ++at);
+          order = next === undefined ? 1 : Buffer.compare(next, key);
+        }
+        // What is in both is newer above, and comes in the next round.
+        if (order > 0) packer.add(value);
+      }
+    }
+    for (; at < newer.length; at++) packer.add(newer[at]?.[1] ?? EMPTY);
+    return packer.take();
+  }
+
+  #found(family: Family, prefix: Uint8Array): [key: string, value: Uint8Array][] {
     const found = new Map<string, Uint8Array>();
     for (const [key, value] of this.#tables.range(family, prefix, prefixEnd(prefix))) found.set(latin1Of(key), value);
     const start = latin1Of(prefix);
-    for (const { tables } of this.#layers().toReversed()) tables.get(family)?.layOver(found, start);
-    return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [bytesOfLatin1(key), value] as const);
+    for (const layer of this.#tablesOf(family)) layer.layOver(found, start);
+    return sorted(found);
+  }
+
+  /** Oldest first. */
+  #tablesOf(family: Family): LayerTable[] {
+    return this.#layers()
+      .toReversed()
+      .map(({ tables }) => tables.get(family))
+      .filter((table) => table !== undefined);
   }
 
   memoryOf(id: Uint8Array): StoredMemory {
@@ -222,6 +267,20 @@ function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generat
     from = Buffer.concat([last, Uint8Array.of(0)]);
   }
 }
+
+/** Entries by key; those that are in order already, as records of a log are, cost no more than a look. */
+function sorted(found: ReadonlyMap<string, Uint8Array>): [key: string, value: Uint8Array][] {
+  const entries = [...found];
+  const isSorted = entries.every(([key], at) => at === 0 || (entries[at - 1]?.[0] ?? '') < key);
+  return isSorted ? entries : entries.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function keyAt(entries: readonly [key: string, value: Uint8Array][], at: number): Uint8Array | undefined {
+  const entry = entries[at];
+  return entry && bytesOfLatin1(entry[0]);
+}
+
+const EMPTY = new Uint8Array(0);
 
 function misplaced(family: Family, key: Uint8Array): ServerError {
   return new ServerError(

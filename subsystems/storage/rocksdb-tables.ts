@@ -239,15 +239,21 @@ class Cursor implements Disposable {
   *entries(from: Uint8Array, to: Uint8Array | undefined): Iterable<Entry> {
     for (let next = from; ;) {
       const { rows, finished } = this.read(next, STEP_ROWS);
+      const last = rows.at(-2);
+      if (last === undefined) {
+        if (finished) return;
+        throw new Error('RocksDB returned nothing, and says that there is more');
+      }
+      const isWithin = to === undefined || Buffer.compare(last, to) < 0;
       for (let index = 0; index < rows.length; index += 2) {
         const key = rows[index];
         const value = rows[index + 1];
         if (key === undefined || value === undefined) throw new Error('RocksDB returned a key without its value');
-        if (to !== undefined && Buffer.compare(key, to) >= 0) return;
-        next = successorOf(key);
+        if (!isWithin && Buffer.compare(key, to) >= 0) return;
         yield [plain(key), plain(value)];
       }
       if (finished) return;
+      next = successorOf(last);
     }
   }
 

@@ -9,7 +9,7 @@
 import { CommitFigures } from './commit-figures.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
-import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
+import type { StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog } from './step-log.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 
@@ -160,7 +160,7 @@ export class StateStore {
       globals: meta(META.globals),
       certifiedData: meta(META.certifiedData),
       checkpoint: meta(META.checkpoint),
-      records: packed(overlay.range('log', id)),
+      records: overlay.values('log', id),
     };
   }
 
@@ -186,17 +186,6 @@ export class StateStore {
     this.#log.close();
     await this.#tables.close();
   }
-}
-
-function packed(entries: readonly Entry[]): PackedRecords {
-  const ends = new Uint32Array(entries.length);
-  const bytes = new Uint8Array(entries.reduce((sum, [, value]) => sum + value.length, 0));
-  let end = 0;
-  for (const [at, [, value]] of entries.entries()) {
-    bytes.set(value, end);
-    ends[at] = end += value.length;
-  }
-  return { bytes, ends };
 }
 
 function lastUnitOf(tables: Tables): number {

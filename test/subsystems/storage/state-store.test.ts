@@ -49,7 +49,13 @@ class Model {
       );
     }
     for (const id of IDS) {
-      const { memory } = store.canister(id);
+      const { memory, records } = store.canister(id);
+      const ofLog = [...this.entries].filter(([key]) => key.startsWith(`log ${hex(id)}`));
+      assert.deepEqual(
+        [...records.ends].map((end, at) => hex(records.bytes.subarray(records.ends[at - 1] ?? 0, end))),
+        ofLog.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, value]) => value),
+      );
+      assert.equal(records.bytes.length, records.ends.at(-1) ?? 0);
       for (const family of ['heap', 'stable'] as const) {
         const { numbers, bytes } = memory[family];
         const expected = [...this.pages]
