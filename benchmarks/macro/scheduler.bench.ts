@@ -14,6 +14,7 @@ import { createCodec, principalToText } from '../../subsystems/codec/index.ts';
 import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
 import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
+import { idToText } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5' } } });
@@ -58,7 +59,7 @@ async function host(actors: number, heartbeatMs: number): Promise<Host> {
       env: new Map<string, string>(),
     };
     const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
-    scheduler.admit(handle, spec.id);
+    scheduler.admit(handle, idToText(spec.id));
     const step = await scheduler.change(handle, module, { mode: 'install', argument: EMPTY, caller: ANONYMOUS });
     if (step.fault !== undefined) throw new Error(step.fault.message);
     handles.push(handle);

@@ -1,20 +1,31 @@
+/** What a canister's queries from clients have taken together. */
+class QueryActivity {
+  calls = 0;
+  instructions = 0;
+  requestBytes = 0;
+  responseBytes = 0;
+}
+
+const NO_QUERIES = new QueryActivity();
+
 /** What a canister has done in this process; made with its first message. */
 export class CanisterActivity {
-  readonly idHex: string;
   messagesByName = 0;
   trapsByName = 0;
   messagesById = 0;
   trapsById = 0;
-  queryCalls = 0;
-  queryInstructions = 0;
-  queryRequestBytes = 0;
-  queryResponseBytes = 0;
+  /** Made with its first query. */
+  queries = NO_QUERIES;
 
-  /** `idHex` is here because every answer tells it, and those who sleep all the time need not have it ready. */
-  constructor(idHex: string) {
-    this.idHex = idHex;
+  countQuery(instructions: number, requestBytes: number, responseBytes: number): void {
+    if (this.queries === NO_QUERIES) this.queries = new QueryActivity();
+    const { queries } = this;
+    queries.calls++;
+    queries.instructions += instructions;
+    queries.requestBytes += requestBytes;
+    queries.responseBytes += responseBytes;
   }
 }
 
 /** Of those that have done nothing. */
-export const NO_ACTIVITY: Readonly<CanisterActivity> = new CanisterActivity('');
+export const NO_ACTIVITY: Readonly<CanisterActivity> = new CanisterActivity();

@@ -10,16 +10,36 @@ import type {
   LowMemoryHook,
 } from '../management/index.ts';
 import { type CanisterStatus, idFromText, idToText, type Scheduler } from '../scheduler/index.ts';
+import { ID_BYTES } from '../storage/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';
 import { CanisterOutput } from './canister-output.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
+import type { NumberRows } from './number-rows.ts';
 import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
 const PENDING_CHARGE_MAX = 2 ** 50;
+
+/** Places in a record's row of numbers. */
+const NUMBERS = {
+  version: 0,
+  heapBytes: 1,
+  stableBytes: 2,
+  messages: 3,
+  traps: 4,
+  lastMessageMs: 5,
+  instantMs: 6,
+  cyclesCharged: 7,
+  /** Not yet taken from the balance: subtracting a BigInt for every message would cost more than the rest of `ended`. */
+  pendingCharge: 8,
+} as const;
+/** Numbers that a record's row has. */
+export const RECORD_NUMBERS = Object.keys(NUMBERS).length;
+
+const scratch = Buffer.alloc(ID_BYTES);
 
 export interface CanisterIdentity {
   readonly name: string;
@@ -38,6 +58,8 @@ export interface RecordContext {
   readonly keeper: CanisterKeeper;
   readonly replayBudget: ReplayBudget;
   readonly sharedControllers: SharedControllers;
+  /** Of `RECORD_NUMBERS` each. */
+  readonly numberRows: NumberRows;
 }
 
 /** Code as it was installed, with its interface, and where it came from. */
@@ -64,15 +86,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   #environment: ReadonlyMap<string, string>;
   /** Without controllers and variables. */
   #settings: EnforcedSettings = NO_LIMITS;
-  version = 0;
-  heapBytes = 0;
-  stableBytes = 0;
-  messages = 0;
-  traps = 0;
-  lastMessageMs: number;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
-  /** When its last step began, ms since 1970. */
-  instantMs = 0;
+  historyEntries = 0;
   /** Why its stored state cannot be used; undefined: it can. */
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
@@ -81,16 +96,14 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   isUnfinished = false;
   /** Its status as it is stored, while it is stopped only for an upgrade. */
   keptStatus: CanisterStatus | undefined = undefined;
-  /** It is being put to sleep. */
-  fallingAsleep: Promise<void> | undefined = undefined;
   #isRemoved = false;
   readonly #context: RecordContext;
   #activity: CanisterActivity = NO_ACTIVITY;
   #output: CanisterOutput | undefined = undefined;
-  #cyclesCharged = 0;
-  /** Not yet taken from `#balance`: subtracting a BigInt for every message would cost more than the rest of `ended`. */
-  #pendingCharge = 0;
   #balance: bigint;
+  /** Its other numbers (`NUMBERS`): from `#at` on in a block that many share. */
+  #block: Float64Array;
+  #at: number;
 
   constructor(identity: CanisterIdentity, context: RecordContext) {
     this.idText = idToText(identity.id);
@@ -99,7 +112,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#controllers = context.sharedControllers.of(identity.controllers);
     this.#environment = sharedVariables(identity.environment);
     this.#balance = identity.balance;
-    this.lastMessageMs = context.clock.nowMs();
+    ({ block: this.#block, at: this.#at } = context.numberRows.take());
+    this.#put(NUMBERS.lastMessageMs, context.clock.nowMs());
   }
 
   get id(): Uint8Array {
@@ -107,7 +121,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   }
 
   get idHex(): string {
-    return this.#activity === NO_ACTIVITY ? hexOf(this.idText) : this.#activity.idHex;
+    return hexOf(this.idText);
   }
 
   get principal(): string {
@@ -161,6 +175,57 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     return this.#isRemoved;
   }
 
+  // ---- its numbers
+
+  #get(number: number): number {
+    return this.#block[this.#at + number] ?? 0;
+  }
+
+  #put(number: number, value: number): void {
+    this.#block[this.#at + number] = value;
+  }
+
+  get version(): number {
+    return this.#get(NUMBERS.version);
+  }
+
+  set version(version: number) {
+    this.#put(NUMBERS.version, version);
+  }
+
+  get heapBytes(): number {
+    return this.#get(NUMBERS.heapBytes);
+  }
+
+  set heapBytes(heapBytes: number) {
+    this.#put(NUMBERS.heapBytes, heapBytes);
+  }
+
+  get stableBytes(): number {
+    return this.#get(NUMBERS.stableBytes);
+  }
+
+  set stableBytes(stableBytes: number) {
+    this.#put(NUMBERS.stableBytes, stableBytes);
+  }
+
+  get messages(): number {
+    return this.#get(NUMBERS.messages);
+  }
+
+  get traps(): number {
+    return this.#get(NUMBERS.traps);
+  }
+
+  get lastMessageMs(): number {
+    return this.#get(NUMBERS.lastMessageMs);
+  }
+
+  /** When its last step began, ms since 1970. */
+  get instantMs(): number {
+    return this.#get(NUMBERS.instantMs);
+  }
+
   // ---- what is stored
 
   get identity(): KeptIdentity {
@@ -181,7 +246,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
       traps: this.traps,
       lastMessageMs: this.lastMessageMs,
       instantMs: this.instantMs,
-      cyclesCharged: this.#cyclesCharged,
+      cyclesCharged: this.#get(NUMBERS.cyclesCharged),
       status: this.keptStatus ?? this.status,
       lowMemoryHook: this.lowMemoryHook,
     };
@@ -196,12 +261,12 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.version = numbers.version;
     this.heapBytes = numbers.heapBytes;
     this.stableBytes = numbers.stableBytes;
-    this.messages = numbers.messages;
-    this.traps = numbers.traps;
-    this.lastMessageMs = numbers.lastMessageMs;
-    this.instantMs = numbers.instantMs;
+    this.#put(NUMBERS.messages, numbers.messages);
+    this.#put(NUMBERS.traps, numbers.traps);
+    this.#put(NUMBERS.lastMessageMs, numbers.lastMessageMs);
+    this.#put(NUMBERS.instantMs, numbers.instantMs);
+    this.#put(NUMBERS.cyclesCharged, numbers.cyclesCharged);
     this.lowMemoryHook = numbers.lowMemoryHook;
-    this.#cyclesCharged = numbers.cyclesCharged;
   }
 
   // ---- what it did in this process
@@ -223,7 +288,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   }
 
   #active(): CanisterActivity {
-    if (this.#activity === NO_ACTIVITY) this.#activity = new CanisterActivity(hexOf(this.idText));
+    if (this.#activity === NO_ACTIVITY) this.#activity = new CanisterActivity();
     return this.#activity;
   }
 
@@ -251,27 +316,26 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   }
 
   get balance(): bigint {
-    if (this.#pendingCharge > 0) {
-      this.#balance -= BigInt(this.#pendingCharge);
-      this.#pendingCharge = 0;
-    }
+    const pending = this.#get(NUMBERS.pendingCharge);
+    if (pending > 0) this.setBalance(this.#balance - BigInt(pending));
     return this.#balance;
   }
 
   get usage(): CanisterUsage {
+    const { queries } = this.#activity;
     return {
-      cyclesCharged: BigInt(this.#cyclesCharged),
+      cyclesCharged: BigInt(this.#get(NUMBERS.cyclesCharged)),
       // Burned cycles leave with the balance and are not counted apart.
       cyclesBurned: 0n,
-      queryCalls: this.#activity.queryCalls,
-      queryInstructions: this.#activity.queryInstructions,
-      queryRequestBytes: this.#activity.queryRequestBytes,
-      queryResponseBytes: this.#activity.queryResponseBytes,
+      queryCalls: queries.calls,
+      queryInstructions: queries.instructions,
+      queryRequestBytes: queries.requestBytes,
+      queryResponseBytes: queries.responseBytes,
     };
   }
 
   setBalance(balance: bigint): void {
-    this.#pendingCharge = 0;
+    this.#put(NUMBERS.pendingCharge, 0);
     this.#balance = balance;
   }
 
@@ -284,6 +348,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   removed(): void {
     this.#context.replayBudget.logged(this, 0);
     this.#isRemoved = true;
+    // Whoever still has the record sees its own numbers.
+    ({ block: this.#block, at: this.#at } = this.#context.numberRows.giveBack({ block: this.#block, at: this.#at }));
   }
 
   /** Its code is gone, and what came with it. */
@@ -367,7 +433,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     if (keeper.isKept) {
       const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
       if (isChanged) keeper.numbersChanged(this);
-      this.instantMs = gauges.instantMs;
+      this.#put(NUMBERS.instantMs, gauges.instantMs);
       this.#context.replayBudget.logged(this, gauges.loggedInstructions);
       const output = this.#output;
       if (output !== undefined && output.unprinted.length > 0) this.#printAfterwards(output);
@@ -376,11 +442,16 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.heapBytes = gauges.heapBytes;
     this.stableBytes = gauges.stableBytes;
     if (gauges.version > this.version) this.version = gauges.version;
-    this.#cyclesCharged += gauges.charge;
-    if (gauges.balance !== undefined) this.setBalance(gauges.balance);
-    else this.#pendingCharge += gauges.charge;
-    if (this.#pendingCharge > PENDING_CHARGE_MAX) this.setBalance(this.balance);
+    this.#put(NUMBERS.cyclesCharged, this.#get(NUMBERS.cyclesCharged) + gauges.charge);
+    if (gauges.balance === undefined) this.#charge(gauges.charge);
+    else this.setBalance(gauges.balance);
     if (isMemoryChanged) this.checkMemory();
+  }
+
+  #charge(cycles: number): void {
+    const pending = this.#get(NUMBERS.pendingCharge) + cycles;
+    if (pending > PENDING_CHARGE_MAX) this.setBalance(this.#balance - BigInt(pending));
+    else this.#put(NUMBERS.pendingCharge, pending);
   }
 
   credited(balance: bigint): void {
@@ -407,23 +478,22 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number, addressedBy: AddressedBy): void {
     const traps = outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0;
     const activity = this.#active();
-    this.messages++;
-    this.traps += traps;
+    this.#put(NUMBERS.messages, this.messages + 1);
+    this.#put(NUMBERS.traps, this.traps + traps);
     if (addressedBy === 'name') this.executed(1, traps);
     else {
       activity.messagesById++;
       activity.trapsById += traps;
     }
-    this.lastMessageMs = this.#context.clock.nowMs();
+    this.#put(NUMBERS.lastMessageMs, this.#context.clock.nowMs());
     this.#context.keeper.counted(this);
     if (kind === 'update') return;
-    activity.queryCalls++;
-    activity.queryInstructions += outcome.instructions;
-    activity.queryRequestBytes += requestBytes;
-    activity.queryResponseBytes += outcome.kind === 'reply' ? outcome.data.length : 0;
+    const responseBytes = outcome.kind === 'reply' ? outcome.data.length : 0;
+    activity.countQuery(outcome.instructions, requestBytes, responseBytes);
   }
 }
 
+/** For every answer: so without a buffer of its own. */
 function hexOf(idText: string): string {
-  return Buffer.from(idText, 'latin1').toString('hex');
+  return scratch.toString('hex', 0, scratch.write(idText, 'latin1'));
 }

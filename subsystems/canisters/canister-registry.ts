@@ -18,11 +18,17 @@ import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../metrics/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import { type Scheduler, TextIndex } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterIds, sameBytes } from './canister-id.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
-import { type CanisterIdentity, CanisterRecord, type RecordContext, type RecordedCode } from './canister-record.ts';
+import {
+  type CanisterIdentity,
+  CanisterRecord,
+  RECORD_NUMBERS,
+  type RecordContext,
+  type RecordedCode,
+} from './canister-record.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
   type AddressedBy,
@@ -34,6 +40,7 @@ import {
   type UpgradeOptions,
 } from './index.ts';
 import { installManifest, type ManifestComparison } from './install-manifest.ts';
+import { NumberRows } from './number-rows.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { RegistryHost } from './registry-host.ts';
 import { ReplayBudget } from './replay-budget.ts';
@@ -92,7 +99,7 @@ export class CanisterRegistry implements Canisters {
   #compareManifest: ManifestComparison | undefined;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   /** Those that have a name besides their id. */
-  readonly #byName = new Map<string, CanisterRecord>();
+  readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
   /** Keeps the canisters' histories, and one change of a canister at a time. */
   management: ManagementEntry | undefined;
   /** Names that an installation under way will take. */
@@ -117,6 +124,7 @@ export class CanisterRegistry implements Canisters {
       keeper: this.keeper,
       replayBudget: this.replayBudget,
       sharedControllers: new SharedControllers(),
+      numberRows: new NumberRows(RECORD_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
     };
     this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
@@ -166,8 +174,8 @@ export class CanisterRegistry implements Canisters {
 
   /** By name, hex id or textual principal, whatever its state is; a name wins. */
   named(reference: string): CanisterRecord | undefined {
-    const named = this.#byName.get(reference);
-    if (named !== undefined) return named;
+    const named = this.#byName.find(reference);
+    if (named !== undefined) return this.#byHandle[named];
     const id = readReference(reference);
     return id === undefined ? undefined : this.find(id);
   }
@@ -349,7 +357,7 @@ export class CanisterRegistry implements Canisters {
     record.handle = execution.create(this.specOf(record), record);
     // Before it is admitted: the scheduler asks for its size then.
     this.enter(record);
-    scheduler.admit(record.handle, id);
+    scheduler.admit(record.handle, record.idText);
     this.keeper.identityChanged(record);
     return record;
   }
@@ -371,7 +379,7 @@ export class CanisterRegistry implements Canisters {
   /** It can be found by its name from now on; by its id when the scheduler has it. */
   enter(record: CanisterRecord): void {
     this.#byHandle[record.handle] = record;
-    if (record.isNamed) this.#byName.set(record.name, record);
+    if (record.isNamed) this.#byName.add(record.handle);
   }
 
   /** It is gone, with its code and its state. */
@@ -380,9 +388,9 @@ export class CanisterRegistry implements Canisters {
     this.#with.execution.remove(record.handle);
     record.removed();
     this.keeper.removed(record);
+    if (this.#byName.find(record.name) === record.handle) this.#byName.delete(record.name);
     this.#byHandle[record.handle] = undefined;
     this.management?.forget(record);
-    if (this.#byName.get(record.name) === record) this.#byName.delete(record.name);
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {

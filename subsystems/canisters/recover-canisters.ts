@@ -62,7 +62,12 @@ export async function recoverCanisters(
     record.recovered(code, identity, its);
     record.handle = execution.createAsleep(record);
     const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
-    scheduler.admit(record.handle, record.id, { status: its.status, timerMs, module: code?.module, isAsleep: true });
+    scheduler.admit(record.handle, record.idText, {
+      status: its.status,
+      timerMs,
+      module: code?.module,
+      isAsleep: true,
+    });
     scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
     registry.enter(record);
     records.push(record);

@@ -21,6 +21,8 @@ export interface SleepAndWakeDependencies {
 
 export class SleepAndWake {
   readonly #with: SleepAndWakeDependencies;
+  /** Those that are being put to sleep. */
+  readonly #falling = new Map<CanisterRecord, Promise<void>>();
   readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
   constructor(dependencies: SleepAndWakeDependencies) {
@@ -34,9 +36,9 @@ export class SleepAndWake {
 
   sleep(record: CanisterRecord): void {
     const falling = this.#with.execution.sleep(record.handle).finally(() => {
-      if (record.fallingAsleep === falling) record.fallingAsleep = undefined;
+      if (this.#falling.get(record) === falling) this.#falling.delete(record);
     });
-    record.fallingAsleep = falling;
+    this.#falling.set(record, falling);
   }
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
@@ -50,7 +52,7 @@ export class SleepAndWake {
   async #bringBack(record: CanisterRecord): Promise<void> {
     const { execution, storage } = this.#with;
     if (record.damage !== undefined) throw damaged(record, record.damage);
-    await record.fallingAsleep;
+    await this.#falling.get(record);
     try {
       const stored = await storage.canister(record.id);
       if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);

@@ -61,8 +61,6 @@ export interface HistoryExcerpt {
  */
 export class Histories {
   readonly #records: HistoryRecords;
-  /** How many changes each canister has had. */
-  readonly #totals = new Map<HostedCanister, number>();
   /** Where no state is kept. */
   readonly #entries = new Map<HostedCanister, readonly HistoryEntry[]>();
 
@@ -71,8 +69,7 @@ export class Histories {
   }
 
   add(canister: HostedCanister, entry: HistoryEntry): void {
-    const number = this.#totals.get(canister) ?? 0;
-    this.#totals.set(canister, number + 1);
+    const number = canister.historyEntries++;
     if (!this.#records.isKept) {
       this.#entries.set(canister, [...this.#inMemory(canister), entry].slice(-ENTRIES_MAX));
       return;
@@ -83,15 +80,15 @@ export class Histories {
 
   /** One that was there at the start; in order. False when its number is not the one after the last one's. */
   restore(canister: HostedCanister, number: number): boolean {
-    const total = this.#totals.get(canister);
-    if (total !== undefined && number !== total) return false;
-    this.#totals.set(canister, number + 1);
+    const total = canister.historyEntries;
+    if (total !== 0 && number !== total) return false;
+    canister.historyEntries = number + 1;
     return true;
   }
 
   /** The last `count` entries that are kept, by default all. Rejects with ServerError `state-corrupt`. */
   async read(canister: HostedCanister, count = ENTRIES_MAX): Promise<HistoryExcerpt> {
-    const total = this.#totals.get(canister) ?? 0;
+    const total = canister.historyEntries;
     if (count === 0) return { total, entries: [] };
     const entries = this.#records.isKept
       ? // What is entered while they are read is not among those that were asked for.
@@ -106,7 +103,7 @@ export class Histories {
 
   /** In memory alone. */
   forget(canister: HostedCanister): void {
-    this.#totals.delete(canister);
+    canister.historyEntries = 0;
     this.#entries.delete(canister);
   }
 }

@@ -40,6 +40,8 @@ export interface HostedCanister {
   readonly timerNs: bigint;
   readonly lowMemoryHook: LowMemoryHook;
   readonly usage: CanisterUsage;
+  /** How many entries its history has ever had: the management canister's, kept here because there may be very many. */
+  historyEntries: number;
 }
 
 export interface HostedCode {

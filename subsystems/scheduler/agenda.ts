@@ -1,6 +1,7 @@
 import type { CallKind, ModuleInfo, Response } from '../execution/index.ts';
 import type { CallContext, OpenCall } from './call-context.ts';
-import { idFromText, idToText } from './id-text.ts';
+import { idFromText } from './id-text.ts';
+import type { Seat } from './live-set.ts';
 import { Queue } from './queue.ts';
 
 export type CanisterStatus = 'running' | 'stopping' | 'stopped';
@@ -146,20 +147,17 @@ export class Agenda {
   isAbsent = false;
   /** What another canister must attach to a call. */
   minimumCycles = 0n;
-  /** When the global timer is due, ms since 1970; Infinity: off. */
-  timerMs = Number.POSITIVE_INFINITY;
+  /** When the global timer is due, ms since 1970; undefined: off. */
+  timerMs: number | undefined = undefined;
   /** The unit with its newest change. */
   lastUnit = 0;
-  /** Bytes of memory it takes while it is awake, as last counted. */
-  liveBytes = 0;
-  /** Its neighbours in the list of idle canisters. */
-  colder: Agenda | undefined = undefined;
-  warmer: Agenda | undefined = undefined;
+  /** Its place among those that are awake; undefined while it sleeps. */
+  seat: Seat | undefined = undefined;
   #work: Work | undefined = undefined;
 
-  constructor(handle: number, id: Uint8Array) {
+  constructor(handle: number, idText: string) {
     this.handle = handle;
-    this.idText = idToText(id);
+    this.idText = idText;
   }
 
   get id(): Uint8Array {

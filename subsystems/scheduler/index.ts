@@ -3,6 +3,7 @@ import type { CallKind, CodeChange, ModuleInfo, Outcome, Response, Step } from '
 import type { Entry } from '../storage/index.ts';
 
 export { idFromText, idToText } from './id-text.ts';
+export { TextIndex } from './text-index.ts';
 
 /** A message from a client. */
 export interface IngressMessage {
@@ -80,8 +81,8 @@ export interface LiveFigures {
  * answered when what they are told is durable, and after a restart everything goes on where it was.
  */
 export interface Scheduler {
-  /** A canister that exists from now on; without options it has no code. */
-  admit(handle: number, id: Uint8Array, options?: AdmitOptions): void;
+  /** A canister that exists from now on, its id as `idToText` has it; without options it has no code. */
+  admit(handle: number, idText: string, options?: AdmitOptions): void;
   /**
    * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been admitted.
    * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
@@ -112,7 +113,7 @@ export interface Scheduler {
   readonly live: LiveFigures;
   /** What its executor has to count as open when it is woken. */
   openCallsOf(handle: number): readonly OpenCallCount[];
-  /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970). */
+  /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
   statusOf(handle: number): CanisterStatus;
   /** When the global timer is due, ms since 1970; undefined: off. */

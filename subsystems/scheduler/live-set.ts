@@ -1,12 +1,32 @@
-import { Agenda } from './agenda.ts';
+import type { Agenda } from './agenda.ts';
+
+/** A canister's place among those that are awake, or waking. */
+export class Seat {
+  /** Undefined: it is the end of the list. */
+  readonly agenda: Agenda | undefined;
+  /** Bytes of memory it takes, as last counted. */
+  bytes = 0;
+  /** Its neighbours in the list of idle canisters. */
+  colder: Seat | undefined = undefined;
+  warmer: Seat | undefined = undefined;
+
+  constructor(agenda: Agenda | undefined) {
+    this.agenda = agenda;
+  }
+}
+
+/** Made when first asked for. */
+export function seatOf(agenda: Agenda): Seat {
+  return (agenda.seat ??= new Seat(agenda));
+}
 
 /**
- * The canisters that are awake and idle, the one that has been so for longest first. A ring through the agendas: whoever
+ * The canisters that are awake and idle, the one that has been so for longest first. A ring through their seats: whoever
  * has neighbours is in it, and every change takes constant time. Busy ones are no victims, so they are not in it.
  */
 export class LiveSet {
   /** Stands between the warmest and the coldest. */
-  readonly #end = new Agenda(-1, new Uint8Array(0));
+  readonly #end = new Seat(undefined);
 
   constructor() {
     this.#end.colder = this.#end;
@@ -16,25 +36,24 @@ export class LiveSet {
   /** It is the warmest now. */
   touch(agenda: Agenda): void {
     this.remove(agenda);
+    const seat = seatOf(agenda);
     const end = this.#end;
     const warmest = end.colder ?? end;
-    agenda.colder = warmest;
-    agenda.warmer = end;
-    warmest.warmer = agenda;
-    end.colder = agenda;
+    seat.colder = warmest;
+    seat.warmer = end;
+    warmest.warmer = seat;
+    end.colder = seat;
   }
 
-  remove(agenda: Agenda): void {
-    const { colder, warmer } = agenda;
-    if (colder === undefined || warmer === undefined) return;
-    colder.warmer = warmer;
-    warmer.colder = colder;
-    agenda.colder = undefined;
-    agenda.warmer = undefined;
+  remove({ seat }: Agenda): void {
+    if (seat?.colder === undefined || seat.warmer === undefined) return;
+    seat.colder.warmer = seat.warmer;
+    seat.warmer.colder = seat.colder;
+    seat.colder = undefined;
+    seat.warmer = undefined;
   }
 
   get coldest(): Agenda | undefined {
-    const coldest = this.#end.warmer;
-    return coldest === this.#end ? undefined : coldest;
+    return this.#end.warmer?.agenda;
   }
 }

@@ -9,6 +9,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, type Credit, type WaitingResponse, type WaitingStart } from './agenda.ts';
 import { CallContext, NOBODY, OpenCall } from './call-context.ts';
+import { idToText } from './id-text.ts';
 import { type CallRecord, CONTEXT, CALL, type ContextRecord, keyOf, readRecord } from './call-records.ts';
 
 export interface RestoredCalls {
@@ -123,7 +124,7 @@ class Restoring {
     const name = Buffer.from(id).toString('hex');
     let agenda = this.#absent.get(name);
     if (agenda === undefined) {
-      agenda = new Agenda(-1, id);
+      agenda = new Agenda(-1, idToText(id));
       agenda.isAbsent = true;
       this.#absent.set(name, agenda);
     }

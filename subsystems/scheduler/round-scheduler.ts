@@ -39,6 +39,7 @@ import { Lane } from './lanes.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { Sleeping, type SleepingOptions } from './sleeping.ts';
 import { Stopping } from './stopping.ts';
+import { TextIndex } from './text-index.ts';
 import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
 
 /** Messages waiting for one canister; then `unavailable` (decisions.md, "Metering and limits"). */
@@ -64,7 +65,7 @@ export class RoundScheduler implements Scheduler {
   readonly #options: RoundSchedulerOptions;
   readonly #lanes: readonly Lane[];
   readonly #agendas: (Agenda | undefined)[] = [];
-  readonly #byId = new Map<string, Agenda>();
+  readonly #byId = new TextIndex((handle) => this.#agendas[handle]?.idText);
   readonly #journal: CallJournal;
   readonly #calls: Calls;
   readonly #ticking: Ticking;
@@ -86,7 +87,7 @@ export class RoundScheduler implements Scheduler {
     this.#calls = new Calls(
       {
         nowMs: () => this.#clock.nowMs(),
-        find: (id) => this.#byId.get(idToText(id)),
+        find: (id) => this.#find(id),
         enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
         credit: (agenda, amount) => this.#executions.credit(this.#journal.credit(agenda, amount)),
         contextEnded: (agenda) => this.#stopping.settle(agenda),
@@ -127,14 +128,14 @@ export class RoundScheduler implements Scheduler {
 
   // ---- canisters come and go
 
-  admit(handle: number, id: Uint8Array, options: AdmitOptions = {}): void {
-    const agenda = new Agenda(handle, id);
+  admit(handle: number, idText: string, options: AdmitOptions = {}): void {
+    const agenda = new Agenda(handle, idText);
     agenda.status = options.status ?? 'running';
     agenda.module = options.module;
     agenda.isAsleep = options.isAsleep ?? false;
-    if (options.timerMs !== undefined) agenda.timerMs = options.timerMs;
+    agenda.timerMs = options.timerMs;
     this.#agendas[handle] = agenda;
-    this.#byId.set(agenda.idText, agenda);
+    this.#byId.add(handle);
     this.#ticking.codeChanged(agenda);
     if (!agenda.isAsleep) this.#sleeping.admitted(agenda);
   }
@@ -153,7 +154,7 @@ export class RoundScheduler implements Scheduler {
   }
 
   restore(entries: Iterable<Entry>): void {
-    const restored = restoreCalls(entries, (id) => this.#byId.get(idToText(id)));
+    const restored = restoreCalls(entries, (id) => this.#find(id));
     this.#journal.resume(restored.number, restored.order);
     for (const waiting of restored.waiting) {
       const { agenda } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
@@ -256,7 +257,12 @@ export class RoundScheduler implements Scheduler {
   }
 
   handleOf(id: Uint8Array): number | undefined {
-    return this.#byId.get(idToText(id))?.handle;
+    return this.#byId.find(idToText(id));
+  }
+
+  #find(id: Uint8Array): Agenda | undefined {
+    const handle = this.handleOf(id);
+    return handle === undefined ? undefined : this.#agendas[handle];
   }
 
   isLive(handle: number): boolean {
@@ -285,7 +291,7 @@ export class RoundScheduler implements Scheduler {
     const agenda = this.#agendaOf(handle);
     agenda.module = module;
     this.#journal.changed(agenda);
-    if (timerMs !== undefined) this.#ticking.putTimer(agenda, timerMs);
+    if (timerMs !== undefined) this.#ticking.putTimer(agenda, Number.isFinite(timerMs) ? timerMs : undefined);
     this.#ticking.codeChanged(agenda);
     this.#recordChanged(agenda);
   }
@@ -377,8 +383,7 @@ export class RoundScheduler implements Scheduler {
   }
 
   timerOf(handle: number): number | undefined {
-    const { timerMs } = this.#agendaOf(handle);
-    return Number.isFinite(timerMs) ? timerMs : undefined;
+    return this.#agendaOf(handle).timerMs;
   }
 
   storedTimerOf(handle: number): number | undefined {

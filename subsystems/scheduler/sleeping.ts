@@ -11,7 +11,7 @@
  */
 import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
-import { LiveSet } from './live-set.ts';
+import { LiveSet, seatOf } from './live-set.ts';
 import { Queue } from './queue.ts';
 
 export interface SleepingOptions {
@@ -86,7 +86,7 @@ export class Sleeping {
     this.#idle.remove(agenda);
     this.#isWanted.delete(agenda);
     if (!this.#awake.delete(agenda)) return;
-    this.#bytes -= agenda.liveBytes;
+    this.#discount(agenda);
     this.#advance();
   }
 
@@ -140,13 +140,18 @@ export class Sleeping {
   }
 
   #recount(agenda: Agenda): void {
-    this.#bytes -= agenda.liveBytes;
+    this.#discount(agenda);
     this.#count(agenda);
   }
 
   #count(agenda: Agenda): void {
-    agenda.liveBytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(agenda.handle) ?? 0);
-    this.#bytes += agenda.liveBytes;
+    const seat = seatOf(agenda);
+    seat.bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(agenda.handle) ?? 0);
+    this.#bytes += seat.bytes;
+  }
+
+  #discount({ seat }: Agenda): void {
+    this.#bytes -= seat?.bytes ?? 0;
   }
 
   /** Wakes those for whom there is a place, and makes sure that not more are awake than may be. */
@@ -199,7 +204,8 @@ export class Sleeping {
 
   #fallAsleep(agenda: Agenda): void {
     this.#idle.remove(agenda);
-    if (this.#awake.delete(agenda)) this.#bytes -= agenda.liveBytes;
+    if (this.#awake.delete(agenda)) this.#discount(agenda);
+    agenda.seat = undefined;
     agenda.isAsleep = true;
     const work = agenda.workIfAny;
     if (work !== undefined) work.isGivingWay = false;
@@ -223,7 +229,8 @@ export class Sleeping {
 
   #ended(agenda: Agenda): boolean {
     this.#waking--;
-    this.#bytes -= agenda.liveBytes;
+    this.#discount(agenda);
+    agenda.seat = undefined;
     agenda.work.isWaking = false;
     return !agenda.isWithdrawn;
   }

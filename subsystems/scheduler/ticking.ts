@@ -63,22 +63,22 @@ export class Ticking {
   codeChanged(agenda: Agenda): void {
     if (agenda.entry(HEARTBEAT) === undefined) this.#beating.delete(agenda);
     else this.#beating.add(agenda);
-    if (Number.isFinite(agenda.timerMs)) this.#armed.add(agenda);
-    else this.#armed.delete(agenda);
+    if (agenda.timerMs === undefined) this.#armed.delete(agenda);
+    else this.#armed.add(agenda);
   }
 
   /** The canister has set its timer (ns since 1970), or turned it off (0). */
   setTimer(agenda: Agenda, timerNs: bigint): void {
-    this.putTimer(agenda, timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS);
+    this.putTimer(agenda, timerNs === 0n ? undefined : Number(timerNs) / NS_PER_MS);
   }
 
-  /** The same in ms; Infinity: off. One that is due and has not fired yet is forgotten. */
-  putTimer(agenda: Agenda, timerMs: number): void {
+  /** The same in ms; undefined: off. One that is due and has not fired yet is forgotten. */
+  putTimer(agenda: Agenda, timerMs: number | undefined): void {
     agenda.timerMs = timerMs;
     const work = agenda.workIfAny;
     if (work !== undefined) work.firingMs = undefined;
-    if (Number.isFinite(timerMs)) this.#armed.add(agenda);
-    else this.#armed.delete(agenda);
+    if (timerMs === undefined) this.#armed.delete(agenda);
+    else this.#armed.add(agenda);
   }
 
   /** Its hook was due and did not run. */
@@ -114,10 +114,10 @@ export class Ticking {
 
   #fire(nowMs: number): void {
     for (const agenda of this.#armed) {
-      if (agenda.timerMs > nowMs || !mayBegin(agenda)) continue;
-      this.#armed.delete(agenda);
       const firingMs = agenda.timerMs;
-      agenda.timerMs = Number.POSITIVE_INFINITY;
+      if (firingMs === undefined || firingMs > nowMs || !mayBegin(agenda)) continue;
+      this.#armed.delete(agenda);
+      agenda.timerMs = undefined;
       if (agenda.entry(GLOBAL_TIMER) === undefined) {
         this.#host.timerChanged(agenda);
       } else {

@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo, Outcome } from '../../subsystems/execution/index.ts';
-import type { CanisterStatus, SystemCall } from '../../subsystems/scheduler/index.ts';
+import { type CanisterStatus, idToText, type SystemCall } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { seeded } from '../support/seeded.ts';
@@ -148,7 +148,7 @@ class World {
     for (const { books, status, timerMs } of state) {
       const handle = this.execution.add(books, true);
       const module = books.version === undefined ? undefined : this.#modules.get(books.version);
-      this.scheduler.admit(handle, simulatedId(handle), { status, timerMs, module, isAsleep: true });
+      this.scheduler.admit(handle, idToText(simulatedId(handle)), { status, timerMs, module, isAsleep: true });
     }
     this.scheduler.restore(entries);
     this.scheduler.beginTicking();
@@ -185,7 +185,7 @@ class World {
   #create(): void {
     const handle = this.execution.create(BALANCE);
     this.minted += BALANCE;
-    this.scheduler.admit(handle, simulatedId(handle));
+    this.scheduler.admit(handle, idToText(simulatedId(handle)));
     this.#change(handle);
   }
 

@@ -6,6 +6,7 @@ import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
 import type { CanisterObserver, ModuleInfo, Outcome } from '../../../subsystems/execution/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { idToText } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, POLICY, STACK_BYTES } from './engine-fixture.ts';
@@ -92,7 +93,7 @@ async function host(executors: number, canisters: number): Promise<Host> {
     };
     const spec = { id: idOf(n), balance: POLICY.startingCycles, controllers: [], env: new Map() };
     assert.equal(pool.create(spec, observer), n);
-    scheduler.admit(n, idOf(n));
+    scheduler.admit(n, idToText(idOf(n)));
     const step = await scheduler.change(n, module, { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS });
     assert.equal(step.fault, undefined);
   };

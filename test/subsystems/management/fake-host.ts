@@ -65,6 +65,7 @@ export class FakeCanister implements HostedCanister {
   certifiedData = new Uint8Array(0);
   timerNs = 0n;
   lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
+  historyEntries = 0;
   logs: CanisterLogRecord[] = [];
   settings: EnforcedSettings = {};
   /** A canister with open calls does not stop. */
@@ -106,6 +107,8 @@ export class FakeHost implements CanisterHost {
 
   attach(management: ManagementEntry): void {
     this.management = management;
+    // In another process' life nothing is known before it is restored.
+    for (const canister of this.#canisters.values()) canister.historyEntries = 0;
   }
 
   find(id: Uint8Array): FakeCanister | undefined {

@@ -5,6 +5,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
 import { CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/call-context.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, readRecord, RecordWriter } from '../../../subsystems/scheduler/call-records.ts';
+import { idToText } from '../../../subsystems/scheduler/id-text.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/execution/index.ts';
 
@@ -56,7 +57,7 @@ const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice(
 
 function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
   const { origin, start, ...fields } = record;
-  const agenda = new Agenda(0, record.canister);
+  const agenda = new Agenda(0, idToText(record.canister));
   const made = new CallContext(agenda, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
   const { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault } = fields;
   Object.assign(made, { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault });
@@ -78,7 +79,7 @@ test('contexts and calls are read as they were written', () => {
         kind: 'context',
         record: { number: at, ...structuredClone(one) },
       });
-      const of = new CallContext(new Agenda(0, one.canister), { kind: 'system' }, { caller: one.caller });
+      const of = new CallContext(new Agenda(0, idToText(one.canister)), { kind: 'system' }, { caller: one.caller });
       const { callbacks, deadlineMs, cycles: attached } = other;
       const made = new OpenCall(of, other.callee, { callbacks, deadlineMs, cycles: attached });
       if (other.response !== undefined) made.pending = { kind: 'response', call: made, ...other.response };
@@ -127,7 +128,7 @@ test('damaged entries are refused by name, whatever they hold', () => {
 });
 
 test('a call whose context is missing, and a context that nothing waits for, are damage', () => {
-  const agenda = new Agenda(0, Uint8Array.of(1));
+  const agenda = new Agenda(0, idToText(Uint8Array.of(1)));
   const of = new CallContext(agenda, { kind: 'system' }, { caller: new Uint8Array(0) });
   const orphan = writer.call(emptyCall(of), 77).slice();
   const find = (): Agenda => agenda;

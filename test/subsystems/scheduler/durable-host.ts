@@ -1,6 +1,6 @@
 /** A scheduler that keeps what it knows, with an execution and a journal that the test drives. */
 import type { Execution, Outcome } from '../../../subsystems/execution/index.ts';
-import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
+import { type AdmitOptions, idToText } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
@@ -52,7 +52,7 @@ export class DurableHost {
 
   /** Canisters that have been there before, awake unless told otherwise. */
   admit(handles: readonly number[], options: AdmitOptions = {}): this {
-    for (const handle of handles) this.scheduler.admit(handle, idOf(handle), { module: MODULE, ...options });
+    for (const handle of handles) this.scheduler.admit(handle, idToText(idOf(handle)), { module: MODULE, ...options });
     return this;
   }
 

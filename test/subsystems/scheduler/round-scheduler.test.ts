@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Execution } from '../../../subsystems/execution/index.ts';
-import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
+import { idToText, type IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { HeldExecution, MODULE, REPLY, type Started, STEP } from './held-execution.ts';
@@ -17,7 +17,7 @@ async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
   };
   const rounds = new RoundScheduler(granted, { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000 });
   for (let handle = 0; handle <= 10; handle++) {
-    rounds.admit(handle, Uint8Array.of(handle, 1, 1));
+    rounds.admit(handle, idToText(Uint8Array.of(handle, 1, 1)));
     await rounds.change(handle, MODULE, { mode: 'install', argument: new Uint8Array(0), caller: Uint8Array.of(4) });
   }
   return rounds;

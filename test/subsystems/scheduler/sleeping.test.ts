@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
+import { idToText } from '../../../subsystems/scheduler/id-text.ts';
 import { LiveSet } from '../../../subsystems/scheduler/live-set.ts';
 import { DurableHost } from './durable-host.ts';
 import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';
@@ -211,7 +212,7 @@ test('cycles for a sleeping canister wake it, and are paid then', async () => {
 
 test('the list of idle canisters forgets in constant time, and gives the one that was touched first', () => {
   const set = new LiveSet();
-  const agendas = Array.from({ length: 5 }, (_, handle) => new Agenda(handle, idOf(handle)));
+  const agendas = Array.from({ length: 5 }, (_, handle) => new Agenda(handle, idToText(idOf(handle))));
   for (const agenda of agendas) set.touch(agenda);
   for (const at of [0, 3]) set.touch(agendas[at] ?? assert.fail());
   set.remove(agendas[2] ?? assert.fail());
@@ -224,12 +225,12 @@ test('the list of idle canisters forgets in constant time, and gives the one tha
   assert.deepEqual(order, [1, 4, 0, 3]);
 });
 
-test('a sleeping canister with nothing to do takes at most some 200 bytes', async () => {
+test('a sleeping canister with nothing to do takes at most some 160 bytes', async () => {
   const { setFlagsFromString } = await import('node:v8');
   const { runInNewContext } = await import('node:vm');
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
-  const id = idOf(0);
+  const id = idToText(idOf(0));
   const agendas: Agenda[] = [];
   const count = 20_000;
   const make = (handle: number): Agenda => {
@@ -248,5 +249,5 @@ test('a sleeping canister with nothing to do takes at most some 200 bytes', asyn
   collect();
   const bytes = (process.memoryUsage().heapUsed - before) / count;
   assert.equal(agendas.length, count + 100);
-  assert.ok(bytes < 220, `${bytes} bytes`);
+  assert.ok(bytes < 180, `${bytes} bytes`);
 });
