@@ -44,7 +44,7 @@ const STATES_MAX = { function: 10_000_000, module: 100_000_000 } as const;
 export const BLOCK = {
   /** A branch inside jumps past its end. */
   LEFT: 1,
-  /** An innermost loop without calls. */
+  /** An innermost loop without calls, in which control flow splits once: one that V8 may unroll. */
   TIGHT_LOOP: 2,
   HAS_ELSE: 4,
   /** A global is set inside, or a function called that may do so. */
@@ -130,6 +130,8 @@ class BodyAnalyzer {
   /** Calls, bulk operations or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
+  /** Conditional branches inside; of a table 2. */
+  readonly #splits = new Uint32Array(NESTING_MAX + 1);
   readonly #paths: ChargePaths;
   #nesting = 0;
   /** Copies of locals and operands that V8 will make, in the functions so far. */
@@ -192,6 +194,7 @@ class BodyAnalyzer {
           const params = (first[i] ?? 0) < 0 ? 0 : (type?.params.length ?? 0);
           const results = (first[i] ?? 0) < 0 ? (first[i] === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
           states += buffer.localCount + height;
+          if (opcode === OP.IF) this.#split(1);
           this.#enter(opcode, charge, Math.max(floor, height - params), params, results, buffer.at[i] ?? 0);
           if (opcode === OP.BLOCK) break;
           const before = charge;
@@ -231,6 +234,7 @@ class BodyAnalyzer {
         case OP.BR:
         case OP.BR_IF: {
           states += buffer.localCount + height;
+          if (opcode === OP.BR_IF) this.#split(1);
           this.#branch(first[i] ?? 0);
           const label = this.#nesting - (first[i] ?? 0);
           const isLost = label <= 0 || this.#isLoop[label] === 1;
@@ -245,6 +249,7 @@ class BodyAnalyzer {
         }
         case OP.BR_TABLE: {
           states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
+          this.#split(2);
           this.#branchTable(buffer, i);
           const split = paths.table(charge);
           const start = first[i] ?? 0;
@@ -370,6 +375,7 @@ class BodyAnalyzer {
     this.#paths.enter(n);
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
+    this.#splits[n] = 0;
     blockFlags.push(0);
     assignedFrom.push(assigned.length);
     assignedTo.push(0);
@@ -392,11 +398,17 @@ class BodyAnalyzer {
       flags |= BLOCK.CHANGES_GLOBALS;
       this.#changesGlobals[n - 1] = 1;
     }
-    if (isLoop && this.#isBusy[n] === 0) flags |= BLOCK.TIGHT_LOOP;
+    const splits = this.#splits[n] ?? 0;
+    if (isLoop && this.#isBusy[n] === 0 && splits <= 1) flags |= BLOCK.TIGHT_LOOP;
+    this.#splits[n - 1] = (this.#splits[n - 1] ?? 0) + splits;
     if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
     blockFlags.values[block] = flags;
     assignedTo.values[block] = assigned.length;
     return isLeft;
+  }
+
+  #split(branches: number): void {
+    this.#splits[this.#nesting] = (this.#splits[this.#nesting] ?? 0) + branches;
   }
 
   /** A branch to the block `depth` levels out. */
