@@ -9,16 +9,27 @@
  * so that V8 has compiled nothing yet, the same messages go through an ExecutorPool with 64 under way. Replay is the
  * difference of the two times until `ready`. Two kinds: `work`, about what an ordinary update does, and `inc`, which does
  * next to nothing, so that reading the log weighs most. After each replay the counter is asked whether it holds them all.
+ *
+ * What is compared. Replaying reads the step log, lays the records out, carries them to the executor in one piece, decodes
+ * and executes them, and notes which pages they touch. Executing is the way that messages have in a server, less HTTP,
+ * scheduler and storage: each crosses to the executor as a task and comes back as a step, while others execute; the actor
+ * lives in memory only, so no pages are noted. Both begin with machine code that V8 has not seen yet, and end with the same
+ * counter. For who wants to know what of it is the guest's own execution, a third figure is told: the messages executed
+ * one after the other by an engine in its own thread, without crossing and without a state.
  */
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Logger, systemClock } from '../../kernel/index.ts';
+import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
+import { createStores, Engine } from '../../subsystems/execution/engine.ts';
 import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
-import { FULL_LIMIT, type ModuleInfo, type Step } from '../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type ModuleInfo, type Step, type Task } from '../../subsystems/execution/index.ts';
+import { loadModule } from '../../subsystems/execution/load-module.ts';
 import { compiled, manifestOf, WORKER } from './actor-fixtures.ts';
 import { Client, forEachOf, NO_ARGUMENTS } from './client.ts';
 import { median } from './quantile.ts';
@@ -28,6 +39,16 @@ import { startSvc } from './svc-process.ts';
 
 const UNDER_WAY = 64;
 const ANONYMOUS = Uint8Array.of(4);
+const POLICY = {
+  isEnabled: true,
+  startingCycles: 10n ** 14n,
+  cyclesPerMessage: 590_000,
+  cyclesPer10Instructions: 4,
+  instructionLimit: 40_000_000_000,
+};
+const SPEC = { id: new Uint8Array(10), balance: 10n ** 24n, controllers: [ANONYMOUS], env: new Map<string, string>() };
+const INSTALL = { mode: 'install', argument: NO_ARGUMENTS, caller: ANONYMOUS } as const;
+const STACK_BYTES = 4 << 20;
 const CONTEXT = { caller: ANONYMOUS, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
 
 const { values } = parseArgs({
@@ -39,6 +60,7 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     // For the processes of its own.
     execute: { type: 'string' },
+    alone: { type: 'boolean', default: false },
     messages: { type: 'string', default: '0' },
   },
 });
@@ -49,7 +71,7 @@ if (values.execute === undefined) {
   await compare('work', values.quick ? 1000 : Number(values.work));
   await compare('inc', values.quick ? 2000 : Number(values.inc));
 } else {
-  console.log(await execute(values.execute, Number(values.messages)));
+  console.log(await (values.alone ? executeAlone : execute)(values.execute, Number(values.messages)));
 }
 
 async function compare(method: string, messages: number): Promise<void> {
@@ -84,26 +106,28 @@ async function compare(method: string, messages: number): Promise<void> {
   const ratios: number[] = [];
   const replays: number[] = [];
   const executions: number[] = [];
+  const guests: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const withLog = await readyMs(logged, messages);
     const withoutLog = await readyMs(stopped, 0);
     const executing = await inProcessOfItsOwn(method, messages);
     replays.push(withLog - withoutLog);
     executions.push(executing);
+    guests.push(await inProcessOfItsOwn(method, messages, '--alone'));
     ratios.push((withLog - withoutLog) / executing);
   }
   const us = (ms: number): string => ((ms * 1000) / messages).toFixed(1);
   const note = `by round: ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}`;
   console.log(
-    `${messages} × ${method}: replayed in ${median(replays).toFixed(0)} ms (${us(median(replays))} µs each), executed in ${median(executions).toFixed(0)} ms (${us(median(executions))} µs each)`,
+    `${messages} × ${method}: replayed in ${median(replays).toFixed(0)} ms (${us(median(replays))} µs each), executed in ${median(executions).toFixed(0)} ms (${us(median(executions))} µs each), by an engine alone in ${median(guests).toFixed(0)} ms (${us(median(guests))} µs each)`,
   );
   const goal = { is: 'at most', reach: 1.2, aim: 1 } as const;
   printFigure(`replay of ${method} / executing the same messages`, median(ratios), '×', note, goal);
 }
 
 /** Milliseconds. */
-async function inProcessOfItsOwn(method: string, messages: number): Promise<number> {
-  const args = [fileURLToPath(import.meta.url), '--execute', method, '--messages', String(messages)];
+async function inProcessOfItsOwn(method: string, messages: number, ...more: readonly string[]): Promise<number> {
+  const args = [fileURLToPath(import.meta.url), '--execute', method, '--messages', String(messages), ...more];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -118,24 +142,11 @@ async function execute(method: string, messages: number): Promise<number> {
   const silent = (): void => undefined;
   const complain = (message: string): void => void process.stderr.write(`${message}\n`);
   const log: Logger = { event: silent, debug: silent, info: silent, warn: complain, error: complain, announce: silent };
-  const policy = {
-    isEnabled: true,
-    startingCycles: 10n ** 14n,
-    cyclesPerMessage: 590_000,
-    cyclesPer10Instructions: 4,
-    instructionLimit: 40_000_000_000,
-  };
-  const pool = new ExecutorPool({ policy, clock: systemClock, log }, { executors: 2, wasmStackBytes: 4 << 20 });
+  const options = { executors: 2, wasmStackBytes: STACK_BYTES };
+  const pool = new ExecutorPool({ policy: POLICY, clock: systemClock, log }, options);
   const module = await pool.prepare(await compiled(WORKER, 'enhanced'));
-  const spec = {
-    id: new Uint8Array(10),
-    balance: 10n ** 24n,
-    controllers: [ANONYMOUS],
-    env: new Map<string, string>(),
-  };
-  const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
-  const install = { mode: 'install', argument: NO_ARGUMENTS, caller: ANONYMOUS } as const;
-  answered(await new Promise<Step>((resolve) => pool.change(handle, module, install, resolve)), 'installation');
+  const handle = pool.create(SPEC, { debug: silent, ended: silent, lost: silent });
+  answered(await new Promise<Step>((resolve) => pool.change(handle, module, INSTALL, resolve)), 'installation');
   const start = performance.now();
   await forEachOf(messages, UNDER_WAY, () => run(pool, handle, module, method));
   const ms = performance.now() - start;
@@ -145,18 +156,40 @@ async function execute(method: string, messages: number): Promise<number> {
 }
 
 async function run(pool: ExecutorPool, handle: number, module: ModuleInfo, method: string): Promise<void> {
+  replied(await new Promise<Step>((resolve) => pool.run(handle, taskOf(module, method), resolve)), method);
+}
+
+/** The same without crossing: what the guest and its transactions take. Milliseconds. */
+async function executeAlone(method: string, messages: number): Promise<number> {
+  const wasm = await compiled(WORKER, 'enhanced');
+  const hash = createHash('sha256').update(wasm).digest('hex');
+  const { code, info } = loadModule(wasm, hash, { wasmStackBytes: STACK_BYTES });
+  const engine = new Engine({
+    policy: POLICY,
+    control: new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 1 << 28 }),
+    shared: createStores({ stableBytesMax: 1 << 28 }),
+    reportBug: (message, cause) => {
+      throw new Error(message, { cause });
+    },
+  });
+  const canister = engine.createCanister(SPEC);
+  answered(engine.change(canister, code, INSTALL, systemClock.nowMs()).step, 'installation');
+  const start = performance.now();
+  for (let message = 0; message < messages; message++) {
+    replied(engine.execute(canister, taskOf(info, method), systemClock.nowMs()).step, method);
+  }
+  return performance.now() - start;
+}
+
+function taskOf(module: ModuleInfo, method: string): Task {
   const entry = module.entries.get(`canister_update ${method}`);
   if (entry === undefined) throw new Error(`the worker has no ${method}`);
-  const task = {
-    kind: 'update',
-    entry,
-    argument: NO_ARGUMENTS,
-    context: CONTEXT,
-    instructionsMax: FULL_LIMIT,
-  } as const;
-  const step = await new Promise<Step>((resolve) => pool.run(handle, task, resolve));
-  answered(step, method);
-  if (step.answer?.kind !== 'reply') throw new Error(`${method} did not reply`);
+  return { kind: 'update', entry, argument: NO_ARGUMENTS, context: CONTEXT, instructionsMax: FULL_LIMIT };
+}
+
+function replied(step: Step, what: string): void {
+  answered(step, what);
+  if (step.answer?.kind !== 'reply') throw new Error(`${what} did not reply`);
 }
 
 function answered({ fault }: Step, what: string): void {

@@ -219,8 +219,11 @@ export class Engine {
   }
 }
 
-/** What a record costs to be read and begun, in instructions that could be executed meanwhile. */
-const RECORD_INSTRUCTIONS = 10_000;
+/**
+ * What a record costs to be read and begun, in instructions that could be executed meanwhile: 2 µs, two thirds of them for
+ * the row in the tables (benchmarks/macro/durable-replay.bench.ts with half a million records).
+ */
+const RECORD_INSTRUCTIONS = 2_000;
 
 /** The variables that all canisters have, if this message has looked at them, and the log does not have them yet. */
 function sharedIfNew(
