@@ -95,9 +95,22 @@ export class CodeChanges {
 
   /** As `apply`, for the management canister: the fault is a value. */
   async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
+    await this.#storeKeptHeap(record, change);
     const step = await this.#run(record, code, change);
     if (step.fault === undefined) record.code = code;
     return step.fault;
+  }
+
+  /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
+  async #storeKeptHeap(record: CanisterRecord, change: CodeChange): Promise<void> {
+    if (change.mode !== 'upgrade' || !change.keepsHeap) return;
+    const { execution, scheduler } = this.#with;
+    const release = await scheduler.pin(record.handle);
+    try {
+      await execution.checkpoint(record.handle);
+    } finally {
+      release();
+    }
   }
 
   async #run(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step> {
@@ -122,6 +135,8 @@ export class CodeChanges {
     const argument = options.argument ?? EMPTY_ARGUMENTS;
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
     const { scheduler } = this.#with;
+    // Its messages go on meanwhile.
+    await this.#storeKeptHeap(record, change);
     const wasRunning = record.status === 'running';
     if (wasRunning) await this.#stopForUpgrade(record);
     try {

@@ -54,7 +54,7 @@ export function restoreState(
   canister.stable = stable;
   canister.certifiedData = image.certifiedData.slice();
   canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
-  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, true);
+  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, 'new');
   return undefined;
 }
 

@@ -27,6 +27,7 @@ import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
 import type { CodeChange } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
+import type { MemoryOfNewCode } from './kept-canister.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import { StableMemory } from './stable-memory.ts';
@@ -88,7 +89,7 @@ function install(
   canister.certifiedData = NO_BYTES;
   const isBalanceMoved = parts.moveCycles(canister);
   const charge = canister.account.charge(instructions);
-  return installed(parts, canister, instance, true, instructions, charge, isBalanceMoved);
+  return installed(parts, canister, instance, 'new', instructions, charge, isBalanceMoved);
 }
 
 function upgrade(
@@ -169,12 +170,16 @@ function upgrade(
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
   const { kept } = canister;
-  if (kept !== undefined) parts.changes.beforeStableCommit(canister, kept);
+  if (kept !== undefined) {
+    if (isShared) parts.changes.beforeCommit(canister, instance);
+    else parts.changes.beforeStableCommit(canister, kept);
+  }
   instance.commit();
   stable.commit();
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
-  return installed(parts, canister, instance, false, instructions, charge, isBalanceMoved);
+  const memory = isShared ? 'kept' : 'heap-new';
+  return installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
 }
 
 /** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
@@ -197,7 +202,7 @@ function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, kee
   if (layout.heapPagesMax === oldLayout.heapPagesMax) {
     old.growTo(layout.heapPagesInitial * WASM_PAGE_BYTES);
     old.keepGlobals();
-    return { instance: new Instance(code, imports, control, old.shareMemory(), heaps), isShared: true };
+    return { instance: Instance.onSameHeap(code, imports, control, old), isShared: true };
   }
   const instance = Instance.onCopy(code, imports, control, old.heap(), heaps);
   old.rollback();
@@ -219,7 +224,7 @@ function installed(
   parts: EngineParts,
   canister: CanisterState,
   instance: Instance,
-  isStableNew: boolean,
+  memory: MemoryOfNewCode,
   instructions: number,
   charge: number,
   isBalanceMoved: boolean,
@@ -230,7 +235,7 @@ function installed(
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
   canister.timerNs = x.timerNs ?? 0n;
-  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, isStableNew);
+  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, memory);
   const step = {
     fault: undefined,
     answer: undefined,
@@ -266,5 +271,5 @@ export function uninstallCode(parts: EngineParts, canister: CanisterState): void
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;
   canister.version++;
-  if (canister.kept !== undefined) parts.changes.image(canister, canister.kept, true);
+  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, 'new');
 }

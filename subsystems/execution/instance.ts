@@ -67,8 +67,7 @@ export class Instance {
   #isExhausted = false;
   #bytesAtBegin = 0;
 
-  /** On the memory of another instance, for an upgrade that keeps the heap: it will never get to the pool. */
-  constructor(
+  private constructor(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
@@ -111,6 +110,16 @@ export class Instance {
       instance.#heap.set(bytes, offset);
       instance.#use(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + bytes.length) / PAGE_BYTES));
     }
+    return instance;
+  }
+
+  /** On the memory of another instance, for an upgrade that keeps the heap: neither gives it to the pool. */
+  static onSameHeap(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, other: Instance): Instance {
+    const instance = new Instance(code, imports, control, other.#memory, other.#heaps);
+    // The journal that it goes on with has been begun with this.
+    instance.#freshPage = other.#freshPage;
+    other.#used = undefined;
+    other.#isShared = true;
     return instance;
   }
 
@@ -194,18 +203,12 @@ export class Instance {
     return (this.#heap = new Uint8Array(this.#memory.buffer));
   }
 
-  /** The memory itself, for an instance of another module on the same heap; from now on it will not get to the pool. */
-  shareMemory(): WebAssembly.Memory {
-    this.#used = undefined;
-    this.#isShared = true;
-    return this.#memory;
-  }
-
   /**
    * Ends the instance: its heap is the pool's. Not within its message; the caller has no use for it any more, and whoever
    * asks it for anything all the same gets a TypeError, not what the next canister has put there.
    */
   release(): void {
+    if (this.#heap === NO_BYTES) return;
     if (this.#isInMessage) this.#used = undefined;
     if (!this.#isShared) this.#giveBack(this.#used, this.#wasm);
     this.#used = undefined;

@@ -83,6 +83,12 @@ export class KeptCanister {
   }
 }
 
+/**
+ * What of its memory a canister has new with its code: all, all but the stable memory, or nothing but what was told before
+ * its upgrade was committed.
+ */
+export type MemoryOfNewCode = 'new' | 'heap-new' | 'kept';
+
 /** Collects what the steps of one engine change. */
 export class StateChanges {
   readonly #set = new WriteSet();
@@ -130,8 +136,24 @@ export class StateChanges {
     this.#set.put('meta', metaKey(META.globals, id), globals);
   }
 
-  /** Of a canister whose code and heap are new; its stable memory too, if it is. */
-  image(canister: CanisterState, kept: KeptCanister, isStableNew: boolean): void {
+  /** A canister has other code, or none. */
+  newCode(canister: CanisterState, kept: KeptCanister, has: MemoryOfNewCode): void {
+    kept.globals = undefined;
+    if (has !== 'kept') this.#image(canister, kept, has === 'new');
+    else if (kept.isLogged) this.checkpoint(canister, kept);
+    else this.#withoutPages(canister, kept);
+  }
+
+  #withoutPages(canister: CanisterState, kept: KeptCanister): void {
+    const { id, installed, certifiedData } = canister;
+    if (installed === undefined) this.#set.delete('meta', metaKey(META.globals, id));
+    else this.globals(canister, kept, installed.instance);
+    this.#set.put('meta', metaKey(META.certifiedData, id), certifiedData);
+    this.#endLog(canister, kept);
+    this.chooseWay(canister, kept);
+  }
+
+  #image(canister: CanisterState, kept: KeptCanister, isStableNew: boolean): void {
     const { id, installed, stable } = canister;
     const set = this.#set;
     const memory = memoryId(id, kept.copy);
@@ -145,12 +167,7 @@ export class StateChanges {
       this.#writeStable(canister, memory, kept.lag.stable);
     }
     kept.lag.clear();
-    kept.globals = undefined;
-    if (installed === undefined) set.delete('meta', metaKey(META.globals, id));
-    else this.globals(canister, kept, installed.instance);
-    set.put('meta', metaKey(META.certifiedData, id), canister.certifiedData);
-    this.#endLog(canister, kept);
-    this.chooseWay(canister, kept);
+    this.#withoutPages(canister, kept);
   }
 
   /** A canister that is kept by what changed, and has become too large for it, goes on with a log. */
@@ -211,7 +228,7 @@ export class StateChanges {
   /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
   checkpoint(canister: CanisterState, kept: KeptCanister): void {
     if (!kept.isLogged) return;
-    const { id, installed } = canister;
+    const { id } = canister;
     if (kept.isCopying) {
       kept.switchCopy();
       this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
@@ -220,10 +237,7 @@ export class StateChanges {
     this.#writeHeap(canister, memory, kept.lag.heap);
     this.#writeStable(canister, memory, kept.lag.stable);
     kept.lag.clear();
-    if (installed !== undefined) this.globals(canister, kept, installed.instance);
-    this.#set.put('meta', metaKey(META.certifiedData, id), canister.certifiedData);
-    this.#endLog(canister, kept);
-    this.chooseWay(canister, kept);
+    this.#withoutPages(canister, kept);
   }
 
   #endLog({ id }: CanisterState, kept: KeptCanister): void {

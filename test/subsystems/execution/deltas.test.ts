@@ -238,7 +238,7 @@ describe('deltas', () => {
     const before = first.heap().slice();
     first.begin(1e6);
     assert.equal(first.run(0), undefined);
-    const second = new Instance(prepare(wat(text(5))), {}, control, first.shareMemory());
+    const second = Instance.onSameHeap(prepare(wat(text(5))), {}, control, first);
     second.resume(1e6);
     assert.equal(second.run(0), undefined);
     const entries = collectEntries();

@@ -24,7 +24,10 @@ import {
   WIDTHS,
 } from './engine-fixture.ts';
 
-/** `write`: the argument's first 8 bytes are an address, the rest goes there and, at address modulo 2^20, to stable memory. */
+/**
+ * Hooks of an upgrade write to pages that were in use, and to one that is new; with an argument of a single byte it fails.
+ * `write`: the argument's first 8 bytes are an address, the rest goes there and, at address modulo 2^20, to stable memory.
+ */
 const WRITER = `(module
   (import "ic0" "msg_arg_data_size" (func $size (result PTR)))
   (import "ic0" "msg_arg_data_copy" (func $copy (param PTR PTR PTR)))
@@ -46,6 +49,17 @@ const WRITER = `(module
     (global.set $count (i64.add (global.get $count) (i64.const 1)))
     (if (i64.eqz (i64.and (local.get $at) (i64.const 15))) (then unreachable))
     (call $reply))
+  (func (export "canister_pre_upgrade")
+    (i64.store (PTR.const 9000000) (global.get $count))
+    (drop (memory.grow (PTR.const 1)))
+    (i64.store (PTR.const 9830396) (i64.const -1))
+    (i64.store (PTR.const 69630) (i64.const -2)))
+  (func (export "canister_post_upgrade")
+    (i64.store (PTR.const 9895920) (i64.const -3))
+    (i64.store (PTR.const 123456) (i64.const -4))
+    (call $stable (i64.const 5000) (i64.const 123456) (i64.const 8))
+    (global.set $count (i64.const 77))
+    (if (i64.eq (LONG (call $size)) (i64.const 1)) (then unreachable)))
   (func (export "canister_update fill")
     (memory.fill (PTR.const 65536) (i32.const 7) (PTR.const 9437184))
     (call $reply)))`;
@@ -111,6 +125,14 @@ class Kept {
       instructionsMax: Number.POSITIVE_INFINITY,
     };
     this.keep(this.engine.execute(this.state, task, 1_800_000_000_000 + this.messages++).changes);
+  }
+
+  /** Bytes that it stored. */
+  upgrade(argument: Uint8Array): number {
+    const { step, changes } = this.canister.upgrade({ keepsHeap: true, argument });
+    assert.equal(step.fault === undefined, argument.length !== 1);
+    this.keep(changes);
+    return changes?.length ?? 0;
   }
 
   /** What another process makes of what is stored. */
@@ -182,6 +204,10 @@ for (const width of WIDTHS) {
     const kept = new Kept(width, Number.POSITIVE_INFINITY);
     for (let round = 0; round < 120; round++) {
       kept.run('write', randomWrite(random));
+      if (random.oneIn(10)) {
+        const bytes = kept.upgrade(Buffer.alloc(random.below(3)));
+        assert.ok(bytes < 2000, `an upgrade that changed a few words stored ${bytes} bytes`);
+      }
       if (random.oneIn(30)) assert.equal(kept.check(), 0);
     }
     kept.run('fill', new Uint8Array(0));
@@ -210,12 +236,21 @@ for (const width of WIDTHS) {
             sinceCheckpoint = 0;
           }
         }
+        if (random.oneIn(15)) {
+          const isFaulty = random.oneIn(2);
+          kept.upgrade(Buffer.alloc(isFaulty ? 1 : 2));
+          // What the hooks that failed have cost is a record.
+          sinceCheckpoint = isFaulty ? sinceCheckpoint + 1 : 0;
+        }
         if (random.oneIn(25)) assert.equal(kept.check(), sinceCheckpoint);
       }
       assert.equal(kept.check(), sinceCheckpoint);
       // All at once, whatever has been written ahead of it.
       kept.engine.checkpoint(kept.state);
       kept.keep(kept.engine.takeChanges());
+      assert.equal(kept.check(), 0);
+      const bytes = kept.upgrade(new Uint8Array(0));
+      assert.ok(bytes > 0 && bytes < 100_000, `an upgrade of what is stored already stored ${bytes} bytes`);
       assert.equal(kept.check(), 0);
       if (seed === 3) assert.ok(wasCopied > 0 || kept.state.kept?.copy === 1, 'no checkpoint went to the second copy');
     }
