@@ -1,8 +1,11 @@
+import { randomInt } from 'node:crypto';
+
 /** Marks of free places; a taken one has a handle. */
 const NEVER_USED = -1;
 const GIVEN_UP = -2;
 const PLACES_MIN = 64;
-const FNV_OFFSET = 0x811c9dc5;
+/** Another one in each process: nobody can choose names so that they all have the same place. */
+const FNV_OFFSET = randomInt(2 ** 32);
 const FNV_PRIME = 0x01000193;
 
 /**
