@@ -76,6 +76,15 @@ export async function installManifest(
       reject(actor.name, messageOf(error));
     }
   }
+  return comparison({ canisters, log }, modules, there);
+}
+
+/** Apart, for what it holds is let go of when it has ended: what reads files for upgrades stays. */
+function comparison(
+  { canisters, log }: Pick<InstallManifestDependencies, 'canisters' | 'log'>,
+  modules: ManifestModules,
+  there: readonly ManifestSource[],
+): ManifestComparison {
   return async () => {
     const hashes = new Map<string, string>();
     for (const actor of there) {
