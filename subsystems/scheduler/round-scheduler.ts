@@ -10,14 +10,7 @@
  * canister knows the unit of its newest change, and answers wait for that.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
-import {
-  type CodeChange,
-  type Execution,
-  type ModuleInfo,
-  NOTHING_RAN,
-  type Outcome,
-  type Step,
-} from '../execution/index.ts';
+import { type CodeChange, type Execution, type ModuleInfo, type Outcome, type Step } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, type CanisterStatus, isUrgent, queueOf, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
@@ -25,6 +18,7 @@ import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { Executions, INSPECT } from './executions.ts';
+import { Holding } from './holding.ts';
 import { idToText } from './id-text.ts';
 import type {
   AdmitOptions,
@@ -47,7 +41,6 @@ const QUEUE_MESSAGES_MAX = 10_000;
 
 const SYS_TRANSIENT = 2;
 const DESTINATION_INVALID = 3;
-const CANISTER_REJECT = 4;
 const SERVER_STOPPING: Refusal = { code: SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
 
@@ -72,6 +65,7 @@ export class RoundScheduler implements Scheduler {
   readonly #sleeping: Sleeping;
   readonly #stopping = new Stopping((agenda) => this.#statusChanged(agenda));
   readonly #executions: Executions;
+  readonly #holding: Holding;
   #host: CanisterHost | undefined;
   #isDraining = false;
 
@@ -119,6 +113,15 @@ export class RoundScheduler implements Scheduler {
         executed: (agenda, messages, traps) => this.#host?.executed?.(agenda.handle, messages, traps),
       },
     );
+    this.#holding = new Holding({
+      execution: granted.execution,
+      journal: this.#journal,
+      calls: this.#calls,
+      ticking: this.#ticking,
+      sleeping: this.#sleeping,
+      executions: this.#executions,
+      laneOf: (agenda) => this.#laneOf(agenda),
+    });
     const executions = this.#executions;
     this.#lanes = Array.from(
       { length: granted.execution.lanes },
@@ -171,89 +174,19 @@ export class RoundScheduler implements Scheduler {
   }
 
   async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    const agenda = this.#agendaOf(handle);
-    const { work } = agenda;
-    // At once: what comes from now on waits for the code.
-    work.changes++;
-    this.#sleeping.keep(agenda);
-    if (agenda.isAsleep) {
-      const problem = await this.#wakeUp(agenda);
-      if (problem !== undefined) {
-        work.changes--;
-        return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: SYS_TRANSIENT, message: problem.message } };
-      }
-    }
-    return await this.#change(agenda, module, change);
-  }
-
-  #change(agenda: Agenda, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    const lane = this.#laneOf(agenda);
-    return new Promise((resolve) => {
-      this.#executions.begun(lane);
-      this.#execution.change(agenda.handle, module, change, (step) => {
-        agenda.work.changes--;
-        if (step.fault?.kind !== 'unavailable') this.#journal.changed(agenda);
-        if (step.fault === undefined && !agenda.isWithdrawn) {
-          agenda.module = module;
-          this.#ticking.setTimer(agenda, step.timerNs ?? 0n);
-          this.#ticking.codeChanged(agenda);
-        }
-        this.#executions.ended(lane);
-        resolve(step);
-        this.#executions.goOn(agenda, lane);
-      });
-    });
+    return await this.#holding.change(this.#agendaOf(handle), module, change);
   }
 
   async uninstall(handle: number): Promise<void> {
-    const agenda = this.#agendaOf(handle);
-    if (agenda.isAsleep) throw new Error(`canister ${handle} sleeps: it has to be pinned before it is uninstalled`);
-    const release = this.hold(handle);
-    try {
-      await this.#execution.uninstall(handle);
-      // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
-      agenda.module = undefined;
-      this.#journal.changed(agenda);
-      if (agenda.isWithdrawn) return;
-      this.#ticking.setTimer(agenda, 0n);
-      this.#ticking.codeChanged(agenda);
-      for (const context of agenda.work.contexts)
-        this.#calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
-    } finally {
-      release();
-    }
+    await this.#holding.uninstall(this.#agendaOf(handle));
   }
 
   hold(handle: number): () => void {
-    const agenda = this.#agendaOf(handle);
-    agenda.work.changes++;
-    this.#sleeping.keep(agenda);
-    return () => {
-      agenda.work.changes--;
-      if (!agenda.isWithdrawn) this.#executions.goOn(agenda, this.#laneOf(agenda));
-    };
+    return this.#holding.hold(this.#agendaOf(handle));
   }
 
   async pin(handle: number): Promise<() => void> {
-    const agenda = this.#agendaOf(handle);
-    agenda.work.pins++;
-    this.#sleeping.keep(agenda);
-    const problem = agenda.isAsleep ? await this.#wakeUp(agenda) : undefined;
-    const release = (): void => {
-      agenda.work.pins--;
-      this.#sleeping.settled(agenda);
-    };
-    if (problem === undefined) return release;
-    release();
-    throw problem;
-  }
-
-  /** Resolves when the canister is awake, or with the reason why it cannot be. */
-  #wakeUp(agenda: Agenda): Promise<Error | undefined> {
-    return new Promise((resolve) => {
-      agenda.work.wakeWaiters.push(resolve);
-      this.#sleeping.busy(agenda, true);
-    });
+    return await this.#holding.pin(this.#agendaOf(handle));
   }
 
   handleOf(id: Uint8Array): number | undefined {

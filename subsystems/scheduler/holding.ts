@@ -1,0 +1,121 @@
+/**
+ * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
+ * stay awake. A sleeping one is woken for either.
+ */
+import { type CodeChange, type Execution, type ModuleInfo, NOTHING_RAN, type Step } from '../execution/index.ts';
+import type { Agenda } from './agenda.ts';
+import type { CallJournal } from './call-journal.ts';
+import type { Calls } from './calls.ts';
+import type { Executions } from './executions.ts';
+import type { Lane } from './lanes.ts';
+import type { Sleeping } from './sleeping.ts';
+import type { Ticking } from './ticking.ts';
+
+const SYS_TRANSIENT = 2;
+const CANISTER_REJECT = 4;
+
+export interface HoldingNeeds {
+  readonly execution: Execution;
+  readonly journal: CallJournal;
+  readonly calls: Calls;
+  readonly ticking: Ticking;
+  readonly sleeping: Sleeping;
+  readonly executions: Executions;
+  readonly laneOf: (agenda: Agenda) => Lane;
+}
+
+/** What it does is told with the methods of `Scheduler` that have the same names. */
+export class Holding {
+  readonly #with: HoldingNeeds;
+
+  constructor(needs: HoldingNeeds) {
+    this.#with = needs;
+  }
+
+  async change(agenda: Agenda, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    const { work } = agenda;
+    // At once: what comes from now on waits for the code.
+    work.changes++;
+    this.#with.sleeping.keep(agenda);
+    if (agenda.isAsleep) {
+      const problem = await this.#wakeUp(agenda);
+      if (problem !== undefined) {
+        work.changes--;
+        return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: SYS_TRANSIENT, message: problem.message } };
+      }
+    }
+    return await this.#change(agenda, module, change);
+  }
+
+  #change(agenda: Agenda, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    const { execution, journal, ticking, executions, laneOf } = this.#with;
+    const lane = laneOf(agenda);
+    return new Promise((resolve) => {
+      executions.begun(lane);
+      execution.change(agenda.handle, module, change, (step) => {
+        agenda.work.changes--;
+        if (step.fault?.kind !== 'unavailable') journal.changed(agenda);
+        if (step.fault === undefined && !agenda.isWithdrawn) {
+          agenda.module = module;
+          ticking.setTimer(agenda, step.timerNs ?? 0n);
+          ticking.codeChanged(agenda);
+        }
+        executions.ended(lane);
+        resolve(step);
+        executions.goOn(agenda, lane);
+      });
+    });
+  }
+
+  async uninstall(agenda: Agenda): Promise<void> {
+    const { execution, journal, ticking, calls } = this.#with;
+    const { handle } = agenda;
+    if (agenda.isAsleep) throw new Error(`canister ${handle} sleeps: it has to be pinned before it is uninstalled`);
+    const release = this.hold(agenda);
+    try {
+      await execution.uninstall(handle);
+      // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
+      agenda.module = undefined;
+      journal.changed(agenda);
+      if (agenda.isWithdrawn) return;
+      ticking.setTimer(agenda, 0n);
+      ticking.codeChanged(agenda);
+      for (const context of agenda.work.contexts)
+        calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
+    } finally {
+      release();
+    }
+  }
+
+  hold(agenda: Agenda): () => void {
+    const { sleeping, executions, laneOf } = this.#with;
+    agenda.work.changes++;
+    sleeping.keep(agenda);
+    return () => {
+      agenda.work.changes--;
+      if (!agenda.isWithdrawn) executions.goOn(agenda, laneOf(agenda));
+    };
+  }
+
+  async pin(agenda: Agenda): Promise<() => void> {
+    const { sleeping } = this.#with;
+    agenda.work.pins++;
+    sleeping.keep(agenda);
+    const problem = agenda.isAsleep ? await this.#wakeUp(agenda) : undefined;
+    const release = (): void => {
+      agenda.work.pins--;
+      sleeping.settled(agenda);
+    };
+    if (problem === undefined) return release;
+    release();
+    throw problem;
+  }
+
+  /** Resolves when the canister is awake, or with the reason why it cannot be. */
+  #wakeUp(agenda: Agenda): Promise<Error | undefined> {
+    return new Promise((resolve) => {
+      agenda.work.wakeWaiters.push(resolve);
+      this.#with.sleeping.busy(agenda, true);
+    });
+  }
+}
