@@ -327,16 +327,17 @@ export class Instance {
   #spilled(at: number, preImage: number | undefined): boolean {
     const heap = this.heap();
     if (at >= heap.length) return false;
-    if (this.#words.buffer !== heap.buffer) this.#words = new Int32Array(heap.buffer);
+    // Growing detaches the buffer, and then there are no words; a buffer that is replaced takes them along.
+    if (this.#words.length * WORD_BYTES !== heap.length) this.#words = new Int32Array(heap.buffer);
     const words = this.#words;
     const first = at / WORD_BYTES;
-    const end = first + SPILL_BYTES / WORD_BYTES;
     if (preImage === undefined) {
-      for (let k = first; k < end; k++) if (words[k] !== 0) return true;
+      for (let k = 0; k < SPILL_WORDS; k++) if (words[first + k] !== 0) return true;
       return false;
     }
     const before = this.#control.words();
-    for (let k = first, j = preImage / WORD_BYTES; k < end; k++, j++) if (words[k] !== before[j]) return true;
+    const second = preImage / WORD_BYTES;
+    for (let k = 0; k < SPILL_WORDS; k++) if (words[first + k] !== before[second + k]) return true;
     return false;
   }
 
@@ -527,6 +528,7 @@ export class Instance {
 const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;
+const SPILL_WORDS = SPILL_BYTES / WORD_BYTES;
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 /** The mutable globals of new instances, by module. */
 const globalsAtFirst = new WeakMap<InstrumentedCode, Uint8Array>();
