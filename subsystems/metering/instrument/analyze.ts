@@ -49,6 +49,8 @@ export const BLOCK = {
   HAS_ELSE: 4,
   /** A global is set inside, or a function called that may do so. */
   CHANGES_GLOBALS: 8,
+  /** A loop that goes round only past the head of a loop inside, which tests the fuel. */
+  TESTED_INSIDE: 16,
 } as const;
 
 /** Facts about all functions; `body` indices count defined functions. */
@@ -130,6 +132,11 @@ class BodyAnalyzer {
   /** Calls, bulk operations or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
+  // Of what is open inside a loop (see #testsFuel).
+  readonly #isPassable = new Uint8Array(NESTING_MAX + 1);
+  readonly #tests = new Uint8Array(NESTING_MAX + 1);
+  readonly #hasPassedTest = new Uint8Array(NESTING_MAX + 1);
+  readonly #goesRound = new Uint8Array(NESTING_MAX + 1);
   /** Conditional branches inside; of a table 2. */
   readonly #splits = new Uint32Array(NESTING_MAX + 1);
   readonly #paths: ChargePaths;
@@ -209,6 +216,7 @@ class BodyAnalyzer {
           height = (this.#height[this.#nesting] ?? 0) + (this.#params[this.#nesting] ?? 0);
           states += buffer.localCount + height;
           const last = charge;
+          this.#passes(this.#nesting);
           open();
           paths.secondArm(this.#nesting, this.#charge[this.#nesting] ?? 0, last);
           break;
@@ -376,6 +384,10 @@ class BodyAnalyzer {
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
     this.#splits[n] = 0;
+    this.#isPassable[n] = opcode === OP.IF ? 1 : 0;
+    this.#tests[n] = 0;
+    this.#hasPassedTest[n] = 0;
+    this.#goesRound[n] = 0;
     blockFlags.push(0);
     assignedFrom.push(assigned.length);
     assignedTo.push(0);
@@ -401,10 +413,44 @@ class BodyAnalyzer {
     const splits = this.#splits[n] ?? 0;
     if (isLoop && this.#isBusy[n] === 0 && splits <= 1) flags |= BLOCK.TIGHT_LOOP;
     this.#splits[n - 1] = (this.#splits[n - 1] ?? 0) + splits;
+    if (!isLoop) this.#passes(n);
+    else if (this.#tests[n] === 1 || this.#hasPassedTest[n] === 1) flags |= BLOCK.TESTED_INSIDE;
+    else this.#testsFuel(n - 1);
     if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
     blockFlags.values[block] = flags;
     assignedTo.values[block] = assigned.length;
     return isLeft;
+  }
+
+  /**
+   * A loop that tests the fuel has ended inside of block `n`. It counts for the innermost loop around it, if that cannot go
+   * round without having come past: the same rule as for stores in loop-strides.ts.
+   */
+  #testsFuel(n: number): void {
+    let region = n;
+    while (region > 0 && this.#isLoop[region] === 0 && this.#isPassable[region] === 0) region--;
+    let around = region;
+    while (around > 0 && this.#isLoop[around] === 0) around--;
+    if (around > 0 && this.#goesRound[around] === 0) this.#tests[region] = 1;
+  }
+
+  /** The block or arm `n`, which is no loop, has ended: what comes behind may have come past its tests or not. */
+  #passes(n: number): void {
+    if (this.#tests[n] === 0) return;
+    this.#tests[n] = 0;
+    let around = n - 1;
+    while (around > 0 && this.#isLoop[around] === 0) around--;
+    this.#hasPassedTest[around] = 1;
+  }
+
+  #reaches(target: number): void {
+    if (target <= 0) return;
+    if (this.#isLoop[target] === 0) {
+      this.#isPassable[target] = 1;
+      return;
+    }
+    this.#goesRound[target] = 1;
+    this.#hasPassedTest[target] = 0;
   }
 
   #split(branches: number): void {
@@ -414,13 +460,17 @@ class BodyAnalyzer {
   /** A branch to the block `depth` levels out. */
   #branch(depth: number): void {
     const target = this.#nesting - depth;
+    this.#reaches(target);
     if (target < (this.#target[this.#nesting] ?? 0)) this.#target[this.#nesting] = target;
   }
 
   #branchTable({ labels, first, second }: InstructionBuffer, i: number): void {
     const start = first[i] ?? 0;
     let outermost = 0;
-    for (let k = start; k <= start + (second[i] ?? 0); k++) outermost = Math.max(outermost, labels[k] ?? 0);
+    for (let k = start; k <= start + (second[i] ?? 0); k++) {
+      outermost = Math.max(outermost, labels[k] ?? 0);
+      this.#reaches(this.#nesting - (labels[k] ?? 0));
+    }
     this.#branch(outermost);
   }
 }

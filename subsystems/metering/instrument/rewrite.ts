@@ -300,7 +300,7 @@ export class BodyRewriter {
         return;
       }
       this.#charge();
-      this.#fuelTest();
+      if ((flags & BLOCK.TESTED_INSIDE) === 0) this.#fuelTest();
       return;
     }
     windows.pop(1);

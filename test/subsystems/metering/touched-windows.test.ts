@@ -29,6 +29,23 @@ const CASES: Readonly<Record<string, string>> = {
     (block (block (br_if 1 ${TRUE})) ${STORE_P}) ${STORE_P}`,
   'a test that a table of branches jumped over': `${STORE_P} (local.set $p ${FAR})
     (block (block (br_table 0 1 ${TRUE})) ${STORE_P}) ${STORE_P}`,
+  'a test in one of two arms': `${STORE_P} (local.set $p ${FAR}) (if ${TRUE} (then (nop)) (else ${STORE_P})) ${STORE_P}`,
+  'tests of different places in both arms': `${STORE_P} (local.set $p ${FAR}) (if ${TRUE} (then (i32.store offset=8192 (local.get $p) (i32.const 1)))
+    (else ${STORE_P})) ${STORE_P}`,
+  'a test in an arm, the other one ends with a branch to the end of both': `${STORE_P} (local.set $p ${FAR})
+    (if ${TRUE} (then (br 0)) (else ${STORE_P})) ${STORE_P}`,
+  'the same with arms the other way round': `${STORE_P} (local.set $p ${FAR})
+    (if (i32.eqz ${TRUE}) (then ${STORE_P}) (else (br_if 0 ${TRUE}) (unreachable))) ${STORE_P}`,
+  'a test in an arm, the other one goes on behind a block': `${STORE_P} (local.set $p ${FAR})
+    (if ${TRUE} (then (block (br_if 0 ${TRUE}) (unreachable))) (else ${STORE_P})) ${STORE_P}`,
+  'a test in an arm, the other one goes on behind an if': `${STORE_P} (local.set $p ${FAR})
+    (if ${TRUE} (then (if (i32.eqz ${TRUE}) (then (unreachable)))) (else ${STORE_P})) ${STORE_P}`,
+  'a test in an arm, the other one goes on behind two arms': `${STORE_P} (local.set $p ${FAR})
+    (if ${TRUE} (then (if ${TRUE} (then (nop)) (else (unreachable)))) (else ${STORE_P})) ${STORE_P}`,
+  'a test in an arm, the other one goes on behind an arm that branches there': `${STORE_P} (local.set $p ${FAR})
+    (if ${TRUE} (then (if ${TRUE} (then (br 0)) (else (unreachable)))) (else ${STORE_P})) ${STORE_P}`,
+  'a test of a local that each arm sets': `${STORE_P} (if ${TRUE} (then (local.set $p (i32.const 64)) ${STORE_P} (local.set $p ${FAR}))
+    (else (local.set $p (i32.const 64)) ${STORE_P})) ${STORE_P}`,
   'a local set before a branch out of a block': `${STORE_P} (block (local.set $p ${FAR}) (br_if 0 ${TRUE}) (local.set $p (i32.const 0))) ${STORE_P}`,
   'a local that one arm changes and the other has from before': `${STORE_P} (if ${TRUE} (then (local.set $p ${FAR})) (else (nop))) ${STORE_P}`,
   'a local with its old value on the way that was not taken': `${STORE_P} (local.set $q (local.get $p))
