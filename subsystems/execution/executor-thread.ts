@@ -1,7 +1,8 @@
 /**
  * An executor thread: takes tasks from its ring, runs each on its canister, sends the steps back.
  *
- * It never returns to the event loop: it sleeps in `Atomics.wait` while there is nothing to do, and what comes by the
+ * It never returns to the event loop: it sleeps in `Atomics.wait` while there is nothing to do (after it has looked for a
+ * moment, if that pays: see spin-gate.ts), and what comes by the
  * port is fetched when a marker in the ring says so. Steps are published when the ring is empty, or after PUBLISH_EVERY of
  * them, so that a burst costs the main thread one wake-up, and at once after a long message, so that an answer does not
  * wait for its neighbours' work.
@@ -26,7 +27,7 @@ import { Environment } from './environment.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapPoolLimits } from './heap-pool.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
-import { RingConsumer, RingProducer } from '../threads/index.ts';
+import { RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
   COMMAND,
@@ -49,6 +50,8 @@ import {
 const PUBLISH_EVERY = 16;
 /** About what a wake-up costs on each side when it crosses cores; the way through the main thread takes less. */
 const SPIN_US = 30;
+/** When nothing is expected: what the main thread takes from an answer to the next message, and not much more. */
+const BRIEF_SPIN_US = 15;
 /** How long a message runs before it lets others in: LEVELS_MAX of these are less than anybody should wait. */
 const PATIENCE_MS = 20;
 /** How long others are let in, at most by one message more. */
@@ -87,10 +90,13 @@ let isMoreExpected = false;
 /** What becomes of tasks that come while the server stops. */
 const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stopping'), debug: [], isBalanceMoved: false };
 
+const gate = new SpinGate();
+const lookBriefly = (): boolean => inbox.spin(BRIEF_SPIN_US);
+
 for (;;) {
   if (inbox.drain(take) > 0) publish();
   // After a call the callee's task or the callback follows soon; each one found that way is a reason to look again.
-  if (isMoreExpected && inbox.spin(SPIN_US)) continue;
+  if (isMoreExpected ? inbox.spin(SPIN_US) : gate.try(lookBriefly)) continue;
   isMoreExpected = false;
   inbox.wait();
 }

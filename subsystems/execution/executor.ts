@@ -9,7 +9,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import type { MeteringPolicy } from '../metering/index.ts';
 import type { OutgoingCall, Step } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
-import { createRing, RingConsumer, RingProducer } from '../threads/index.ts';
+import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
   CALL,
@@ -68,6 +68,8 @@ const STOPPED_TEXT = "the actor's thread has stopped";
 
 /** About what a wake-up costs on each side when it crosses cores. */
 const SPIN_US = 20;
+/** What an executor that is awake takes for a short message; meanwhile the event loop stands still. */
+const BRIEF_SPIN_US = 10;
 /** Then the event loop gets its turn, whatever the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
@@ -92,6 +94,7 @@ export class Executor {
   readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
   #spilled: Command[] = [];
+  readonly #gate = new SpinGate();
   #isPublishDue = false;
   #isDraining = false;
   #hasSentWhileDraining = false;
@@ -210,8 +213,18 @@ export class Executor {
     setImmediate(() => {
       this.#isPublishDue = false;
       this.#inbox.publish();
+      const underWay = this.#pending.length - this.#free.length;
+      if (underWay === 1 && this.#isAlive && !this.#isTerminated) this.#gate.try(this.#lookForOne);
     });
   }
+
+  /** For the only answer that is awaited: nothing else is held up by it. */
+  readonly #lookForOne = (): boolean => {
+    const isFound = this.#outbox.spinAwake(BRIEF_SPIN_US);
+    if (isFound) this.#drain();
+    this.#outbox.doze();
+    return isFound;
+  };
 
   /**
    * Takes what has come. When that led to new tasks (a call between actors, a callback), they are published at once,

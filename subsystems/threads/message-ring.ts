@@ -6,13 +6,15 @@
  *
  *   control words (Int32, a cache line apart so that the two sides do not fight over one)
  *     HEAD      bytes ever published, by the producer       TAIL     bytes ever consumed, by the consumer
- *     ASLEEP    1 while the consumer waits on HEAD           BLOCKED  1 while the producer waits on TAIL
+ *     ASLEEP    1 while the consumer sleeps, waiting on it  BLOCKED  1 while the producer waits on TAIL
  *     STOPPING  set once by the main thread: start nothing new
  *   records, 8-aligned: [u32 payload length][u32 type][payload], padded to 8 bytes, never split;
  *   a record that does not fit before the end is preceded by a SKIP record.
  *
  * HEAD and TAIL wrap at 2^32, so only their differences are compared. `publish` stores HEAD before it looks at
- * ASLEEP, and the consumer sets ASLEEP before it looks at HEAD: one of the two always sees the other.
+ * ASLEEP, and the consumer sets ASLEEP before it looks at HEAD: one of the two always sees the other. The consumer waits on
+ * ASLEEP and not on HEAD: a producer that has seen it asleep may be held up, and clear the word only when the consumer
+ * has been awake since, has taken everything, and is about to sleep again. Then it must not sleep.
  */
 const HEAD = 0;
 const TAIL = 16;
@@ -103,7 +105,7 @@ export class RingProducer extends RingEnd {
     this.#published = this.#head;
     Atomics.store(this.words, HEAD, this.#head);
     if (Atomics.load(this.words, ASLEEP) === 1 && Atomics.exchange(this.words, ASLEEP, 0) === 1) {
-      Atomics.notify(this.words, HEAD, 1);
+      Atomics.notify(this.words, ASLEEP, 1);
     }
   }
 
@@ -177,10 +179,22 @@ export class RingConsumer extends RingEnd {
     return false;
   }
 
+  /** `spin` for a thread that listens: nothing wakes it until `doze`. What is found is to be drained before that. */
+  spinAwake(microseconds: number): boolean {
+    Atomics.store(this.words, ASLEEP, 0);
+    return this.spin(microseconds);
+  }
+
+  /** After `spinAwake`: what is published wakes again, and so does what was published meanwhile and not drained. */
+  doze(): void {
+    Atomics.store(this.words, ASLEEP, 1);
+    if (this.hasMore && Atomics.exchange(this.words, ASLEEP, 0) === 1) Atomics.notify(this.words, ASLEEP, 1);
+  }
+
   /** Blocks the thread until something is published. */
   wait(): void {
     Atomics.store(this.words, ASLEEP, 1);
-    Atomics.wait(this.words, HEAD, this.#tail);
+    if (!this.hasMore) Atomics.wait(this.words, ASLEEP, 1);
     Atomics.store(this.words, ASLEEP, 0);
   }
 
@@ -196,8 +210,8 @@ export class RingConsumer extends RingEnd {
     const arm = (): void => {
       if (this.#isClosed) return;
       Atomics.store(this.words, ASLEEP, 1);
-      const waiting = Atomics.waitAsync(this.words, HEAD, this.#tail);
-      if (waiting.async) void waiting.value.then(wakeAgain);
+      const waiting = this.hasMore ? undefined : Atomics.waitAsync(this.words, ASLEEP, 1);
+      if (waiting?.async) void waiting.value.then(wakeAgain);
       else {
         Atomics.store(this.words, ASLEEP, 0);
         setImmediate(wakeAgain);
@@ -209,6 +223,6 @@ export class RingConsumer extends RingEnd {
   /** Ends `listen`: the pending wait is let go. */
   close(): void {
     this.#isClosed = true;
-    Atomics.notify(this.words, HEAD);
+    Atomics.notify(this.words, ASLEEP);
   }
 }

@@ -95,6 +95,86 @@ test('a consumer for which something comes at every wake leaves the event loop i
   consumer.close();
 });
 
+test('a consumer that listens and looks for itself meanwhile is not woken for what it has found, and for all else', async (t) => {
+  const shared = createRing(4096);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  const alive = setInterval(() => undefined, 1000);
+  t.after(() => {
+    clearInterval(alive);
+    consumer.close();
+  });
+  let wakes = 0;
+  let records = 0;
+  const drain = (): void => void (records += consumer.drain(() => undefined));
+  consumer.listen(() => {
+    wakes++;
+    drain();
+  });
+  const send = (): void => {
+    producer.reserve(1, 8);
+    producer.publish();
+  };
+  /** Once the records are there, and a moment later, in which nothing else comes. */
+  const settled = async (count: number): Promise<readonly number[]> => {
+    for (let k = 0; k < 1_000 && records < count; k++) await sleep(1);
+    await sleep(10);
+    return [wakes, records];
+  };
+  send();
+  assert.deepEqual(await settled(1), [1, 1]);
+  // Found while it looks.
+  assert.equal(consumer.spinAwake(1), false);
+  send();
+  assert.equal(consumer.spinAwake(1), true);
+  drain();
+  consumer.doze();
+  assert.deepEqual(await settled(2), [1, 2]);
+  // Between the last look and the sleep.
+  assert.equal(consumer.spinAwake(1), false);
+  send();
+  consumer.doze();
+  assert.deepEqual(await settled(3), [2, 3]);
+  // After it, and after it once more.
+  for (const expected of [3, 4]) {
+    send();
+    assert.deepEqual(await settled(expected + 1), [expected, expected + 1]);
+    consumer.spinAwake(1);
+    consumer.doze();
+  }
+});
+
+test('a producer that is held up after it has seen the consumer asleep takes no later wake-up away', async (t) => {
+  const shared = createRing(4096);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  const words = new Int32Array(shared);
+  const ASLEEP = 32;
+  const alive = setInterval(() => undefined, 1000);
+  const { waitAsync } = Atomics;
+  t.after(() => {
+    clearInterval(alive);
+    consumer.close();
+    Object.assign(Atomics, { waitAsync });
+  });
+  // It goes on just when the consumer, which has taken everything meanwhile, is about to wait.
+  let heldUp = 1;
+  const waitAsyncLate = (view: Int32Array, index: number, value: number): ReturnType<typeof Atomics.waitAsync> => {
+    if (heldUp-- > 0) Atomics.exchange(words, ASLEEP, 0);
+    return waitAsync(view, index, value);
+  };
+  Object.assign(Atomics, { waitAsync: waitAsyncLate });
+  let records = 0;
+  consumer.listen(() => void (records += consumer.drain(() => undefined)));
+  await sleep(10);
+  for (let count = 1; count <= 3; count++) {
+    producer.reserve(1, 8);
+    producer.publish();
+    for (let k = 0; k < 1_000 && records < count; k++) await sleep(1);
+    assert.equal(records, count);
+  }
+});
+
 test('two threads exchange 100,000 records without losing one or a wake-up', { timeout: 60_000 }, async () => {
   const there = createRing(1 << 14);
   const back = createRing(1 << 14);
