@@ -63,6 +63,8 @@ export interface ExecutorEvents {
  */
 setFlagsFromString('--external-memory-accounted-in-global-limit');
 const OLD_GENERATION_MB_MAX = 65_536;
+/** With V8's 48 MB the buffers of many thousand messages and wake-ups lie about before they are collected. */
+const YOUNG_GENERATION_MB_MAX = 12;
 
 const STOPPED_TEXT = "the actor's thread has stopped";
 
@@ -116,7 +118,11 @@ export class Executor {
       workerData,
       transferList: [channel.port2],
       name: 'executor',
-      resourceLimits: { stackSizeMb: settings.threadStackMb, maxOldGenerationSizeMb: OLD_GENERATION_MB_MAX },
+      resourceLimits: {
+        stackSizeMb: settings.threadStackMb,
+        maxOldGenerationSizeMb: OLD_GENERATION_MB_MAX,
+        maxYoungGenerationSizeMb: YOUNG_GENERATION_MB_MAX,
+      },
     });
     // The listener keeps the process alive while it serves; a thread alone is no reason to.
     this.#worker.unref();

@@ -38,6 +38,8 @@ interface Asked {
 
 /** Deletes what never was: a unit that says nothing, for those who wait for it. */
 const NOTHING_KEY = Buffer.from('nothing');
+/** With V8's 48 MB the buffers of many thousand units and answers lie about before they are collected. */
+const YOUNG_GENERATION_MB_MAX = 12;
 
 export class ThreadedStorage implements Storage {
   readonly isKept = true;
@@ -75,6 +77,7 @@ export class ThreadedStorage implements Storage {
       workerData,
       transferList: [channel.port2],
       name: 'storage',
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB_MAX },
     });
     this.#worker = worker;
     const opening = Promise.withResolvers<void>();
