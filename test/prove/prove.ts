@@ -45,6 +45,10 @@ const PARTS: readonly Part[] = [
       { file: RANDOM_COUNTS, label: '' },
       { file: RANDOM_COUNTS, label: 'baseline compiler only', options: ['--liftoff-only'] },
       { file: RANDOM_COUNTS, label: 'optimising compiler only', options: ['--no-liftoff'] },
+      {
+        file: new URL('../subsystems/metering/endless-loops.test.ts', import.meta.url),
+        label: 'loops without end run out of instructions',
+      },
     ],
   },
   {
