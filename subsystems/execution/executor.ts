@@ -70,8 +70,11 @@ const STOPPED_TEXT = "the actor's thread has stopped";
 
 /** About what a wake-up costs on each side when it crosses cores. */
 const SPIN_US = 20;
-/** What an executor that is awake takes for a short message; meanwhile the event loop stands still. */
-const BRIEF_SPIN_US = 10;
+/**
+ * Long enough for an executor that has to be woken: found that way, the next message finds it awake, and soon neither side
+ * sleeps. With less, both miss each other for ever. Meanwhile the event loop stands still.
+ */
+const BRIEF_SPIN_US = 40;
 /** Then the event loop gets its turn, whatever the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
