@@ -118,6 +118,8 @@ export class CanisterState {
 /** A double counts exactly up to here; charges are folded into the balance long before. */
 const OWED_MAX = 2 ** 52;
 
+const BALANCE_MAX = 2n ** 128n - 1n;
+
 /**
  * A canister's cycles. The balance has up to 128 bits and so is a BigInt, which costs more to touch than all else
  * that a short message needs of it. So charges add up in a Number, and as long as the balance is known to be ample
@@ -148,10 +150,10 @@ export class CyclesAccount {
     return this.#balance;
   }
 
-  /** Adds cycles, or takes them if `amount` is negative; never below 0. */
+  /** Adds cycles, or takes them if `amount` is negative; never below 0, nor above what 128 bits hold. */
   add(amount: bigint): void {
     const balance = this.balance + amount;
-    this.#balance = balance < 0n ? 0n : balance;
+    this.#balance = balance < 0n ? 0n : balance > BALANCE_MAX ? BALANCE_MAX : balance;
     this.#measure();
   }
 

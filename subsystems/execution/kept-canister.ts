@@ -52,6 +52,8 @@ export class KeptCanister {
   copy = 0;
   /** A checkpoint is being written to the other one. */
   isCopying = false;
+  /** How many pieces of it may come yet; then the rest is written at once. */
+  piecesLeft = 0;
   /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
   readonly lags: readonly [Lag, Lag] = [new Lag(), new Lag()];
 
@@ -151,6 +153,8 @@ export class StateChanges {
     this.#set.put('meta', metaKey(META.certifiedData, id), certifiedData);
     this.#endLog(canister, kept);
     this.chooseWay(canister, kept);
+    // From now on nobody notes what the other copy lacks.
+    if (!kept.isLogged) this.#forgetOther(id, kept);
   }
 
   #image(canister: CanisterState, kept: KeptCanister, isStableNew: boolean): void {
@@ -207,22 +211,25 @@ export class StateChanges {
     }
     const memory = memoryId(canister.id, 1 - kept.copy);
     const lag = kept.otherLag;
-    if (lag.pages > SLICE_PAGES) {
+    if (lag.pages > SLICE_PAGES && kept.piecesLeft > 0) {
+      kept.piecesLeft--;
       this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES));
       this.#writeStable(canister, memory, lag.stable.take(SLICE_PAGES));
     }
-    return lag.pages <= SLICE_PAGES;
+    return lag.pages <= SLICE_PAGES || kept.piecesLeft === 0;
   }
 
   #beginCopy({ id, installed, stable }: CanisterState, kept: KeptCanister): void {
     kept.isCopying = true;
     const lag = kept.otherLag;
-    if (!lag.isWhole) return;
-    lag.isWhole = false;
-    this.#clear(memoryId(id, 1 - kept.copy));
-    const pages = (installed?.instance.heapBytes ?? 0) / STABLE_GRANULE_BYTES;
-    for (let page = 0; page < pages; page++) lag.heap.add(page);
-    for (const granule of stable.granules()) lag.stable.add(granule);
+    if (lag.isWhole) {
+      lag.isWhole = false;
+      this.#clear(memoryId(id, 1 - kept.copy));
+      const pages = (installed?.instance.heapBytes ?? 0) / STABLE_GRANULE_BYTES;
+      for (let page = 0; page < pages; page++) lag.heap.add(page);
+      for (const granule of stable.granules()) lag.stable.add(granule);
+    }
+    kept.piecesLeft = Math.ceil((PIECES_FACTOR * lag.pages) / SLICE_PAGES);
   }
 
   /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
@@ -282,6 +289,11 @@ export class StateChanges {
 
 /** What one message may be held up by: 256 pages are copied in about a tenth of a millisecond. */
 const SLICE_PAGES = 256;
+/**
+ * A canister that changes pages faster than pieces can be written would never be checkpointed: after so many times the
+ * pieces that were lacking in the beginning, the rest is written at once.
+ */
+const PIECES_FACTOR = 2;
 /** Up to so many pages a checkpoint is written at once, in place. */
 const PAGES_AT_ONCE_MAX = 2048;
 /** A page that was something else before is written even if it is zeros now. */

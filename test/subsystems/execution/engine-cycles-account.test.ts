@@ -56,3 +56,11 @@ test('charges of many messages add up without losing a cycle', () => {
   for (let i = 0; i < 300_000; i++) account.charge(39_999_999_999);
   assert.equal(account.balance, 10n ** 30n - 300_000n * BigInt(chargeOf(POLICY, 39_999_999_999)));
 });
+
+test('a balance is never more than 128 bits hold', () => {
+  const account = new CyclesAccount(5n, POLICY);
+  account.add(2n ** 128n - 3n);
+  assert.equal(account.balance, 2n ** 128n - 1n);
+  account.add(-1n);
+  assert.equal(account.balance, 2n ** 128n - 2n);
+});

@@ -78,8 +78,10 @@ function writerOf(width: Width): Uint8Array {
 /** A canister whose changes go to a store. */
 class Kept {
   readonly canister: TestCanister;
+  #state: CanisterState;
   readonly #width: Width;
-  readonly #snapshotBelowBytes: number;
+  /** What the next process is started with. */
+  snapshotBelowBytes: number;
   readonly #tables = new MemoryTables();
   readonly #disk = new FaultyDisk();
   store: StateStore;
@@ -87,9 +89,10 @@ class Kept {
 
   constructor(width: Width, snapshotBelowBytes: number) {
     this.#width = width;
-    this.#snapshotBelowBytes = snapshotBelowBytes;
+    this.snapshotBelowBytes = snapshotBelowBytes;
     this.store = this.#open();
     this.canister = this.#fresh();
+    this.#state = this.canister.state;
     this.keep(this.canister.installed.changes);
   }
 
@@ -99,7 +102,7 @@ class Kept {
   }
 
   #fresh(): TestCanister {
-    const spec = { snapshotBelowBytes: this.#snapshotBelowBytes };
+    const spec = { snapshotBelowBytes: this.snapshotBelowBytes };
     return new TestCanister({ bytes: writerOf(this.#width), spec });
   }
 
@@ -108,7 +111,7 @@ class Kept {
   }
 
   get state(): CanisterState {
-    return this.canister.state;
+    return this.#state;
   }
 
   keep(changes: Uint8Array | undefined): void {
@@ -135,6 +138,23 @@ class Kept {
     return changes?.length ?? 0;
   }
 
+  /** Another process takes over. */
+  restart(): void {
+    this.#state = this.recovered().state;
+  }
+
+  /** All of a checkpoint; how many pieces came before. */
+  checkpoint(between = (): void => undefined): number {
+    let pieces = 0;
+    for (; !this.engine.prepareCheckpoint(this.state); pieces++) {
+      this.keep(this.engine.takeChanges());
+      between();
+    }
+    this.engine.checkpoint(this.state);
+    this.keep(this.engine.takeChanges());
+    return pieces;
+  }
+
   /** What another process makes of what is stored. */
   recovered(): { readonly engine: Engine; readonly state: CanisterState; readonly records: number } {
     this.store = this.#open();
@@ -146,14 +166,14 @@ class Kept {
       balance: account.balance,
       controllers: [ANONYMOUS],
       env: new Map<string, string>(),
-      snapshotBelowBytes: this.#snapshotBelowBytes,
+      snapshotBelowBytes: this.snapshotBelowBytes,
     };
     const state = engine.createCanister(spec);
     const outcome = engine.wake(state, module.code, {
       settings,
       timerNs,
       instantMs,
-      heapBytes: this.canister.instance.heapBytes,
+      heapBytes: this.state.installed?.instance.heapBytes ?? 0,
       stablePages: stable.pages,
       memory,
       copy,
@@ -189,6 +209,13 @@ function stableHash({ stable, stablePages }: Pick<CanisterImage, 'stable' | 'sta
   const content = Buffer.alloc(stablePages * 65_536);
   for (const { offset, bytes } of stable) content.set(bytes, offset);
   return createHash('sha256').update(content).digest('hex');
+}
+
+/** At an odd address, so that it does not trap. */
+function writeTo(at: number, length: number, byte: number): Uint8Array {
+  const argument = Buffer.alloc(8 + length, byte);
+  argument.writeBigUInt64LE(BigInt(at), 0);
+  return argument;
 }
 
 function randomWrite(random: Seeded): Uint8Array {
@@ -270,6 +297,38 @@ for (const width of WIDTHS) {
     assert.equal(kept.check(), 10);
   });
 }
+
+test('a second copy that nobody keeps up to date is given up', () => {
+  const kept = new Kept(32, 0);
+  kept.run('write', writeTo(70_001, 50, 5));
+  kept.snapshotBelowBytes = 150 * 65_536;
+  kept.restart();
+  kept.run('fill', new Uint8Array(0));
+  assert.ok(kept.checkpoint() > 0);
+  assert.equal(kept.state.kept?.isLogged, false);
+  // What the copy that does not count will lack.
+  for (const at of [9_600_001, 9_700_001]) kept.run('write', writeTo(at, 50, 99));
+  assert.equal(kept.check(), 0);
+  kept.state.installed?.instance.growTo(151 * 65_536);
+  kept.run('write', writeTo(80_001, 50, 3));
+  assert.equal(kept.state.kept?.isLogged, true);
+  for (let at = 100_001; (kept.state.kept?.lag.pages ?? 0) <= 2048; at += 4096) kept.run('write', writeTo(at, 8, 4));
+  assert.ok(kept.checkpoint() > 0);
+  assert.equal(kept.check(), 0);
+});
+
+test('a canister that changes pages faster than they are written is checkpointed all the same', () => {
+  const kept = new Kept(32, 0);
+  kept.run('fill', new Uint8Array(0));
+  let filled = 0;
+  const pieces = kept.checkpoint(() => {
+    filled++;
+    kept.run('fill', new Uint8Array(0));
+  });
+  assert.ok(pieces > 5 && pieces < 40, `${pieces} pieces of 2,304 pages`);
+  assert.equal(filled, pieces);
+  assert.equal(kept.check(), 0);
+});
 
 test('a log that was written with another instruction limit is not run again, and the reason says what to do', () => {
   const kept = new Kept(32, 0);
