@@ -19,44 +19,53 @@ export class FullCollection {
   #profile: GCProfiler | undefined;
   /** The one that was begun, and not one before, which does not see what became garbage meanwhile. */
   #isMarking = false;
+  #hasNoRoom = false;
 
   /** Begins one in the background, which goes on while this thread allocates; cost: about a millisecond. */
   begin(): void {
+    this.#profile?.stop();
     this.#startProfile();
     this.#isMarking = false;
     setFlagsFromString('--incremental-marking-hard-trigger=1');
     try {
       void new ArrayBuffer(UNTOUCHED_BYTES).byteLength;
     } catch (error) {
-      // No room for it: then it is not begun, and never ends.
+      // No room for it: then it is not begun, and not tried again, for V8 has looked for room everywhere.
       if (!(error instanceof RangeError)) throw error;
+      this.#hasNoRoom = true;
     }
     setFlagsFromString('--incremental-marking-hard-trigger=0');
   }
 
   /** Whether the one begun has ended, for the one who asks again and again until then; cost: up to half a millisecond. */
   hasEnded(): boolean {
-    for (const { gcType } of this.#profile?.stop()?.statistics ?? []) {
+    // The next profile begins before this one ends: nothing happens unseen in between.
+    const profile = this.#profile;
+    this.#startProfile();
+    for (const { gcType } of profile?.stop()?.statistics ?? []) {
       if (gcType === 'IncrementalMarking') this.#isMarking = true;
       else if (gcType === 'MarkSweepCompact' && this.#isMarking) {
-        this.#profile = undefined;
-        this.#isMarking = false;
+        this.#forget();
         return true;
       }
     }
     // One was under way before.
-    if (this.#isMarking) this.#startProfile();
-    else this.begin();
+    if (!this.#isMarking && !this.#hasNoRoom) this.begin();
     return false;
   }
 
   /** Does one now. */
   atOnce(): void {
+    this.#forget();
+    collect ??= exposed();
+    collect();
+  }
+
+  #forget(): void {
     this.#profile?.stop();
     this.#profile = undefined;
     this.#isMarking = false;
-    collect ??= exposed();
-    collect();
+    this.#hasNoRoom = false;
   }
 
   #startProfile(): void {

@@ -83,6 +83,8 @@ export const OP = {
   I32_LE_U: 0x4d,
   I32_GE_U: 0x4f,
   I64_EQZ: 0x50,
+  I64_EQ: 0x51,
+  I64_NE: 0x52,
   I64_LT_S: 0x53,
   I64_LT_U: 0x54,
   I64_GT_S: 0x55,

@@ -36,7 +36,7 @@
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 112;
+export const INSTRUMENTER_VERSION = 113;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;

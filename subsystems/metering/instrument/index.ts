@@ -80,7 +80,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const fuelGlobals = new FuelGlobals(module.globals.length);
   const imports = addSystemCalls(added, module, fuelGlobals);
   const fuel = addFuelFunctions(added, fuelGlobals, yieldIndex);
-  const journal = addJournalFunctions(added, address, fuelGlobals);
+  const journal = addJournalFunctions(added, address, fuelGlobals, yieldIndex);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
 

@@ -70,7 +70,12 @@ export interface JournalFunctions {
   readonly touchRangeExport: number;
 }
 
-export function addJournalFunctions(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): JournalFunctions {
+export function addJournalFunctions(
+  added: AddedFunctions,
+  address: AddressCode,
+  fuel: FuelGlobals,
+  yieldIndex: number,
+): JournalFunctions {
   const touch = addTouch(added, address, fuel);
   const prepare = addPrepare(added, address, touch);
   const touchRange = addTouchRange(added, address, touch);
@@ -80,7 +85,7 @@ export function addJournalFunctions(added: AddedFunctions, address: AddressCode,
     [],
     code(get(0), OP.I64_TRUNC_SAT_F64_U, get(1), OP.I64_TRUNC_SAT_F64_U, call(touchRange)),
   );
-  return { touch, prepare, touchSteps: addTouchSteps(added, address, touch), touchRange, touchRangeExport };
+  return { touch, prepare, touchSteps: addTouchSteps(added, address, touch, yieldIndex), touchRange, touchRangeExport };
 }
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
@@ -198,8 +203,11 @@ function addPrepare(added: AddedFunctions, address: AddressCode, touch: number):
   );
 }
 
+/** To save so many takes about half a millisecond. */
+const PAGES_BETWEEN_YIELDS = 256;
+
 /** See loop-ranges.ts. Pages beyond the memory are left alone; of a wild loop all pages are touched. */
-function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number): number {
+function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number, yieldIndex: number): number {
   const at = 0;
   const distance = 1;
   const step = 2;
@@ -235,7 +243,21 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       OP.I32_OR,
       wraps,
       OP.I32_OR,
-      ifThen(i64(0), set(at), get(size), set(end), i64(PAGE_BYTES), set(step)),
+      ifThen(
+        readI32(CONTROL.TOUCHED),
+        OP.I64_EXTEND_I32_U,
+        i64(PAGE_SHIFT),
+        OP.I64_SHL,
+        get(size),
+        OP.I64_EQ,
+        ifThen(OP.RETURN),
+        i64(0),
+        set(at),
+        get(size),
+        set(end),
+        i64(PAGE_BYTES),
+        set(step),
+      ),
       get(end),
       get(size),
       OP.I64_GT_S,
@@ -258,7 +280,15 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
           tee(page),
           controlAccess(OP.I32_LOAD8_U),
           OP.I32_EQZ,
-          ifThen(get(page), call(touch)),
+          ifThen(
+            get(page),
+            call(touch),
+            readI32(CONTROL.TOUCHED),
+            i32(PAGES_BETWEEN_YIELDS - 1),
+            OP.I32_AND,
+            OP.I32_EQZ,
+            ifThen(call(yieldIndex)),
+          ),
           get(at),
           get(step),
           OP.I64_ADD,

@@ -22,8 +22,11 @@
  * does not wrap by steps of less than 64 KiB: the store is executed every time, and memory ends 64 KiB before the address
  * space does, so it traps first; larger steps are used only if `first + distance` is within the address space. The counted
  * local could step over the bound and wrap, if that is less than a step away from the largest number, or go past a bound
- * that it must hit exactly. Such loops are *wild*, and all of the memory is touched for them: they end in a trap or go over
- * all of it anyway.
+ * that it must hit exactly. Such loops are *wild*, and all of the memory is touched for them, once a message: hardly one
+ * does not end in a trap or go over all of it anyway. A loop that is tested at its end may wrap the local before it is
+ * compared for the first time, so the distance is counted from there.
+ *
+ * Touching many pages takes a while, and no instruction pays for it: the host may do something else meanwhile.
  */
 import { BLOCK_TYPE_EMPTY, type ByteWriter, type InstructionBuffer, OP } from '../../wasm/index.ts';
 import { PAGE_BYTES } from './abi.ts';
@@ -176,6 +179,15 @@ function lastBound({ is64, relation }: LoopBound, step: number): number {
   return largest - step;
 }
 
+/** Of 32 and of 64 bits. */
+const COMPARISON = {
+  'less, signed': [OP.I32_LT_S, OP.I64_LT_S],
+  'less, unsigned': [OP.I32_LT_U, OP.I64_LT_U],
+  unequal: [OP.I32_NE, OP.I64_NE],
+} as const;
+/** How far `le` is from `lt` in the order of opcodes. */
+const LE_FROM_LT = RELATION.LE - RELATION.LT;
+
 /** A range that is to be touched in front of a loop. Places are locals of the new body. */
 export interface Range {
   readonly bound: LoopBound;
@@ -199,39 +211,47 @@ export function emitRange(
   wild: number,
   touchSteps: number,
 ): number {
-  const { is64, relation } = bound;
-  const isSigned = relation === 'less, signed';
-  const extended = is64 ? [] : [isSigned ? OP.I64_EXTEND_I32_S : OP.I64_EXTEND_I32_U];
+  const { is64, relation, isAtEnd } = bound;
+  const extended = is64 ? [] : [relation === 'less, signed' ? OP.I64_EXTEND_I32_S : OP.I64_EXTEND_I32_U];
   const first64 = code(get(first), is64 ? [] : [OP.I64_EXTEND_I32_U]);
-  const counted = code(get(place(bound.local)), extended);
-  const limit = bound.place === -1 ? i64(bound.constant) : code(get(place(bound.place)), extended);
-  const step64 = step === 0 ? code(get(place(stepPlace)), is64 ? [] : [OP.I64_EXTEND_I32_S]) : i64(step * scale);
+  const own = is64 ? i64 : (value: number): number[] => i32(value | 0);
+  const by = step === 0 ? get(place(stepPlace)) : own(step);
+  const step64 = step === 0 ? code(by, is64 ? [] : [OP.I64_EXTEND_I32_S]) : i64(step);
+  const limit = bound.place === -1 ? own(bound.constant) : get(place(bound.place));
+  const index = get(place(bound.local));
+  /** What is compared first: behind the loop's code the local has moved, and that may have wrapped it. */
+  const compared = isAtEnd ? code(index, by, is64 ? OP.I64_ADD : OP.I32_ADD) : index;
   const conditions: number[][] = [];
   if (relation === 'unequal') {
-    // Not a multiple of the step away, or below: never hit. All bits from 50 on are those of the sign.
-    const apart = bound.isAtEnd ? code(get(distance), i64(step), OP.I64_SUB) : get(distance);
-    conditions.push(code(apart, i64(step - 1 - 2 ** 52), OP.I64_AND, OP.I64_EQZ, OP.I32_EQZ));
-    if (is64) conditions.push(code(counted, i64(48), OP.I64_SHR_U, OP.I64_EQZ, OP.I32_EQZ));
-    if (is64 && bound.place !== -1) conditions.push(code(limit, i64(48), OP.I64_SHR_U, OP.I64_EQZ, OP.I32_EQZ));
+    // In the local's own width: it wraps until it hits. What is not a multiple of the step away is never hit.
+    out.put(code(limit, compared, is64 ? OP.I64_SUB : OP.I32_SUB, extended, set(distance)));
+    const never = step - 1 - (is64 ? INDEX_MAX : 0);
+    if (never !== 0) conditions.push(code(get(distance), i64(never), OP.I64_AND, OP.I64_EQZ, OP.I32_EQZ));
   } else {
+    const limit64 = code(limit, extended);
     const last = i64(lastBound(bound, step));
-    if (step === 0 && !is64) conditions.push(code(limit, step64, OP.I64_ADD, last, OP.I64_GT_S));
-    else if (bound.place !== -1) conditions.push(code(limit, last, is64 && !isSigned ? OP.I64_GT_U : OP.I64_GT_S));
-    if (is64 && isSigned) conditions.push(code(counted, i64(-INDEX_MAX), OP.I64_LT_S));
+    const isSigned = relation === 'less, signed';
+    if (step === 0 && !is64) conditions.push(code(limit64, step64, OP.I64_ADD, last, OP.I64_GT_S));
+    else if (bound.place !== -1) conditions.push(code(limit64, last, is64 && !isSigned ? OP.I64_GT_U : OP.I64_GT_S));
+    if (is64 && isSigned) conditions.push(code(compared, i64(-INDEX_MAX), OP.I64_LT_S));
+    out.put(code(limit64, compared, extended, OP.I64_SUB));
+    if (bound.isInclusive) out.put(code(i64(1), OP.I64_ADD));
+    out.put(set(distance));
   }
-  out.put(code(limit, counted, OP.I64_SUB));
-  if (bound.isInclusive) out.put(code(i64(1), OP.I64_ADD));
-  out.put(set(distance));
   conditions.forEach((condition, k) => out.put(k === 0 ? condition : code(condition, OP.I32_OR)));
   if (conditions.length === 0) out.put(i32(0));
   out.put(tee(wild));
+  if (isAtEnd) out.put(code(get(distance), step64, OP.I64_ADD, set(distance)));
   if (scale !== 1) out.put(code(get(distance), i64(scale), OP.I64_MUL, set(distance)));
   out.put(code(first64, i64(PAGE_BYTES - 1), OP.I64_AND, get(distance), OP.I64_ADD, i64(PAGE_BYTES), OP.I64_GT_S));
   out.put(code(OP.I32_OR));
   // A step known only at run time may be anything.
   if (step === 0) out.put(code(step64, i64(RANGE_STEP_MAX), OP.I64_GT_U, OP.I32_OR));
+  // If the local is at the bound already, there is no address but the first, or none.
+  out.put(code(compared, limit, COMPARISON[relation][is64 ? 1 : 0] + (bound.isInclusive ? LE_FROM_LT : 0), OP.I32_AND));
+  const moves = step === 0 ? step64 : i64(step * scale);
   const hint = out.length;
-  out.put(code([OP.IF, 0x40], first64, get(distance), step64, get(wild), [OP.CALL]));
+  out.put(code([OP.IF, 0x40], first64, get(distance), moves, get(wild), [OP.CALL]));
   out.unsigned(touchSteps);
   out.byte(OP.END);
   return hint;

@@ -288,6 +288,11 @@ describe('stores that move by a step', () => {
                   1024,
                   BigInt.asIntN(64, 50_176n + index),
                 );
+            // It wraps before it is compared for the first time.
+            for (const least of [0n, 2n ** 31n, 2n ** 63n])
+              for (const start of [least - 4n, least - 1n])
+                for (const end of [least + 5n, least + 100_000n])
+                  run(BigInt.asIntN(64, start), BigInt.asIntN(64, end), 4, BigInt.asIntN(64, 4100n - start));
             if (by !== '(local.get $step)') continue;
             const steps = [
               0,
@@ -308,6 +313,36 @@ describe('stores that move by a step', () => {
       }
     }
     assert.ok(changes > 10_000, `${changes} pages changed`);
+  });
+
+  it('of counted loops touch no page that they do not write, even where the index wraps or they are left at once', () => {
+    const control = new ControlMemory(CONTROL_OPTIONS);
+    const pagesOf = (type: 'i32' | 'i64', code: string): { readonly dirty: number; readonly changed: number } => {
+      const memory = type === 'i64' ? '(memory i64 400)' : '(memory 400)';
+      const instance = Instance.create(
+        prepare(wat(`(module ${memory} (func (export "canister_update f") (local $i ${type}) ${code}))`)),
+        {},
+        control,
+      );
+      const before = instance.heap().slice();
+      instance.begin(1e7);
+      assert.equal(instance.run(0), undefined);
+      const pages = { dirty: instance.dirtyPages().length, changed: changedPages(before, instance.heap()).length };
+      instance.rollback();
+      return pages;
+    };
+    for (const type of ['i32', 'i64'] as const) {
+      const body = (base: string): string =>
+        `(${type}.store8 (${type}.add (local.get $i) (${type}.const ${base})) (${type}.const 1)) (local.set $i (${type}.add (local.get $i) (${type}.const 8)))`;
+      const up = `(local.set $i (${type}.const -8192)) (loop $r ${body('20480')} (br_if $r (${type}.ne (local.get $i) (${type}.const 0))))`;
+      assert.deepEqual(pagesOf(type, up), { dirty: 2, changed: 2 });
+      const most = type === 'i32' ? '0x7fffffff' : '0x7fffffffffffffff';
+      for (const relation of ['lt_s', 'lt_u']) {
+        const goesOn = `(${type}.${relation} (local.get $i) (${type}.const ${relation === 'lt_s' ? most : 100}))`;
+        const never = `(local.set $i (${type}.const ${most})) (loop $r (if ${goesOn} (then ${body('0')} (br $r))))`;
+        assert.ok(pagesOf(type, never).dirty <= 1, never);
+      }
+    }
   });
 
   it('leave a page beyond the memory to the store itself', () => {
