@@ -55,11 +55,11 @@ export interface ExecutorEvents {
 }
 
 /**
- * A live heap is an object of a few words to V8, but its bytes count as memory that a collection might free; by default
- * every 64 MB of them start one, which is a dozen new 64-bit actors, and each lasts longer the more actors live: 45 ms with
- * 2,500. Counted into the limit of the whole heap, which grows with what is live, collections are rare. That limit is
- * twice the old generation's, which must leave room for thousands of heaps (no memory is set aside for it). A V8 without
- * the flag ignores it.
+ * A live heap is an object of a few words to V8, but where its bytes count as memory that a collection might free (not in
+ * V8 14.6, see ADR 18), every 64 MB of them start one, which is a dozen new 64-bit actors, and each lasts longer the more
+ * actors live: 45 ms with 2,500. Counted into the limit of the whole heap, which grows with what is live, collections are
+ * rare. That limit is twice the old generation's, which must leave room for thousands of heaps (no memory is set aside for
+ * it). A V8 without the flag ignores it.
  */
 setFlagsFromString('--external-memory-accounted-in-global-limit');
 const OLD_GENERATION_MB_MAX = 65_536;
