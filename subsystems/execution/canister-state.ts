@@ -22,6 +22,10 @@ export const STATUS_CODE = { running: 1, stopping: 2, stopped: 3 } as const;
 export type CanisterStatus = keyof typeof STATUS_CODE;
 
 const NO_BYTES = new Uint8Array(0);
+/** A message of fewer instructions ends within its first slice of fuel. */
+const SHORT_INSTRUCTIONS = 2 ** 20;
+/** After so many short messages in a row, a canister's next one is taken for a short one again. */
+const SHORT_AGAIN = 64;
 
 export class CanisterState {
   readonly id: Uint8Array;
@@ -41,6 +45,10 @@ export class CanisterState {
   timerNs = 0n;
   /** Calls that wait for their responses. */
   readonly openCalls = new OpenCalls();
+  /** A message of its is under way, perhaps suspended. */
+  isInMessage = false;
+  /** Its last message in a row that were run as long ones and were short; undefined: it is not taken for one with long messages. */
+  #shortInARow: number | undefined = undefined;
   /** Composite queries that wait for theirs, when there are any. */
   frames: Set<SuspendedFrame> | undefined = undefined;
   /** Undefined until code is installed. */
@@ -98,6 +106,23 @@ export class CanisterState {
     // The host does not know yet of messages that have just run: the version never goes back.
     if (version !== undefined) this.version = Math.max(this.version, version);
     if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
+  }
+
+  /** Whether its next message is to be run as a long one at once: what it runs in vain first is a slice of fuel each time. */
+  get isLong(): boolean {
+    return this.#shortInARow !== undefined;
+  }
+
+  /** A message of its has used up its first slice. */
+  seemsLong(): void {
+    this.#shortInARow = 0;
+  }
+
+  /** A message of its that was run as a long one took so many instructions. */
+  wasLong(instructions: number): void {
+    if (this.#shortInARow === undefined) return;
+    this.#shortInARow = instructions >= SHORT_INSTRUCTIONS ? 0 : this.#shortInARow + 1;
+    if (this.#shortInARow >= SHORT_AGAIN) this.#shortInARow = undefined;
   }
 
   get statusCode(): number {

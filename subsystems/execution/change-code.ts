@@ -21,6 +21,7 @@ import {
   faultyStep,
   NO_BYTES,
   nothingRan,
+  type Running,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
@@ -35,26 +36,26 @@ type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
 /** Runs the hooks of a change; a step without fault means that it is done, any other that the canister is what it was, less the charge. */
-export function changeCode(
+export function* changeCode(
   parts: EngineParts,
   canister: CanisterState,
   code: InstrumentedCode,
   change: CodeChange,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   if (canister.account.isDry) return parts.dry();
   return change.mode === 'upgrade'
-    ? upgrade(parts, canister, code, change, nowMs)
-    : install(parts, canister, code, change, nowMs);
+    ? yield* upgrade(parts, canister, code, change, nowMs)
+    : yield* install(parts, canister, code, change, nowMs);
 }
 
-function install(
+function* install(
   parts: EngineParts,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Installation,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const { x } = parts;
   const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
   let instance: Instance;
@@ -70,7 +71,7 @@ function install(
   const limit = canister.account.instructionsAllowed;
   x.begin('s', instance, canister, hookContext(change.caller), change.argument, canister.instant(nowMs), true, limit);
   instance.begin(limit);
-  const fault = runHooks(parts, instance, 'canister_init') ?? parts.heapFault(canister, instance);
+  const fault = (yield* runHooks(parts, instance, 'canister_init')) ?? parts.heapFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     instance.rollback();
@@ -79,6 +80,7 @@ function install(
     canister.stable = stableBefore;
     canister.version = versionBefore;
     canister.timerNs = timerBefore;
+    if (fault.kind === 'long') return parts.tooLong();
     const charge = canister.account.charge(instructions);
     const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
@@ -92,13 +94,13 @@ function install(
   return installed(parts, canister, instance, 'new', instructions, charge, isBalanceMoved);
 }
 
-function upgrade(
+function* upgrade(
   parts: EngineParts,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Upgrade,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const old = canister.installed?.instance;
   if (old === undefined) return emptyCanister();
   const { x, policy } = parts;
@@ -111,7 +113,11 @@ function upgrade(
   const preEntry = change.skipsPreUpgrade ? undefined : old.entry('canister_pre_upgrade');
   x.begin('G', old, canister, context, NO_BYTES, instant, true, preLimit);
   old.begin(preLimit);
-  let fault = preEntry === undefined ? undefined : old.run(preEntry);
+  let fault = preEntry === undefined ? undefined : yield old.calling(preEntry);
+  if (fault?.kind === 'long') {
+    parts.rollback(canister, old);
+    return parts.tooLong();
+  }
   let instructions = fault?.kind === 'limit' ? preLimit : old.instructionsUsed();
   let charge = preEntry === undefined ? 0 : account.charge(instructions);
   if (fault !== undefined) {
@@ -157,7 +163,7 @@ function upgrade(
   x.certifiedData = certifiedData;
   if (isShared) instance.resume(limit);
   else instance.begin(limit);
-  fault = runHooks(parts, instance, 'canister_post_upgrade');
+  fault = yield* runHooks(parts, instance, 'canister_post_upgrade');
   if (instance.heapBytes > heapBytesKept) fault ??= parts.heapFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
@@ -165,6 +171,10 @@ function upgrade(
     (isShared ? old : instance).rollback();
     instance.release();
     giveUp();
+    if (fault.kind === 'long') {
+      account.add(BigInt(charge));
+      return parts.tooLong();
+    }
     charge += account.charge(used);
     const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
@@ -210,13 +220,13 @@ function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, kee
 }
 
 /** Start function and one hook, whichever the module has. */
-function runHooks({ x }: EngineParts, instance: Instance, hook: string): Fault | undefined {
+function* runHooks({ x }: EngineParts, instance: Instance, hook: string): Running<Fault | undefined> {
   const start = instance.entry(START_ENTRY);
-  const fault = start === undefined ? undefined : instance.run(start);
+  const fault = start === undefined ? undefined : yield instance.calling(start);
   if (fault !== undefined) return fault;
   x.enterMode('I');
   const entry = instance.entry(hook);
-  return entry === undefined ? undefined : instance.run(entry);
+  return entry === undefined ? undefined : yield instance.calling(entry);
 }
 
 /** Puts new code in place whose memory is committed. */

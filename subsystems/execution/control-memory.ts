@@ -1,14 +1,19 @@
 import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import type { PageSink } from './page-entries.ts';
 
-/** Options of a thread's control memory. */
+/** Options of a control memory. */
 export interface ControlMemoryOptions {
   /** Bytes of stack a message may use (`SVC_WASM_STACK`). */
   readonly stackBytes: number;
   /** Bytes of pre-images one message may cause; beyond, it traps. */
   readonly journalBytesMax: number;
-  /** Called about once a millisecond while a message executes: the thread may do something else meanwhile. */
-  readonly onYield?: () => void;
+  /**
+   * Called about once a millisecond while a message executes. What it throws ends the message. With `canSuspend` a
+   * promise that it returns suspends the message until the promise resolves.
+   */
+  readonly onYield?: () => unknown;
+  /** Messages on this memory run by `Instance.runSuspendable`, and no other way. */
+  readonly canSuspend?: boolean;
 }
 
 /** One page less than 4 GiB, so that addresses of slots do not wrap. */
@@ -28,13 +33,14 @@ const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
 const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
 
 /**
- * The control memory of one executor thread: fuel, stack budget, saved globals and the undo journal of the running message
- * (layout in metering/instrument/abi.ts). All instances of the thread share it, so one message runs at a time.
+ * A control memory of an executor thread: fuel, stack budget, saved globals and the undo journal of the running message
+ * (layout in metering/instrument/abi.ts). The instances on it share it, so one message of theirs is under way at a time.
  */
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;
   readonly stackBytes: number;
-  readonly onYield: () => void;
+  /** What instances import as `svc.yield`. */
+  readonly yieldImport: WebAssembly.ImportValue;
   // Views, made again when wasm has grown the memory: then their length is 0.
   #numbers = new Float64Array(0);
   #words = new Int32Array(0);
@@ -44,7 +50,9 @@ export class ControlMemory {
   #all: Int32Array = new Int32Array(0);
 
   constructor(options: ControlMemoryOptions) {
-    this.onYield = options.onYield ?? (() => undefined);
+    const onYield = options.onYield ?? (() => undefined);
+    const isSuspending = options.canSuspend === true;
+    this.yieldImport = isSuspending ? (new WebAssembly.Suspending(onYield) as unknown as () => void) : onYield;
     this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
     const fixed = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
     const journal = Math.ceil(options.journalBytesMax / WASM_PAGE_BYTES);

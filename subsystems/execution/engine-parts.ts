@@ -25,6 +25,26 @@ export interface EngineResult {
   changes?: Uint8Array | undefined;
 }
 
+/**
+ * Work that stops wherever wasm is to run. Whoever drives it runs the instance that it yields, in one go or suspendable,
+ * and goes on with how that ended. So each kind of execution is written once, for both.
+ */
+export type Running<T> = Generator<Instance, T, Fault | undefined>;
+
+/** Drives work in one go. */
+export function runToEnd<T>(running: Running<T>): T {
+  let next = running.next();
+  while (next.done !== true) next = running.next(next.value.runToEnd());
+  return next.value;
+}
+
+/** Drives work whose messages may be suspended. */
+export async function runSuspendable<T>(running: Running<T>): Promise<T> {
+  let next = running.next();
+  while (next.done !== true) next = running.next(await next.value.runSuspendable());
+  return next.value;
+}
+
 export const NO_BYTES = new Uint8Array(0);
 const NO_LINES: readonly string[] = Object.freeze([]);
 
@@ -139,6 +159,13 @@ export class EngineParts {
     return { kind: 'trap', code: CANISTER_ERROR, message: fault.message };
   }
 
+  /** Ends an execution that has been undone and is begun again elsewhere: nothing is told of it. */
+  tooLong(): EngineResult {
+    this.x.debug.take();
+    this.x.end();
+    return TOO_LONG;
+  }
+
   /** A task for an entry point that its kind cannot reach: the host has mixed something up, and the canister is not to suffer. */
   unreachable(kind: string, entry: number, role: EntryRole | undefined): EngineResult {
     const message = `internal error: ${kind} cannot reach entry point ${entry}, which is for ${role ?? 'nothing'}`;
@@ -155,6 +182,13 @@ export class EngineParts {
     );
   }
 }
+
+/** In place of a result: the task used up its first slice where it could not be suspended, and has changed nothing. */
+export const TOO_LONG: EngineResult = Object.freeze({
+  step: Object.freeze(faultyStep({ kind: 'unavailable', code: SYS_TRANSIENT, message: 'begun again' }, 0, 0)),
+  debug: NO_LINES,
+  isBalanceMoved: false,
+});
 
 /** The step of an execution that did not return: it has no effects. */
 export function faultyStep(fault: StepFault, instructions: number, charge: number): Step {

@@ -6,8 +6,7 @@
  */
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
-import { threadStackMb } from '../metering/instrument/index.ts';
-import { Executor } from './executor.ts';
+import { Executor, type StartExecutorThread } from './executor.ts';
 import { HeapBudget } from './heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
@@ -28,7 +27,8 @@ import type {
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from './type-budget.ts';
 import { unavailableStep } from './unavailable-step.ts';
-import { LEVELS_MAX, type StepRecord } from './wire.ts';
+import { startExecutorWorker } from './start-executor-worker.ts';
+import type { StepRecord } from './wire.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;
@@ -56,12 +56,19 @@ export interface ExecutionBounds {
   readonly idleModuleMs?: number;
 }
 
+/** What a simulation has of its own: in place of threads. */
+export interface ExecutionParts {
+  readonly startThread?: StartExecutorThread;
+  readonly loader?: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
+}
+
 export class ExecutorPool implements Execution {
   readonly #executors: Executor[];
   readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
-  readonly #loader: ModuleLoader;
+  readonly #loader: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
+  readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
@@ -76,12 +83,14 @@ export class ExecutorPool implements Execution {
     granted: { readonly policy: MeteringPolicy; readonly clock: Clock; readonly log: Logger },
     options: ExecutionOptions,
     bounds: ExecutionBounds = {},
+    { startThread = startExecutorWorker, loader }: ExecutionParts = {},
   ) {
     this.#policy = granted.policy;
     this.#clock = granted.clock;
     this.#log = granted.log;
     this.#options = options;
-    this.#loader = new ModuleLoader({ ...options, types: new TypeBudget(bounds.typesMax) });
+    this.#startThread = startThread;
+    this.#loader = loader ?? new ModuleLoader({ ...options, types: new TypeBudget(bounds.typesMax) });
     this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
     this.#idle = new IdleModules((hash) => this.#letGo(hash), bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
@@ -317,24 +326,20 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const settings = {
-      policy: this.#policy,
-      wasmStackBytes,
-      executors,
-      threadStackMb: threadStackMb(wasmStackBytes) * LEVELS_MAX,
-    };
-    const executor = new Executor(settings, {
-      debug: (handle, text) => this.#observers[handle]?.debug(text),
-      ended: (record, changes) => {
+    const settings = { policy: this.#policy, wasmStackBytes, executors };
+    const events = {
+      debug: (handle: number, text: string) => this.#observers[handle]?.debug(text),
+      ended: (record: StepRecord, changes: Uint8Array | undefined) => {
         const observer = this.#observers[record.handle];
         if (changes !== undefined) observer?.changed?.(changes);
         observer?.ended(gaugesOf(record));
       },
-      credited: (handle, balance) => this.#observers[handle]?.credited?.(balance),
-      changed: (handle, changes) => this.#observers[handle]?.changed?.(changes),
-      bug: (message) => this.#log.error(`a message failed by the host's own fault: ${message}`),
-      died: (reason) => this.#replace(lane, reason),
-    });
+      credited: (handle: number, balance: bigint) => this.#observers[handle]?.credited?.(balance),
+      changed: (handle: number, changes: Uint8Array) => this.#observers[handle]?.changed?.(changes),
+      bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
+      died: (reason: string) => this.#replace(lane, reason),
+    };
+    const executor = new Executor(settings, events, this.#startThread);
     if (this.#environment.size > 0) executor.send({ kind: 'environment', variables: this.#environment });
     return executor;
   }

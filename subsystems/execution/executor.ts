@@ -4,9 +4,7 @@
  * Everything sent in one turn of the event loop is published together, with one wake-up. A full ring spills into a
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
-import { setFlagsFromString } from 'node:v8';
-import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
-import type { MeteringPolicy } from '../metering/index.ts';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { OutgoingCall, Step } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
@@ -18,27 +16,33 @@ import {
   type Command,
   DEBUG,
   type ExecutorOptions,
-  INLINE_BYTES_MAX,
   MESSAGE,
   type PortMessage,
   readCall,
+  readChanges,
   readDebug,
   readStep,
+  receiveDue,
   RING_BYTES,
   STEP,
   type StepRecord,
-  taskBytes,
   type TaskRecord,
   writeTask,
 } from './wire.ts';
 
-/** Guest stack bytes → bytes of thread stack they may need in V8's largest frames. */
-export interface ExecutorSettings {
-  readonly policy: MeteringPolicy;
-  readonly wasmStackBytes: number;
-  readonly executors: number;
-  readonly threadStackMb: number;
+/** What every executor thread is told when it starts. */
+export type ExecutorSettings = Pick<ExecutorOptions, 'policy' | 'wasmStackBytes' | 'executors'>;
+
+/** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
+export interface ExecutorThreadHandle {
+  /** Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. */
+  listen(outbox: RingConsumer, drain: () => void): void;
+  /** Ends the thread; resolves when it has ended. */
+  terminate(): Promise<unknown>;
 }
+
+/** Starts a thread that works as executor-thread.ts does; `ended` is called once, with the reason, when it is no more. */
+export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: string) => void) => ExecutorThreadHandle;
 
 export interface ExecutorEvents {
   debug(handle: number, text: string): void;
@@ -53,18 +57,6 @@ export interface ExecutorEvents {
   /** The thread has ended without being asked to. */
   died(reason: string): void;
 }
-
-/**
- * A live heap is an object of a few words to V8, but where its bytes count as memory that a collection might free (not in
- * V8 14.6, see ADR 18), every 64 MB of them start one, which is a dozen new 64-bit actors, and each lasts longer the more
- * actors live: 45 ms with 2,500. Counted into the limit of the whole heap, which grows with what is live, collections are
- * rare. That limit is twice the old generation's, which must leave room for thousands of heaps (no memory is set aside for
- * it). A V8 without the flag ignores it.
- */
-setFlagsFromString('--external-memory-accounted-in-global-limit');
-const OLD_GENERATION_MB_MAX = 65_536;
-/** With V8's 48 MB the buffers of many thousand messages and wake-ups lie about before they are collected. */
-const YOUNG_GENERATION_MB_MAX = 12;
 
 const STOPPED_TEXT = "the actor's thread has stopped";
 
@@ -82,8 +74,11 @@ type Done = (step: Step) => void;
 /** What an answer that is no step is given to. */
 type Answered = (message: PortMessage | undefined) => void;
 
+/** What is sent to a thread, in order. */
+type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
+
 export class Executor {
-  readonly #worker: Worker;
+  readonly #thread: ExecutorThreadHandle;
   readonly #port: MessagePort;
   readonly #inbox: RingProducer;
   readonly #outbox: RingConsumer;
@@ -98,7 +93,7 @@ export class Executor {
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
-  #spilled: Command[] = [];
+  #spilled: Outgoing[] = [];
   readonly #gate = new SpinGate();
   #isPublishDue = false;
   #isDraining = false;
@@ -106,35 +101,17 @@ export class Executor {
   #isAlive = true;
   #isTerminated = false;
 
-  constructor(settings: ExecutorSettings, events: ExecutorEvents) {
+  constructor(settings: ExecutorSettings, events: ExecutorEvents, startThread: StartExecutorThread) {
     const channel = new MessageChannel();
     const inbox = createRing(RING_BYTES);
     const outbox = createRing(RING_BYTES);
-    const { policy, wasmStackBytes, executors } = settings;
-    const workerData: ExecutorOptions = { inbox, outbox, port: channel.port2, policy, wasmStackBytes, executors };
     this.#events = events;
     this.#inbox = new RingProducer(inbox);
     this.#outbox = new RingConsumer(outbox);
     this.#port = channel.port1;
     this.#port.unref();
-    this.#worker = new Worker(new URL('./executor-thread.ts', import.meta.url), {
-      workerData,
-      transferList: [channel.port2],
-      name: 'executor',
-      resourceLimits: {
-        stackSizeMb: settings.threadStackMb,
-        maxOldGenerationSizeMb: OLD_GENERATION_MB_MAX,
-        maxYoungGenerationSizeMb: YOUNG_GENERATION_MB_MAX,
-      },
-    });
-    // The listener keeps the process alive while it serves; a thread alone is no reason to.
-    this.#worker.unref();
-    let reason = 'it ended';
-    this.#worker.on('error', (error) => {
-      reason = error instanceof Error ? error.message : String(error);
-    });
-    this.#worker.on('exit', () => this.#end(reason));
-    this.#outbox.listen(() => this.#drain());
+    this.#thread = startThread({ inbox, outbox, port: channel.port2, ...settings }, (reason) => this.#end(reason));
+    this.#thread.listen(this.#outbox, () => this.#drain());
   }
 
   get isAlive(): boolean {
@@ -142,9 +119,15 @@ export class Executor {
   }
 
   /** Runs a task. Buffers in it must not be used again; a large argument is handed over. */
-  run(record: Omit<TaskRecord, 'call'>, done: Done): void {
-    if (!this.#isAlive) queueMicrotask(() => done(stopped()));
-    else this.#send({ kind: 'task', record: { ...record, call: this.#expect(done) } });
+  run(task: Omit<TaskRecord, 'call'>, done: Done): void {
+    if (!this.#isAlive) {
+      queueMicrotask(() => done(stopped()));
+      return;
+    }
+    const record = { ...task, call: this.#expect(done) };
+    if (this.#spilled.length > 0 || !writeTask(this.#inbox, this.#port, record))
+      this.#spilled.push({ kind: 'task', record });
+    this.#schedulePublish();
   }
 
   /** Sends a command that is answered by a step. */
@@ -188,7 +171,7 @@ export class Executor {
     this.#isTerminated = true;
     this.#outbox.close();
     this.#port.close();
-    await this.#worker.terminate();
+    await this.#thread.terminate();
   }
 
   #expect(done: Done): number {
@@ -197,18 +180,16 @@ export class Executor {
     return call;
   }
 
-  #send(command: Command): void {
-    if (this.#spilled.length > 0 || !this.#write(command)) this.#spilled.push(command);
+  #send(outgoing: Outgoing): void {
+    if (this.#spilled.length > 0 || !this.#write(outgoing)) this.#spilled.push(outgoing);
     this.#schedulePublish();
   }
 
   /** False when the ring is full now. */
-  #write(command: Command): boolean {
-    if (command.kind === 'task' && taskBytes(command.record.task) <= INLINE_BYTES_MAX) {
-      return writeTask(this.#inbox, command.record);
-    }
+  #write(outgoing: Outgoing): boolean {
+    if (outgoing.kind === 'task') return writeTask(this.#inbox, this.#port, outgoing.record);
     if (this.#inbox.reserve(COMMAND, 0) < 0) return false;
-    this.#port.postMessage(command, transferables(command));
+    this.#port.postMessage(outgoing, transferables(outgoing));
     return true;
   }
 
@@ -254,28 +235,28 @@ export class Executor {
   #refill(): void {
     const spilled = this.#spilled;
     this.#spilled = [];
-    for (const command of spilled) this.#send(command);
+    for (const outgoing of spilled) this.#send(outgoing);
     this.#inbox.publish();
   }
 
-  readonly #take = (type: number, at: number, length: number): void => {
+  readonly #take = (type: number, at: number): void => {
     switch (type) {
       case STEP: {
         const calls = this.#calls;
         if (calls.length > 0) this.#calls = [];
         const changes = this.#changes;
         this.#changes = undefined;
-        this.#ended(readStep(this.#outbox, at, calls), changes);
+        this.#ended(readStep(this.#outbox, this.#port, at, calls), changes);
         break;
       }
       case CALL:
-        this.#calls.push(readCall(this.#outbox, at));
+        this.#calls.push(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
-        this.#changes = this.#outbox.bytes.slice(at, at + length);
+        this.#changes = readChanges(this.#outbox, this.#port, at);
         break;
       case DEBUG: {
-        const { handle, text } = readDebug(this.#outbox, at);
+        const { handle, text } = readDebug(this.#outbox, this.#port, at);
         this.#events.debug(handle, text);
         break;
       }
@@ -285,17 +266,10 @@ export class Executor {
   };
 
   #takeFromPort(): void {
-    const message = receiveMessageOnPort(this.#port)?.message as PortMessage | undefined;
-    if (message === undefined) throw new Error('an executor announced a message and sent none');
+    const message = receiveDue(this.#port) as PortMessage;
     switch (message.kind) {
-      case 'step':
-        this.#ended(message.record, message.changes);
-        break;
       case 'changes':
         this.#events.changed(message.handle, message.changes);
-        break;
-      case 'debug':
-        this.#events.debug(message.handle, message.text);
         break;
       case 'bug':
         this.#events.bug(message.message);
@@ -347,8 +321,5 @@ function transferables(command: Command): ArrayBuffer[] {
     const large = [memory.heap.bytes, memory.stable.bytes, ...(log === undefined ? [] : [log.records.bytes])];
     return large.map(({ buffer }) => buffer as ArrayBuffer);
   }
-  if (command.kind !== 'task') return [];
-  const { task } = command.record;
-  const bytes = task.kind === 'update' || task.kind === 'query' ? task.argument : undefined;
-  return bytes?.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength ? [bytes.buffer] : [];
+  return [];
 }

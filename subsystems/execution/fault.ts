@@ -5,9 +5,10 @@ import { STOP } from '../metering/instrument/index.ts';
 export interface Fault {
   /**
    * `trap`: the canister's own doing, or a system call it may not make. `limit`: out of instructions.
-   * `stackOverflow`: recursion too deep. `host`: a bug of ours, to be logged as one.
+   * `stackOverflow`: recursion too deep. `host`: a bug of ours, to be logged as one. `long`: it used up its first slice
+   * where no message may be suspended (`TooLong`); it is undone and begun again where one may.
    */
-  readonly kind: 'trap' | 'limit' | 'stackOverflow' | 'host';
+  readonly kind: 'trap' | 'limit' | 'stackOverflow' | 'host' | 'long';
   readonly message: string;
   /** What was thrown, for `host`. */
   readonly cause?: unknown;
@@ -23,9 +24,19 @@ export class OutOfInstructions extends Error {
   override readonly name = 'OutOfInstructions';
 }
 
+/** Thrown by `svc.yield` to end a message that cannot be suspended where it runs. */
+export class TooLong extends Error {
+  override readonly name = 'TooLong';
+}
+
 export const LIMIT_MESSAGE = 'instruction limit exceeded';
 export const STACK_OVERFLOW_MESSAGE = 'stack overflow';
 export const JOURNAL_FULL_MESSAGE = 'memory access limit exceeded: the message changes too much memory';
+
+const TOO_LONG: Fault = Object.freeze({
+  kind: 'long',
+  message: 'the message is begun again where it can be suspended',
+});
 
 /** V8's words for a trap and the ones that canister developers know. */
 const TRAP_TEXTS: readonly (readonly [RegExp, string])[] = [
@@ -40,6 +51,7 @@ const TRAP_TEXTS: readonly (readonly [RegExp, string])[] = [
 
 /** What came out of wasm as a value; `stop` is the control memory's reason. */
 export function faultOf(error: unknown, stop: number): Fault {
+  if (error instanceof TooLong) return TOO_LONG;
   if (error instanceof HostTrap) return { kind: 'trap', message: error.message };
   if (error instanceof OutOfInstructions) return { kind: 'limit', message: LIMIT_MESSAGE };
   if (stop === STOP.OUT_OF_INSTRUCTIONS) return { kind: 'limit', message: LIMIT_MESSAGE };

@@ -55,6 +55,12 @@ export class Instance {
   /** The same, of the heap as it was when somebody compared it. */
   #words: Int32Array = NO_WORDS;
   #wasm: InstrumentedExports;
+  /** The same entry points for messages that can be suspended; undefined: none has come yet. */
+  #promising: PromisingExports | undefined = undefined;
+  /** What is to run next: an entry point, or CALLBACK and a function of the table with its environment. */
+  #entry = CALLBACK;
+  #fun = 0;
+  #env: number | bigint = 0;
   /** From this 4 KiB page on, the heap is all zeros. */
   #freshPage: number;
   /** By 4 KiB page, 1: it may be something else than zeros. Undefined: nobody knows, or the heap is not for the pool. */
@@ -175,7 +181,7 @@ export class Instance {
       [IMPORT_MODULE]: {
         [IMPORT.MEMORY]: this.#memory,
         [IMPORT.CONTROL]: this.#control.memory,
-        [IMPORT.YIELD]: this.#control.onYield,
+        [IMPORT.YIELD]: this.#control.yieldImport,
       },
     });
     return instance.exports as unknown as InstrumentedExports;
@@ -184,11 +190,21 @@ export class Instance {
   /** Moves, between messages, to another control memory and the system API that goes with it. */
   moveTo(imports: Ic0Imports, control: ControlMemory): void {
     if (this.#control === control) return;
+    if (this.#isInMessage) throw new Error('an instance is to leave the journal of its own message');
     const globals = this.saveGlobals();
     this.#imports = imports;
     this.#control = control;
-    this.#wasm = this.#instantiate();
+    this.#useExports(this.#instantiate());
     this.loadGlobals(globals);
+  }
+
+  isOn(control: ControlMemory): boolean {
+    return this.#control === control;
+  }
+
+  #useExports(wasm: InstrumentedExports): void {
+    this.#wasm = wasm;
+    this.#promising = undefined;
   }
 
   /** Size of the heap in bytes. */
@@ -214,7 +230,7 @@ export class Instance {
     this.#used = undefined;
     this.#heap = NO_BYTES;
     this.#words = NO_WORDS;
-    this.#memory = this.#wasm = undefined as never;
+    this.#memory = this.#wasm = this.#promising = undefined as never;
   }
 
   /** Index of an entry point such as `canister_update inc` or `start`, or undefined. */
@@ -242,22 +258,50 @@ export class Instance {
     if (this.#control.charge(instructions) < 0) throw new OutOfInstructions();
   }
 
-  /** Runs an entry point within the message. */
+  /** Runs an entry point within the message, in one go. */
   run(entry: number): Fault | undefined {
+    return this.calling(entry).runToEnd();
+  }
+
+  /** Runs a function of the table within the message, in one go; an index or type that does not fit is a trap. */
+  runCallback(fun: number, env: number | bigint): Fault | undefined {
+    return this.callingBack(fun, env).runToEnd();
+  }
+
+  /** Says which entry point `runToEnd` or `runSuspendable` runs next. */
+  calling(entry: number): this {
+    this.#entry = entry;
+    return this;
+  }
+
+  /** Says which function of the table `runToEnd` or `runSuspendable` runs next. */
+  callingBack(fun: number, env: number | bigint): this {
+    this.#entry = CALLBACK;
+    this.#fun = fun;
+    this.#env = env;
+    return this;
+  }
+
+  /** Runs what `calling` or `callingBack` has named on this thread's own stack. */
+  runToEnd(): Fault | undefined {
+    const { invoke, callback } = this.#wasm;
     try {
-      this.#wasm.invoke(entry);
+      if (this.#entry !== CALLBACK) invoke(this.#entry);
+      else if (callback === undefined) return NO_TABLE;
+      else callback(this.#fun, this.#env);
       return undefined;
     } catch (error) {
       return this.#fault(error);
     }
   }
 
-  /** Runs a function of the table within the message; an index or type that does not fit is a trap. */
-  runCallback(fun: number, env: number | bigint): Fault | undefined {
-    const { callback } = this.#wasm;
-    if (callback === undefined) return { kind: 'trap', message: 'the module has no table of functions' };
+  /** The same on a stack of its own, which `svc.yield` of the control memory may suspend. */
+  async runSuspendable(): Promise<Fault | undefined> {
+    const { invoke, callback } = (this.#promising ??= promisingExports(this.#wasm));
     try {
-      callback(fun, env);
+      if (this.#entry !== CALLBACK) await invoke(this.#entry);
+      else if (callback === undefined) return NO_TABLE;
+      else await callback(this.#fun, this.#env);
       return undefined;
     } catch (error) {
       return this.#fault(error);
@@ -458,7 +502,7 @@ export class Instance {
     this.#memory = memory;
     this.#heap = heap;
     this.#words = NO_WORDS;
-    this.#wasm = this.#reusable(bound) ?? this.#instantiate();
+    this.#useExports(this.#reusable(bound) ?? this.#instantiate());
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
@@ -484,7 +528,7 @@ export class Instance {
   /** The same state in a new instance: tables and segments as the module has them. */
   #freshInstance(): void {
     this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
-    this.#wasm = this.#instantiate();
+    this.#useExports(this.#instantiate());
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
@@ -525,6 +569,22 @@ export class Instance {
   }
 }
 
+/** The two entries of a module, as functions that return a promise of their end. */
+interface PromisingExports {
+  readonly invoke: (entry: number) => Promise<void>;
+  readonly callback: ((fun: number, env: number | bigint) => Promise<void>) | undefined;
+}
+
+function promisingExports({ invoke, callback }: InstrumentedExports): PromisingExports {
+  return {
+    invoke: WebAssembly.promising(invoke),
+    callback: callback === undefined ? undefined : WebAssembly.promising(callback),
+  };
+}
+
+/** In place of an entry point's number. */
+const CALLBACK = -1;
+const NO_TABLE: Fault = { kind: 'trap', message: 'the module has no table of functions' };
 const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;

@@ -21,6 +21,7 @@ import {
   faultyStep,
   NO_BYTES,
   nothingRan,
+  type Running,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
 import type { Fault } from './fault.ts';
@@ -37,19 +38,23 @@ const CLEANUP_SHARE = 0.05;
 
 const encoder = new TextEncoder();
 
-export function runCallback(
+/** `isAgain`: the response has been taken in already, by a first try that used up its slice (`TOO_LONG`). */
+export function* runCallback(
   parts: EngineParts,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
-): EngineResult {
+  isAgain: boolean,
+): Running<EngineResult> {
   parts.callbacks.read(task.callbacks);
-  if (task.frame !== 0) return runCompositeCallback(parts, canister, task, nowMs);
+  if (task.frame !== 0) return yield* runCompositeCallback(parts, canister, task, nowMs);
 
   const { account } = canister;
   const isRefunded = task.refunded !== 0n && parts.policy.isEnabled;
-  if (isRefunded) account.add(task.refunded);
-  canister.openCalls.lower(parts.callbacks.slot);
+  if (!isAgain) {
+    if (isRefunded) account.add(task.refunded);
+    canister.openCalls.lower(parts.callbacks.slot);
+  }
   const { installed } = canister;
   if (installed === undefined) return emptyCanister(isRefunded);
 
@@ -62,7 +67,7 @@ export function runCallback(
   setResponse(parts, task);
   x.begin(isReply ? 'Ry' : 'Rt', instance, canister, task.context, argumentOf(task), instant, true, limits.total);
   instance.begin(limits.callback);
-  const fault = callTable(parts, instance, isReply ? REPLY : REJECT);
+  const fault = yield inTable(parts, instance, isReply ? REPLY : REJECT);
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
@@ -85,6 +90,7 @@ export function runCallback(
   } else {
     parts.rollback(canister, instance);
     x.withdrawCalls();
+    if (fault.kind === 'long') return tooLong(parts);
     const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
     const reason = parts.explain(fault, limits.callback, isPoor);
     let total = used;
@@ -92,7 +98,7 @@ export function runCallback(
     if (parts.callbacks.hasCleanup) {
       x.beginCleanup('C', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = callTable(parts, instance, CLEANUP);
+      const cleanupFault = yield inTable(parts, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       if (cleanupFault === undefined) {
         parts.commit(canister, instance);
@@ -100,6 +106,7 @@ export function runCallback(
         timerNs = x.timerNs;
       } else {
         parts.rollback(canister, instance);
+        if (cleanupFault.kind === 'long') return tooLong(parts);
         parts.explain(cleanupFault, limits.cleanup, isPoor);
       }
     }
@@ -109,12 +116,12 @@ export function runCallback(
   return finished(parts, step, isBalanceMoved);
 }
 
-function runCompositeCallback(
+function* runCompositeCallback(
   parts: EngineParts,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const { installed } = canister;
   const frame = parts.frames.take(task.frame);
   if (installed === undefined) return emptyCanister();
@@ -148,7 +155,7 @@ function runCompositeCallback(
     limits.callback,
   );
   instance.begin(limits.callback);
-  const fault = layOver(canister, instance, frame) ?? callTable(parts, instance, isReply ? REPLY : REJECT);
+  const fault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, isReply ? REPLY : REJECT));
   const used = usedBy(instance, fault, limits.callback);
 
   let step: Step;
@@ -175,15 +182,17 @@ function runCompositeCallback(
   } else {
     parts.rollback(canister, instance);
     x.withdrawCalls();
+    if (fault.kind === 'long') return tooLong(parts, frame);
     const reason: StepFault = parts.explain(fault, limits.callback, false);
     let total = used;
     if (parts.callbacks.hasCleanup) {
       // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
       x.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
-      const cleanupFault = layOver(canister, instance, frame) ?? callTable(parts, instance, CLEANUP);
+      const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, CLEANUP));
       total += usedBy(instance, cleanupFault, limits.cleanup);
       parts.rollback(canister, instance);
+      if (cleanupFault?.kind === 'long') return tooLong(parts, frame);
       if (cleanupFault !== undefined) parts.explain(cleanupFault, limits.cleanup, false);
     }
     step = faultyStep(reason, total, 0);
@@ -213,8 +222,15 @@ function shared(total: number): { readonly total: number; readonly callback: num
   return { total, callback: total - cleanup, cleanup };
 }
 
-function callTable({ callbacks }: EngineParts, instance: Instance, which: Which): Fault | undefined {
-  return instance.runCallback(callbacks.fun(which), callbacks.env(which, instance.code.layout.pointerWidth));
+function inTable({ callbacks }: EngineParts, instance: Instance, which: Which): Instance {
+  return instance.callingBack(callbacks.fun(which), callbacks.env(which, instance.code.layout.pointerWidth));
+}
+
+/** Ends the callback of a query that waited with `frame`, too: the frame is there for the next try. */
+function tooLong(parts: EngineParts, frame?: SuspendedFrame): EngineResult {
+  forgetResponse(parts);
+  if (frame !== undefined) parts.frames.putBack(frame);
+  return parts.tooLong();
 }
 
 function usedBy(instance: Instance, fault: Fault | undefined, limit: number): number {

@@ -21,6 +21,7 @@ import {
   type EngineResult,
   faultyStep,
   NO_BYTES,
+  type Running,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
 import { NOTHING_RAN, type Step, type Task } from './index.ts';
@@ -31,12 +32,12 @@ type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 const encoder = new TextEncoder();
 
 /** Runs a method. */
-export function runMethod(
+export function* runMethod(
   parts: EngineParts,
   canister: CanisterState,
   task: TaskOf<'update' | 'query'>,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const isCharged = task.kind === 'update';
@@ -51,12 +52,14 @@ export function runMethod(
   const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
   x.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
   instance.begin(limit);
-  const fault = instance.run(task.entry) ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
+  const fault =
+    (yield instance.calling(task.entry)) ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
 
   if (fault !== undefined) {
     parts.rollback(canister, instance);
     x.withdrawCalls();
+    if (fault.kind === 'long') return parts.tooLong();
     const charge = isCharged ? account.charge(instructions) : 0;
     const step = faultyStep(
       parts.explain(fault, limit, limit < task.instructionsMax && limit < policy.instructionLimit),
@@ -100,12 +103,12 @@ export function runMethod(
 }
 
 /** Runs the heartbeat, the global timer's hook, or the low memory hook. The timer is off before its hook begins, whatever becomes of that. */
-export function runSystemTask(
+export function* runSystemTask(
   parts: EngineParts,
   canister: CanisterState,
   task: TaskOf<'system'>,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const role = installed.roles[task.entry];
@@ -119,11 +122,12 @@ export function runSystemTask(
   const limit = account.instructionsAllowed;
   x.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
   instance.begin(limit);
-  const fault = instance.run(task.entry);
+  const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     parts.rollback(canister, instance);
     x.withdrawCalls();
+    if (fault.kind === 'long') return parts.tooLong();
     const charge = account.charge(instructions);
     const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
@@ -146,12 +150,12 @@ export function runSystemTask(
 }
 
 /** Asks the canister whether it takes a message from outside. Whatever it does is undone. */
-export function runInspection(
+export function* runInspection(
   parts: EngineParts,
   canister: CanisterState,
   task: TaskOf<'inspect'>,
   nowMs: number,
-): EngineResult {
+): Running<EngineResult> {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const role = installed.roles[task.entry];
@@ -165,10 +169,11 @@ export function runInspection(
   x.begin('F', instance, canister, context, task.argument, canister.instant(nowMs), false, limit);
   x.methodName = encoder.encode(task.method);
   instance.begin(limit);
-  const fault = instance.run(task.entry);
+  const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   parts.rollback(canister, instance);
   x.methodName = NO_BYTES;
+  if (fault?.kind === 'long') return parts.tooLong();
   if (fault !== undefined)
     return finished(parts, faultyStep(parts.explain(fault, limit, false), instructions, 0), false);
   const step: Step = {
@@ -187,8 +192,10 @@ export function runInspection(
 
 const DROPPED: EngineResult = { step: NOTHING_RAN, debug: [], isBalanceMoved: false };
 
-/** The result of giving up a composite query that waits. */
-export function droppedFrame(): EngineResult {
+/** Gives up a composite query that waits. Runs nothing. */
+// oxlint-disable-next-line require-yield -- one of the kinds of task, which all are driven alike
+export function* dropFrame(parts: EngineParts, frame: number): Running<EngineResult> {
+  parts.frames.take(frame);
   return DROPPED;
 }
 

@@ -66,12 +66,16 @@ export class SuspendedFrames {
       stablePages: stable.pages,
       granules: stable.dirtyContents(),
     };
-    const bytes = sizeOf(frame);
-    if (this.#bytes + bytes > this.bytesMax) return 0;
-    this.#bytes += bytes;
-    this.#frames.set(frame.number, frame);
-    (canister.frames ??= new Set()).add(frame);
+    if (this.#bytes + sizeOf(frame) > this.bytesMax) return 0;
+    this.putBack(frame);
     return frame.number;
+  }
+
+  /** Keeps a frame that `take` has taken out, as it was. */
+  putBack(frame: SuspendedFrame): void {
+    this.#bytes += sizeOf(frame);
+    this.#frames.set(frame.number, frame);
+    (frame.canister.frames ??= new Set()).add(frame);
   }
 
   /** Takes a frame out, to lay it over: undefined when it has ended. */

@@ -4,19 +4,19 @@ import type { CanisterState } from './canister-state.ts';
 import { wakeState } from './canister-image.ts';
 import { Environment } from './environment.ts';
 import type { Engine } from './engine.ts';
-import type { EngineParts } from './engine-parts.ts';
+import type { EngineParts, Running } from './engine-parts.ts';
 import type { CanisterSettings, SleepingCanister } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { decodeStanding, LogReader, type Standing } from './log-record.ts';
 
 /** Why it cannot be, in words, or how many records were run again. */
-export function wakeCanister(
+export function* wakeCanister(
   parts: EngineParts,
-  engine: Pick<Engine, 'execute' | 'configure'>,
+  engine: Pick<Engine, 'executing' | 'configure'>,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   stored: Omit<SleepingCanister, 'spec' | 'module'>,
-): string | number {
+): Running<string | number> {
   const { log } = stored;
   if (log === undefined || log.records.ends.length === 0) {
     const problem = wakeState(parts, canister, code, stored);
@@ -50,7 +50,7 @@ export function wakeCanister(
     switch (record.kind) {
       case 'task':
         if (record.shared !== undefined) canister.shared = new Environment(record.shared);
-        engine.execute(canister, record.task, record.nowMs);
+        yield* engine.executing(canister, record.task, record.nowMs);
         break;
       case 'configure':
         engine.configure(canister, record.settings);

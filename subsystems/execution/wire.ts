@@ -3,18 +3,21 @@
  *
  *   main → executor
  *     TASK      one `Task` for one canister (offsets: `T`)
- *     COMMAND   nothing: the next message on the port is due here, so that order holds
+ *     COMMAND   nothing: the next message of the port is a `Command`
  *   executor → main
  *     CALL      one `OutgoingCall` of the step that follows (offsets: `C`)
  *     STEP      one `Step` and the canister's gauges (offsets: `S`)
  *     CHANGES   what the step that follows changes, for storage
  *     DEBUG     u32 canister · u32 length · UTF-8 text
- *     MESSAGE   nothing: the next message on the port is due here
+ *     MESSAGE   nothing: the next message of the port is a `PortMessage`
  *
- * Small things travel inline; anything larger than INLINE_BYTES_MAX, and everything rare, goes by the port
- * (structured clone, buffers transferred) with a marker record in the ring that keeps the order.
+ * The bytes of a record (an argument, a reply, changes, a line) travel behind it in the ring, or, over INLINE_BYTES_MAX, by
+ * the port, and then the record says so. The record is the same either way, and so is whatever is done with it: how large
+ * something is decides how its bytes are carried, and nothing else. What is rare goes by the port as a whole (structured
+ * clone), with a marker record in the ring that keeps the order. So the nth message of the port belongs to the nth record
+ * that announces one.
  */
-import type { MessagePort } from 'node:worker_threads';
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
 import type {
   CanisterImage,
@@ -49,8 +52,45 @@ export const DEBUG = 5;
 export const MESSAGE = 6;
 export const CHANGES = 7;
 
-/** Messages that one executor may have under way, each but the last suspended: see executor-thread.ts. */
-export const LEVELS_MAX = 4;
+/** In place of the length of bytes that the port carries. */
+const BY_PORT = -1;
+
+/** Puts bytes of a record that was just reserved behind it, or on the port. `isGiven`: nobody here reads them any more. */
+function writeBytes(ring: RingProducer, port: MessagePort, at: number, data: Uint8Array, isGiven: boolean): void {
+  if (data.length <= INLINE_BYTES_MAX) {
+    copyInto(ring.bytes, at, data);
+    return;
+  }
+  // Of a view, the port would carry all that it is a view of.
+  const isAll = data.buffer instanceof ArrayBuffer && data.buffer.byteLength === data.byteLength;
+  const own = isGiven && isAll ? data : data.slice();
+  port.postMessage(own, [own.buffer as ArrayBuffer]);
+}
+
+/** Bytes that take part in the ring's record itself. */
+function inlineBytes(data: Uint8Array): number {
+  return data.length <= INLINE_BYTES_MAX ? data.length : 0;
+}
+
+function lengthField(data: Uint8Array): number {
+  return data.length <= INLINE_BYTES_MAX ? data.length : BY_PORT;
+}
+
+/** What was written there: a view of the ring, valid only while the record is, or bytes of the reader's own. */
+function viewBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
+  return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.subarray(at, at + length);
+}
+
+function readBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
+  return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.slice(at, at + length);
+}
+
+/** The message of the port that a record announces. */
+export function receiveDue(port: MessagePort): unknown {
+  const received = receiveMessageOnPort(port);
+  if (received === undefined) throw new Error('a record announces a message, and the port has none');
+  return received.message;
+}
 
 /** A principal has 29 bytes at most. */
 const PRINCIPAL_BYTES = 32;
@@ -84,13 +124,19 @@ export interface StepRecord {
   loggedInstructions: number;
 }
 
-/** What goes by the port to an executor. `install` and `task` are answered by a step, the others with a `call` by the port. */
-export type Command =
+/** What goes by the port to an executor. `install` is answered by a step, the others with a `call` by the port. */
+export type Command = HostCommand | CanisterCommand;
+
+/** What is about no canister. */
+export type HostCommand =
   /** Comes before the first command that names its hash. */
   | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
   | { readonly kind: 'forgetModule'; readonly hash: string }
   /** The variables of all canisters that come after it. */
-  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
+  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> };
+
+/** What is about one canister, and so in order with its tasks. */
+export type CanisterCommand =
   | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
   | {
       readonly kind: 'install';
@@ -110,7 +156,6 @@ export type Command =
       readonly image: StateImage;
       readonly hash: string | undefined;
     }
-  | { readonly kind: 'task'; readonly record: TaskRecord }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
   | { readonly kind: 'remove'; readonly handle: number }
   | { readonly kind: 'sleep'; readonly call: number; readonly handle: number }
@@ -126,7 +171,6 @@ export type Command =
 
 /** What an executor sends by the port. */
 export type PortMessage =
-  | { readonly kind: 'step'; readonly record: StepRecord; readonly changes: Uint8Array | undefined }
   /** Operations for storage that no step brings. */
   | { readonly kind: 'changes'; readonly handle: number; readonly changes: Uint8Array }
   | {
@@ -146,7 +190,6 @@ export type PortMessage =
       readonly problem: string | undefined;
       readonly replayed: Replayed | undefined;
     }
-  | { readonly kind: 'debug'; readonly handle: number; readonly text: string }
   | {
       readonly kind: 'balance';
       readonly call: number;
@@ -212,24 +255,8 @@ const TASK_KINDS = [
   'dropFrame',
 ] as const satisfies readonly Task['kind'][];
 
-/** Bytes of a task's variable part: whether it goes inline. */
-export function taskBytes(task: Task): number {
-  switch (task.kind) {
-    case 'callback':
-      return task.response.kind === 'reply' ? task.response.data.length : task.response.message.length * 3;
-    case 'update':
-    case 'query':
-      return task.argument.length;
-    case 'inspect':
-      return task.argument.length + task.method.length * 3;
-    case 'system':
-    case 'dropFrame':
-      return 0;
-  }
-}
-
-/** False when the ring is full now. */
-export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: TaskRecord): boolean {
+/** False when the ring is full now. A large argument of an update or a query is handed over. */
+export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, handle, task }: TaskRecord): boolean {
   let data: Uint8Array = EMPTY;
   let method: Uint8Array = EMPTY;
   if (task.kind === 'update' || task.kind === 'query') data = task.argument;
@@ -239,7 +266,7 @@ export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: Tas
     data = task.argument;
     method = encoder.encode(task.method);
   }
-  const at = ring.reserve(TASK, T.DATA + method.length + data.length);
+  const at = ring.reserve(TASK, T.DATA + method.length + inlineBytes(data));
   if (at < 0) return false;
   const { words, floats, longs, bytes } = ring;
   floats[(at + T.NOW) >> 3] = nowMs;
@@ -247,7 +274,7 @@ export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: Tas
   words[(at + T.HANDLE) >> 2] = handle;
   words[(at + T.KIND) >> 2] = TASK_KINDS.indexOf(task.kind);
   words[(at + T.METHOD_LENGTH) >> 2] = method.length;
-  words[(at + T.DATA_LENGTH) >> 2] = data.length;
+  words[(at + T.DATA_LENGTH) >> 2] = lengthField(data);
   if (task.kind === 'update' || task.kind === 'query' || task.kind === 'callback') {
     const { context } = task;
     floats[(at + T.INSTRUCTIONS) >> 3] = context.instructions;
@@ -273,30 +300,39 @@ export function writeTask(ring: RingProducer, { nowMs, call, handle, task }: Tas
     }
   }
   copyInto(bytes, at + T.DATA, method);
-  copyInto(bytes, at + T.DATA + method.length, data);
+  writeBytes(ring, port, at + T.DATA + method.length, data, task.kind === 'update' || task.kind === 'query');
   return true;
 }
 
-/** The task at `at`. Its argument is a view of the ring, valid only while the record is; all else is copied. */
-export function readTask(ring: RingConsumer, at: number): TaskRecord {
+/** The task at `at`. Its argument may be a view of the ring, valid only while the record is; all else is copied. */
+export function readTask(ring: RingConsumer, port: MessagePort, at: number): TaskRecord {
   const { words, floats } = ring;
   const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
   return {
     nowMs: floats[(at + T.NOW) >> 3] ?? 0,
     call: word(T.CALL),
     handle: word(T.HANDLE),
-    task: readTaskBody(ring, at, word),
+    task: readTaskBody(ring, port, at, word),
   };
 }
 
-function readTaskBody(ring: RingConsumer, at: number, word: (offset: number) => number): Task {
+/** The same task with bytes of its own, for later: a view of the ring does not last. */
+export function ownTask(task: Task): Task {
+  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'inspect')
+    return { ...task, argument: task.argument.slice() };
+  if (task.kind === 'callback' && task.response.kind === 'reply')
+    return { ...task, response: { kind: 'reply', data: task.response.data.slice() } };
+  return task;
+}
+
+function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (offset: number) => number): Task {
   const { floats, longs, bytes } = ring;
   const kind = TASK_KINDS[word(T.KIND)] ?? 'system';
   const entry = word(T.ENTRY);
   if (kind === 'system') return { kind, entry };
   if (kind === 'dropFrame') return { kind, frame: word(T.FRAME) };
   const dataAt = at + T.DATA + word(T.METHOD_LENGTH);
-  const argument = bytes.subarray(dataAt, dataAt + word(T.DATA_LENGTH));
+  const argument = viewBytes(ring, port, dataAt, word(T.DATA_LENGTH));
   const caller = bytes.slice(at + T.CALLER, at + T.CALLER + word(T.CALLER_LENGTH));
   if (kind === 'inspect') {
     return { kind, entry, argument, caller, method: decoder.decode(bytes.slice(at + T.DATA, dataAt)) };
@@ -339,24 +375,24 @@ const C = {
 const NO_TIMEOUT = -1;
 
 /** False when the ring is full now. */
-export function writeCall(ring: RingProducer, call: OutgoingCall): boolean {
+export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingCall): boolean {
   const method = encoder.encode(call.method);
-  const at = ring.reserve(CALL, C.METHOD + method.length + call.payload.length);
+  const at = ring.reserve(CALL, C.METHOD + method.length + inlineBytes(call.payload));
   if (at < 0) return false;
   const { words, longs, bytes } = ring;
   writeAmount(longs, at + C.CYCLES, call.cycles);
   words[(at + C.TIMEOUT) >> 2] = call.timeoutSeconds ?? NO_TIMEOUT;
   words[(at + C.CALLEE_LENGTH) >> 2] = call.callee.length;
   words[(at + C.METHOD_LENGTH) >> 2] = method.length;
-  words[(at + C.PAYLOAD_LENGTH) >> 2] = call.payload.length;
+  words[(at + C.PAYLOAD_LENGTH) >> 2] = lengthField(call.payload);
   copyInto(bytes, at + C.CALLEE, call.callee);
   copyInto(bytes, at + C.CALLBACKS, call.callbacks);
   copyInto(bytes, at + C.METHOD, method);
-  copyInto(bytes, at + C.METHOD + method.length, call.payload);
+  writeBytes(ring, port, at + C.METHOD + method.length, call.payload, true);
   return true;
 }
 
-export function readCall(ring: RingConsumer, at: number): OutgoingCall {
+export function readCall(ring: RingConsumer, port: MessagePort, at: number): OutgoingCall {
   const { words, longs, bytes } = ring;
   const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
   const payloadAt = at + C.METHOD + word(C.METHOD_LENGTH);
@@ -364,7 +400,7 @@ export function readCall(ring: RingConsumer, at: number): OutgoingCall {
   return {
     callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + word(C.CALLEE_LENGTH)),
     method: decoder.decode(bytes.slice(at + C.METHOD, payloadAt)),
-    payload: bytes.slice(payloadAt, payloadAt + word(C.PAYLOAD_LENGTH)),
+    payload: readBytes(ring, port, payloadAt, word(C.PAYLOAD_LENGTH)),
     cycles: readAmount(longs, at + C.CYCLES),
     timeoutSeconds: timeout === NO_TIMEOUT ? undefined : timeout,
     callbacks: bytes.slice(at + C.CALLBACKS, at + C.CALLBACKS + CALLBACK_BYTES),
@@ -403,31 +439,31 @@ const FAULTS = [undefined, 'trap', 'limit', 'outOfCycles', 'unavailable'] as con
 )[];
 const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Response['kind'] | undefined)[];
 
-/** Bytes of a step's variable part: whether it goes inline. Its calls are records of their own. */
-export function stepBytes({ fault, answer }: Step): number {
-  if (fault !== undefined) return fault.message.length * 3;
-  if (answer === undefined) return 0;
-  return answer.kind === 'reply' ? answer.data.length : answer.message.length * 3;
-}
+const CHANGES_HEADER_BYTES = 8;
 
-/** False when the ring is full now. */
-export function writeChanges(ring: RingProducer, changes: Uint8Array): boolean {
-  const at = ring.reserve(CHANGES, changes.length);
+/** False when the ring is full now. Large changes are handed over. */
+export function writeChanges(ring: RingProducer, port: MessagePort, changes: Uint8Array): boolean {
+  const at = ring.reserve(CHANGES, CHANGES_HEADER_BYTES + inlineBytes(changes));
   if (at < 0) return false;
-  ring.bytes.set(changes, at);
+  ring.words[at >> 2] = lengthField(changes);
+  writeBytes(ring, port, at + CHANGES_HEADER_BYTES, changes, true);
   return true;
 }
 
-/** False when the ring is full now. The calls have been written before. */
-export function writeStep(ring: RingProducer, record: StepRecord): boolean {
+export function readChanges(ring: RingConsumer, port: MessagePort, at: number): Uint8Array {
+  return readBytes(ring, port, at + CHANGES_HEADER_BYTES, ring.words[at >> 2] ?? 0);
+}
+
+/** False when the ring is full now. The calls have been written before. A large reply is handed over. */
+export function writeStep(ring: RingProducer, port: MessagePort, record: StepRecord): boolean {
   const { step, balance } = record;
   const { fault, answer } = step;
   let data: Uint8Array = EMPTY;
   if (fault !== undefined) data = encoder.encode(fault.message);
   else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
-  const at = ring.reserve(STEP, S.DATA + data.length);
+  const at = ring.reserve(STEP, S.DATA + inlineBytes(data));
   if (at < 0) return false;
-  const { words, floats, longs, bytes } = ring;
+  const { words, floats, longs } = ring;
   floats[(at + S.INSTRUCTIONS) >> 3] = step.instructions;
   floats[(at + S.CHARGE) >> 3] = step.charge;
   floats[(at + S.HEAP) >> 3] = record.heapBytes;
@@ -455,18 +491,23 @@ export function writeStep(ring: RingProducer, record: StepRecord): boolean {
   words[(at + S.CODE) >> 2] = fault?.code ?? (answer?.kind === 'reject' ? answer.code : 0);
   words[(at + S.FLAGS) >> 2] = flags;
   words[(at + S.FRAME) >> 2] = step.frame;
-  words[(at + S.DATA_LENGTH) >> 2] = data.length;
-  copyInto(bytes, at + S.DATA, data);
+  words[(at + S.DATA_LENGTH) >> 2] = lengthField(data);
+  writeBytes(ring, port, at + S.DATA, data, true);
   return true;
 }
 
 /** `calls`: those that came before it. */
-export function readStep(ring: RingConsumer, at: number, calls: readonly OutgoingCall[]): StepRecord {
-  const { words, floats, longs, bytes } = ring;
+export function readStep(
+  ring: RingConsumer,
+  port: MessagePort,
+  at: number,
+  calls: readonly OutgoingCall[],
+): StepRecord {
+  const { words, floats, longs } = ring;
   const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
   const float = (offset: number): number => floats[(at + offset) >> 3] ?? 0;
   const length = word(S.DATA_LENGTH);
-  const data = length === 0 ? EMPTY : bytes.slice(at + S.DATA, at + S.DATA + length);
+  const data = length === 0 ? EMPTY : readBytes(ring, port, at + S.DATA, length);
   const flags = word(S.FLAGS);
   const faultKind = FAULTS[word(S.FAULT)];
   const answerKind = ANSWERS[word(S.ANSWER)];
@@ -502,18 +543,22 @@ export function readStep(ring: RingConsumer, at: number, calls: readonly Outgoin
 // ---- DEBUG
 const DEBUG_HEADER_BYTES = 8;
 
-export function writeDebug(ring: RingProducer, handle: number, text: Uint8Array): boolean {
-  const at = ring.reserve(DEBUG, DEBUG_HEADER_BYTES + text.length);
+/** False when the ring is full now. */
+export function writeDebug(ring: RingProducer, port: MessagePort, handle: number, text: Uint8Array): boolean {
+  const at = ring.reserve(DEBUG, DEBUG_HEADER_BYTES + inlineBytes(text));
   if (at < 0) return false;
   ring.words[at >> 2] = handle;
-  ring.words[(at >> 2) + 1] = text.length;
-  copyInto(ring.bytes, at + DEBUG_HEADER_BYTES, text);
+  ring.words[(at >> 2) + 1] = lengthField(text);
+  writeBytes(ring, port, at + DEBUG_HEADER_BYTES, text, false);
   return true;
 }
 
-export function readDebug(ring: RingConsumer, at: number): { readonly handle: number; readonly text: string } {
-  const length = ring.words[(at >> 2) + 1] ?? 0;
-  const text = ring.bytes.slice(at + DEBUG_HEADER_BYTES, at + DEBUG_HEADER_BYTES + length);
+export function readDebug(
+  ring: RingConsumer,
+  port: MessagePort,
+  at: number,
+): { readonly handle: number; readonly text: string } {
+  const text = readBytes(ring, port, at + DEBUG_HEADER_BYTES, ring.words[(at >> 2) + 1] ?? 0);
   return { handle: ring.words[at >> 2] ?? 0, text: decoder.decode(text) };
 }
 

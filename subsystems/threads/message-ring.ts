@@ -137,10 +137,9 @@ export class RingConsumer extends RingEnd {
 
   /**
    * Hands every published record to `take`, in order; gives the room back after each. Returns how many there were.
-   * From `untilMs` on (as `performance.now` counts) it takes no further ones.
-   * `take` may drain in turn: then it takes the next ones, and its own record is given back with the first of them.
+   * Once `isEnough` says so, after a record, it takes no further ones.
    */
-  drain(take: TakeRecord, untilMs = Number.POSITIVE_INFINITY): number {
+  drain(take: TakeRecord, isEnough?: () => boolean): number {
     let count = 0;
     while (this.hasMore) {
       const at = CONTROL_BYTES + (this.#tail & (this.capacityBytes - 1));
@@ -152,7 +151,7 @@ export class RingConsumer extends RingEnd {
         count++;
       }
       this.#release();
-      if (untilMs !== Number.POSITIVE_INFINITY && performance.now() >= untilMs) break;
+      if (isEnough?.() === true) break;
     }
     return count;
   }

@@ -164,9 +164,14 @@ export interface ModuleLayout {
 export const START_ENTRY = 'start';
 
 /**
- * Megabytes of V8 stack (`resourceLimits.stackSizeMb`) that a thread needs for a budget of `stackBytes`: frames were measured
- * at up to 1.02 of their weight, and the system call that runs deepest needs stack of its own.
+ * Bytes of V8 stack that a message needs at most for a budget of `stackBytes`, on whichever stack it runs: frames were
+ * measured at up to 1.02 of their weight, and the system call that runs deepest needs stack of its own.
  */
+export function messageStackBytes(stackBytes: number): number {
+  return Math.ceil(stackBytes * 1.5) + 2 ** 20;
+}
+
+/** Megabytes of V8 stack (`resourceLimits.stackSizeMb`) that a thread needs for such messages. */
 export function threadStackMb(stackBytes: number): number {
   return Math.ceil((stackBytes * 1.5) / 2 ** 20) + 2;
 }

@@ -1,0 +1,54 @@
+/**
+ * The one way into the canisters of a thread: at most one piece of work at a time in each of them, in the order in which
+ * they came. Whatever brings the work, and however its bytes came, it asks here first.
+ *
+ * A canister whose message is suspended is closed, and what comes for it waits. When the message has ended, what has waited
+ * is due; the canister stays closed until none of it is left, so that nothing that comes later gets ahead.
+ */
+export class CanisterGate<Work> {
+  /** By handle, for those that are closed: what waits, in order. */
+  readonly #waiting = new Map<number, Work[]>();
+  /** Closed canisters whose message has ended and for which something waits, in turn. */
+  readonly #due: number[] = [];
+
+  /** Whether a message of the canister is under way, or something that came before still waits. */
+  isClosed(handle: number): boolean {
+    return this.#waiting.has(handle);
+  }
+
+  /** Something waits that may be done now. */
+  get hasDue(): boolean {
+    return this.#due.length > 0;
+  }
+
+  /** The canister's message is suspended. */
+  close(handle: number): void {
+    if (!this.#waiting.has(handle)) this.#waiting.set(handle, []);
+  }
+
+  /** Puts work for a closed canister behind what waits for it already. */
+  wait(handle: number, work: Work): void {
+    const waiting = this.#waiting.get(handle);
+    if (waiting === undefined) throw new Error(`work is to wait for canister ${handle}, which is open`);
+    waiting.push(work);
+  }
+
+  /** The message that had closed the canister has ended. */
+  ended(handle: number): void {
+    const waiting = this.#waiting.get(handle);
+    if (waiting === undefined) throw new Error(`a message of canister ${handle} ends which has not closed it`);
+    if (waiting.length === 0) this.#waiting.delete(handle);
+    else this.#due.push(handle);
+  }
+
+  /**
+   * Hands the next piece of work that is due to `begin`, which returns whether it has ended; one that has not is suspended,
+   * and `ended` follows. One piece of one canister, then the next one's: nobody has to wait for all that waits for another.
+   */
+  work(begin: (work: Work) => boolean): void {
+    const handle = this.#due.shift();
+    const work = handle === undefined ? undefined : this.#waiting.get(handle)?.shift();
+    if (handle === undefined || work === undefined) throw new Error('no work is due');
+    if (begin(work)) this.ended(handle);
+  }
+}

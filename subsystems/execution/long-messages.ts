@@ -1,0 +1,157 @@
+/**
+ * Messages of one thread that are too long to be run in one go: they take turns.
+ *
+ * Each has a stack and an engine of its own (another journal, another current execution), so any of them may go on next
+ * (JavaScript Promise Integration, ADR 31). About once a millisecond, when a slice of its fuel is used up, its code
+ * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS,
+ * or, when only short messages wait, after as long as those had the thread before. So a flood of short messages takes half
+ * of the thread from the long ones, and long ones among themselves get equal shares.
+ *
+ * A turn that short messages cut off goes on before another's begins.
+ */
+import type { CanisterState } from './canister-state.ts';
+import type { Engine } from './engine.ts';
+
+/** How long a message runs before another long one goes on. */
+export const TURN_MS = 4;
+/** Messages that have begun and not ended, in one thread; each holds a stack and a journal. Further ones wait to begin. */
+export const LONG_MESSAGES_MAX = 1024;
+/** Engines that are kept for messages to come. */
+const SPARE_ENGINES_MAX = 16;
+/** A journal never gets smaller: one that a message has made larger than this goes with its engine. */
+const SPARE_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
+
+/** What the turns need of an engine. */
+export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
+
+/** What the turns need of the thread around them. */
+export interface Surroundings<E> {
+  /** Milliseconds, only forwards. */
+  readonly nowMs: () => number;
+  /** An engine whose messages call `onYield`, and are suspended by a promise that it returns. */
+  readonly createEngine: (onYield: () => Promise<void> | undefined) => E;
+  /** An engine is not used any more: canisters whose instances are on its journal must leave it. */
+  readonly dropEngine: (engine: E) => void;
+  /** Short messages wait. */
+  readonly hasOthers: () => boolean;
+  /** A message has come past a yield. */
+  readonly onYield: () => void;
+}
+
+/** An engine, and the message that it is lent to. */
+interface Place<E> {
+  readonly engine: E;
+  /** Begins the message, or lets it go on. */
+  resume: () => void;
+  /** How long it has run in its present turn, before others were let in. */
+  ranMs: number;
+}
+
+interface Waiting<E> {
+  readonly canister: CanisterState;
+  readonly run: (engine: E) => Promise<void>;
+}
+
+export class LongMessages<E extends LongEngine = Engine> {
+  readonly #around: Surroundings<E>;
+  /** Whose turn is next, in order. */
+  readonly #ready: Place<E>[] = [];
+  readonly #spare: Place<E>[] = [];
+  readonly #waiting: Waiting<E>[] = [];
+  #underWay = 0;
+  #turnBeganMs = 0;
+  #turnEndedMs = 0;
+  /** How long short messages had the thread before this turn. */
+  #othersMs = 0;
+  #endTurn: () => void = () => undefined;
+  #fail: (error: unknown) => void = () => undefined;
+
+  constructor(around: Surroundings<E>) {
+    this.#around = around;
+  }
+
+  /** Messages that have begun and not ended. */
+  get count(): number {
+    return this.#underWay;
+  }
+
+  /** Takes a message in: `run` begins it in its first turn, and resolves when it has ended. */
+  add(canister: CanisterState, run: (engine: E) => Promise<void>): void {
+    if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push({ canister, run });
+    else this.#begin({ canister, run });
+  }
+
+  /** Lets the message whose turn it is go on until its turn is over; rejects with what went wrong in the host. */
+  turn(): Promise<void> {
+    const place = this.#ready.shift();
+    if (place === undefined) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#endTurn = resolve;
+      this.#fail = reject;
+      this.#turnBeganMs = this.#around.nowMs();
+      this.#othersMs = this.#turnBeganMs - this.#turnEndedMs;
+      place.resume();
+    });
+  }
+
+  #begin({ canister, run }: Waiting<E>): void {
+    this.#underWay++;
+    const place = this.#takePlace(canister);
+    place.ranMs = 0;
+    place.resume = () => {
+      run(place.engine).then(
+        () => this.#ended(place),
+        (error: unknown) => this.#fail(error),
+      );
+    };
+    this.#ready.push(place);
+  }
+
+  /** Where the canister's instance is already, if that is free: to move it takes a new instance. */
+  #takePlace(canister: CanisterState): Place<E> {
+    const at = this.#spare.findLastIndex(({ engine }) => engine.isHomeOf(canister));
+    const place = at < 0 ? this.#spare.pop() : this.#spare.splice(at, 1)[0];
+    if (place !== undefined) return place;
+    const fresh: Place<E> = {
+      engine: this.#around.createEngine(() => this.#yielded(fresh)),
+      resume: () => undefined,
+      ranMs: 0,
+    };
+    return fresh;
+  }
+
+  #ended(place: Place<E>): void {
+    this.#underWay--;
+    const isKept = this.#spare.length < SPARE_ENGINES_MAX && place.engine.journalBytes <= SPARE_JOURNAL_BYTES_MAX;
+    if (isKept) this.#spare.push(place);
+    else this.#around.dropEngine(place.engine);
+    const next = this.#waiting.shift();
+    if (next !== undefined) this.#begin(next);
+    this.#leave();
+  }
+
+  #yielded(place: Place<E>): Promise<void> | undefined {
+    this.#around.onYield();
+    const others = this.#around.hasOthers();
+    if (!others && this.#ready.length === 0) return undefined;
+    const turnMs = this.#around.nowMs() - this.#turnBeganMs;
+    const isOver = place.ranMs + turnMs >= TURN_MS;
+    if (!isOver && !(others && turnMs >= this.#othersMs)) return undefined;
+    if (isOver) {
+      place.ranMs = 0;
+      this.#ready.push(place);
+    } else {
+      place.ranMs += turnMs;
+      this.#ready.unshift(place);
+    }
+    return new Promise((resolve) => {
+      place.resume = resolve;
+      this.#leave();
+    });
+  }
+
+  #leave(): void {
+    this.#turnEndedMs = this.#around.nowMs();
+    this.#endTurn();
+  }
+}
