@@ -10,10 +10,11 @@ export class CanisterGate<Work> {
   readonly #waiting = new Map<number, Work[]>();
   /** Closed canisters whose message has ended and for which something waits, in turn. */
   readonly #due: number[] = [];
+  readonly #own: (work: Work) => Work;
 
-  /** Whether a message of the canister is under way, or something that came before still waits. */
-  isClosed(handle: number): boolean {
-    return this.#waiting.has(handle);
+  /** `own`: the same work, which lasts: with bytes of its own. */
+  constructor(own: (work: Work) => Work) {
+    this.#own = own;
   }
 
   /** Something waits that may be done now. */
@@ -21,16 +22,16 @@ export class CanisterGate<Work> {
     return this.#due.length > 0;
   }
 
-  /** The canister's message is suspended. */
-  close(handle: number): void {
-    if (!this.#waiting.has(handle)) this.#waiting.set(handle, []);
+  /** Whether the work may be done now. If not, because of a message under way or of what came before, it waits. */
+  admits(handle: number, work: Work): boolean {
+    const waiting = this.#waiting.get(handle);
+    waiting?.push(this.#own(work));
+    return waiting === undefined;
   }
 
-  /** Puts work for a closed canister behind what waits for it already. */
-  wait(handle: number, work: Work): void {
-    const waiting = this.#waiting.get(handle);
-    if (waiting === undefined) throw new Error(`work is to wait for canister ${handle}, which is open`);
-    waiting.push(work);
+  /** The canister's message, which has been admitted, has not ended. */
+  close(handle: number): void {
+    this.#waiting.set(handle, []);
   }
 
   /** The message that had closed the canister has ended. */

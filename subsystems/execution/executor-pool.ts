@@ -326,7 +326,7 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const settings = { policy: this.#policy, wasmStackBytes, executors };
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors };
     const events = {
       debug: (handle: number, text: string) => this.#observers[handle]?.debug(text),
       ended: (record: StepRecord, changes: Uint8Array | undefined) => {

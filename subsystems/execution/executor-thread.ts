@@ -76,8 +76,8 @@ const TOO_LONG_ERROR = new TooLong();
 /** What becomes of tasks that come while the server stops. */
 const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stopping'), debug: [], isBalanceMoved: false };
 
-/** What passes the gate: a task with bytes of its own, or a command. */
-type Work = { readonly kind: 'task'; readonly record: TaskRecord } | CanisterCommand;
+/** What passes the gate. */
+export type Work = TaskRecord | CanisterCommand;
 
 /** What a thread needs of its engines. */
 export type ThreadEngine = Pick<
@@ -113,6 +113,14 @@ export type CreateEngine = (
 /** What an engine's messages do about once a millisecond, see `ControlMemoryOptions`. */
 export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 
+/** What a simulation has of its own. */
+export interface ThreadParts {
+  readonly createEngine?: CreateEngine;
+  readonly heapGarbage?: Pick<HeapGarbage, 'check'>;
+  readonly gate?: CanisterGate<Work>;
+  readonly outbox?: RingProducer;
+}
+
 export class ExecutorThread {
   readonly #nowMs: () => number;
   readonly #inbox: RingConsumer;
@@ -123,9 +131,9 @@ export class ExecutorThread {
   /** All canisters are at home here but those whose messages are long. */
   readonly #home: ThreadEngine;
   readonly #long: LongMessages<ThreadEngine>;
-  readonly #gate = new CanisterGate<Work>();
+  readonly #gate: CanisterGate<Work>;
   readonly #modules = new Map<string, InstrumentedCode>();
-  readonly #heapGarbage: HeapGarbage;
+  readonly #heapGarbage: Pick<HeapGarbage, 'check'>;
   readonly #spinGate = new SpinGate();
   #unpublished = 0;
   #unpublishedInstructions = 0;
@@ -135,10 +143,12 @@ export class ExecutorThread {
   #shortUntilMs = 0;
 
   /** `nowMs`: milliseconds, only forwards. */
-  constructor(options: ExecutorOptions, nowMs: () => number, createEngine: CreateEngine = engineOf(options)) {
+  constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
+    const { createEngine = engineOf(options) } = parts;
     this.#nowMs = nowMs;
     this.#inbox = new RingConsumer(options.inbox);
-    this.#outbox = new RingProducer(options.outbox);
+    this.#gate = parts.gate ?? new CanisterGate(ownWork);
+    this.#outbox = parts.outbox ?? new RingProducer(options.outbox);
     this.#port = options.port;
     this.#stores = createStores({ stableBytesMax: STABLE_BYTES_MAX, heaps: heapPoolLimits(options.executors) });
     const reportBug = (message: string, cause: unknown): void =>
@@ -152,10 +162,10 @@ export class ExecutorThread {
       // Answers of the messages before do not wait for the end of this one.
       onYield: () => this.#publish(),
     });
-    this.#heapGarbage = new HeapGarbage(
-      { made: heapsMade, live: () => this.#countHeaps(), droppedBytes: () => this.#stores.heaps.droppedBytes },
-      options.executors,
-    );
+    const droppedBytes = (): number => this.#stores.heaps.droppedBytes;
+    this.#heapGarbage =
+      parts.heapGarbage ??
+      new HeapGarbage({ made: heapsMade, live: () => this.heapsLive, droppedBytes }, options.executors);
   }
 
   /** Works for ever. Rejects with what went wrong in the host: then nothing of this thread can be relied on. */
@@ -188,6 +198,17 @@ export class ExecutorThread {
     return true;
   }
 
+  /** Something waits to be done, or is under way. */
+  get hasWork(): boolean {
+    return this.#inbox.hasMore || this.#gate.hasDue || this.#long.count > 0;
+  }
+
+  /** Heaps in use and in the pool. */
+  get heapsLive(): number {
+    const inUse = this.#canisters.reduce((count, each) => count + (each?.installed === undefined ? 0 : 1), 0);
+    return inUse + this.#stores.heaps.count;
+  }
+
   /** What an executor has of a canister; undefined: it sleeps, or is not there. */
   stateOf(handle: number): CanisterState | undefined {
     return this.#canisters[handle];
@@ -205,19 +226,19 @@ export class ExecutorThread {
 
   readonly #take = (type: number, at: number): void => {
     if (type === TASK) {
-      const record = readTask(this.#inbox, this.#port, at);
-      const { handle } = record;
-      if (this.#gate.isClosed(handle)) {
-        this.#gate.wait(handle, { kind: 'task', record: { ...record, task: ownTask(record.task) } });
-      } else if (!this.#execute(record)) this.#gate.close(handle);
+      this.#enter(readTask(this.#inbox, this.#port, at));
     } else if (type === COMMAND) {
       const command = receiveDue(this.#port) as Command;
-      if (!('handle' in command)) this.#obey(command);
-      else if (this.#gate.isClosed(command.handle)) this.#gate.wait(command.handle, command);
-      else if (!this.#begin(command)) this.#gate.close(command.handle);
+      if ('handle' in command) this.#enter(command);
+      else this.#obey(command);
     }
     this.#heapGarbage.check();
   };
+
+  #enter(work: Work): void {
+    const { handle } = work;
+    if (this.#gate.admits(handle, work) && !this.#begin(work)) this.#gate.close(handle);
+  }
 
   #obey(command: HostCommand): void {
     switch (command.kind) {
@@ -237,9 +258,8 @@ export class ExecutorThread {
 
   /** Does work for a canister that is open to it. False: that is a long message, which has not ended. */
   readonly #begin = (work: Work): boolean => {
+    if (!('kind' in work)) return this.#execute(work);
     switch (work.kind) {
-      case 'task':
-        return this.#execute(work.record);
       case 'install':
         return this.#install(work);
       case 'wake':
@@ -447,11 +467,6 @@ export class ExecutorThread {
     this.#outbox.publish();
   }
 
-  #countHeaps(): number {
-    const inUse = this.#canisters.reduce((count, each) => count + (each?.installed === undefined ? 0 : 1), 0);
-    return inUse + this.#stores.heaps.count;
-  }
-
   #canisterAt(handle: number): CanisterState {
     const canister = this.#canisters[handle];
     if (canister === undefined) throw new Error(`no canister ${handle} in this executor`);
@@ -463,6 +478,11 @@ export class ExecutorThread {
     if (code === undefined) throw new Error(`no module ${hash} in this executor`);
     return code;
   }
+}
+
+/** The same work with bytes of its own. */
+export function ownWork(work: Work): Work {
+  return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
 }
 
 function endTooLong(): never {

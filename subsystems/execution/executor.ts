@@ -31,7 +31,7 @@ import {
 } from './wire.ts';
 
 /** What every executor thread is told when it starts. */
-export type ExecutorSettings = Pick<ExecutorOptions, 'policy' | 'wasmStackBytes' | 'executors'>;
+export type ExecutorSettings = Pick<ExecutorOptions, 'lane' | 'policy' | 'wasmStackBytes' | 'executors'>;
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
 export interface ExecutorThreadHandle {

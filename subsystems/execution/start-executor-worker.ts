@@ -23,7 +23,7 @@ export const startExecutorWorker: StartExecutorThread = (options, ended) => {
   const worker = new Worker(new URL('./executor-worker.ts', import.meta.url), {
     workerData: options,
     transferList: [options.port],
-    name: 'executor',
+    name: `executor ${options.lane}`,
     resourceLimits: {
       stackSizeMb: threadStackMb(options.wasmStackBytes),
       maxOldGenerationSizeMb: OLD_GENERATION_MB_MAX,

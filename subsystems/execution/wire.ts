@@ -210,6 +210,8 @@ export type PortMessage =
 
 /** Handed to an executor thread when it starts. */
 export interface ExecutorOptions {
+  /** Its number. */
+  readonly lane: number;
   readonly inbox: SharedArrayBuffer;
   readonly outbox: SharedArrayBuffer;
   readonly port: MessagePort;

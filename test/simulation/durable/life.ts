@@ -13,10 +13,10 @@ import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import { EngineExecution } from './engine-execution.ts';
 import type { Plan } from './plan.ts';
 import { plantedBug } from './planted-bugs.ts';
 import { SimulatedStorage } from './simulated-storage.ts';
+import { SimulatedThreads } from './simulated-threads.ts';
 
 export const POLICY: MeteringPolicy = {
   isEnabled: true,
@@ -44,7 +44,7 @@ export interface LifeParts {
 
 export class Life {
   readonly storage: SimulatedStorage;
-  readonly execution: EngineExecution;
+  readonly execution: SimulatedThreads;
   readonly scheduler: RoundScheduler;
   readonly registry: CanisterRegistry;
   readonly management: ManagementCanister;
@@ -62,12 +62,13 @@ export class Life {
     const { storageOptions, onChanges } = plantedBug(plan.bug, parts.seeded);
     const storage = new SimulatedStorage(store, storageOptions);
     const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
-    const execution = new EngineExecution({ lanes, policy: POLICY, clock, ...onChanges });
+    const log = this.#logger();
+    const passMs = (): number => parts.seeded.below(3);
+    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, ...onChanges });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
       { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
     );
-    const log = this.#logger();
     const metering = { policy: POLICY };
     const registry = new CanisterRegistry(
       { execution, scheduler, metering, codec, manifest, compiler, storage, clock, log },
@@ -109,6 +110,7 @@ export class Life {
 
   end(): void {
     this.isOver = true;
+    this.execution.abandon();
     mock.timers.reset();
   }
 
@@ -120,6 +122,20 @@ export class Life {
 
   /** One thing happens, somewhere; false: nothing could. */
   async turn(): Promise<boolean> {
+    let possible = this.#possible();
+    if (possible.length === 0) {
+      // What was sent in this turn of the event loop is published at its end.
+      await nextTurn();
+      possible = this.#possible();
+    }
+    const event = possible[this.#parts.seeded.below(Math.max(1, possible.length))];
+    event?.();
+    await nextTurn();
+    if (this.#problems.length > 0) assert.fail(`the host says: ${this.#problems.join('; ')}`);
+    return event !== undefined;
+  }
+
+  #possible(): readonly (() => void)[] {
     const { storage, execution } = this;
     const { seeded, plan } = this.#parts;
     const possible: (() => void)[] = [];
@@ -128,17 +144,13 @@ export class Life {
     };
     for (let lane = 0; lane < plan.lanes; lane++) {
       if (execution.canExecute(lane)) offer(plan.weights.execute, () => execution.execute(lane));
-      if (execution.canTell(lane)) offer(plan.weights.tell, () => execution.tell(lane, 1 + seeded.below(4)));
+      if (execution.canTell(lane)) offer(plan.weights.tell, () => execution.tell(lane));
     }
     if (storage.canSeal) offer(plan.weights.seal, () => storage.seal());
     if (storage.canWork) offer(plan.weights.work, () => storage.work(seeded.below(6)));
     if (storage.canTell) offer(plan.weights.durable, () => storage.tell());
     if (storage.canAnswer) offer(plan.weights.answer, () => storage.answer());
-    const event = possible[seeded.below(Math.max(1, possible.length))];
-    event?.();
-    await nextTurn();
-    if (this.#problems.length > 0) assert.fail(`the host says: ${this.#problems.join('; ')}`);
-    return event !== undefined;
+    return possible;
   }
 
   async pass(ms: number): Promise<void> {

@@ -2,13 +2,13 @@
 import { applyWriteSet } from '../../../subsystems/storage/write-set.ts';
 import { WriteSet } from '../../../subsystems/storage/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import type { EngineExecutionOptions } from './engine-execution.ts';
 import type { Bug } from './plan.ts';
 import type { SimulatedStorageOptions } from './simulated-storage.ts';
+import type { SimulatedThreadsOptions } from './simulated-threads.ts';
 
 export interface Planted {
   readonly storageOptions: SimulatedStorageOptions;
-  readonly onChanges: Pick<EngineExecutionOptions, 'onChanges'>;
+  readonly onChanges: Pick<SimulatedThreadsOptions, 'onChanges'>;
 }
 
 export function plantedBug(bug: Bug | undefined, seeded: Seeded): Planted {
