@@ -16,10 +16,11 @@ const OLD_GENERATION_MB_MAX = 65_536;
 /** With V8's 48 MB the buffers of many thousand messages and wake-ups lie about before they are collected. */
 const YOUNG_GENERATION_MB_MAX = 12;
 
+// The first releases of Node 24 have JavaScript Promise Integration behind this flag; threads started from now on get it.
+if (!('Suspending' in WebAssembly)) setFlagsFromString('--experimental-wasm-jspi');
+
 export const startExecutorWorker: StartExecutorThread = (options, ended) => {
-  // Of the stacks that long messages have of their own; V8 reads it when it makes one, and touches what is used only.
-  const stackKiB = Math.ceil(messageStackBytes(options.wasmStackBytes) / 1024);
-  setFlagsFromString(`--wasm-stack-switching-stack-size=${stackKiB}`);
+  sizeStacks(Math.ceil(messageStackBytes(options.wasmStackBytes) / 1024));
   const worker = new Worker(new URL('./executor-worker.ts', import.meta.url), {
     workerData: options,
     transferList: [options.port],
@@ -42,3 +43,13 @@ export const startExecutorWorker: StartExecutorThread = (options, ended) => {
     terminate: () => worker.terminate(),
   };
 };
+
+/**
+ * Sets the size of the stacks that long messages have of their own. V8 14.6 makes each as large as the smaller of these two
+ * says, when a message begins, and only what is used becomes resident. Threads that run have read `--stack-size` already,
+ * and Node tells those to come their limit itself (`stackSizeMb`), so nothing else changes.
+ */
+function sizeStacks(kibibytes: number): void {
+  setFlagsFromString(`--wasm-stack-switching-stack-size=${kibibytes}`);
+  setFlagsFromString(`--stack-size=${kibibytes}`);
+}

@@ -1,9 +1,9 @@
 /**
  * The message that is being executed, as the system API sees it.
  *
- * There is one object of this class per executor thread, used again for every message: the imports are closures
- * over it, shared by all instances of the thread, since closures of their own would cost every live canister
- * about eighty objects. Executions never nest in one thread, so one is enough.
+ * There is one object of this class for each engine, used again for every message: the imports are closures over it,
+ * shared by all instances of the engine, since closures of their own would cost every live canister about eighty objects.
+ * An engine has one message under way at a time, so one is enough.
  *
  * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
  * kept here, and the engine applies it only if the execution returns.
