@@ -105,7 +105,7 @@ const HANDED_THROUGH = [
   'subsystems/codec/codec-pool.ts',
   'subsystems/codec/lexer.ts',
   'subsystems/execution/module-loader.ts',
-  'subsystems/storage/threaded-storage.ts',
+  'subsystems/storage/commit-queue.ts',
   'subsystems/wasm/refusal.ts',
 ];
 

@@ -9,6 +9,7 @@
  *   Answers to requests come by the port.
  */
 import type { MessagePort } from 'node:worker_threads';
+import { messageOf, ServerError } from '../../kernel/index.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
 import type { Entry, Family } from './tables.ts';
 
@@ -20,10 +21,16 @@ export const UNIT = 1;
 export const MESSAGE = 2;
 export const DURABLE = 3;
 
-export interface StorageThreadOptions {
+/** One end of the way between the two: rings that both have, and its port. */
+export interface StorageEnd {
+  /** Of the storage thread. */
   readonly inbox: SharedArrayBuffer;
   readonly outbox: SharedArrayBuffer;
   readonly port: MessagePort;
+}
+
+export interface StorageThreadOptions {
+  readonly end: StorageEnd;
   readonly directory: string;
   readonly isSynced: boolean;
 }
@@ -72,3 +79,13 @@ export type FromStorage =
   | { readonly kind: 'failed'; readonly error: CarriedError }
   | { readonly kind: 'answer'; readonly call: number; readonly answer: unknown }
   | { readonly kind: 'refusal'; readonly call: number; readonly error: CarriedError };
+
+export function carried(error: unknown): CarriedError {
+  if (error instanceof ServerError) return { kind: error.kind, code: error.code, message: error.message };
+  const stack = error instanceof Error ? `\n${error.stack ?? ''}` : '';
+  return {
+    kind: 'unavailable',
+    code: 'storage-failed',
+    message: `the storage thread failed: ${messageOf(error)}${stack}`,
+  };
+}

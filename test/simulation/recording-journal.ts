@@ -1,83 +1,120 @@
 /** Units as a storage keeps them, without a disk: what is durable when, and what survives a crash, the test says. */
 import assert from 'node:assert/strict';
-import type { KeptUnits } from '../../subsystems/scheduler/call-journal.ts';
-import type { Entry } from '../../subsystems/storage/index.ts';
-import { applyWriteSet, WriteSet } from '../../subsystems/storage/write-set.ts';
+import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
+import type { Entry, Family } from '../../subsystems/storage/index.ts';
+import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
+import { applyWriteSet } from '../../subsystems/storage/write-set.ts';
 
-/** `State`: whatever else a unit holds. */
-export class RecordingJournal<State> implements KeptUnits {
-  readonly isKept = true;
-  current = 1;
-  durable = 0;
-  /** Bytes of all units so far. */
-  written = 0;
-  readonly #writers: ((unit: WriteSet) => void)[] = [];
-  #waiters: { readonly unit: number; readonly callback: () => void }[] = [];
-  /** Sealed and not durable. */
-  readonly #units: { readonly operations: Uint8Array; readonly state: State }[] = [];
-  readonly #stored: Map<string, Entry>;
-  #state: State;
-  #isTouched = false;
+/** The shipped commit queue of a scheduler alone. `State`: whatever else a unit holds. */
+export class RecordingJournal<State> extends CommitQueue {
+  readonly #port: HeldPort<State>;
+  readonly #turn: { seal: (() => void) | undefined };
 
   constructor(state: State, entries: readonly Entry[] = []) {
-    this.#state = state;
-    this.#stored = new Map(entries.map((entry) => [hex(entry[0]), entry]));
+    const port = new HeldPort(state, entries);
+    const turn: { seal: (() => void) | undefined } = { seal: undefined };
+    const onFailure = (error: Error): never => {
+      throw error;
+    };
+    super(port, { onFailure, atTurnsEnd: (seal) => void (turn.seal = seal) });
+    this.#port = port;
+    this.#turn = turn;
+    void this.open();
   }
 
-  touch(): void {
-    this.#isTouched = true;
-  }
-
-  beforeSeal(write: (unit: WriteSet) => void): void {
-    this.#writers.push(write);
-  }
-
-  whenDurable(unit: number, callback: () => void): void {
-    assert.ok(unit < this.current || this.#isTouched || unit === 0, `unit ${unit} will be sealed`);
-    if (unit <= this.durable) callback();
-    else this.#waiters.push({ unit, callback });
-  }
-
-  settled(): Promise<void> {
-    const newest = this.#isTouched ? this.current : this.current - 1;
-    return new Promise((resolve) => this.whenDurable(newest, resolve));
+  override whenDurable(unit: number, callback: () => void): void {
+    assert.ok(unit <= this.newest, `unit ${unit} will be sealed`);
+    super.whenDurable(unit, callback);
   }
 
   /** Ends the unit that is being collected, if anything has changed. */
   seal(state: () => State): void {
-    if (!this.#isTouched) return;
-    this.#isTouched = false;
-    const unit = new WriteSet();
-    for (const write of this.#writers) write(unit);
-    this.written += unit.length;
-    this.#units.push({ operations: unit.take(), state: state() });
-    this.current++;
+    const { seal } = this.#turn;
+    this.#turn.seal = undefined;
+    this.#port.state = state;
+    seal?.();
   }
 
+  /** Bytes of the keys and values that the scheduler has put or deleted in all units so far. */
+  get written(): number {
+    return this.#port.written;
+  }
+
+  /** Units that are sealed and not durable. */
   get pending(): number {
-    return this.#units.length;
+    return this.#port.units.length;
   }
 
   /** Makes so many more units durable. */
   commit(units: number): void {
-    for (const { operations, state } of this.#units.splice(0, units)) {
-      this.#apply(operations);
-      this.#state = state;
-      this.durable++;
-    }
-    const released = this.#waiters.filter(({ unit }) => unit <= this.durable);
-    this.#waiters = this.#waiters.filter(({ unit }) => unit > this.durable);
-    for (const { callback } of released) callback();
+    this.#port.commit(units);
+    this.#port.tell();
   }
 
   /** What is found afterwards when so many units that nobody was told of have been written all the same. */
   crash(units: number): { readonly entries: readonly Entry[]; readonly state: State } {
-    this.#waiters = [];
-    this.commit(units);
-    return { entries: this.entries(), state: this.#state };
+    this.#port.commit(units);
+    return { entries: this.entries(), state: this.#port.durableState };
   }
 
   /** What is durable. */
+  entries(): readonly Entry[] {
+    return this.#port.entries();
+  }
+}
+
+class HeldPort<State> implements StoragePort {
+  /** Sealed and not durable. */
+  readonly units: { readonly operations: Uint8Array; readonly state: State }[] = [];
+  written = 0;
+  durableState: State;
+  /** What the unit that is sealed next holds besides. */
+  state: () => State;
+  readonly #stored: Map<string, Entry>;
+  #receiver: StorageReceiver | undefined;
+  #durable = 0;
+
+  constructor(state: State, entries: readonly Entry[]) {
+    this.durableState = state;
+    this.state = () => state;
+    this.#stored = new Map(entries.map((entry) => [hex(entry[0]), entry]));
+  }
+
+  open(receiver: StorageReceiver): void {
+    this.#receiver = receiver;
+    receiver.receive({ kind: 'opened', last: 0 });
+  }
+
+  /** Units are kept as they are: they have to be the port's own. */
+  copy(): boolean {
+    return false;
+  }
+
+  send(message: ToStorage): boolean {
+    if (message.kind !== 'unit') throw new Error('a scheduler asks nothing of its journal');
+    this.written += bytesOfQueue(message.unit);
+    this.units.push({ operations: message.unit, state: this.state() });
+    return true;
+  }
+
+  publish(): void {}
+
+  end(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  commit(units: number): void {
+    for (const { operations, state } of this.units.splice(0, units)) {
+      this.#apply(operations);
+      this.durableState = state;
+      this.#durable++;
+    }
+  }
+
+  tell(): void {
+    this.#receiver?.durable(this.#durable);
+  }
+
   entries(): readonly Entry[] {
     return [...this.#stored.values()].sort((a, b) => Buffer.compare(a[0], b[0]));
   }
@@ -90,6 +127,8 @@ export class RecordingJournal<State> implements KeptUnits {
         this.#stored.set(hex(key), [key.slice(), value.slice()]);
       },
       delete: (family, key) => {
+        // A unit without operations deletes what never was.
+        if (family === 'meta') return;
         assert.equal(family, 'queue');
         assert.ok(this.#stored.delete(hex(key)), 'only what is there is deleted');
       },
@@ -97,6 +136,20 @@ export class RecordingJournal<State> implements KeptUnits {
       patch: wrong,
     });
   }
+}
+
+function bytesOfQueue(operations: Uint8Array): number {
+  let bytes = 0;
+  const count = (family: Family, key: Uint8Array, value?: Uint8Array): void => {
+    if (family === 'queue') bytes += key.length + (value?.length ?? 0);
+  };
+  applyWriteSet(operations, {
+    put: count,
+    delete: count,
+    clear: count,
+    patch: () => assert.fail('no patch was expected'),
+  });
+  return bytes;
 }
 
 function hex(key: Uint8Array): string {

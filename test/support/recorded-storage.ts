@@ -1,65 +1,104 @@
 /** A storage whose units can be looked at one by one: what a crash between two of them leaves behind. */
-import assert from 'node:assert/strict';
-import type { Entry, Family, Journal, Storage } from '../../subsystems/storage/index.ts';
-import { FAMILIES, WriteSet } from '../../subsystems/storage/index.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
+import { type Entry, FAMILIES, type Family } from '../../subsystems/storage/index.ts';
+import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
 import { applyWriteSet } from '../../subsystems/storage/write-set.ts';
 
-/** Seals a unit at the end of each turn of the event loop that has changed something, and is durable at once then. */
-export class RecordedStorage implements Journal, Pick<Storage, 'range'> {
-  readonly isKept = true;
-  readonly unit = new WriteSet();
+/** The shipped commit queue; its units are durable as soon as they are sealed. */
+export class RecordedStorage extends CommitQueue {
+  readonly #port: RecordingPort;
+
+  /** `units`: what there is already. */
+  constructor(units: readonly Uint8Array[] = []) {
+    const port = new RecordingPort(units);
+    super(port, {
+      onFailure: (error) => {
+        throw error;
+      },
+    });
+    this.#port = port;
+    void this.open();
+  }
+
   /** The sealed ones. */
-  readonly units: Uint8Array[] = [];
-  readonly #families = new Map<Family, Map<string, Uint8Array>>(FAMILIES.map((family) => [family, new Map()]));
-  readonly #writers: ((unit: WriteSet) => void)[] = [];
-  #waiting: { readonly unit: number; readonly callback: () => void }[] = [];
-  #isSealDue = false;
+  get units(): readonly Uint8Array[] {
+    return this.#port.units;
+  }
+
   /** How often it was read. */
+  get reads(): number {
+    return this.#port.reads;
+  }
+
+  /** Keys in hex, in order. */
+  entries(family: Family): [key: string, value: Uint8Array][] {
+    return this.#port.entries(family);
+  }
+
+  /** Puts a value in place of another, as damage would. `key`: hex. */
+  damage(family: Family, key: string, value: Uint8Array | undefined): void {
+    this.#port.damage(family, key, value);
+  }
+
+  /** What a new process finds after the first `units` of them, or all; what was not sealed is gone. */
+  restart(units: number = this.units.length): RecordedStorage {
+    return new RecordedStorage(this.units.slice(0, units));
+  }
+}
+
+class RecordingPort implements StoragePort {
+  readonly units: Uint8Array[] = [];
   reads = 0;
+  readonly #families = new Map<Family, Map<string, Uint8Array>>(FAMILIES.map((family) => [family, new Map()]));
+  #receiver: StorageReceiver | undefined;
 
-  get current(): number {
-    return this.units.length + 1;
+  constructor(units: readonly Uint8Array[]) {
+    for (const unit of units) this.#keep(unit);
   }
 
-  get durable(): number {
-    return this.units.length;
+  open(receiver: StorageReceiver): void {
+    this.#receiver = receiver;
+    receiver.receive({ kind: 'opened', last: this.units.length });
   }
 
-  get newest(): number {
-    return this.#isSealDue ? this.current : this.durable;
+  /** Units are kept as they are: they have to be the port's own. */
+  copy(): boolean {
+    return false;
   }
 
-  touch(): void {
-    if (this.#isSealDue) return;
-    this.#isSealDue = true;
-    setImmediate(() => this.#seal());
+  send(message: ToStorage): boolean {
+    if (message.kind === 'unit') this.#keep(message.unit);
+    else void this.#answer(message);
+    return true;
   }
 
-  beforeSeal(write: (unit: WriteSet) => void): void {
-    this.#writers.push(write);
+  publish(): void {
+    this.#receiver?.durable(this.units.length);
   }
 
-  whenDurable(unit: number, callback: () => void): void {
-    if (unit <= this.durable) callback();
-    else this.#waiting.push({ unit, callback });
+  end(): Promise<void> {
+    return Promise.resolve();
   }
 
-  settled(): Promise<void> {
-    return new Promise((resolve) => this.whenDurable(this.newest, resolve));
+  async #answer({ call, request }: ToStorage & { readonly kind: 'request' }): Promise<void> {
+    // Not within the same turn, as from another thread.
+    await nextTurn();
+    this.#receiver?.receive({ kind: 'answer', call, answer: this.#answerTo(request) });
   }
 
-  #seal(): void {
-    for (const write of this.#writers) write(this.unit);
-    this.#isSealDue = false;
-    const unit = this.unit.take();
+  #answerTo(request: (ToStorage & { readonly kind: 'request' })['request']): readonly Entry[] | undefined {
+    if (request.kind === 'close') return undefined;
+    if (request.kind !== 'range') throw new Error(`what is recorded answers no '${request.kind}'`);
+    this.reads++;
+    const prefix = hexOf(request.prefix);
+    return this.entries(request.family)
+      .filter(([key]) => key.startsWith(prefix))
+      .map(([key, value]): Entry => [Buffer.from(key, 'hex'), value.slice()]);
+  }
+
+  #keep(unit: Uint8Array): void {
     this.units.push(unit);
-    this.#apply(unit);
-    const ready = this.#waiting.filter((waiting) => waiting.unit <= this.durable);
-    this.#waiting = this.#waiting.filter((waiting) => waiting.unit > this.durable);
-    for (const { callback } of ready) callback();
-  }
-
-  #apply(unit: Uint8Array): void {
     applyWriteSet(unit, {
       put: (family, key, value) => void this.#of(family).set(hexOf(key), value.slice()),
       delete: (family, key) => void this.#of(family).delete(hexOf(key)),
@@ -67,45 +106,25 @@ export class RecordedStorage implements Journal, Pick<Storage, 'range'> {
         const entries = this.#of(family);
         for (const key of entries.keys()) if (key.startsWith(hexOf(prefix))) entries.delete(key);
       },
-      patch: () => assert.fail('no patch was expected'),
+      patch: () => {
+        throw new Error('no patch was expected');
+      },
     });
   }
 
   #of(family: Family): Map<string, Uint8Array> {
     const entries = this.#families.get(family);
-    assert.ok(entries);
+    if (entries === undefined) throw new Error(`no family ${family}`);
     return entries;
   }
 
-  /** Sealed units only. */
-  async range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]> {
-    this.reads++;
-    // Not within the same turn, as from another thread.
-    await new Promise((resolve) => setImmediate(resolve));
-    return this.entries(family)
-      .filter(([key]) => key.startsWith(hexOf(prefix)))
-      .map(([key, value]): Entry => [Buffer.from(key, 'hex'), value.slice()]);
-  }
-
-  /** Keys in hex, in order. */
   entries(family: Family): [key: string, value: Uint8Array][] {
     return [...this.#of(family)].toSorted(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** Puts a value in place of another, as damage would. `key`: hex. */
   damage(family: Family, key: string, value: Uint8Array | undefined): void {
     if (value === undefined) this.#of(family).delete(key);
     else this.#of(family).set(key, value);
-  }
-
-  /** What a new process finds after the first `units` of them, or all; what was not sealed is gone. */
-  restart(units: number = this.units.length): RecordedStorage {
-    const storage = new RecordedStorage();
-    for (const unit of this.units.slice(0, units)) {
-      storage.units.push(unit);
-      storage.#apply(unit);
-    }
-    return storage;
   }
 }
 

@@ -8,7 +8,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BUGS } from './plan.ts';
+import { BUGS, CONTROL } from './plan.ts';
 import { simulate } from './world.ts';
 
 const SEEDS = 30;
@@ -17,6 +17,10 @@ const SEEDS_UNTIL_FOUND = 60;
 
 test('whatever has crashed, what was acknowledged is there, wholly and once', { timeout: 120_000 }, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed);
+});
+
+test('what bugs are planted with is no bug', { timeout: 120_000 }, async () => {
+  for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed, CONTROL);
 });
 
 for (const bug of BUGS) {

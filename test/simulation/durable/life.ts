@@ -14,8 +14,8 @@ import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import type { Plan } from './plan.ts';
-import { plantedBug } from './planted-bugs.ts';
-import { SimulatedStorage } from './simulated-storage.ts';
+import { storageWith } from './planted-bugs.ts';
+import type { SimulatedStorage } from './simulated-storage.ts';
 import { SimulatedThreads } from './simulated-threads.ts';
 
 export const POLICY: MeteringPolicy = {
@@ -59,12 +59,11 @@ export class Life {
     const { plan, clock, random, store } = parts;
     this.#parts = parts;
     mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-    const { storageOptions, onChanges } = plantedBug(plan.bug, parts.seeded);
-    const storage = new SimulatedStorage(store, storageOptions);
+    const storage = storageWith(plan.bug, store, parts.seeded, { ringBytes: plan.ringBytes });
     const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
     const log = this.#logger();
     const passMs = (): number => parts.seeded.below(3);
-    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, ...onChanges });
+    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
       { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
@@ -111,6 +110,7 @@ export class Life {
   end(): void {
     this.isOver = true;
     this.execution.abandon();
+    this.storage.abandon();
     mock.timers.reset();
   }
 

@@ -1,9 +1,27 @@
 /** What a seed makes different. */
 import type { Seeded } from '../../support/seeded.ts';
+import { RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
 
 /** Mistakes that the simulator must find. */
-export const BUGS = ['answers-too-early', 'lost-page', 'queue-before-state'] as const;
-export type Bug = (typeof BUGS)[number];
+export const BUGS = [
+  /** An answer leaves when its unit is handed over. */
+  'answers-too-early',
+  /** An answer waits for the unit before its own. */
+  'waits-for-the-unit-before',
+  /** What a step changed of one page is not in the unit. */
+  'lost-page',
+  /** Nothing of what a step changed is in the unit. */
+  'lost-step',
+  /** A unit arrives without one of its operations. */
+  'torn-unit',
+  /** A unit arrives after the one that follows it. */
+  'swapped-units',
+  /** Calls and queues arrive in a unit of their own, before the state that goes with them. */
+  'queue-before-state',
+] as const;
+/** What mistakes are made with, and none is: nothing may be found. */
+export const CONTROL = 'control';
+export type Bug = (typeof BUGS)[number] | typeof CONTROL;
 
 export interface Plan {
   readonly lanes: number;
@@ -13,6 +31,8 @@ export interface Plan {
   /** How long running logs again may take; small: they are checkpointed all the time. */
   readonly replayBudgetSecs: number;
   readonly isSynced: boolean;
+  /** Of the ring to the storage thread: a small one is full all the time. */
+  readonly ringBytes: number;
   readonly segmentBytes: number;
   readonly foldBytes: number;
   /** How often each kind of turn comes. */
@@ -50,6 +70,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
     snapshotBelowBytes: seeded.pick([2 ** 40, 2 ** 40, 0, 0, 2 * PAGE, 3 * PAGE]),
     replayBudgetSecs: seeded.pick([10, 0.0005, 0.005]),
     isSynced: !seeded.oneIn(6),
+    ringBytes: seeded.pick([512, 8192, 131_072, RING_BYTES]),
     segmentBytes: seeded.pick([8192, 32_768, 131_072]),
     foldBytes: seeded.pick([4096, 65_536, 1 << 20]),
     weights: { execute: weight(), tell: weight(), seal: weight(), work: weight(), durable: weight(), answer: weight() },

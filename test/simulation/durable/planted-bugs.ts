@@ -1,30 +1,94 @@
-/** Mistakes on purpose, between the host and its storage: the simulator must find each of them. */
-import { applyWriteSet } from '../../../subsystems/storage/write-set.ts';
-import { WriteSet } from '../../../subsystems/storage/index.ts';
+/**
+ * Mistakes on purpose, in the shipped commit queue and on its way to storage: the simulator must find each of them.
+ *
+ * None is a switch of the server: each is a port, or a queue, or a unit that does one thing wrong and is put in the place of
+ * the right one.
+ */
+import { applyWriteSet, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import type { StateStore } from '../../../subsystems/storage/state-store.ts';
+import type { ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import type { Bug } from './plan.ts';
-import type { SimulatedStorageOptions } from './simulated-storage.ts';
-import type { SimulatedThreadsOptions } from './simulated-threads.ts';
+import { type Bug, CONTROL } from './plan.ts';
+import type { Mistake } from './planted-port.ts';
+import { SimulatedStorage, type SimulatedStorageOptions } from './simulated-storage.ts';
 
-export interface Planted {
-  readonly storageOptions: SimulatedStorageOptions;
-  readonly onChanges: Pick<SimulatedThreadsOptions, 'onChanges'>;
+/** A storage with that bug, if it is one of storage. */
+export function storageWith(
+  bug: Bug | undefined,
+  store: StateStore,
+  seeded: Seeded,
+  options: SimulatedStorageOptions,
+): SimulatedStorage {
+  const withPort = (mistake: Mistake): SimulatedStorage => new SimulatedStorage(store, { ...options, mistake });
+  switch (bug) {
+    case CONTROL:
+      return withPort({});
+    case 'answers-too-early':
+      return withPort({ isHasty: true });
+    case 'waits-for-the-unit-before':
+      return new EarlyStorage(store, options);
+    case 'lost-page':
+      return new ForgetfulStorage(store, options, (changes) => (seeded.oneIn(8) ? withoutOnePage(changes) : changes));
+    case 'lost-step':
+      return new ForgetfulStorage(store, options, (changes) => (seeded.oneIn(8) ? new Uint8Array(0) : changes));
+    case 'torn-unit':
+      return withPort({ arrive: onUnits((unit) => [seeded.oneIn(8) ? withoutOneOperation(unit, seeded) : unit]) });
+    case 'swapped-units':
+      return withPort({ arrive: (messages) => swapped(messages, seeded) });
+    case 'queue-before-state':
+      return withPort({ arrive: onUnits(queueFirst) });
+    default:
+      return new SimulatedStorage(store, options);
+  }
 }
 
-export function plantedBug(bug: Bug | undefined, seeded: Seeded): Planted {
-  switch (bug) {
-    case undefined:
-      return { storageOptions: {}, onChanges: {} };
-    case 'answers-too-early':
-      return { storageOptions: { isHasty: true }, onChanges: {} };
-    case 'lost-page':
-      return {
-        storageOptions: {},
-        onChanges: { onChanges: (changes) => (seeded.oneIn(8) ? withoutOnePage(changes) : changes) },
-      };
-    case 'queue-before-state':
-      return { storageOptions: { onSeal: queueFirst }, onChanges: {} };
+class EarlyStorage extends SimulatedStorage {
+  override whenDurable(unit: number, callback: () => void): void {
+    super.whenDurable(unit - 1, callback);
   }
+}
+
+/** Does not keep everything that steps have changed. */
+class ForgetfulStorage extends SimulatedStorage {
+  override readonly unit: WriteSet;
+
+  constructor(store: StateStore, options: SimulatedStorageOptions, forget: (changes: Uint8Array) => Uint8Array) {
+    super(store, options);
+    this.unit = new ForgetfulUnit(forget);
+  }
+}
+
+class ForgetfulUnit extends WriteSet {
+  readonly #forget: (changes: Uint8Array) => Uint8Array;
+
+  constructor(forget: (changes: Uint8Array) => Uint8Array) {
+    super();
+    this.#forget = forget;
+  }
+
+  override append(operations: Uint8Array): void {
+    super.append(this.#forget(operations));
+  }
+}
+
+function onUnits(
+  change: (unit: Uint8Array) => readonly Uint8Array[],
+): (messages: readonly ToStorage[]) => readonly ToStorage[] {
+  return (messages) =>
+    messages.flatMap((message) =>
+      message.kind === 'unit' ? change(message.unit).map((unit): ToStorage => ({ kind: 'unit', unit })) : [message],
+    );
+}
+
+function swapped(messages: readonly ToStorage[], seeded: Seeded): readonly ToStorage[] {
+  const left = [...messages];
+  for (let index = 1; index < left.length; index++) {
+    const [before, after] = [left[index - 1], left[index]];
+    if (before?.kind !== 'unit' || after?.kind !== 'unit' || !seeded.oneIn(4)) continue;
+    left.splice(index - 1, 2, after, before);
+    index++;
+  }
+  return left;
 }
 
 /** What a step changed of the last page of heap or stable memory that it touched is forgotten. */
@@ -39,7 +103,18 @@ function withoutOnePage(changes: Uint8Array): Uint8Array {
   return set.take();
 }
 
-/** Calls and queues are written in a unit of their own, before the state that goes with them. */
+function withoutOneOperation(unit: Uint8Array, seeded: Seeded): Uint8Array {
+  let operations = 0;
+  visit(unit, () => {
+    operations++;
+    return undefined;
+  });
+  const lost = seeded.below(operations);
+  const set = new WriteSet();
+  visit(unit, () => (operations-- === lost + 1 ? undefined : set));
+  return set.take();
+}
+
 function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
   const queue = new WriteSet();
   const rest = new WriteSet();

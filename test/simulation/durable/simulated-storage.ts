@@ -1,176 +1,144 @@
 /**
- * The real state store in this thread, over a disk and tables that fail: what the storage thread does, when the simulation
- * says so. Units and requests wait in its inbox in the order they were handed over; what is durable, and what was asked for,
- * reach the main thread later, and not in each other's order.
+ * The shipped commit queue, port of rings and commit server in one thread, over a state store whose disk and tables fail: the
+ * simulation says when a turn ends, when the server has a round, and when the main thread is told what came of it.
  */
+import { receiveMessageOnPort } from 'node:worker_threads';
 import { ServerError } from '../../../kernel/index.ts';
-import type { Entry, Family, Storage, StorageFigures, StoredCanister } from '../../../subsystems/storage/index.ts';
-import { WriteSet } from '../../../subsystems/storage/index.ts';
+import { CommitQueue } from '../../../subsystems/storage/commit-queue.ts';
+import { CommitServer } from '../../../subsystems/storage/commit-server.ts';
+import { createStorageEnds, RingPort } from '../../../subsystems/storage/ring-port.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
-import { Waiters } from '../../../subsystems/storage/waiters.ts';
-
-type Message =
-  | { readonly kind: 'unit'; readonly unit: Uint8Array }
-  | { readonly kind: 'request'; readonly answer: (store: StateStore) => () => void };
+import { carried, type FromStorage, type StorageEnd } from '../../../subsystems/storage/storage-wire.ts';
+import { type Mistake, PlantedPort } from './planted-port.ts';
 
 export interface SimulatedStorageOptions {
-  /** Sees a sealed unit, and may put several in its place: whoever does so plants a bug. */
-  readonly onSeal?: (unit: Uint8Array) => readonly Uint8Array[];
-  /** Tells of units as durable when they are handed over: a planted bug. */
-  readonly isHasty?: boolean;
+  /** A power of two; as shipped unless said otherwise. */
+  readonly ringBytes?: number;
+  /** Made between the queue and its port: a planted bug. */
+  readonly mistake?: Mistake;
 }
 
-/** What never was is deleted: as the real one does. */
-const NOTHING_KEY = Buffer.from('nothing');
-
-export class SimulatedStorage implements Storage {
-  readonly isKept = true;
-  readonly unit = new WriteSet();
-  current: number;
-  durable: number;
-  readonly #store: StateStore;
-  readonly #options: SimulatedStorageOptions;
-  readonly #waiters = new Waiters();
-  readonly #writers: ((unit: WriteSet) => void)[] = [];
-  readonly #inbox: Message[] = [];
-  /** Asked for in a turn whose unit is not sealed yet. */
-  readonly #asked: Message[] = [];
-  /** Numbers of durable units that the main thread has not been told. */
-  readonly #told: number[] = [];
-  readonly #answers: (() => void)[] = [];
-  #isSealDue = false;
+export class SimulatedStorage extends CommitQueue {
+  readonly #turn: { seal: (() => void) | undefined };
+  readonly #port: SimulatedPort;
+  readonly #planted: PlantedPort | undefined;
+  readonly #far: StorageEnd;
+  readonly #server: CommitServer;
   #hasMore = false;
-  /** Of units handed over, more than sealed if a bug is planted. */
-  #extra = 0;
+  /** The storage thread has ended at an error; the main thread may not know yet. */
+  #isDead = false;
 
-  constructor(store: StateStore, options: SimulatedStorageOptions = {}) {
-    this.#store = store;
-    this.#options = options;
-    this.durable = store.last;
-    this.current = store.last + 1;
+  constructor(store: StateStore, { mistake, ringBytes }: SimulatedStorageOptions = {}) {
+    const { near, far } = createStorageEnds(ringBytes);
+    const port = new SimulatedPort(near);
+    const planted = mistake === undefined ? undefined : new PlantedPort(port, mistake);
+    const turn: { seal: (() => void) | undefined } = { seal: undefined };
+    const onFailure = (error: Error): never => {
+      throw error;
+    };
+    super(planted ?? port, { onFailure, atTurnsEnd: (seal) => void (turn.seal = seal) });
+    this.#turn = turn;
+    this.#port = port;
+    this.#planted = planted;
+    this.#far = far;
+    this.#server = new CommitServer(far, store);
+    void this.open();
   }
 
   // ---- what the simulation decides
 
   get canSeal(): boolean {
-    return this.#isSealDue;
+    return this.#turn.seal !== undefined;
   }
 
   /** The end of a turn of the main thread's event loop. */
   seal(): void {
-    if (!this.#isSealDue) return;
-    this.#isSealDue = false;
-    const { unit } = this;
-    for (const write of this.#writers) write(unit);
-    if (unit.length === 0) unit.delete('meta', NOTHING_KEY);
-    const sealed = unit.take();
-    const units = this.#options.onSeal?.(sealed) ?? [sealed];
-    for (const each of units) this.#inbox.push({ kind: 'unit', unit: each });
-    this.#extra += units.length - 1;
-    this.#inbox.push(...this.#asked.splice(0));
-    if (this.#options.isHasty === true) this.#told.push(this.current);
-    this.current++;
+    const { seal } = this.#turn;
+    this.#turn.seal = undefined;
+    seal?.();
   }
 
   get canWork(): boolean {
-    return this.#inbox.length > 0 || this.#hasMore;
+    return !this.#isDead && (this.#server.hasMore || this.#hasMore || this.#planted?.hasWaiting === true);
   }
 
   /** One round of the storage thread: takes so many messages, commits, answers, brings a slice into the tables. */
   work(many: number): void {
-    const messages = this.#inbox.splice(0, many);
-    const units = messages.filter((message) => message.kind === 'unit').map(({ unit }) => unit);
-    if (units.length > 0) {
-      const last = this.#store.commit(units);
-      if (this.#options.isHasty !== true) this.#told.push(Math.min(last - this.#extra, this.current - 1));
+    this.#planted?.arrive();
+    try {
+      let left = many;
+      if (left > 0) this.#server.take(() => --left <= 0);
+      this.#hasMore = this.#server.round();
+    } catch (error) {
+      this.#die(error);
     }
-    for (const message of messages) {
-      if (message.kind === 'request') this.#answers.push(message.answer(this.#store));
-    }
-    this.#hasMore = this.#store.settle();
+    this.#port.fetch();
+  }
+
+  /** As the storage thread ends; a crash ends everything at once. */
+  #die(error: unknown): void {
+    if (!(error instanceof ServerError)) throw error;
+    this.#isDead = true;
+    this.#far.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorage);
   }
 
   get canTell(): boolean {
-    return this.#told.length > 0;
+    return this.#port.hasDurable;
   }
 
   /** Lets go what waited for units that are durable now. */
   tell(): void {
-    for (const last of this.#told.splice(0)) this.durable = Math.max(this.durable, last);
-    this.#waiters.release(this.durable);
+    this.#port.tellDurable();
   }
 
   get canAnswer(): boolean {
-    return this.#answers.length > 0;
+    return this.#port.answers.length > 0;
   }
 
   /** Answers the oldest request. */
   answer(): void {
-    this.#answers.shift()?.();
+    this.#port.answer();
   }
 
-  // ---- Storage
-
-  get newest(): number {
-    return this.#isSealDue ? this.current : this.current - 1;
+  /** Brings everything into the tables and lets the directory go, in one go. */
+  override async close(): Promise<void> {
+    const closed = super.close();
+    while (!this.#isDead && !this.#server.isClosing) {
+      this.work(Number.POSITIVE_INFINITY);
+      // It may have made room for what is left.
+      this.tell();
+    }
+    if (!this.#isDead) await this.#server.close(() => Promise.resolve()).catch((error: unknown) => this.#die(error));
+    this.#port.fetch();
+    while (this.canAnswer) this.answer();
+    await closed;
   }
 
-  touch(): void {
-    this.#isSealDue = true;
+  /** The process is gone. */
+  abandon(): void {
+    void this.#port.end();
+  }
+}
+
+/** Lets the main thread have answers one by one. */
+class SimulatedPort extends RingPort {
+  readonly answers: FromStorage[] = [];
+
+  override open(receiver: Parameters<RingPort['open']>[0]): void {
+    super.open(receiver);
+    this.fetch();
+    this.answer();
   }
 
-  beforeSeal(write: (unit: WriteSet) => void): void {
-    this.#writers.push(write);
+  /** Brings over what the server has said. */
+  fetch(): void {
+    for (let said = receiveMessageOnPort(this.port); said !== undefined; said = receiveMessageOnPort(this.port)) {
+      this.answers.push(said.message as FromStorage);
+    }
   }
 
-  whenDurable(unit: number, callback: () => void): void {
-    if (unit <= this.durable) callback();
-    else this.#waiters.add(unit, callback);
-  }
-
-  settled(): Promise<void> {
-    const { newest } = this;
-    if (newest <= this.durable) return Promise.resolve();
-    return new Promise((resolve) => this.whenDurable(newest, resolve));
-  }
-
-  range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]> {
-    return this.#ask((store) => store.range(family, prefix));
-  }
-
-  canister(id: Uint8Array): Promise<StoredCanister> {
-    return this.#ask((store) => store.canister(id));
-  }
-
-  figures(): Promise<StorageFigures> {
-    return this.#ask((store) => store.figures);
-  }
-
-  backup(): AsyncIterable<Uint8Array> {
-    throw new Error('the simulation makes no backups');
-  }
-
-  #ask<T>(question: (store: StateStore) => T): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const answer = (store: StateStore): (() => void) => {
-        try {
-          // What comes from another thread is a copy.
-          const value = structuredClone(question(store));
-          return () => resolve(value);
-        } catch (error) {
-          if (!(error instanceof ServerError)) throw error;
-          return () => reject(error);
-        }
-      };
-      (this.#isSealDue ? this.#asked : this.#inbox).push({ kind: 'request', answer });
-    });
-  }
-
-  /** Brings everything into the tables and lets the directory go; everything has been handed over and is committed. */
-  async close(): Promise<void> {
-    this.seal();
-    while (this.#inbox.length > 0) this.work(this.#inbox.length);
-    this.#store.fold();
-    await this.#store.close();
+  answer(): void {
+    const said = this.answers.shift();
+    if (said !== undefined) this.receiver?.receive(said);
   }
 }

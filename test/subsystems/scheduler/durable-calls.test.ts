@@ -93,6 +93,7 @@ test('a call, its execution and its response are each stored until the execution
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
   assert.equal(letters(await host.entries()), 'cco', 'two contexts, one open call');
   const before = host.journal.written;
+  assert.ok(before > 0);
   assert.equal(letters(await host.entries()), 'cco');
   assert.equal(host.journal.written, before, 'nothing has changed');
   host.execution.endOne();

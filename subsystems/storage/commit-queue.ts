@@ -1,0 +1,246 @@
+/**
+ * The main thread's end of storage: collects what one turn of the event loop changes, seals it as a unit, hands units and
+ * requests in one order to whoever commits them, and lets go what waited for a unit when it is durable.
+ *
+ * Whatever stands behind it, a thread or what a simulator puts in its place, this queue alone decides what is in a unit, in
+ * which order units and requests go, and when somebody who waits is called. A port only carries: it may copy small units,
+ * hand over large ones, and have no room for a while. Nothing of that changes the order, so no size does.
+ */
+import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import type { Storage, StorageFigures, StoredCanister } from './index.ts';
+import type { CarriedError, FromStorage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
+import type { Entry, Family } from './tables.ts';
+import { Waiters } from './waiters.ts';
+import { WriteSet } from './write-set.ts';
+
+/** The way to whoever commits units. What it takes arrives in the order it was taken, or never. */
+export interface StoragePort {
+  /** Begins; `receiver` is told what comes back. The first of it is the message `opened` or `failed`. */
+  open(receiver: StorageReceiver): void;
+  /** Takes a copy of a unit. False: it is too large for that, or there is no room now; nothing was taken. */
+  copy(unit: Uint8Array): boolean;
+  /** Takes a message, a unit's bytes for good. False: there is no room now; nothing was taken. */
+  send(message: ToStorage): boolean;
+  /** What was taken since the last time is to arrive: once for a burst. */
+  publish(): void;
+  /** Ends the way, and whoever is at its other end. */
+  end(): Promise<void>;
+}
+
+/** What comes back by a port. After each call there may be room again. */
+export interface StorageReceiver {
+  /** All units up to that one are durable. */
+  durable(last: number): void;
+  receive(message: FromStorage): void;
+}
+
+export interface CommitQueueOptions {
+  /** The state can no longer be written: the process must end, and nothing must leave it. */
+  readonly onFailure: (error: ServerError) => void;
+  /** Calls `seal` when everything that belongs to this turn of the event loop has happened. */
+  readonly atTurnsEnd?: (seal: () => void) => void;
+}
+
+interface Asked {
+  readonly resolve: (answer: never) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Deletes what never was: a unit that says nothing, for those who wait for it. */
+const NOTHING_KEY = Buffer.from('nothing');
+
+export class CommitQueue implements Storage {
+  readonly isKept = true;
+  readonly unit: WriteSet = new WriteSet();
+  current = 0;
+  durable = 0;
+  readonly #port: StoragePort;
+  readonly #onFailure: (error: ServerError) => void;
+  readonly #atTurnsEnd: (seal: () => void) => void;
+  readonly #waiters = new Waiters();
+  readonly #writers: ((unit: WriteSet) => void)[] = [];
+  readonly #asked = new Map<number, Asked>();
+  #calls = 0;
+  #isSealDue = false;
+  /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
+  readonly #held: ToStorage[] = [];
+  /** What the port had no room for, in order. */
+  #spilled: ToStorage[] = [];
+  #state: 'new' | 'opening' | 'open' | 'closing' | 'closed' = 'new';
+  readonly #opening = Promise.withResolvers<void>();
+
+  constructor(port: StoragePort, { onFailure, atTurnsEnd = (seal) => void setImmediate(seal) }: CommitQueueOptions) {
+    this.#port = port;
+    this.#onFailure = onFailure;
+    this.#atTurnsEnd = atTurnsEnd;
+  }
+
+  /** Resolves when the state is open. Rejects with the ServerError that says why it cannot be. */
+  open(): Promise<void> {
+    this.#state = 'opening';
+    this.#port.open({
+      durable: (last) => {
+        this.durable = last;
+        this.#waiters.release(last);
+        this.#refill();
+      },
+      receive: (message) => {
+        this.#receive(message);
+        this.#refill();
+      },
+    });
+    return this.#opening.promise;
+  }
+
+  // ---- units
+
+  touch(): void {
+    if (this.#isSealDue) return;
+    this.#isSealDue = true;
+    this.#atTurnsEnd(this.#seal);
+  }
+
+  beforeSeal(write: (unit: WriteSet) => void): void {
+    this.#writers.push(write);
+  }
+
+  whenDurable(unit: number, callback: () => void): void {
+    if (unit <= this.durable) callback();
+    else this.#waiters.add(unit, callback);
+  }
+
+  get newest(): number {
+    return this.#isSealDue ? this.current : this.current - 1;
+  }
+
+  settled(): Promise<void> {
+    const { newest } = this;
+    if (newest <= this.durable) return Promise.resolve();
+    return new Promise((resolve) => this.whenDurable(newest, resolve));
+  }
+
+  readonly #seal = (): void => {
+    if (!this.#isSealDue) return;
+    this.#isSealDue = false;
+    const { unit } = this;
+    for (const write of this.#writers) write(unit);
+    if (unit.length === 0) unit.delete('meta', NOTHING_KEY);
+    this.current++;
+    if (this.#spilled.length === 0 && this.#port.copy(unit.view())) unit.reset();
+    else this.#post({ kind: 'unit', unit: unit.take() });
+    if (this.#held.length > 0) for (const request of this.#held.splice(0)) this.#post(request);
+    this.#port.publish();
+  };
+
+  #post(message: ToStorage): void {
+    if (this.#spilled.length > 0 || !this.#port.send(message)) this.#spilled.push(message);
+  }
+
+  #refill(): void {
+    if (this.#spilled.length === 0) return;
+    const spilled = this.#spilled;
+    this.#spilled = [];
+    for (const message of spilled) this.#post(message);
+    this.#port.publish();
+  }
+
+  // ---- requests
+
+  range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]> {
+    return this.#ask({ kind: 'range', family, prefix });
+  }
+
+  canister(id: Uint8Array): Promise<StoredCanister> {
+    return this.#ask({ kind: 'canister', id });
+  }
+
+  figures(): Promise<StorageFigures> {
+    return this.#ask({ kind: 'figures' });
+  }
+
+  async *backup(): AsyncIterable<Uint8Array> {
+    // What was answered before is in it.
+    await this.settled();
+    const backup = await this.#ask({ kind: 'openBackup' });
+    try {
+      for (;;) {
+        const piece = await this.#ask({ kind: 'nextPiece', backup });
+        if (piece === undefined) return;
+        yield piece;
+      }
+    } finally {
+      if (this.#state === 'open') await this.#ask({ kind: 'closeBackup', backup });
+    }
+  }
+
+  #ask<R extends StorageRequest>(request: R): Promise<StorageAnswers[R['kind']]> {
+    if (this.#state === 'closing' || this.#state === 'closed') {
+      return Promise.reject(new ServerError('unavailable', 'storage-failed', 'the state directory is closed'));
+    }
+    const call = ++this.#calls;
+    return new Promise((resolve, reject) => {
+      this.#asked.set(call, { resolve, reject });
+      const message: ToStorage = { kind: 'request', call, request };
+      if (this.#isSealDue) {
+        this.#held.push(message);
+        return;
+      }
+      this.#post(message);
+      this.#port.publish();
+    });
+  }
+
+  #receive(message: FromStorage): void {
+    switch (message.kind) {
+      case 'opened':
+        this.durable = message.last;
+        this.current = message.last + 1;
+        this.#state = 'open';
+        this.#opening.resolve();
+        return;
+      case 'failed':
+        this.#fail(errorOf(message.error));
+        return;
+      case 'answer':
+      case 'refusal': {
+        const asked = this.#asked.get(message.call);
+        this.#asked.delete(message.call);
+        if (message.kind === 'answer') asked?.resolve(message.answer as never);
+        else asked?.reject(errorOf(message.error));
+      }
+    }
+  }
+
+  #fail(error: ServerError): void {
+    const before = this.#state;
+    this.#state = 'closed';
+    for (const asked of this.#asked.values()) asked.reject(error);
+    this.#asked.clear();
+    if (before === 'opening') this.#opening.reject(error);
+    else if (before === 'open') this.#onFailure(error);
+  }
+
+  /**
+   * Writes what is left, brings everything into the tables and lets the directory go. Rejects with the ServerError that says
+   * why that failed.
+   */
+  async close(): Promise<void> {
+    if (this.#state === 'open') {
+      // Also what nobody was in a hurry about (`beforeSeal`).
+      this.touch();
+      this.#seal();
+      const closed = this.#ask({ kind: 'close' });
+      this.#state = 'closing';
+      try {
+        await closed;
+      } finally {
+        this.#state = 'closed';
+        await this.#port.end();
+      }
+    } else if (this.#state !== 'closing') await this.#port.end();
+  }
+}
+
+function errorOf({ kind, code, message }: CarriedError): ServerError {
+  return new ServerError(kind as ErrorKind, code, message);
+}

@@ -1,0 +1,173 @@
+/**
+ * The other end of a commit queue: takes units and requests, commits all units it has taken with one flush, answers the
+ * requests after them, and in between brings what is durable into the tables, slice by slice. Without a loop, a clock for
+ * its decisions or a directory of its own: the storage thread runs it, and so does a simulator.
+ *
+ * A commit that fails throws: nobody knows what is on disk then, and only a new start finds out.
+ */
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { ServerError } from '../../kernel/index.ts';
+import { RingConsumer, RingProducer } from '../threads/index.ts';
+import { BackupReader } from './backup.ts';
+import type { StateStore } from './state-store.ts';
+import {
+  carried,
+  DURABLE,
+  type FromStorage,
+  MESSAGE,
+  type StorageAnswers,
+  type StorageEnd,
+  type StorageRequest,
+  type ToStorage,
+  UNIT,
+} from './storage-wire.ts';
+
+interface Asked<R extends StorageRequest = StorageRequest> {
+  readonly call: number;
+  readonly request: R;
+}
+
+export class CommitServer {
+  readonly #inbox: RingConsumer;
+  readonly #outbox: RingProducer;
+  readonly #port: MessagePort;
+  readonly #store: StateStore;
+  /** Units of this round, and requests to be answered after them. */
+  #units: Uint8Array[] = [];
+  readonly #requests: Asked[] = [];
+  readonly #backups = new Map<number, BackupReader>();
+  #backupsOpened = 0;
+  /** The request to close. */
+  #closing: number | undefined;
+
+  constructor({ inbox, outbox, port }: StorageEnd, store: StateStore) {
+    this.#inbox = new RingConsumer(inbox);
+    this.#outbox = new RingProducer(outbox);
+    this.#port = port;
+    this.#store = store;
+    this.#send({ kind: 'opened', last: store.last });
+  }
+
+  /** Something has arrived that was not taken. */
+  get hasMore(): boolean {
+    return this.#inbox.hasMore;
+  }
+
+  /** Blocks the thread until something arrives. */
+  wait(): void {
+    this.#inbox.wait();
+  }
+
+  /** Takes what has arrived; after each of it, `isEnough` may say that the rest has to wait. */
+  take(isEnough?: () => boolean): void {
+    this.#inbox.drain(this.#take, isEnough);
+  }
+
+  readonly #take = (type: number, at: number, length: number): void => {
+    if (type === UNIT) {
+      this.#units.push(this.#inbox.bytes.slice(at, at + length));
+      return;
+    }
+    if (type !== MESSAGE) throw new Error(`a record of type ${type} for the storage thread`);
+    const message = receiveMessageOnPort(this.#port)?.message as ToStorage | undefined;
+    if (message === undefined) throw new Error('a message was announced and not sent');
+    if (message.kind === 'unit') this.#units.push(message.unit);
+    else this.#requests.push(message);
+  };
+
+  /** Commits and answers what was taken, and does a slice of what can wait. True: there is more to do. */
+  round(): boolean {
+    if (this.#units.length > 0) this.#commit();
+    for (const { call, request } of this.#requests.splice(0)) {
+      if (request.kind === 'close') {
+        this.#closing = call;
+        return false;
+      }
+      if (request.kind === 'openBackup') this.#openBackup(call);
+      else this.#answer({ call, request });
+    }
+    return this.#store.settle();
+  }
+
+  #commit(): void {
+    const startedMs = performance.now();
+    const last = this.#store.commit(this.#units);
+    this.#store.commitTook(performance.now() - startedMs);
+    this.#units = [];
+    const outbox = this.#outbox;
+    let at = outbox.reserve(DURABLE, 8);
+    while (at < 0) {
+      outbox.waitForRoom();
+      at = outbox.reserve(DURABLE, 8);
+    }
+    outbox.longs[at >> 3] = BigInt(last);
+    outbox.publish();
+  }
+
+  #answer({ call, request }: Asked<Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' }>>): void {
+    try {
+      const result = this.#answerTo(request);
+      const transferred: ArrayBuffer[] = [];
+      if (request.kind === 'canister') {
+        const { memory, records } = result as StorageAnswers['canister'];
+        for (const { bytes } of [memory.heap, memory.stable, records]) transferred.push(bytes.buffer as ArrayBuffer);
+      }
+      if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
+      this.#send({ kind: 'answer', call, answer: result }, transferred);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      this.#send({ kind: 'refusal', call, error: carried(error) });
+    }
+  }
+
+  #answerTo(request: Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' }>): unknown {
+    switch (request.kind) {
+      case 'range':
+        return this.#store.range(request.family, request.prefix);
+      case 'canister':
+        return this.#store.canister(request.id);
+      case 'figures':
+        return this.#store.figures;
+      case 'nextPiece': {
+        const piece = this.#backups.get(request.backup)?.next();
+        if (piece === undefined) this.#closeBackup(request.backup);
+        return piece;
+      }
+      case 'closeBackup':
+        this.#closeBackup(request.backup);
+    }
+    return undefined;
+  }
+
+  /** Answered when everything committed so far is in the tables. */
+  #openBackup(call: number): void {
+    this.#store.takeSnapshot((snapshot) => {
+      this.#backups.set(++this.#backupsOpened, new BackupReader(snapshot));
+      this.#send({ kind: 'answer', call, answer: this.#backupsOpened });
+    });
+  }
+
+  #closeBackup(backup: number): void {
+    this.#backups.get(backup)?.close();
+    this.#backups.delete(backup);
+  }
+
+  /** The last round has come to the request to close: `close` is due. */
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Brings everything into the tables, closes the store, lets go by `release` what is beneath it, and answers that. */
+  async close(release: () => Promise<void>): Promise<void> {
+    if (this.#closing === undefined) throw new Error('nobody has asked to close');
+    this.#store.fold();
+    for (const backup of this.#backups.values()) backup.close();
+    await this.#store.close();
+    await release();
+    this.#send({ kind: 'answer', call: this.#closing, answer: undefined });
+  }
+
+  #send(message: FromStorage, transferred: ArrayBuffer[] = []): void {
+    this.#port.postMessage(message, transferred);
+  }
+}

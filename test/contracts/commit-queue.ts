@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { Journal } from '../../subsystems/storage/index.ts';
+import { INLINE_BYTES_MAX, RING_BYTES } from '../../subsystems/storage/storage-wire.ts';
+
+export interface MadeQueue {
+  readonly queue: Journal;
+  /** Ends the turn of the event loop: what it has changed is sealed then. */
+  readonly endTurn: () => Promise<void>;
+  /** Lets everything that is sealed become durable. */
+  readonly catchUp: () => Promise<void>;
+  /** What is stored in the family `queue`, key by key. */
+  readonly stored: () => Promise<ReadonlyMap<string, Uint8Array>>;
+}
+
+/** Of a test that waits for what never comes. */
+const TIMEOUT_MS = 120_000;
+
+/** What every commit queue has to pass. `makeQueue` gives an open one without anything in it, which ends with the test. */
+export function describeCommitQueue(name: string, makeQueue: (t: TestContext) => Promise<MadeQueue>): void {
+  describe(name, { timeout: TIMEOUT_MS }, () => {
+    test('what a turn changes is one unit, microtasks included', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const { current } = queue;
+      put(queue, 'a', 1);
+      put(queue, 'b', 2);
+      await Promise.resolve();
+      put(queue, 'c', 3);
+      assert.deepEqual([queue.current, queue.newest], [current, current], 'it is being collected');
+      await endTurn();
+      assert.deepEqual([queue.current, queue.newest], [current + 1, current]);
+      put(queue, 'd', 4);
+      assert.equal(queue.newest, current + 1);
+      await endTurn();
+      await catchUp();
+      assert.equal(queue.durable, current + 1);
+      assert.deepEqual([...(await stored()).keys()], ['a', 'b', 'c', 'd']);
+    });
+
+    test('a turn that changes nothing seals nothing', async (t) => {
+      const { queue, endTurn, catchUp } = await makeQueue(t);
+      put(queue, 'a', 1);
+      await endTurn();
+      const { current } = queue;
+      await endTurn();
+      await catchUp();
+      assert.deepEqual([queue.current, queue.newest, queue.durable], [current, current - 1, current - 1]);
+    });
+
+    test('whoever writes before the seal is asked once a unit, in order, and what is written is in it', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const asked: string[] = [];
+      queue.beforeSeal((unit) => {
+        asked.push(`first ${queue.current}`);
+        unit.put('queue', Buffer.from('x'), Uint8Array.of(1));
+      });
+      queue.beforeSeal((unit) => {
+        asked.push(`second ${queue.current}`);
+        unit.put('queue', Buffer.from('x'), Uint8Array.of(2));
+      });
+      const { current } = queue;
+      queue.touch();
+      queue.touch();
+      assert.deepEqual(asked, []);
+      await endTurn();
+      queue.touch();
+      await endTurn();
+      assert.deepEqual(asked, [
+        `first ${current}`,
+        `second ${current}`,
+        `first ${current + 1}`,
+        `second ${current + 1}`,
+      ]);
+      await catchUp();
+      assertBytes((await stored()).get('x'), Uint8Array.of(2), 'the second had the last word');
+    });
+
+    test('what is changed while a unit is sealed is in the next one', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      let left = 2;
+      queue.beforeSeal((unit) => {
+        unit.put('queue', Buffer.from('left'), Uint8Array.of(left));
+        if (left-- > 0) queue.touch();
+      });
+      const { current } = queue;
+      queue.touch();
+      for (let turns = 0; turns < 5; turns++) await endTurn();
+      await catchUp();
+      assert.deepEqual([queue.current, left], [current + 3, -1]);
+      assertBytes((await stored()).get('left'), Uint8Array.of(0), 'the last of three units');
+    });
+
+    test('a unit without operations becomes durable like another', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const unit = queue.current;
+      queue.touch();
+      let isTold = false;
+      queue.whenDurable(unit, () => (isTold = true));
+      await endTurn();
+      await catchUp();
+      assert.deepEqual([isTold, queue.durable, (await stored()).size], [true, unit, 0]);
+    });
+
+    test('who waits for a unit is told when it is durable and stored, not before, in the order of asking', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const told: string[] = [];
+      const wait = (what: string, unit: number): void =>
+        queue.whenDurable(unit, () => {
+          assert.ok(queue.durable >= unit, `${what}: unit ${unit} is durable, not only ${queue.durable}`);
+          told.push(what);
+        });
+      const first = queue.current;
+      put(queue, 'first', 1);
+      wait('a', first);
+      assert.deepEqual(told, [], 'its unit is not even sealed');
+      await endTurn();
+      put(queue, 'second', 2);
+      wait('b', queue.current);
+      // Of an older unit, and behind one that waits for a newer one.
+      wait('c', first);
+      wait('d', queue.current);
+      await endTurn();
+      await catchUp();
+      // Whether the first unit was durable already when `c` asked is not said.
+      assert.deepEqual(
+        told.filter((what) => what !== 'c'),
+        ['a', 'b', 'd'],
+      );
+      assert.equal(told.length, 4);
+      assert.deepEqual([...(await stored()).keys()], ['first', 'second']);
+      let isTold = false;
+      queue.whenDurable(first, () => (isTold = true));
+      assert.ok(isTold, 'within the call: it is durable');
+    });
+
+    test('what a callback changes is in a unit of its own', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const unit = queue.current;
+      put(queue, 'a', 1);
+      let next = 0;
+      queue.whenDurable(unit, () => {
+        put(queue, 'b', 2);
+        next = queue.newest;
+      });
+      await endTurn();
+      await catchUp();
+      await endTurn();
+      await catchUp();
+      assert.ok(next > unit);
+      assert.equal(queue.durable, next);
+      assert.deepEqual([...(await stored()).keys()], ['a', 'b']);
+    });
+
+    test('it is settled when everything changed so far is durable', async (t) => {
+      const { queue, endTurn, catchUp } = await makeQueue(t);
+      await queue.settled();
+      put(queue, 'a', 1);
+      const unit = queue.current;
+      const settled = queue.settled().then(() => assert.ok(queue.durable >= unit));
+      await endTurn();
+      await catchUp();
+      await settled;
+      await queue.settled();
+    });
+
+    test('units of any size arrive whole and in order', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const put1 = 8 + Buffer.from('0000').length;
+      const last = 8 + Buffer.from('last').length + 4;
+      const rest = INLINE_BYTES_MAX - put1 - last;
+      const small = [0, 1, 4000];
+      const sizes = [...small, rest - 1, rest, rest + 1, ...small, 2 ** 20, ...small, rest + 1, rest, ...small];
+      // More than the ring has room for.
+      while (sizes.reduce((sum, size) => sum + size, 0) < 3 * RING_BYTES)
+        sizes.push(...small, rest, rest - 1, rest + 1);
+      const told: number[] = [];
+      for (const [index, size] of sizes.entries()) {
+        const unit = queue.current;
+        put(queue, String(index).padStart(4, '0'), index, size);
+        put(queue, 'last', index, 4);
+        queue.whenDurable(unit, () => {
+          assert.ok(queue.durable >= unit, `unit ${unit} is durable, not only ${queue.durable}`);
+          told.push(index);
+        });
+        await endTurn();
+      }
+      await catchUp();
+      assert.deepEqual(told, [...sizes.keys()]);
+      const found = await stored();
+      assertBytes(found.get('last'), filling(sizes.length - 1, 4), 'the last one has the last word');
+      for (const [index, size] of sizes.entries()) {
+        const value = found.get(String(index).padStart(4, '0'));
+        assertBytes(value, filling(index, size), `unit ${index}, ${size} bytes`);
+      }
+    });
+  });
+}
+
+/** In this turn's unit. */
+function put(queue: Journal, key: string, value: number, size = 1): void {
+  queue.unit.put('queue', Buffer.from(key), filling(value, size));
+  queue.touch();
+}
+
+function filling(value: number, size: number): Uint8Array {
+  return new Uint8Array(size).fill(value);
+}
+
+function assertBytes(found: Uint8Array | undefined, expected: Uint8Array, what: string): void {
+  assert.ok(found !== undefined && Buffer.compare(found, expected) === 0, what);
+}
