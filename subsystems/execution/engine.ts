@@ -17,7 +17,7 @@ import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, Sleepin
 import type { InstrumentedCode } from './instance.ts';
 import type { KeptCanister } from './kept-canister.ts';
 import { runCallback } from './run-callback.ts';
-import { dropFrame, runInspection, runMethod, runSystemTask } from './run-task.ts';
+import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
 import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
 import { wakeCanister } from './wake-canister.ts';
@@ -137,10 +137,14 @@ export class Engine {
    * is to be executed by an engine whose messages can be suspended, with `isAgain`.
    */
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
-    // What `executing` does, with one generator instead of two: that is 0.2 µs of each message.
+    // What `executing` does, but for methods without generators: see `runMethodToEnd`.
     this.#open(canister);
     try {
-      return this.#told(canister, task, runToEnd(this.#running(canister, task, nowMs, false)));
+      const result =
+        task.kind === 'update' || task.kind === 'query'
+          ? runMethodToEnd(this.#parts, canister, task, nowMs)
+          : runToEnd(this.#running(canister, task, nowMs, false));
+      return this.#told(canister, task, result);
     } finally {
       canister.isInMessage = false;
     }

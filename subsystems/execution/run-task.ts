@@ -24,9 +24,12 @@ import {
   type Running,
   SYS_TRANSIENT,
 } from './engine-parts.ts';
+import type { Fault } from './fault.ts';
 import { NOTHING_RAN, type Step, type Task } from './index.ts';
+import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
 
+type MethodTask = TaskOf<'update' | 'query'>;
 type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 
 const encoder = new TextEncoder();
@@ -35,9 +38,33 @@ const encoder = new TextEncoder();
 export function* runMethod(
   parts: EngineParts,
   canister: CanisterState,
-  task: TaskOf<'update' | 'query'>,
+  task: MethodTask,
   nowMs: number,
 ): Running<EngineResult> {
+  const instance = beginMethod(parts, canister, task, nowMs);
+  if (!(instance instanceof Instance)) return instance;
+  return endMethod(parts, canister, task, instance, yield instance.calling(task.entry));
+}
+
+/** The same in one go. Nearly every message comes this way, and a generator would cost it 0.1 µs and 400 bytes. */
+export function runMethodToEnd(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: MethodTask,
+  nowMs: number,
+): EngineResult {
+  const instance = beginMethod(parts, canister, task, nowMs);
+  if (!(instance instanceof Instance)) return instance;
+  return endMethod(parts, canister, task, instance, instance.run(task.entry));
+}
+
+/** Begins the method's message: the instance that is to run its entry point, or why nothing is to run. */
+function beginMethod(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: MethodTask,
+  nowMs: number,
+): Instance | EngineResult {
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const isCharged = task.kind === 'update';
@@ -52,8 +79,21 @@ export function* runMethod(
   const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
   x.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
   instance.begin(limit);
-  const fault =
-    (yield instance.calling(task.entry)) ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
+  return instance;
+}
+
+function endMethod(
+  parts: EngineParts,
+  canister: CanisterState,
+  task: MethodTask,
+  instance: Instance,
+  runFault: Fault | undefined,
+): EngineResult {
+  const { x, policy } = parts;
+  const { account } = canister;
+  const { mode, instructionLimit: limit } = x;
+  const isCharged = task.kind === 'update';
+  const fault = runFault ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
 
   if (fault !== undefined) {

@@ -53,7 +53,7 @@ export class CurrentExecution {
   #nowMs = 0;
   #timeNs: bigint | undefined;
   #isCharged = false;
-  #instructionLimit = 0;
+  instructionLimit = 0;
   #spendable: bigint | undefined;
 
   // The response that a callback is about, and what inspect is about; read only in their contexts.
@@ -114,7 +114,7 @@ export class CurrentExecution {
     this.argument = argument;
     this.#nowMs = nowMs;
     this.#isCharged = isCharged;
-    this.#instructionLimit = instructionLimit;
+    this.instructionLimit = instructionLimit;
     this.#timeNs = undefined;
     this.forgetEffects();
   }
@@ -233,7 +233,7 @@ export class CurrentExecution {
     if (!this.#policy.isEnabled) return UNMETERED_BALANCE;
     const { balance } = this.canister.account;
     if (!this.#isCharged) return balance;
-    const reserved = BigInt(chargeOf(this.#policy, this.#instructionLimit));
+    const reserved = BigInt(chargeOf(this.#policy, this.instructionLimit));
     return balance > reserved ? balance - reserved : 0n;
   }
 
