@@ -117,6 +117,7 @@ export const OP = {
   F64_CONVERT_I32_U: 0xb8,
   F64_CONVERT_I64_S: 0xb9,
   F64_CONVERT_I64_U: 0xba,
+  I64_EXTEND32_S: 0xc4,
   REF_NULL: 0xd0,
   REF_FUNC: 0xd2,
   I32_TRUNC_SAT_F64_U: MISC + 3,

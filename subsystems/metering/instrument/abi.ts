@@ -36,7 +36,7 @@
  */
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 113;
+export const INSTRUMENTER_VERSION = 114;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -162,16 +162,3 @@ export interface ModuleLayout {
 
 /** The name of the former start function among `layout.entries`. */
 export const START_ENTRY = 'start';
-
-/**
- * Bytes of V8 stack that a message needs at most for a budget of `stackBytes`, on whichever stack it runs: frames were
- * measured at up to 1.02 of their weight, and the system call that runs deepest needs stack of its own.
- */
-export function messageStackBytes(stackBytes: number): number {
-  return Math.ceil(stackBytes * 1.5) + 2 ** 20;
-}
-
-/** Megabytes of V8 stack (`resourceLimits.stackSizeMb`) that a thread needs for such messages. */
-export function threadStackMb(stackBytes: number): number {
-  return Math.ceil((stackBytes * 1.5) / 2 ** 20) + 2;
-}

@@ -15,8 +15,10 @@ import {
   describeFunction,
   hex,
   type InstructionBuffer,
+  MISC,
   NESTING_MAX,
   OP,
+  OPCODE_COUNT,
   POPS,
   PUSHES,
   refusal,
@@ -57,8 +59,14 @@ export const BLOCK = {
 export class ModuleAnalysis {
   /** Sum of all costs in a body, an upper bound of what runs between two tests of the fuel. */
   readonly cost: Float64Array;
-  /** Bytes of stack a frame may take. */
-  readonly frameBytes: Float64Array;
+  /** In words of 8 bytes, for the stack (guest-stack.ts): parameters and locals, operands, values that code may share. */
+  readonly valueWords: Float64Array;
+  readonly operandWords: Float64Array;
+  readonly sharedWords: Float64Array;
+  /** Some body works with values of 16 bytes. */
+  hasV128 = false;
+  /** Calls through a table in the body. */
+  readonly indirectCalls: Uint32Array;
   /** Bodies called directly: those of body `f` are `callees[callStart[f] .. callStart[f + 1])`. */
   readonly callStart: Uint32Array;
   readonly callees = new Uint32List();
@@ -76,7 +84,10 @@ export class ModuleAnalysis {
 
   constructor(bodies: number) {
     this.cost = new Float64Array(bodies);
-    this.frameBytes = new Float64Array(bodies);
+    this.valueWords = new Float64Array(bodies);
+    this.operandWords = new Float64Array(bodies);
+    this.sharedWords = new Float64Array(bodies);
+    this.indirectCalls = new Uint32Array(bodies);
     this.callStart = new Uint32Array(bodies + 1);
     this.chargeStart = new Uint32Array(bodies + 1);
     this.blockStart = new Uint32Array(bodies + 1);
@@ -97,19 +108,12 @@ export function analyzeModule(module: WasmModule, buffer: InstructionBuffer): Mo
   return analysis;
 }
 
-/**
- * Stack that a frame takes, at most. V8's baseline compiler has the larger frames: a slot for every local, and for every
- * operand that lives across a call; arguments beyond the registers' number come on top. Measured for a dozen shapes of
- * functions on both tiers (test/subsystems/metering/stack-depth.test.ts): the real frame is 0.3 to 1.02 of this.
- */
-const FRAME = {
-  /** Return address, frame pointer, marker, instance, feedback vector and what V8 spills for itself. */
-  BASE_BYTES: 96,
-  /** Values that instrumentation adds: two parameters, two operands. */
-  ADDED: 4,
-  /** Temporaries in front of stores (with those of loops), bulk operations and indirect calls. */
-  TEMPORARIES: { STORE: 10, BULK: 4, INDIRECT: 2 },
-} as const;
+/** By opcode: 1 if V8 may compute it once where the code does twice, because it reads neither memory nor a global. */
+const SHAREABLE = Uint8Array.from({ length: OPCODE_COUNT }, (_, opcode) => {
+  const isNumeric = opcode >= OP.I32_EQZ && opcode <= OP.I64_EXTEND32_S;
+  const isOther = [OP.SELECT, OP.SELECT_TYPED, OP.F32_CONST, OP.F64_CONST].some((other) => other === opcode);
+  return isNumeric || isOther || opcode >= MISC ? 1 : 0;
+});
 
 class BodyAnalyzer {
   readonly #module: WasmModule;
@@ -163,7 +167,8 @@ class BodyAnalyzer {
     const imported = this.#module.importedFunctionCount;
     let height = 0;
     let heightMax = 0;
-    let paramsMax = 0;
+    let shareable = 0;
+    let indirectCalls = 0;
     let hasV128 = buffer.localsHaveV128 || this.#signaturesHaveV128;
     let total = FUNCTION_ENTRY_COST;
     let charge = charges.length;
@@ -176,7 +181,6 @@ class BodyAnalyzer {
     this.#results[0] = 0;
 
     let states = 0;
-    const temporaries = { store: 0, bulk: 0, indirect: 0 };
 
     const open = (): void => {
       charge = charges.length;
@@ -193,6 +197,7 @@ class BodyAnalyzer {
       const floor = this.#height[this.#nesting] ?? 0;
       if (height < floor) height = floor;
       height += PUSHES[opcode] ?? 0;
+      shareable += SHAREABLE[opcode] ?? 0;
       switch (opcode) {
         case OP.BLOCK:
         case OP.LOOP:
@@ -286,7 +291,6 @@ class BodyAnalyzer {
           const callee = first[i] ?? 0;
           const type = typeOfFunction(this.#module, callee);
           height = Math.max(floor, height - type.params.length) + type.results.length;
-          if (type.params.length > paramsMax) paramsMax = type.params.length;
           if (callee >= imported) analysis.callees.push(callee - imported);
           else total += this.#importCosts[callee] ?? 0;
           this.#isBusy[this.#nesting] = 1;
@@ -305,8 +309,7 @@ class BodyAnalyzer {
           const type = this.#module.types[first[i] ?? 0];
           const params = type?.params.length ?? 0;
           height = Math.max(floor, height - params) + (type?.results.length ?? 0);
-          if (params > paramsMax) paramsMax = params;
-          temporaries.indirect = FRAME.TEMPORARIES.INDIRECT;
+          indirectCalls++;
           this.#isBusy[this.#nesting] = 1;
           this.#changesGlobals[this.#nesting] = 1;
           paths.calls();
@@ -322,6 +325,9 @@ class BodyAnalyzer {
         case OP.LOCAL_TEE:
           if (this.#nesting > 0) analysis.assigned.push(first[i] ?? 0);
           break;
+        case OP.GLOBAL_GET:
+          if (this.#module.globals[first[i] ?? 0]?.isMutable === false) shareable++;
+          break;
         case OP.GLOBAL_SET:
           this.#changesGlobals[this.#nesting] = 1;
           break;
@@ -332,7 +338,6 @@ class BodyAnalyzer {
         case OP.MEMORY_INIT:
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
-          temporaries.bulk = FRAME.TEMPORARIES.BULK;
           paths.calls();
           this.#isBusy[this.#nesting] = 1;
           break;
@@ -340,7 +345,6 @@ class BodyAnalyzer {
           if (opcode >= SIMD) hasV128 = true;
           if (STORE_BYTES[opcode] !== 0) {
             // In front of it stands a test.
-            temporaries.store = FRAME.TEMPORARIES.STORE;
             states += buffer.localCount + height;
           }
       }
@@ -349,10 +353,12 @@ class BodyAnalyzer {
     paths.move();
     this.#bound(body, states);
     analysis.cost[body] = total;
-    const valueBytes = hasV128 ? 16 : 8;
-    const values =
-      buffer.localCount + heightMax + paramsMax + temporaries.store + temporaries.bulk + temporaries.indirect;
-    analysis.frameBytes[body] = FRAME.BASE_BYTES + valueBytes * (values + FRAME.ADDED);
+    const wordsPerValue = hasV128 ? 2 : 1;
+    if (hasV128) analysis.hasV128 = true;
+    analysis.valueWords[body] = wordsPerValue * buffer.localCount;
+    analysis.operandWords[body] = wordsPerValue * heightMax;
+    analysis.sharedWords[body] = wordsPerValue * Math.ceil(shareable / 2);
+    analysis.indirectCalls[body] = indirectCalls;
   }
 
   #bound(body: number, states: number): void {

@@ -3,37 +3,50 @@
  *
  * *Recursive* functions are a set that every recursion passes through: targets of back edges in a depth-first walk over
  * the direct calls, and everything whose reference is taken, since it can be called from anywhere. A function outside of
- * the set reaches itself only through a member. So code between two tests is bounded: costs of untested callees are added
- * up, and where the sum passes a limit, the function tests as well.
+ * the set reaches itself only through a member. So code between two tests is bounded: costs and frames of untested callees
+ * are added up, and where a sum passes a limit, the function tests as well.
  *
- * Stack: a recursive function takes from the budget its own frame plus the heaviest chain of untested frames below it.
+ * Stack: what is left goes down by each frame that is really on the stack (guest-stack.ts). A function that tests compares
+ * what its own frame leaves with the heaviest chain of untested frames below it. Frames of such a chain are subtracted only
+ * in functions that can come to another test: nobody looks at what is left in the others.
  */
 import type { WasmModule } from '../../wasm/index.ts';
 import type { ModuleAnalysis } from './analyze.ts';
+import { frameBytes } from './guest-stack.ts';
 
 /** Cost of code that may run between two tests of the fuel, besides one function's own straight code. */
 const UNTESTED_COST_MAX = 10_000;
+/** Bytes of guest stack that frames between two tests may take, besides one function's own: what is left when it overflows. */
+const UNTESTED_STACK_BYTES_MAX = 4096;
 
 export interface CallGraph {
-  /** By body: 1 if it tests the stack. */
-  readonly isRecursive: Uint8Array;
   /** By body: 1 if it tests the fuel at entry. */
   readonly testsFuel: Uint8Array;
-  /** By body: bytes of its frame and of the heaviest chain of frames below it that do not test the stack. */
-  readonly stackBytes: Float64Array;
+  /** By body: 1 if it tests the stack at entry. */
+  readonly testsStack: Uint8Array;
+  /** By body: 1 if it subtracts its frame from what is left of the stack; all that test do. */
+  readonly takesStack: Uint8Array;
+  /** By body: bytes of guest stack that its frame takes. */
+  readonly frameBytes: Float64Array;
+  /** By body: bytes of the heaviest chain of frames below its own that do not test the stack. */
+  readonly untestedStackBytes: Float64Array;
 }
 
 export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGraph {
   const bodies = module.bodyStart.length;
   const isRecursive = new Uint8Array(bodies);
   const testsFuel = new Uint8Array(bodies);
-  const stackBytes = new Float64Array(bodies);
+  const testsStack = new Uint8Array(bodies);
+  const takesStack = new Uint8Array(bodies);
+  const untestedStackBytes = new Float64Array(bodies);
   const cost = new Float64Array(bodies);
-  for (const functionIndex of addressTaken(module, analysis)) {
+  const taken = addressTaken(module, analysis);
+  const frames = frameBytes(module, analysis, taken);
+  for (const functionIndex of taken) {
     if (functionIndex >= module.importedFunctionCount) isRecursive[functionIndex - module.importedFunctionCount] = 1;
   }
 
-  const { callStart, callees } = analysis;
+  const { callStart, callees, indirectCalls } = analysis;
   const UNSEEN = 0;
   const OPEN = 1;
   const DONE = 2;
@@ -64,19 +77,24 @@ export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGra
       depth--;
     }
   }
-  return { isRecursive, testsFuel, stackBytes };
+  return { testsFuel, testsStack, takesStack, frameBytes: frames, untestedStackBytes };
 
   /** All callees are done, or open and therefore recursive. */
   function finish(body: number): void {
     let untested = analysis.cost[body] ?? 0;
     let below = 0;
+    let takes = (indirectCalls[body] ?? 0) > 0;
     for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
       const callee = callees.at(k);
       if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += cost[callee] ?? 0;
-      if (isRecursive[callee] === 0) below = Math.max(below, stackBytes[callee] ?? 0);
+      if (isRecursive[callee] === 1 || takesStack[callee] === 1) takes = true;
+      if (isRecursive[callee] === 0 && testsStack[callee] === 0)
+        below = Math.max(below, (frames[callee] ?? 0) + (untestedStackBytes[callee] ?? 0));
     }
-    stackBytes[body] = (analysis.frameBytes[body] ?? 0) + below;
+    untestedStackBytes[body] = below;
     testsFuel[body] = isRecursive[body] === 1 || untested > UNTESTED_COST_MAX ? 1 : 0;
+    testsStack[body] = isRecursive[body] === 1 || below > UNTESTED_STACK_BYTES_MAX ? 1 : 0;
+    takesStack[body] = takes || testsStack[body] === 1 ? 1 : 0;
     cost[body] = testsFuel[body] === 1 ? 0 : untested;
   }
 }

@@ -22,7 +22,6 @@ import {
   ifThen,
   readI32,
   set,
-  tee,
   unsigned,
   writeI32,
 } from './assembler.ts';
@@ -124,15 +123,7 @@ function callThreaded(context: EntryContext, functionIndex: number, stack: numbe
   const test =
     untested === 0
       ? []
-      : code(
-          get(stack),
-          i32(Math.min(untested, 0x7fffffff)),
-          OP.I32_SUB,
-          tee(stack),
-          i32(0),
-          OP.I32_LT_S,
-          ifThen(context.fuel.stopBecause(STOP.STACK_OVERFLOW)),
-        );
+      : code(get(stack), i32(untested), OP.I32_LT_S, ifThen(context.fuel.stopBecause(STOP.STACK_OVERFLOW)));
   return code(test, get(stack), get(fuel), call(context.callable(functionIndex)), set(fuel), lastTest(context, fuel));
 }
 

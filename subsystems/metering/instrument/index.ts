@@ -3,7 +3,7 @@
  *
  * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `delta.ts`, `call-graph.ts` (stack), `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import {
   ByteWriter,
@@ -37,6 +37,7 @@ import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 
 export * from './abi.ts';
+export { messageStackBytes, threadStackMb } from './guest-stack.ts';
 
 /**
  * V8 refuses functions of more than 7,654,321 bytes; but what its optimising compiler takes for one is proportional, too:
@@ -84,8 +85,11 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
 
-  const untestedStackBytes = (index: number): number =>
-    index < imported || graph.isRecursive[index - imported] === 1 ? 0 : (graph.stackBytes[index - imported] ?? 0);
+  const untestedStackBytes = (index: number): number => {
+    const body = index - imported;
+    if (body < 0 || graph.testsStack[body] === 1) return 0;
+    return (graph.frameBytes[body] ?? 0) + (graph.untestedStackBytes[body] ?? 0);
+  };
   const context: EntryContext = { globals, fuel: fuelGlobals, refill: fuel.refill, callable, untestedStackBytes };
   const entries = entryPoints(module);
   const exports: [string, number][] = [

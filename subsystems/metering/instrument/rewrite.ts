@@ -2,7 +2,7 @@
  * Second pass: one function body in, the instrumented body out.
  *
  *     (func $f (param … $stack i32 $fuel i64) (result … i64)
- *       [stack test, in functions that can recurse]
+ *       [stack, in functions that can recurse or come to one]
  *       block (result …)                     ;; so that a branch out of the function still hands the fuel back
  *         [charge] [fuel test]
  *         the body, with
@@ -65,7 +65,6 @@ export interface RewriteContext {
 const SET_HARD = writeI32(CONTROL.HARD, i32(1));
 /** No store at a larger offset can be in bounds; its test would only be wrong. */
 const OFFSET_MAX = 2 ** 40;
-const STACK_BYTES_MAX = 0x7fffffff;
 /** Labels that doubling a loop puts around it. */
 const DOUBLED_LABELS = 3;
 
@@ -130,7 +129,7 @@ export class BodyRewriter {
     this.#doubledLoop = 0;
     this.#windows.begin(buffer.localCount, buffer.count);
 
-    this.#stackTest(body);
+    this.#takeStack(body);
     this.#out.byte(OP.BLOCK);
     this.#out.put(this.#context.types.blockType(type.results));
     this.#charge();
@@ -385,12 +384,14 @@ export class BodyRewriter {
     this.#out.byte(OP.I32_ADD);
   }
 
+  /** What the body subtracts from what is left of the stack. */
   #weight(body: number): number {
     const { graph, withDepth } = this.#context;
-    return withDepth && graph.isRecursive[body] === 1 ? Math.min(graph.stackBytes[body] ?? 0, STACK_BYTES_MAX) : 0;
+    return withDepth && graph.takesStack[body] === 1 ? (graph.frameBytes[body] ?? 0) : 0;
   }
 
-  #stackTest(body: number): void {
+  /** Takes the frame and, in functions that test, asks whether the untested frames below it fit, too. */
+  #takeStack(body: number): void {
     const weight = this.#weight(body);
     if (weight === 0) return;
     const out = this.#out;
@@ -398,10 +399,14 @@ export class BodyRewriter {
     out.byte(OP.I32_CONST);
     out.signed(weight);
     out.byte(OP.I32_SUB);
-    out.byte(OP.LOCAL_TEE);
-    out.unsigned(this.#stack);
+    const { testsStack, untestedStackBytes } = this.#context.graph;
+    if (testsStack[body] === 0) {
+      this.#set(this.#stack);
+      return;
+    }
+    this.#tee(this.#stack);
     out.byte(OP.I32_CONST);
-    out.byte(0);
+    out.signed(untestedStackBytes[body] ?? 0);
     out.byte(OP.I32_LT_S);
     this.#unlikelyIf();
     out.put(this.#overflow);

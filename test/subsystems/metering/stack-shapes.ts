@@ -1,11 +1,11 @@
 /** Functions that recurse without end, in the shapes that make frames large; each counts its frames in global 0. */
 const COUNT = '(global.set $frames (i32.add (global.get $frames) (i32.const 1)))';
-const times = (count: number, text: (k: number) => string): string =>
+export const times = (count: number, text: (k: number) => string): string =>
   Array.from({ length: count }, (_, k) => text(k)).join(' ');
 
 /** `go` recurses without end; `warm` recurses a little, so that V8 optimises. */
-function shape(functions: string, argumentsOf: (depth: number) => string, drop = 'drop'): string {
-  return `(module (global $frames (mut i32) (i32.const 0))
+export function shape(functions: string, argumentsOf: (depth: number) => string, drop = 'drop'): string {
+  return `(module (global $frames (mut i32) (i32.const 0)) (global $x (mut i32) (i32.const 0))
     (type $indirect (func (param i32) (result i32)))
     (table 1 funcref) ${functions.includes('$indirect') ? '(elem (i32.const 0) $f)' : ''}
     ${functions}
@@ -22,6 +22,28 @@ function manyLocals(count: number, type: string, from: string): string {
       (if (local.get $n) (then (local.set $l0 (call $f (i32.sub (local.get $n) (i32.const 1))))))
       ${sum})`,
     depthOnly,
+  );
+}
+
+/** V8 keeps what it has computed once: here across the recursion. */
+function shared(count: number, value: (k: number) => string, globals = ''): string {
+  const all = times(count, (k) => `(global.set $x ${value(k)})`);
+  return shape(
+    `${globals} (func $f (param $n i32) ${COUNT} ${all}
+      (if (local.get $n) (then (call $f (i32.sub (local.get $n) (i32.const 1))))) ${all})`,
+    depthOnly,
+    '',
+  );
+}
+
+/** Callees that V8 inlines into a function with one parameter, which is long enough to have the budget for that. */
+function inlined(callees: string, calls: string): string {
+  return shape(
+    `(memory 1) ${callees}
+     (func $f (param $n i32) ${COUNT} ${times(250, (k) => `(global.set $x (i32.xor (global.get $x) (i32.const ${k + 1})))`)}
+       ${calls} (if (local.get $n) (then (call $f (i32.sub (local.get $n) (i32.const 1))))) ${calls})`,
+    depthOnly,
+    '',
   );
 }
 
@@ -59,5 +81,35 @@ export const STACK_SHAPES: Readonly<Record<string, string>> = {
     `(func $f (param $n i32) (result i32) ${COUNT} (if (result i32) (local.get $n) (then (i32.add (i32.const 1) (call $g (local.get $n)))) (else (i32.const 0))))
      (func $g (param $n i32) (result i32) (return_call $f (i32.sub (local.get $n) (i32.const 1))))`,
     depthOnly,
+  ),
+  'values computed before and after': shared(300, (k) => `(i32.mul (local.get $n) (i32.const ${2 * k + 3}))`),
+  'immutable globals read before and after': shared(
+    100,
+    (k) => `(i32x4.extract_lane 0 (i32x4.add (global.get $g${k}) (i32x4.splat (global.get $x))))`,
+    times(100, (k) => `(global $g${k} v128 (v128.const i32x4 ${k} 1 2 3))`),
+  ),
+  'inlined seven levels deep': inlined(
+    times(
+      7,
+      (level) => `(func $d${level} (param $n i32) (result i32)
+        ${times(60, (k) => `(i32.load offset=${1000 * level + 4 * k} (local.get $n))`)}
+        ${level === 6 ? '(i32.load (i32.const 0))' : `(call $d${level + 1} (local.get $n))`} ${times(60, () => 'i32.add')})`,
+    ),
+    '(global.set $x (call $d0 (i32.and (local.get $n) (i32.const 0))))',
+  ),
+  'inlined siblings that share what they compute': inlined(
+    times(
+      6,
+      (index) => `(func $s${index} (param $n i32) (result i32) (global.get $x)
+        ${times(40, (k) => `(i32.mul (local.get $n) (i32.const ${100 * index + 2 * k + 3})) i32.xor`)})`,
+    ),
+    times(6, (index) => `(global.set $x (call $s${index} (local.get $n)))`),
+  ),
+  'nine hundred results': shape(
+    `(func $g (result ${times(900, () => 'i64')}) ${times(900, (k) => `(i64.const ${k})`)})
+     (func $f (param $n i32) ${COUNT} (call $g) ${times(900, () => 'drop')}
+       (if (local.get $n) (then (call $f (i32.sub (local.get $n) (i32.const 1))))))`,
+    depthOnly,
+    '',
   ),
 };

@@ -4,10 +4,11 @@ import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Instance } from '../../../subsystems/execution/instance.ts';
 import { prepare } from '../../support/bare-canister.ts';
 import { wat } from '../../support/wat.ts';
-import { STACK_SHAPES } from './stack-shapes.ts';
 
 export interface StackJob {
   readonly stackBytes: number;
+  /** Texts of modules by name. */
+  readonly shapes: Readonly<Record<string, string>>;
 }
 export interface StackResult {
   readonly shape: string;
@@ -17,10 +18,10 @@ export interface StackResult {
   readonly isOurs: readonly boolean[];
 }
 
-const { stackBytes } = workerData as StackJob;
+const { stackBytes, shapes } = workerData as StackJob;
 const control = new ControlMemory({ stackBytes, journalBytesMax: 1 << 20 });
 const results: StackResult[] = [];
-for (const [shape, text] of Object.entries(STACK_SHAPES)) {
+for (const [shape, text] of Object.entries(shapes)) {
   const instance = Instance.create(prepare(wat(text)), {}, control);
   const message = (method: string): { kind: string | undefined; frames: number; isOurs: boolean } => {
     instance.begin(1e12);

@@ -1,0 +1,106 @@
+/**
+ * The guest's stack: what a frame weighs, and how much of V8's stack the whole may take.
+ *
+ * A frame weighs FRAME_BYTES and VALUE_BYTES for each parameter and local. That is a matter of the module, so a recursion
+ * ends at the same depth on every tier, machine and version of V8. V8's own frames are larger, by a factor that must have
+ * an end: a message may take NATIVE_PER_GUEST times its guest stack. Code that could need more than that weighs what it
+ * may need, divided by the factor. That hardly ever decides: of the two functions in which Motoko deserialises a list (21
+ * locals each, enhanced persistence) one weighs 62 bytes and the other, by what V8 may need, 65 instead of 62.
+ *
+ * What V8 14.6 may need, in words of 8 bytes (test/subsystems/metering/stack-depth.test.ts):
+ *
+ *   baseline      every parameter, local and operand has a slot; arguments and results beyond the registers come on top
+ *   optimised     what lives across a call: locals and operands, but also
+ *                 - values that the code computes twice, before and after a call, and V8 once (a hundred products of a
+ *                   parameter: 800 bytes in a frame with one local), so half of the operations that can be shared;
+ *                 - what inlined callees keep, seven levels deep (428 operands: 3,400 bytes in a frame with one local),
+ *                   and what they share with each other, as far as V8's budget for inlining goes
+ *
+ * Inlining does no other harm: an inlined function still takes its frame from the guest's stack.
+ */
+import type { WasmModule } from '../../wasm/index.ts';
+import type { ModuleAnalysis } from './analyze.ts';
+
+/** Deserialising `?((), List)` takes two frames a level in Motoko, of 21 locals each with enhanced persistence: 124 bytes. */
+const FRAME_BYTES = 20;
+const VALUE_BYTES = 2;
+
+/** Bytes of V8's stack for a byte of the guest's, at most. */
+const NATIVE_PER_GUEST = 64;
+/** For a system call that runs on top of a message, and as much for what stands below it in a thread. */
+const HOST_BYTES = 2 ** 20;
+
+const WORD_BYTES = 8;
+/** Return address, frame pointer, marker, instance, feedback vector and what V8 spills for itself. */
+const BASE_WORDS = 16;
+/** Stack, fuel and temporaries that instrumentation adds to a function; an inlined one keeps the first two. */
+const ADDED_WORDS = 16;
+const INLINED_WORDS = 4;
+/** V8 inlines bodies up to this size (`--wasm-inlining-max-size`), so deep, and as many functions behind a table's call. */
+const INLINED_BYTES_MAX = 500;
+const INLINED_LEVELS_MAX = 7;
+const TARGETS_MAX = 4;
+/** V8's budget for one function is 6,000 bytes; a shared value takes two places of six, an immutable global is one anyway. */
+const SHARED_VALUES_MAX = 500;
+
+/** By body: bytes of guest stack that its frame takes. `addressTaken`: functions that can be called through a table. */
+export function frameBytes(
+  module: WasmModule,
+  analysis: ModuleAnalysis,
+  addressTaken: ReadonlySet<number>,
+): Float64Array {
+  const { valueWords, operandWords, sharedWords } = analysis;
+  const inlined = inlinedWords(module, analysis, addressTaken);
+  return valueWords.map((values, body) => {
+    const operands = operandWords[body] ?? 0;
+    const words = BASE_WORDS + ADDED_WORDS + values + 3 * operands + (sharedWords[body] ?? 0) + (inlined[body] ?? 0);
+    return Math.max(FRAME_BYTES + VALUE_BYTES * values, Math.ceil((words * WORD_BYTES) / NATIVE_PER_GUEST));
+  });
+}
+
+/** By body: words that functions inlined into it may add to its frame. */
+function inlinedWords(module: WasmModule, analysis: ModuleAnalysis, addressTaken: ReadonlySet<number>): Float64Array {
+  const { valueWords, operandWords, sharedWords, callStart, callees, indirectCalls } = analysis;
+  const bodies = valueWords.length;
+  const isSmall = (body: number): boolean =>
+    (module.bodyEnd[body] ?? 0) - (module.bodyStart[body] ?? 0) <= INLINED_BYTES_MAX;
+  const targets = [...addressTaken].map((index) => index - module.importedFunctionCount).filter((body) => body >= 0);
+  const immutable = module.globals.filter(({ isMutable }) => !isMutable).length;
+  const sharedMax = (SHARED_VALUES_MAX + immutable) * (analysis.hasV128 ? 2 : 1);
+  let nested = new Float64Array(bodies);
+  let shared = new Float64Array(bodies);
+  for (let level = 0; level < INLINED_LEVELS_MAX; level++) {
+    const nestedOf = (body: number): number =>
+      isSmall(body) ? INLINED_WORDS + (valueWords[body] ?? 0) + (operandWords[body] ?? 0) + (nested[body] ?? 0) : 0;
+    const sharedOf = (body: number): number => (isSmall(body) ? (sharedWords[body] ?? 0) + (shared[body] ?? 0) : 0);
+    const nestedByTable = targets.reduce((most, body) => Math.max(most, nestedOf(body)), 0);
+    const sharedByTable = TARGETS_MAX * targets.reduce((most, body) => Math.max(most, sharedOf(body)), 0);
+    const nextNested = new Float64Array(bodies);
+    const nextShared = new Float64Array(bodies);
+    for (let body = 0; body < bodies; body++) {
+      const calls = indirectCalls[body] ?? 0;
+      let most = calls === 0 ? 0 : nestedByTable;
+      let sum = calls * sharedByTable;
+      for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
+        const callee = callees.at(k);
+        most = Math.max(most, nestedOf(callee));
+        sum += sharedOf(callee);
+      }
+      nextNested[body] = most;
+      nextShared[body] = Math.min(sum, sharedMax);
+    }
+    nested = nextNested;
+    shared = nextShared;
+  }
+  return nested.map((words, body) => words + (shared[body] ?? 0));
+}
+
+/** Bytes of V8's stack that one message may take whose guest stack is `wasmStackBytes`, on whichever stack it runs. */
+export function messageStackBytes(wasmStackBytes: number): number {
+  return wasmStackBytes * NATIVE_PER_GUEST + HOST_BYTES;
+}
+
+/** Megabytes of V8's stack (`resourceLimits.stackSizeMb`) for a thread that executes such messages on its own. */
+export function threadStackMb(wasmStackBytes: number): number {
+  return Math.ceil((messageStackBytes(wasmStackBytes) + HOST_BYTES) / 2 ** 20);
+}
