@@ -71,7 +71,10 @@ function* install(
   const limit = canister.account.instructionsAllowed;
   x.begin('s', instance, canister, hookContext(change.caller), change.argument, canister.instant(nowMs), true, limit);
   instance.begin(limit);
-  const fault = (yield* runHooks(parts, instance, 'canister_init')) ?? parts.heapFault(canister, instance);
+  const fault =
+    instantiationFault(code, true) ??
+    (yield* runHooks(parts, instance, 'canister_init')) ??
+    parts.heapFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     instance.rollback();
@@ -163,7 +166,7 @@ function* upgrade(
   x.certifiedData = certifiedData;
   if (isShared) instance.resume(limit);
   else instance.begin(limit);
-  fault = yield* runHooks(parts, instance, 'canister_post_upgrade');
+  fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(parts, instance, 'canister_post_upgrade'));
   if (instance.heapBytes > heapBytesKept) fault ??= parts.heapFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
@@ -217,6 +220,13 @@ function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, kee
   const instance = Instance.onCopy(code, imports, control, old.heap(), heaps);
   old.rollback();
   return { instance, isShared: false };
+}
+
+/** Active segments that do not fit: data is placed only in a heap that is new. */
+function instantiationFault({ layout }: InstrumentedCode, isHeapNew: boolean): Fault | undefined {
+  const { elements, data } = layout.segmentTraps;
+  const message = elements ?? (isHeapNew ? data : undefined);
+  return message === undefined ? undefined : { kind: 'trap', message };
 }
 
 /** Start function and one hook, whichever the module has. */

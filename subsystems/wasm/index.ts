@@ -23,4 +23,6 @@ export type {
 export { MISC, OP, OPCODE_COUNT, opcodeName, POPS, PUSHES, SIMD, STORE_BYTES } from './opcodes.ts';
 export { describeFunction } from './names.ts';
 export { hex, refusal } from './refusal.ts';
+export { dataFits, elementsFit, segmentTraps } from './segment-bounds.ts';
+export type { SegmentTraps } from './segment-bounds.ts';
 export { validateCanister } from './validate.ts';

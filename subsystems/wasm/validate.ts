@@ -20,7 +20,6 @@ const TABLE_ELEMENTS_MAX = 1_000_000;
 const FUNCTION_NAME_BYTES_MAX = 1024 * 1024;
 /** 65,535 pages in 32 bits: the journal's address arithmetic must not wrap at 4 GiB. */
 const MEMORY_PAGES_MAX = { 32: 65_535, 64: 98_304 } as const;
-const WASM_PAGE_BYTES = 65_536;
 
 const METHOD_PREFIXES = ['canister_update ', 'canister_query ', 'canister_composite_query '] as const;
 const HOOKS = new Set([
@@ -218,27 +217,17 @@ function metadata(module: WasmModule): void {
     throw refusal('wasm-limit', `the icp: sections have ${bytes} bytes, at most ${METADATA_BYTES_MAX} are allowed`);
 }
 
-/** Active elements must fit, so that no instantiation can fail later. */
+/** Whether segments fit is known before anything runs, and is no matter of validity: segment-bounds.ts. */
 function elements(module: WasmModule): void {
-  for (const [index, segment] of module.elements.entries()) {
-    if (segment.mode !== 'active') continue;
-    const size = module.tables[segment.table]?.minimum ?? 0;
-    const offset = segment.offset?.value;
-    const count = segment.functions?.length ?? segment.expressions?.length ?? 0;
-    if (offset === undefined)
+  for (const [index, { mode, offset }] of module.elements.entries()) {
+    if (mode === 'active' && offset?.value === undefined)
       throw refusal('wasm-unsupported', `element segment ${index}: its offset must be a constant`);
-    if (offset + count > size)
-      throw refusal(
-        'wasm-malformed',
-        `element segment ${index} puts ${count} elements at ${offset} of a table of ${size}`,
-      );
   }
 }
 
 function data(module: WasmModule): void {
-  const size = (module.memories[0]?.minimum ?? 0) * WASM_PAGE_BYTES;
   const opcode = module.pointerWidth === 64 ? 0x42 : 0x41;
-  for (const [index, { offset, bytes }] of module.data.entries()) {
+  for (const [index, { offset }] of module.data.entries()) {
     if (offset === undefined) continue;
     if (offset.value === undefined || offset.bytes[0] !== opcode) {
       throw refusal(
@@ -248,12 +237,6 @@ function data(module: WasmModule): void {
     }
     if (module.memories.length === 0)
       throw refusal('wasm-malformed', `data segment ${index}: the module has no memory`);
-    if (offset.value + bytes.length > size) {
-      throw refusal(
-        'wasm-malformed',
-        `data segment ${index} puts ${bytes.length} bytes at ${offset.value}, the memory begins with ${size}`,
-      );
-    }
   }
 }
 

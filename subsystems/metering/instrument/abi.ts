@@ -35,8 +35,10 @@
  * The map comes first so that the test in front of a store needs no offset: it is the most frequent injected code.
  */
 
+import type { SegmentTraps } from '../../wasm/index.ts';
+
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 114;
+export const INSTRUMENTER_VERSION = 115;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -155,6 +157,8 @@ export interface ModuleLayout {
   readonly hasCallbacks: boolean;
   readonly hasCandidPointer: boolean;
   readonly data: readonly DataSegment[];
+  /** Why instantiating the module traps, if it does: the host has to say so, nothing else will. */
+  readonly segmentTraps: SegmentTraps;
   readonly globals: readonly SavedGlobal[];
   /** Bytes that all of them take. */
   readonly globalsBytes: number;

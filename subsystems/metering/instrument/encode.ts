@@ -2,6 +2,7 @@
 import {
   ByteWriter,
   type ConstantExpression,
+  elementsFit,
   type ElementSegment,
   type Global,
   OP,
@@ -66,7 +67,13 @@ export function encodeModule(input: EncodeInput): Uint8Array {
     );
   vector(out, SECTION.GLOBAL, [...module.globals.map(global), ...input.fuelGlobals.encode()]);
   section(out, SECTION.EXPORT, exports(input));
-  const elements = module.elements.map((segment) => element(segment, input.callable));
+  // One that does not fit would make instantiation fail; the host reports that by the layout.
+  const elements = module.elements.map((segment) =>
+    element(
+      elementsFit(module, segment) ? segment : { ...segment, mode: 'passive', offset: undefined },
+      input.callable,
+    ),
+  );
   const declared = [...input.referenced].map(input.callable);
   if (declared.length > 0) elements.push([DECLARATIVE, 0, ...unsigned(declared.length), ...declared.flatMap(unsigned)]);
   if (elements.length > 0) vector(out, SECTION.ELEMENT, elements);

@@ -40,16 +40,19 @@
  * Why wasm stopped itself is in a global, too, so that the cold paths stay short; `settle` tells the host after a fault.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, FUEL_SLICE, STOP } from './abi.ts';
+import { CONTROL, FUEL_SLICE, STOP, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import {
+  type AddressCode,
   call,
   type Code,
   code,
   get,
+  HEAP,
   i32,
   i64,
   ifThen,
+  memorySize,
   readF64,
   set,
   tee,
@@ -59,9 +62,6 @@ import {
 } from './assembler.ts';
 
 const { i64: I64, f64: F64 } = VALUE_TYPE;
-
-/** A charge as large as this is out of any limit; it stands for all larger ones, so that sums do not overflow. */
-const HOPELESS = 2 ** 62;
 
 /** Instance globals of ours: never exported, never saved, set anew by each entry. */
 export class FuelGlobals {
@@ -134,9 +134,14 @@ export interface FuelFunctions {
   readonly settle: number;
 }
 
-export function addFuelFunctions(added: AddedFunctions, globals: FuelGlobals, yieldIndex: number): FuelFunctions {
+export function addFuelFunctions(
+  added: AddedFunctions,
+  address: AddressCode,
+  globals: FuelGlobals,
+  yieldIndex: number,
+): FuelFunctions {
   const refill = addRefill(added, globals, yieldIndex);
-  return { globals, refill, chargeSize: addChargeSize(added, refill), settle: addSettle(added, globals) };
+  return { globals, refill, chargeSize: addChargeSize(added, address, refill), settle: addSettle(added, globals) };
 }
 
 function addRefill(added: AddedFunctions, globals: FuelGlobals, yieldIndex: number): number {
@@ -170,7 +175,8 @@ function addRefill(added: AddedFunctions, globals: FuelGlobals, yieldIndex: numb
   );
 }
 
-function addChargeSize(added: AddedFunctions, refill: number): number {
+/** More bytes than the heap has cost nothing: the operation is out of bounds, and has to say that itself. */
+function addChargeSize(added: AddedFunctions, address: AddressCode, refill: number): number {
   const size = 0;
   const fuel = 1;
   return added.add(
@@ -179,9 +185,12 @@ function addChargeSize(added: AddedFunctions, refill: number): number {
     [],
     code(
       get(size),
-      i64(HOPELESS),
+      memorySize(HEAP),
+      address.toI64,
+      i64(Math.log2(WASM_PAGE_BYTES)),
+      OP.I64_SHL,
       OP.I64_GT_U,
-      ifThen(i64(HOPELESS), set(size)),
+      ifThen(get(fuel), OP.RETURN),
       get(fuel),
       get(size),
       OP.I64_SUB,

@@ -7,7 +7,9 @@
  */
 import {
   ByteWriter,
+  dataFits,
   InstructionBuffer,
+  segmentTraps,
   VALUE_TYPE,
   typeOfFunction,
   type WasmModule,
@@ -80,7 +82,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
 
   const fuelGlobals = new FuelGlobals(module.globals.length);
   const imports = addSystemCalls(added, module, fuelGlobals);
-  const fuel = addFuelFunctions(added, fuelGlobals, yieldIndex);
+  const fuel = addFuelFunctions(added, address, fuelGlobals, yieldIndex);
   const journal = addJournalFunctions(added, address, fuelGlobals, yieldIndex);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
@@ -167,9 +169,12 @@ function layoutOf(
     heapPagesMax: memory === undefined ? 0 : Math.min(memory.maximum ?? hostMaximum, hostMaximum),
     hasCallbacks,
     hasCandidPointer,
-    data: module.data.flatMap(({ offset, bytes }) =>
-      offset?.value === undefined || bytes.length === 0 ? [] : [{ offset: offset.value, bytes: bytes.slice() }],
-    ),
+    data: module.data.flatMap((segment) => {
+      const { offset, bytes } = segment;
+      if (offset?.value === undefined || bytes.length === 0 || !dataFits(module, segment)) return [];
+      return [{ offset: offset.value, bytes: bytes.slice() }];
+    }),
+    segmentTraps: segmentTraps(module),
     globals: globals.saved,
     globalsBytes: globals.bytes,
   };
