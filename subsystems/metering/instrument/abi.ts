@@ -38,7 +38,7 @@
 import type { SegmentTraps } from '../../wasm/index.ts';
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 115;
+export const INSTRUMENTER_VERSION = 116;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;

@@ -145,8 +145,11 @@ class BodyAnalyzer {
   readonly #splits = new Uint32Array(NESTING_MAX + 1);
   readonly #paths: ChargePaths;
   #nesting = 0;
-  /** Copies of locals and operands that V8 will make, in the functions so far. */
+  /** Copies of locals and operands that V8 will make, in this function and in all so far. */
   #states = 0;
+  #allStates = 0;
+  /** Those in front of an open block. */
+  readonly #statesBefore = new Float64Array(NESTING_MAX + 1);
 
   constructor(module: WasmModule, analysis: ModuleAnalysis) {
     this.#module = module;
@@ -180,7 +183,7 @@ class BodyAnalyzer {
     this.#height[0] = 0;
     this.#results[0] = 0;
 
-    let states = 0;
+    this.#states = 0;
 
     const open = (): void => {
       charge = charges.length;
@@ -205,7 +208,7 @@ class BodyAnalyzer {
           const type = this.#module.types[first[i] ?? 0];
           const params = (first[i] ?? 0) < 0 ? 0 : (type?.params.length ?? 0);
           const results = (first[i] ?? 0) < 0 ? (first[i] === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
-          states += buffer.localCount + height;
+          this.#states += buffer.localCount + height;
           if (opcode === OP.IF) this.#split(1);
           this.#enter(opcode, charge, Math.max(floor, height - params), params, results, buffer.at[i] ?? 0);
           if (opcode === OP.BLOCK) break;
@@ -219,7 +222,7 @@ class BodyAnalyzer {
           const block = this.#block[this.#nesting] ?? 0;
           analysis.blockFlags.values[block] = analysis.blockFlags.at(block) | BLOCK.HAS_ELSE;
           height = (this.#height[this.#nesting] ?? 0) + (this.#params[this.#nesting] ?? 0);
-          states += buffer.localCount + height;
+          this.#states += buffer.localCount + height;
           const last = charge;
           this.#passes(this.#nesting);
           open();
@@ -228,7 +231,7 @@ class BodyAnalyzer {
         }
         case OP.END: {
           if (this.#nesting === 0) break;
-          states += buffer.localCount + height;
+          this.#states += buffer.localCount + height;
           height = (this.#height[this.#nesting] ?? 0) + (this.#results[this.#nesting] ?? 0);
           const before = this.#charge[this.#nesting] ?? 0;
           const label = this.#nesting;
@@ -246,7 +249,7 @@ class BodyAnalyzer {
         }
         case OP.BR:
         case OP.BR_IF: {
-          states += buffer.localCount + height;
+          this.#states += buffer.localCount + height;
           if (opcode === OP.BR_IF) this.#split(1);
           this.#branch(first[i] ?? 0);
           const label = this.#nesting - (first[i] ?? 0);
@@ -261,7 +264,7 @@ class BodyAnalyzer {
           break;
         }
         case OP.BR_TABLE: {
-          states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
+          this.#states += (buffer.localCount + height) * ((buffer.second[i] ?? 0) + 1);
           this.#split(2);
           this.#branchTable(buffer, i);
           const split = paths.table(charge);
@@ -345,13 +348,13 @@ class BodyAnalyzer {
           if (opcode >= SIMD) hasV128 = true;
           if (STORE_BYTES[opcode] !== 0) {
             // In front of it stands a test.
-            states += buffer.localCount + height;
+            this.#states += buffer.localCount + height;
           }
       }
       if (height > heightMax) heightMax = height;
     }
     paths.move();
-    this.#bound(body, states);
+    this.#bound(body);
     analysis.cost[body] = total;
     const wordsPerValue = hasV128 ? 2 : 1;
     if (hasV128) analysis.hasV128 = true;
@@ -361,10 +364,10 @@ class BodyAnalyzer {
     analysis.indirectCalls[body] = indirectCalls;
   }
 
-  #bound(body: number, states: number): void {
-    this.#states += states;
-    const isFunction = states > STATES_MAX.function;
-    if (!isFunction && this.#states <= STATES_MAX.module) return;
+  #bound(body: number): void {
+    this.#allStates += this.#states;
+    const isFunction = this.#states > STATES_MAX.function;
+    if (!isFunction && this.#allStates <= STATES_MAX.module) return;
     const where = isFunction ? describeFunction(this.#module, this.#module.importedFunctionCount + body) : 'the module';
     const max = isFunction ? STATES_MAX.function : STATES_MAX.module;
     throw refusal(
@@ -390,6 +393,7 @@ class BodyAnalyzer {
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
     this.#splits[n] = 0;
+    this.#statesBefore[n] = this.#states;
     this.#isPassable[n] = opcode === OP.IF ? 1 : 0;
     this.#tests[n] = 0;
     this.#hasPassedTest[n] = 0;
@@ -417,7 +421,11 @@ class BodyAnalyzer {
       this.#changesGlobals[n - 1] = 1;
     }
     const splits = this.#splits[n] ?? 0;
-    if (isLoop && this.#isBusy[n] === 0 && splits <= 1) flags |= BLOCK.TIGHT_LOOP;
+    if (isLoop && this.#isBusy[n] === 0) {
+      if (splits <= 1) flags |= BLOCK.TIGHT_LOOP;
+      // It may be written twice (loop-ranges.ts).
+      this.#states += this.#states - (this.#statesBefore[n] ?? 0);
+    }
     this.#splits[n - 1] = (this.#splits[n - 1] ?? 0) + splits;
     if (!isLoop) this.#passes(n);
     else if (this.#tests[n] === 1 || this.#hasPassedTest[n] === 1) flags |= BLOCK.TESTED_INSIDE;

@@ -67,30 +67,32 @@ function inlinedWords(module: WasmModule, analysis: ModuleAnalysis, addressTaken
   const targets = [...addressTaken].map((index) => index - module.importedFunctionCount).filter((body) => body >= 0);
   const immutable = module.globals.filter(({ isMutable }) => !isMutable).length;
   const sharedMax = (SHARED_VALUES_MAX + immutable) * (analysis.hasV128 ? 2 : 1);
+  // What a body adds where it is inlined: itself, and what is inlined into it in turn.
+  const ownNested = valueWords.map((values, body) =>
+    isSmall(body) ? INLINED_WORDS + values + (operandWords[body] ?? 0) : 0,
+  );
+  const ownShared = sharedWords.map((words, body) => (isSmall(body) ? words : 0));
   let nested = new Float64Array(bodies);
   let shared = new Float64Array(bodies);
   for (let level = 0; level < INLINED_LEVELS_MAX; level++) {
-    const nestedOf = (body: number): number =>
-      isSmall(body) ? INLINED_WORDS + (valueWords[body] ?? 0) + (operandWords[body] ?? 0) + (nested[body] ?? 0) : 0;
-    const sharedOf = (body: number): number => (isSmall(body) ? (sharedWords[body] ?? 0) + (shared[body] ?? 0) : 0);
-    const nestedByTable = targets.reduce((most, body) => Math.max(most, nestedOf(body)), 0);
-    const sharedByTable = TARGETS_MAX * targets.reduce((most, body) => Math.max(most, sharedOf(body)), 0);
-    const nextNested = new Float64Array(bodies);
-    const nextShared = new Float64Array(bodies);
+    const adds = ownNested.map((own, body) => (own === 0 ? 0 : own + (nested[body] ?? 0)));
+    const addsShared = ownShared.map((own, body) => (ownNested[body] === 0 ? 0 : own + (shared[body] ?? 0)));
+    const byTable = targets.reduce((most, body) => Math.max(most, adds[body] ?? 0), 0);
+    const sharedByTable = TARGETS_MAX * targets.reduce((most, body) => Math.max(most, addsShared[body] ?? 0), 0);
+    nested = new Float64Array(bodies);
+    shared = new Float64Array(bodies);
     for (let body = 0; body < bodies; body++) {
       const calls = indirectCalls[body] ?? 0;
-      let most = calls === 0 ? 0 : nestedByTable;
+      let most = calls === 0 ? 0 : byTable;
       let sum = calls * sharedByTable;
       for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
         const callee = callees.at(k);
-        most = Math.max(most, nestedOf(callee));
-        sum += sharedOf(callee);
+        most = Math.max(most, adds[callee] ?? 0);
+        sum += addsShared[callee] ?? 0;
       }
-      nextNested[body] = most;
-      nextShared[body] = Math.min(sum, sharedMax);
+      nested[body] = most;
+      shared[body] = Math.min(sum, sharedMax);
     }
-    nested = nextNested;
-    shared = nextShared;
   }
   return nested.map((words, body) => words + (shared[body] ?? 0));
 }

@@ -83,7 +83,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const fuelGlobals = new FuelGlobals(module.globals.length);
   const imports = addSystemCalls(added, module, fuelGlobals);
   const fuel = addFuelFunctions(added, address, fuelGlobals, yieldIndex);
-  const journal = addJournalFunctions(added, address, fuelGlobals, yieldIndex);
+  const journal = addJournalFunctions(added, address, fuelGlobals);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
 

@@ -62,7 +62,10 @@ export interface JournalFunctions {
   readonly touch: number;
   /** (page i32): touches the page if it exists and is not touched yet. */
   readonly prepare: number;
-  /** (first i64, distance i64, step i64, wild i32): touches what stores at `first`, `first + step` … below `first + distance` change. */
+  /**
+   * (first i64, distance i64, step i64, wild i32) -> i32: touches what stores at `first`, `first + step` … below
+   * `first + distance` change; or 1 if it is wild or too much, and the stores have to test for themselves.
+   */
   readonly touchSteps: number;
   /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
   readonly touchRange: number;
@@ -70,12 +73,7 @@ export interface JournalFunctions {
   readonly touchRangeExport: number;
 }
 
-export function addJournalFunctions(
-  added: AddedFunctions,
-  address: AddressCode,
-  fuel: FuelGlobals,
-  yieldIndex: number,
-): JournalFunctions {
+export function addJournalFunctions(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): JournalFunctions {
   const touch = addTouch(added, address, fuel);
   const prepare = addPrepare(added, address, touch);
   const touchRange = addTouchRange(added, address, touch);
@@ -85,7 +83,7 @@ export function addJournalFunctions(
     [],
     code(get(0), OP.I64_TRUNC_SAT_F64_U, get(1), OP.I64_TRUNC_SAT_F64_U, call(touchRange)),
   );
-  return { touch, prepare, touchSteps: addTouchSteps(added, address, touch, yieldIndex), touchRange, touchRangeExport };
+  return { touch, prepare, touchSteps: addTouchSteps(added, address, touch), touchRange, touchRangeExport };
 }
 
 const increment = (field: number): number[] => writeI32(field, code(readI32(field), i32(1), OP.I32_ADD));
@@ -203,11 +201,11 @@ function addPrepare(added: AddedFunctions, address: AddressCode, touch: number):
   );
 }
 
-/** To save so many takes about half a millisecond. */
-const PAGES_BETWEEN_YIELDS = 256;
+/** So many pages are touched in front of a loop at most: 4 MiB, half a millisecond. */
+const RANGE_PAGES_MAX = 1024;
 
-/** See loop-ranges.ts. Pages beyond the memory are left alone; of a wild loop all pages are touched. */
-function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number, yieldIndex: number): number {
+/** See loop-ranges.ts. Pages beyond the memory are left alone. */
+function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: number): number {
   const at = 0;
   const distance = 1;
   const step = 2;
@@ -223,7 +221,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       : code(get(step), i64(WASM_PAGE_BYTES), OP.I64_GE_U, get(end), i64(2 ** 32), OP.I64_GT_S, OP.I32_AND);
   return added.add(
     [I64, I64, I64, I32],
-    [],
+    [I32],
     [I64, I32],
     code(
       memorySize(HEAP),
@@ -233,7 +231,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       tee(size),
       get(at),
       OP.I64_LE_U,
-      ifThen(OP.RETURN),
+      ifThen(i32(0), OP.RETURN),
       get(at),
       get(distance),
       OP.I64_ADD,
@@ -243,21 +241,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       OP.I32_OR,
       wraps,
       OP.I32_OR,
-      ifThen(
-        readI32(CONTROL.TOUCHED),
-        OP.I64_EXTEND_I32_U,
-        i64(PAGE_SHIFT),
-        OP.I64_SHL,
-        get(size),
-        OP.I64_EQ,
-        ifThen(OP.RETURN),
-        i64(0),
-        set(at),
-        get(size),
-        set(end),
-        i64(PAGE_BYTES),
-        set(step),
-      ),
+      ifThen(i32(1), OP.RETURN),
       get(end),
       get(size),
       OP.I64_GT_S,
@@ -267,6 +251,14 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       i64(PAGE_BYTES),
       OP.I64_LE_U,
       ifThen(get(at), i64(-PAGE_BYTES), OP.I64_AND, set(at), i64(PAGE_BYTES), set(step)),
+      get(end),
+      get(at),
+      OP.I64_SUB,
+      get(step),
+      i64(RANGE_PAGES_MAX),
+      OP.I64_MUL,
+      OP.I64_GT_S,
+      ifThen(i32(1), OP.RETURN),
       block(
         loop(
           get(at),
@@ -280,15 +272,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
           tee(page),
           controlAccess(OP.I32_LOAD8_U),
           OP.I32_EQZ,
-          ifThen(
-            get(page),
-            call(touch),
-            readI32(CONTROL.TOUCHED),
-            i32(PAGES_BETWEEN_YIELDS - 1),
-            OP.I32_AND,
-            OP.I32_EQZ,
-            ifThen(call(yieldIndex)),
-          ),
+          ifThen(get(page), call(touch)),
           get(at),
           get(step),
           OP.I64_ADD,
@@ -296,6 +280,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
           br(0),
         ),
       ),
+      i32(0),
     ),
   );
 }

@@ -2,17 +2,24 @@
  * Loops that count up to a bound: their stores need no page test inside, because it can be said in front of the loop which
  * pages will be written.
  *
- *     [test of the first address's page]
- *     distance = (bound − i) * 4                      ;; in 64 bits, exactly
- *     if (unlikely)  (first address & 4095) + distance > 4096
- *       call $touch_steps (first address, distance, 4, …)
+ *     block $done
+ *       block $tests
+ *         [test of the first address's page]
+ *         distance = (bound − i) * 4                      ;; in 64 bits, exactly
+ *         if (unlikely)  (first address & 4095) + distance > 4096
+ *           (br_if $tests (call $touch_steps (first address, distance, 4, …)))
+ *         end
+ *         loop $round
+ *           (if (i32.lt_s (local.get $i) (i32.const 1000))
+ *             (then
+ *               (i32.store (i32.add (local.get $base) (i32.shl (local.get $i) (i32.const 2))) …)       ;; no test
+ *               (local.set $i (i32.add (local.get $i) (i32.const 1)))
+ *               (br $round)))
+ *         end
+ *         br $done
+ *       end
+ *       [the same loop with tests of its own, see loop-strides.ts]
  *     end
- *     loop $round
- *       (if (i32.lt_s (local.get $i) (i32.const 1000))
- *         (then
- *           (i32.store (i32.add (local.get $base) (i32.shl (local.get $i) (i32.const 2))) …)       ;; no test
- *           (local.set $i (i32.add (local.get $i) (i32.const 1)))
- *           (br $round))))
  *
  * Only where the bound is the one way out (traps aside), at the loop's head or at its end, so that no page is touched that
  * the loop would not have written. What stands in front of such a loop runs once; without a call inside, V8 unrolls it.
@@ -22,11 +29,12 @@
  * does not wrap by steps of less than 64 KiB: the store is executed every time, and memory ends 64 KiB before the address
  * space does, so it traps first; larger steps are used only if `first + distance` is within the address space. The counted
  * local could step over the bound and wrap, if that is less than a step away from the largest number, or go past a bound
- * that it must hit exactly. Such loops are *wild*, and all of the memory is touched for them, once a message: hardly one
- * does not end in a trap or go over all of it anyway. A loop that is tested at its end may wrap the local before it is
- * compared for the first time, so the distance is counted from there.
+ * that it must hit exactly. Such loops are *wild*: they go where the second form has to look. A loop that is tested at its
+ * end may wrap the local before it is compared for the first time, so the distance is counted from there.
  *
- * Touching many pages takes a while, and no instruction pays for it: the host may do something else meanwhile.
+ * No instruction pays for touching, and a loop may end in a trap or without instructions before it comes to what was
+ * touched for it. So only so many pages are touched in front of one (RANGE_PAGES_MAX in journal.ts); longer ranges take the
+ * second form, too, where the pages themselves cost more than the tests.
  */
 import { BLOCK_TYPE_EMPTY, type ByteWriter, type InstructionBuffer, OP } from '../../wasm/index.ts';
 import { PAGE_BYTES } from './abi.ts';
@@ -199,7 +207,7 @@ export interface Range {
 }
 
 /**
- * Touches the range from the address in `first`, whose own page has been tested.
+ * Touches the range from the address in `first`, whose own page has been tested, or leaves the block around the code.
  * `distance` and `wild` are temporaries of type i64 and i32; returns where the unlikely branch stands in `out`.
  */
 export function emitRange(
@@ -253,6 +261,6 @@ export function emitRange(
   const hint = out.length;
   out.put(code([OP.IF, 0x40], first64, get(distance), moves, get(wild), [OP.CALL]));
   out.unsigned(touchSteps);
-  out.byte(OP.END);
+  out.put([OP.BR_IF, 1, OP.END]);
   return hint;
 }

@@ -172,6 +172,7 @@ export class LoopStrides {
   #loop: SteppingLoop | undefined;
   readonly #recipes = new Map<number, Recipe>();
   #hoisted = 0;
+  #hasRanges = false;
 
   get isActive(): boolean {
     return this.#loop !== undefined;
@@ -182,8 +183,9 @@ export class LoopStrides {
     return this.#loop?.stores.has(instruction) === true;
   }
 
-  begin(loop: SteppingLoop): void {
+  begin(loop: SteppingLoop, hasRanges: boolean): void {
     this.#loop = loop;
+    this.#hasRanges = hasRanges;
     this.#recipes.clear();
     this.#hoisted = 0;
   }
@@ -256,7 +258,7 @@ export class LoopStrides {
   range(value: number, step: Step): Range | undefined {
     const bound = this.#loop?.bound;
     const mover = this.#recipes.get(value)?.mover ?? -1;
-    if (bound === undefined || stays(step) || bound.local !== mover) return undefined;
+    if (!this.#hasRanges || bound === undefined || stays(step) || bound.local !== mover) return undefined;
     const counted = this.#loop?.steps.get(mover);
     if (counted === undefined || !isUsable(bound, counted.constant)) return undefined;
     if (counted.local !== -1) return { bound, step: 0, stepPlace: counted.local, scale: 1 };

@@ -45,8 +45,8 @@ import {
   type JournalFunctions,
 } from './journal.ts';
 import { emitRange, type Range } from './loop-ranges.ts';
-import { type Step, steppingLoop } from './loop-strides.ts';
-import { STORE, TouchedWindows } from './touched-windows.ts';
+import { type Step, type SteppingLoop, steppingLoop } from './loop-strides.ts';
+import { STORE, TouchedWindows, type WindowsMark } from './touched-windows.ts';
 
 /** Everything that rewriting a body needs to know of the module and of what was added to it. */
 export interface RewriteContext {
@@ -67,6 +67,33 @@ const SET_HARD = writeI32(CONTROL.HARD, i32(1));
 const OFFSET_MAX = 2 ** 40;
 /** Labels that doubling a loop puts around it. */
 const DOUBLED_LABELS = 3;
+/** In functions with more locals a loop is not written twice: V8 copies the state of all of them at each branch. */
+const TWICE_LOCALS_MAX = 1000;
+
+/** A loop that counts is written up to three times; what is emitted for it the first time is thrown away. */
+const PASS = {
+  /** Are there stores whose range is known? If not, that was it. */
+  LOOK: 0,
+  /** Ranges are touched in front of the loop. */
+  RANGES: 1,
+  /** The same loop with tests inside, for ranges that are wild or too long. */
+  TESTS: 2,
+} as const;
+/** Labels that stand around the loop, by pass. */
+const PASS_LABELS = [0, 2, 1] as const;
+
+/** Where the walk goes back to, to write a loop again. */
+interface LoopPass {
+  kind: (typeof PASS)[keyof typeof PASS];
+  ranges: number;
+  readonly nesting: number;
+  readonly at: number;
+  readonly block: number;
+  readonly charge: number;
+  readonly out: number;
+  readonly hints: number;
+  readonly windows: WindowsMark;
+}
 
 export class BodyRewriter {
   readonly #context: RewriteContext;
@@ -84,6 +111,9 @@ export class BodyRewriter {
   #nesting = 0;
   /** Nesting of the tight loop that has become two; 0: none. They do not nest. */
   #doubledLoop = 0;
+  #pass: LoopPass | undefined;
+  /** Of the loop that begins. */
+  #stepping: SteppingLoop | undefined;
   #params = 0;
   #stack = 0;
   #fuel = 0;
@@ -127,6 +157,7 @@ export class BodyRewriter {
     this.#hoistedHints.length = 0;
     this.#nesting = 0;
     this.#doubledLoop = 0;
+    this.#pass = undefined;
     this.#windows.begin(buffer.localCount, buffer.count);
 
     this.#takeStack(body);
@@ -210,7 +241,7 @@ export class BodyRewriter {
         case OP.BLOCK:
         case OP.LOOP:
         case OP.IF:
-          if (opcode === OP.LOOP) this.#loopStart = out.length;
+          if (opcode === OP.LOOP) this.#beginPass(i, block, first[i] ?? 0, buffer);
           out.copy(bytes, from, to);
           this.#enter(opcode, block++, first[i] ?? 0, buffer, i);
           break;
@@ -221,13 +252,16 @@ export class BodyRewriter {
           break;
         case OP.END:
           out.byte(opcode);
-          this.#leave();
+          if (this.#leave()) break;
+          // Once more.
+          i = (this.#pass?.at ?? 0) - 1;
+          block = this.#pass?.block ?? 0;
           break;
         case OP.BR:
         case OP.BR_IF:
         case OP.BR_TABLE:
-          if (this.#doubledLoop === 0) out.copy(bytes, from, to);
-          else this.#branchPastDoubledLoop(opcode, i, buffer);
+          if (this.#doubledLoop === 0 && this.#pass === undefined) out.copy(bytes, from, to);
+          else this.#branchPastLabels(opcode, i, buffer);
           this.#branch(opcode, i, buffer);
           break;
         case OP.RETURN:
@@ -293,7 +327,8 @@ export class BodyRewriter {
     }
     if (opcode === OP.LOOP) {
       const isTight = (flags & BLOCK.TIGHT_LOOP) !== 0;
-      windows.enterLoop(block, params, this.#context.withJournal ? steppingLoop(buffer, at) : undefined);
+      const hasRanges = this.#pass !== undefined && this.#pass.kind !== PASS.TESTS;
+      windows.enterLoop(block, params, this.#stepping, hasRanges);
       if (isTight && params === 0) {
         this.#doubleLoop(n, buffer.at[at] ?? 0, buffer.at[at + 1] ?? 0);
         return;
@@ -307,7 +342,8 @@ export class BodyRewriter {
     this.#charge();
   }
 
-  #leave(): void {
+  /** False if the walk has to go back to the beginning of the loop that has ended. */
+  #leave(): boolean {
     const n = this.#nesting--;
     if (n === this.#doubledLoop) this.#endDoubledLoop();
     const opcode = this.#blockOpcode[n];
@@ -316,8 +352,60 @@ export class BodyRewriter {
     else if (opcode === OP.LOOP) {
       this.#insertHoisted();
       this.#windows.endLoop(results);
+      if (this.#pass?.nesting === n && !this.#endPass(this.#pass)) return false;
     } else this.#windows.endIf(results);
     if ((this.#context.analysis.blockFlags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
+    return true;
+  }
+
+  // ---- loops written twice (loop-ranges.ts)
+
+  /** A loop begins, perhaps not for the first time. */
+  #beginPass(at: number, block: number, blockType: number, buffer: InstructionBuffer): void {
+    const out = this.#out;
+    const pass = this.#pass;
+    this.#stepping = this.#context.withJournal ? steppingLoop(buffer, at) : undefined;
+    const isCounted = this.#stepping?.bound !== undefined;
+    const params = this.#module.types[blockType]?.params.length ?? 0;
+    if (pass?.kind === PASS.RANGES) {
+      out.byte(OP.BLOCK);
+      out.copy(this.#module.bytes, (buffer.at[at] ?? 0) + 1, buffer.at[at + 1] ?? 0);
+      out.put([OP.BLOCK, 0x40]);
+    } else if (pass === undefined && isCounted && params === 0 && buffer.localCount <= TWICE_LOCALS_MAX) {
+      this.#pass = {
+        kind: PASS.LOOK,
+        ranges: 0,
+        nesting: this.#nesting + 1,
+        at,
+        block,
+        charge: this.#nextCharge,
+        out: out.length,
+        hints: this.#hints.length,
+        windows: this.#windows.mark(),
+      };
+    }
+    this.#loopStart = out.length;
+  }
+
+  /** True if the loop is complete. */
+  #endPass(pass: LoopPass): boolean {
+    const out = this.#out;
+    if (pass.kind === PASS.TESTS) out.byte(OP.END);
+    if (pass.kind === PASS.TESTS || pass.ranges === 0) {
+      this.#pass = undefined;
+      return true;
+    }
+    if (pass.kind === PASS.LOOK) {
+      out.length = pass.out;
+      this.#hints.length = pass.hints;
+      pass.kind = PASS.RANGES;
+    } else {
+      out.put([OP.BR, 1, OP.END]);
+      pass.kind = PASS.TESTS;
+    }
+    this.#nextCharge = pass.charge;
+    this.#windows.goBack(pass.windows);
+    return false;
   }
 
   #branch(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
@@ -453,11 +541,12 @@ export class BodyRewriter {
     this.#doubledLoop = 0;
   }
 
-  /** Labels beyond a doubled loop are three further away; its own label is the inner loop's. */
-  #branchPastDoubledLoop(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
+  /** Labels beyond a loop that others were put around are further away; its own label is the inner loop's. */
+  #branchPastLabels(opcode: number, i: number, { first, second, labels }: InstructionBuffer): void {
     const out = this.#out;
-    const shifted = (label: number): number =>
-      label > this.#nesting - this.#doubledLoop ? label + DOUBLED_LABELS : label;
+    const loop = this.#pass?.nesting ?? this.#doubledLoop;
+    const added = (this.#doubledLoop === 0 ? 0 : DOUBLED_LABELS) + PASS_LABELS[this.#pass?.kind ?? PASS.LOOK];
+    const shifted = (label: number): number => (label > this.#nesting - loop ? label + added : label);
     out.byte(opcode);
     const start = first[i] ?? 0;
     if (opcode !== OP.BR_TABLE) {
@@ -481,6 +570,7 @@ export class BodyRewriter {
     const { step } = windows;
     if (step !== undefined) {
       const range = windows.strides.range(windows.hoistedValue, step);
+      if (range !== undefined && this.#pass !== undefined) this.#pass.ranges++;
       this.#hoist(range);
       if (range !== undefined || (step.constant === 0 && step.local === -1)) return;
     }

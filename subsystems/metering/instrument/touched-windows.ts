@@ -45,6 +45,14 @@ const FACTS_SEARCHED_MAX = 64;
 const CONSTANT_ADDRESS_MAX = 2 ** 31;
 const WORK_PER_INSTRUCTION_MAX = 64;
 
+/** A state that the walk can go back to. */
+export interface WindowsMark {
+  readonly top: number;
+  readonly floor: number;
+  readonly facts: number;
+  readonly globals: number;
+}
+
 export class TouchedWindows {
   readonly #analysis: ModuleAnalysis;
   // Locals: value number (0: none yet) and constant.
@@ -313,16 +321,32 @@ export class TouchedWindows {
     this.#enter(block, params);
   }
 
-  /** `stepping` if stores in it may be tested in front of it. */
-  enterLoop(block: number, params: number, stepping?: SteppingLoop): void {
+  /** `stepping` if stores in it may be tested in front of it, with their ranges if `hasRanges`. */
+  enterLoop(block: number, params: number, stepping?: SteppingLoop, hasRanges = false): void {
     this.#forgetAssigned(block);
     if ((this.#analysis.blockFlags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
     this.#enter(block, params);
     this.strides.end();
     if (stepping === undefined) return;
-    this.strides.begin(stepping);
+    this.strides.begin(stepping, hasRanges);
     this.#loopNesting = this.#nesting;
     for (const [local, step] of stepping.steps) this.strides.moves(this.#valueOf(local), local, step);
+  }
+
+  /** What is known in front of a loop without parameters, to be given to `goBack` behind it. */
+  mark(): WindowsMark {
+    return { top: this.#top, floor: this.#floor, facts: this.#facts, globals: this.#globals };
+  }
+
+  /**
+   * The walk goes back to the loop's beginning. Locals that are set inside are forgotten there anyway, and what was
+   * learnt of others and of values still holds.
+   */
+  goBack({ top, floor, facts, globals }: WindowsMark): void {
+    this.#top = top;
+    this.#floor = floor;
+    this.#keepFacts(facts);
+    this.#globals = globals;
   }
 
   /** The condition is gone from the stack already. */
