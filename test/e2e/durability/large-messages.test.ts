@@ -1,0 +1,137 @@
+/**
+ * A large message that comes while another one of the same actor executes waits for its end, as a small one does, whatever
+ * brings it; and after SIGKILL everything that was acknowledged is there.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { before, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { compileMotoko } from '../../support/motoko.ts';
+import type { Actor, Host } from '../semantics/host.ts';
+import { Deployment } from './deployment.ts';
+
+/** How long the message in whose middle the large one comes takes, when nobody else wants the machine. */
+const WORK_MS = 500;
+/** After that it executes. */
+const BEGUN_MS = 120;
+/** 40,000 numbers: 80,000 bytes of Candid, more than a ring carries beside its record. */
+const NUMBERS = Array.from({ length: 40_000 }, (_, n) => n % 10_000);
+const LARGE_BYTES = 200_000;
+/** A message that gets into another one may never be answered. */
+const TIME = { timeout: 60_000 };
+/** Rounds of a loop that take WORK_MS. */
+let rounds = 20_000_000;
+
+interface Seen {
+  readonly a: number;
+  readonly b: number;
+  readonly others: number;
+}
+
+interface Scene {
+  readonly host: Host;
+  /** Who works. */
+  readonly busy: Actor;
+  readonly other: Actor;
+}
+
+const QUERY = 'a query with a large argument';
+const UPDATE = 'an update with a large argument';
+const CALL = 'a large call of another actor';
+const CALLBACK = 'a large reply of another actor';
+const ALL = [QUERY, UPDATE, CALL, CALLBACK] as const;
+
+/** What comes meanwhile; resolves with what it saw of the busy actor. */
+const MEANWHILE: Readonly<Record<string, (scene: Scene) => Promise<unknown>>> = {
+  [QUERY]: ({ host, busy }) => host.query(busy, 'lookMany', [NUMBERS]),
+  [UPDATE]: ({ host, busy }) => host.call(busy, 'addMany', [NUMBERS]),
+  [CALL]: ({ host, busy, other }) => host.call(other, 'pass', [busy.principal, LARGE_BYTES]),
+};
+/** With an inspection, all updates from outside; a half-changed state is refused. */
+const INSPECTION = `system func inspect({ arg : Blob }) : Bool { arg.size() < 1_000_000 and a == b };`;
+
+let plain: Uint8Array;
+let inspecting: Uint8Array;
+/** Without flags. */
+let deployment: Deployment;
+before(async (t) => {
+  const source = await readFile(new URL('./actors/Halves.mo', import.meta.url), 'utf8');
+  plain = (await compileMotoko(source)).wasm;
+  inspecting = (await compileMotoko(source.replace('// <inspect>', INSPECTION))).wasm;
+  deployment = await open(t as TestContext, [], { plain, other: plain, inspecting });
+  await adjust(deployment.host, await deployment.host.find('other'));
+});
+
+async function open(
+  t: TestContext,
+  args: readonly string[],
+  modules: Readonly<Record<string, Uint8Array>>,
+): Promise<Deployment> {
+  const opened = await Deployment.create(t, { args, modules });
+  await opened.start();
+  return opened;
+}
+
+/** Finds out how many rounds take WORK_MS: more and more of them, while the code is being optimised. */
+async function adjust(host: Host, actor: Actor): Promise<void> {
+  for (;;) {
+    const before = performance.now();
+    await host.call(actor, 'echo', [rounds, 1]);
+    const tookMs = performance.now() - before;
+    if (tookMs > 0.8 * WORK_MS) return;
+    rounds = Math.round(rounds * Math.min(4, WORK_MS / tookMs));
+  }
+}
+
+/**
+ * Begins work of WORK_MS at an actor and lets others come in its middle: everybody sees it whole. Then the server is killed,
+ * and all that was acknowledged is there.
+ */
+async function meet(deployment: Deployment, name: string, names: readonly string[]): Promise<void> {
+  const { host } = deployment;
+  const scene = { host, busy: await host.find(name), other: await host.find('other') };
+  const { busy, other } = scene;
+  const start = (await host.query(busy, 'look')) as Seen;
+  assert.equal(start.a, start.b);
+  const fetched = names.includes(CALLBACK) ? [host.call(busy, 'fetch', [other.principal, LARGE_BYTES])] : [];
+  if (fetched.length > 0) await host.until(async () => assert.ok(await host.query(other, 'asked')));
+  let isWorking = true;
+  const work = host.call(busy, 'work', [rounds]).finally(() => (isWorking = false));
+  await sleep(BEGUN_MS);
+  assert.ok(isWorking, 'the work ended before anything could come in its middle');
+  if (fetched.length > 0) await host.call(other, 'release');
+  const late = names.flatMap((each) => MEANWHILE[each]?.(scene) ?? []);
+  // All of them are awaited, also when the first has failed.
+  const ends = await Promise.allSettled([work, ...fetched, ...late]);
+  const whole = { a: start.a + 1, b: start.b + 1 };
+  for (const end of ends) {
+    if (end.status === 'rejected') throw end.reason;
+    const { a, b } = end.value as Seen;
+    assert.deepEqual({ a, b }, whole, 'the work was seen half done');
+  }
+  await deployment.kill();
+  const again = await deployment.start();
+  const others = start.others + names.filter((each) => each !== QUERY).length;
+  assert.deepEqual(await again.query(busy, 'look'), { ...whole, others });
+  assert.deepEqual(await again.call(busy, 'work', [1]), { a: whole.a + 1, b: whole.b + 1, others });
+}
+
+for (const name of ALL) {
+  test(`${name} waits for the end of the message that executes`, TIME, () => meet(deployment, 'plain', [name]));
+}
+
+test('a large message that is inspected waits for the end of the message that executes', TIME, () =>
+  meet(deployment, 'inspecting', [UPDATE]),
+);
+
+// With one actor live, a reply comes to one that sleeps: it is there before the work that wakes it, too.
+const AWAKE = ALL.filter((name) => name !== CALLBACK);
+for (const [flags, names] of [
+  [['--snapshot-below', '0'], ALL],
+  [['--live-cap', '1'], AWAKE],
+  [['--executors', '1'], ALL],
+] as const) {
+  test(`all of them at once wait for the end of the message that executes (${flags.join(' ')})`, TIME, async (t) => {
+    await meet(await open(t, flags, { inspecting, other: inspecting }), 'inspecting', names);
+  });
+}
