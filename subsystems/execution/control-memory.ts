@@ -48,6 +48,8 @@ export class ControlMemory {
   #list = new Int32Array(0);
   #deltas = new Uint8Array(0);
   #all: Int32Array = new Int32Array(0);
+  /** A message has begun and not ended. */
+  #isOpen = false;
 
   constructor(options: ControlMemoryOptions) {
     const onYield = options.onYield ?? (() => undefined);
@@ -71,15 +73,15 @@ export class ControlMemory {
   }
 
   /**
-   * Header words for a new message; pages from `freshPage` on are all zeros.
-   * Pages that an earlier message left touched would not be saved for this one: that is a bug of the caller.
+   * Header words for a new message; pages from `freshPage` on are all zeros. Its end is `seal` or `undone`, on this memory:
+   * what a message has changed is in the journal that it began on, and nowhere else.
    */
   begin(instructions: number, freshPage: number): void {
     if (this.#numbers.length === 0) this.#refresh();
-    if (this.#words[TOUCHED] !== 0) {
-      this.seal();
+    // Pages that an earlier message left touched would not be saved for this one.
+    if (this.#isOpen || this.#words[TOUCHED] !== 0)
       throw new Error('a message begins before the one before it was committed or rolled back');
-    }
+    this.#isOpen = true;
     this.#numbers[FUEL] = Math.max(0, Math.min(instructions, FUEL_MAX));
     const words = this.#words;
     words[STACK_BYTES] = this.stackBytes;
@@ -158,6 +160,7 @@ export class ControlMemory {
    * so do the pages behind them, which a store may have spilled into.
    */
   seal(used?: Uint8Array): number {
+    this.#close();
     if (this.#words.length === 0) this.#refresh();
     const count = this.#words[TOUCHED] ?? 0;
     const map = this.#map;
@@ -172,6 +175,16 @@ export class ControlMemory {
     this.#words[TOUCHED] = 0;
     this.#words[SAVED] = 0;
     return largest;
+  }
+
+  /** The message is over: the journal was used to take back what it did. */
+  undone(): void {
+    this.#close();
+  }
+
+  #close(): void {
+    if (!this.#isOpen) throw new Error('a message ends on a journal that it has not begun on');
+    this.#isOpen = false;
   }
 
   /** All of it in words of 4 bytes; valid until wasm runs again. */

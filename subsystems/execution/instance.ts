@@ -474,6 +474,7 @@ export class Instance {
   /** Takes back what the message did; never fails. */
   rollback(): void {
     this.#wasm.undo();
+    this.#control.undone();
     if (this.heapBytes !== this.#bytesAtBegin) this.#shrink();
     else if (this.#control.isHard) this.#freshInstance();
     this.#isInMessage = false;

@@ -75,9 +75,9 @@ async function open(
 /** Finds out how many rounds take WORK_MS: more and more of them, while the code is being optimised. */
 async function adjust(host: Host, actor: Actor): Promise<void> {
   for (;;) {
-    const before = performance.now();
+    const began = performance.now();
     await host.call(actor, 'echo', [rounds, 1]);
-    const tookMs = performance.now() - before;
+    const tookMs = performance.now() - began;
     if (tookMs > 0.8 * WORK_MS) return;
     rounds = Math.round(rounds * Math.min(4, WORK_MS / tookMs));
   }
@@ -87,8 +87,8 @@ async function adjust(host: Host, actor: Actor): Promise<void> {
  * Begins work of WORK_MS at an actor and lets others come in its middle: everybody sees it whole. Then the server is killed,
  * and all that was acknowledged is there.
  */
-async function meet(deployment: Deployment, name: string, names: readonly string[]): Promise<void> {
-  const { host } = deployment;
+async function meet(tested: Deployment, name: string, names: readonly string[]): Promise<void> {
+  const { host } = tested;
   const scene = { host, busy: await host.find(name), other: await host.find('other') };
   const { busy, other } = scene;
   const start = (await host.query(busy, 'look')) as Seen;
@@ -109,8 +109,8 @@ async function meet(deployment: Deployment, name: string, names: readonly string
     const { a, b } = end.value as Seen;
     assert.deepEqual({ a, b }, whole, 'the work was seen half done');
   }
-  await deployment.kill();
-  const again = await deployment.start();
+  await tested.kill();
+  const again = await tested.start();
   const others = start.others + names.filter((each) => each !== QUERY).length;
   assert.deepEqual(await again.query(busy, 'look'), { ...whole, others });
   assert.deepEqual(await again.call(busy, 'work', [1]), { a: whole.a + 1, b: whole.b + 1, others });

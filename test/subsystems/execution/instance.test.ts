@@ -97,6 +97,33 @@ describe('an instance', () => {
     assert.ok(instance.heap().every((byte) => byte === 0));
   });
 
+  it('has the changes of a message in the journal that the message began on, and leaves that between messages only', () => {
+    const journals = [new ControlMemory(CONTROL_OPTIONS), new ControlMemory(CONTROL_OPTIONS)] as const;
+    const [first, second] = journals;
+    const one = canister(RUST_LIKE, { msg_reply: () => undefined }, first);
+    const two = canister(RUST_LIKE, { msg_reply: () => undefined }, first);
+    const imports = { msg_reply: () => undefined };
+    assert.equal(one.run('inc'), undefined);
+    assert.throws(() => one.instance.moveTo(imports, second), /leave the journal of its own message/);
+    assert.throws(() => two.run('inc'), /begins before the one before it was committed or rolled back/);
+    assert.throws(() => second.seal(), /ends on a journal that it has not begun on/);
+    let entries = 0;
+    one.instance.deltas((count) => (entries += count));
+    assert.ok(entries > 0, 'the journal still has them');
+    one.instance.commit();
+    one.instance.moveTo(imports, second);
+    for (const { instance, run } of [one, two]) {
+      assert.equal(run('inc'), undefined);
+      assert.deepEqual([...instance.dirtyPages()], [0, 15]);
+    }
+    one.instance.commit();
+    two.instance.rollback();
+    assert.deepEqual(
+      [one, two].map(({ instance }) => instance.heap()[0]),
+      [2, 0],
+    );
+  });
+
   it('stops a message whose system call costs more than is left, and counts to the limit', () => {
     const { instance, run } = canister(
       `(module (import "ic0" "msg_reply" (func $reply)) (memory 1)
