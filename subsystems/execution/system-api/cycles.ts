@@ -44,9 +44,11 @@ function amount64(name: string, amount: bigint): bigint {
   return amount;
 }
 
-/** What the call still offers; once it is answered, the rest is on its way back to the caller. */
+/**
+ * What the call still offers. An answer takes the rest back only when the message that gave it has ended: one-way functions
+ * of Motoko answer before their body runs, and their cycles are accepted there.
+ */
 function available(x: CurrentExecution): bigint {
-  if (x.answer !== 'none' || !x.context.canAnswer) return 0n;
   return x.context.cyclesAvailable - x.cyclesAccepted;
 }
 

@@ -127,6 +127,28 @@ for (const persistence of PERSISTENCE) {
       assert.equal(await host.call(a, 'burn', [1_000_000_000]), 1_000_000_000);
       await near(a, before.a - 1_600_005_000n, 'burned');
     });
+
+    test('a one-way method, which has answered before its body runs, sees its cycles and accepts them; the rest comes back', async () => {
+      const { host, a, b } = await peers(persistence === 'enhanced');
+      const before = { a: await host.balance(a), b: await host.balance(b) };
+      const settles = (actor: Actor, expected: bigint): Promise<void> =>
+        host.until(async () => {
+          const lost = expected - (await host.balance(actor));
+          assert.ok(lost >= 0n && lost < PRICE_MAX, `${actor.name} lost ${lost} more than it gave`);
+        });
+      await host.call(a, 'giveOneWay', [b.principal, 3_456, 1_000]);
+      await host.until(async () => assert.equal(await host.query(b, 'get'), 1));
+      assert.deepEqual(await host.query(b, 'taken'), { before: 3_456, accepted: 1_000, after: 2_456 });
+      await host.call(a, 'giveOneWay', [b.principal, 5_000_000_000, 2_000_000_000]);
+      await host.until(async () => assert.equal(await host.query(b, 'get'), 2));
+      await settles(b, before.b + 2_000_000_000n);
+      await settles(a, before.a - 2_000_000_000n);
+      await host.call(a, 'giveOneWayToBoom', [b.principal, 5_000_000_000]);
+      await settles(a, before.a - 2_000_000_000n);
+      await settles(b, before.b + 2_000_000_000n);
+      assert.deepEqual(await host.call(b, 'takeOneWay', [5]), [], 'a client attaches none');
+      await host.until(async () => assert.equal(await host.query(b, 'get'), 3));
+    });
   });
 }
 

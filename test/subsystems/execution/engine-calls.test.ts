@@ -368,7 +368,7 @@ for (const width of WIDTHS) {
       assert.equal(account.balance, trapping + 300n - BigInt(trapped.step.charge), 'also when the callback traps');
     });
 
-    test('what was accepted before a trap is not accepted; after the answer nothing is available', () => {
+    test('what was accepted before a trap is not accepted; what is accepted after the answer, in the same message, is', () => {
       const c = new ScriptCanister(width);
       const run = (calls: readonly Call[]): TestResult =>
         c.canister.run('update', 'run', encodeScript(width, calls), { cyclesAvailable: 9n });
@@ -376,8 +376,22 @@ for (const width of WIDTHS) {
       const trapped = run([['msg_cycles_accept128', 0, 9, 0], ['unreachable']]);
       assert.deepEqual([trapped.step.cyclesAccepted, trapped.isBalanceMoved], [0n, false]);
       assert.equal(c.canister.state.account.balance, balance - BigInt(trapped.step.charge));
-      const late = run([['msg_reply'], ['msg_cycles_accept128', 0, 9, 0]]);
-      assert.equal(late.step.cyclesAccepted, 0n);
+      for (const answer of ['msg_reply', 'msg_reject'] as const) {
+        const before = c.canister.state.account.balance;
+        const late = run([
+          ['msg_cycles_accept128', 0, 2, 0],
+          answer === 'msg_reply' ? [answer] : [answer, 0, 0],
+          ['msg_cycles_available128', 16],
+          ['heap_copy', 0x9000, 16, 16],
+          ['msg_cycles_accept128', 0, 100, 0],
+          ['msg_cycles_available128', 16],
+          ['heap_copy', 0x9010, 16, 16],
+        ]);
+        assert.equal(late.step.cyclesAccepted, 9n, answer);
+        assert.equal(c.canister.state.account.balance, before + 9n - BigInt(late.step.charge));
+        const seen = replyOf(c.run([['msg_reply_data_append', 0x9000, 32], ['msg_reply']]));
+        assert.deepEqual([littleEndian(seen.subarray(0, 16)), littleEndian(seen.subarray(16))], [7n, 0n], answer);
+      }
     });
 
     test('more cycles than are liquid cannot be put on a call; what was put there is not in the balance', () => {

@@ -18,6 +18,8 @@ persistent actor Self {
     notifyBoom : Nat -> ();
     take : Nat -> async Nat;
     takeAndBoom : Nat -> async Nat;
+    takeOneWay : Nat -> ();
+    takeOneWayAndBoom : Nat -> ();
     size : Blob -> async Nat;
     zeros : Nat -> async Blob;
     hold : () -> async Nat;
@@ -30,6 +32,7 @@ persistent actor Self {
   var count = 0;
   var held = true;
   var order : [Nat] = [];
+  var seen : { before : Nat; accepted : Nat; after : Nat } = { before = 0; accepted = 0; after = 0 };
 
   func peer(p : Principal) : Peer = actor (Principal.toText(p)) : Peer;
 
@@ -58,6 +61,18 @@ persistent actor Self {
   public func notifyBoom(n : Nat) : () { count += n; Runtime.trap("boom") };
   public func take(n : Nat) : async Nat { Cycles.accept<system>(n) };
   public func takeAndBoom(n : Nat) : async Nat { ignore Cycles.accept<system>(n); Runtime.trap("took and fell") };
+  // They have answered before their bodies run.
+  public func takeOneWay(n : Nat) : () {
+    let before = Cycles.available();
+    let accepted = Cycles.accept<system>(n);
+    seen := { before; accepted; after = Cycles.available() };
+    await step();
+    // In a later message of a call that is answered.
+    assert Cycles.available() == 0 and Cycles.accept<system>(n) == 0;
+    count += 1;
+  };
+  public func takeOneWayAndBoom(n : Nat) : () { ignore Cycles.accept<system>(n); Runtime.trap("took and fell") };
+  public query func taken() : async { before : Nat; accepted : Nat; after : Nat } { seen };
   public func size(data : Blob) : async Nat { data.size() };
   public func zeros(n : Nat) : async Blob { Blob.fromArray(Array.tabulate<Nat8>(n, func _ = 0)) };
   public func trace(n : Nat) : async () { order := Array.concat(order, [n]) };
@@ -174,6 +189,12 @@ persistent actor Self {
   // (Motoko tells what was refunded only with a reply.)
   public func giveToBoom(p : Principal, attached : Nat) : async Caught {
     try { ignore await (with cycles = attached) peer(p).takeAndBoom(attached); Runtime.trap("it answered") } catch (e) caught(e);
+  };
+  public func giveOneWay(p : Principal, attached : Nat, taken : Nat) : async () {
+    (with cycles = attached) peer(p).takeOneWay(taken);
+  };
+  public func giveOneWayToBoom(p : Principal, attached : Nat) : async () {
+    (with cycles = attached) peer(p).takeOneWayAndBoom(attached);
   };
   public func giveTooMuch(p : Principal) : async Caught {
     try { ignore await (with cycles = 10 ** 30) peer(p).take(1); Runtime.trap("it answered") } catch (e) caught(e);
