@@ -1,3 +1,4 @@
+import type { OutputLine } from '../execution/index.ts';
 import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 
@@ -6,10 +7,10 @@ export class CanisterOutput {
   readonly buffer = new DebugBuffer();
   readonly log = new CanisterLog();
   /** Lines of a step that has not ended, or is not durable. */
-  unprinted: { readonly timeMs: number; readonly text: string }[] = [];
+  unprinted: { readonly timeMs: number; readonly line: OutputLine }[] = [];
 
-  print(timeMs: number, text: string): void {
+  print(timeMs: number, { text, record }: OutputLine): void {
     this.buffer.append(timeMs, text);
-    this.log.append(timeMs, text);
+    if (record !== undefined) this.log.append(timeMs, record);
   }
 }

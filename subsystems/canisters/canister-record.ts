@@ -1,6 +1,6 @@
 import type { Clock, Logger } from '../../kernel/index.ts';
 import { type CandidInterface, principalToText } from '../codec/index.ts';
-import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome } from '../execution/index.ts';
+import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome, OutputLine } from '../execution/index.ts';
 import type {
   CanisterLogRecord,
   CanisterUsage,
@@ -374,24 +374,24 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   // ---- what it prints
 
-  debug(text: string): void {
+  debug(line: OutputLine): void {
     const timeMs = this.#context.clock.nowMs();
     this.#output ??= new CanisterOutput();
     // What a message prints tells of a state that is not durable yet.
-    if (this.#context.keeper.isKept) this.#output.unprinted.push({ timeMs, text });
-    else this.#print(this.#output, timeMs, text);
+    if (this.#context.keeper.isKept) this.#output.unprinted.push({ timeMs, line });
+    else this.#print(this.#output, timeMs, line);
   }
 
-  #print(output: CanisterOutput, timeMs: number, text: string): void {
-    output.print(timeMs, text);
-    if (this.#context.forwardDebugOutput) this.#context.log.info(`[${this.name}] ${text}`);
+  #print(output: CanisterOutput, timeMs: number, line: OutputLine): void {
+    output.print(timeMs, line);
+    if (this.#context.forwardDebugOutput) this.#context.log.info(`[${this.name}] ${line.text}`);
   }
 
   #printAfterwards(output: CanisterOutput): void {
     const lines = output.unprinted;
     output.unprinted = [];
     this.#context.keeper.afterwards(() => {
-      for (const { timeMs, text } of lines) this.#print(output, timeMs, text);
+      for (const { timeMs, line } of lines) this.#print(output, timeMs, line);
     });
   }
 
@@ -404,7 +404,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   takeLines(): readonly DebugLine[] {
     const output = this.#output;
     if (output === undefined) return [];
-    for (const { timeMs, text } of output.unprinted.splice(0)) this.#print(output, timeMs, text);
+    for (const { timeMs, line } of output.unprinted.splice(0)) this.#print(output, timeMs, line);
     return output.buffer.take();
   }
 

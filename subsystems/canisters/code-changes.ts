@@ -6,7 +6,14 @@
  */
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { CodeChange, Execution, ModuleInfo, Step, StepFault } from '../execution/index.ts';
+import {
+  type CodeChange,
+  type Execution,
+  type ModuleInfo,
+  outcomeKindOf,
+  type Step,
+  type StepFault,
+} from '../execution/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HostedCode } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
@@ -88,7 +95,7 @@ export class CodeChanges {
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
       const lines = record.takeLines().map((line) => line.text);
-      throw new InstallError({ ...fault, instructions, charge }, lines);
+      throw new InstallError({ ...fault, kind: outcomeKindOf(fault.kind), instructions, charge }, lines);
     }
     record.code = code;
   }

@@ -5,7 +5,7 @@ import { CallbackBuffer } from './callback-buffer.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
-import type { RejectCode, Response, Step, StepFault } from './index.ts';
+import type { OutputLine, RejectCode, Response, Step, StepFault } from './index.ts';
 import type { HeapPool } from './heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { StateChanges } from './kept-canister.ts';
@@ -18,7 +18,7 @@ import { NO_CALLS } from './system-api/outgoing-draft.ts';
 export interface EngineResult {
   readonly step: Step;
   /** What was printed, in order; last the reason of a fault. */
-  readonly debug: readonly string[];
+  readonly debug: readonly OutputLine[];
   /** Whether the balance changed by more than the charge. */
   readonly isBalanceMoved: boolean;
   /** Operations for storage; undefined: none, or the canister lives in memory only. */
@@ -46,7 +46,7 @@ export async function runSuspendable<T>(running: Running<T>): Promise<T> {
 }
 
 export const NO_BYTES = new Uint8Array(0);
-const NO_LINES: readonly string[] = Object.freeze([]);
+const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 
 export const SYS_TRANSIENT = 2;
 const CANISTER_REJECT = 4;
@@ -154,9 +154,11 @@ export class EngineParts {
       debug.conclude(message);
       return { kind: 'limit', code: CANISTER_ERROR, message };
     }
-    if (fault.kind === 'host') this.#reportBug(fault.message, fault.cause);
-    debug.conclude(fault.message);
-    return { kind: 'trap', code: CANISTER_ERROR, message: fault.message };
+    const { kind, message } = fault;
+    if (kind === 'noCallback') return { kind, code: CANISTER_ERROR, message };
+    if (kind === 'host') this.#reportBug(message, fault.cause);
+    debug.conclude(message, fault.record);
+    return { kind: kind === 'calledTrap' ? kind : 'trap', code: CANISTER_ERROR, message };
   }
 
   /** Ends an execution that has been undone and is begun again elsewhere: nothing is told of it. */

@@ -18,6 +18,7 @@ import type {
   CodeChange,
   Execution,
   ModuleInfo,
+  OutputLine,
   PieceWritten,
   Replayed,
   SleepingCanister,
@@ -328,7 +329,7 @@ export class ExecutorPool implements Execution {
     const { wasmStackBytes, executors } = this.#options;
     const settings = { lane, policy: this.#policy, wasmStackBytes, executors };
     const events = {
-      debug: (handle: number, text: string) => this.#observers[handle]?.debug(text),
+      debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
       ended: (record: StepRecord, changes: Uint8Array | undefined) => {
         const observer = this.#observers[record.handle];
         if (changes !== undefined) observer?.changed?.(changes);

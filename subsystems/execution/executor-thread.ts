@@ -426,10 +426,7 @@ export class ExecutorThread {
     const outbox = this.#outbox;
     const port = this.#port;
     const { step, changes, debug } = result;
-    for (const line of debug) {
-      const text = Buffer.from(line);
-      while (!writeDebug(outbox, port, handle, text)) outbox.waitForRoom();
-    }
+    for (const line of debug) while (!writeDebug(outbox, port, handle, line)) outbox.waitForRoom();
     if (step.calls.length > 0) this.#isMoreExpected = true;
     if (changes !== undefined) while (!writeChanges(outbox, port, changes)) outbox.waitForRoom();
     for (const outgoing of step.calls) while (!writeCall(outbox, port, outgoing)) outbox.waitForRoom();

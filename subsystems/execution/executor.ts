@@ -5,7 +5,7 @@
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import type { OutgoingCall, Step } from './index.ts';
+import type { OutgoingCall, OutputLine, Step } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -45,7 +45,7 @@ export interface ExecutorThreadHandle {
 export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: string) => void) => ExecutorThreadHandle;
 
 export interface ExecutorEvents {
-  debug(handle: number, text: string): void;
+  debug(handle: number, line: OutputLine): void;
   /** Before the step's own callback; `changes` are for storage. */
   ended(record: StepRecord, changes: Uint8Array | undefined): void;
   /** Changes that no step brought. */
@@ -256,8 +256,8 @@ export class Executor {
         this.#changes = readChanges(this.#outbox, this.#port, at);
         break;
       case DEBUG: {
-        const { handle, text } = readDebug(this.#outbox, this.#port, at);
-        this.#events.debug(handle, text);
+        const { handle, line } = readDebug(this.#outbox, this.#port, at);
+        this.#events.debug(handle, line);
         break;
       }
       case MESSAGE:

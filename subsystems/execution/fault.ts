@@ -4,19 +4,38 @@ import { STOP } from '../metering/instrument/index.ts';
 /** Why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {
   /**
-   * `trap`: the canister's own doing, or a system call it may not make. `limit`: out of instructions.
-   * `stackOverflow`: recursion too deep. `host`: a bug of ours, to be logged as one. `long`: it used up its first slice
+   * `trap`: the canister's own doing, or a system call it may not make. `calledTrap`: `ic0.trap`. `noCallback`: what was to
+   * be called is no entry of the table. `limit`: out of instructions. `stackOverflow`: recursion too deep. `host`: a bug of ours, to be logged as one. `long`: it used up its first slice
    * where no message may be suspended (`TooLong`); it is undone and begun again where one may.
    */
-  readonly kind: 'trap' | 'limit' | 'stackOverflow' | 'host' | 'long';
+  readonly kind: 'trap' | 'calledTrap' | 'noCallback' | 'limit' | 'stackOverflow' | 'host' | 'long';
   readonly message: string;
+  /** What the canister's log says of it; undefined: nothing. The replica has records of traps alone, not of limits and contracts. */
+  readonly record?: string;
   /** What was thrown, for `host`. */
   readonly cause?: unknown;
 }
 
 /** Thrown by a system call to trap the canister with a text; wasm cannot catch it. */
 export class HostTrap extends Error {
-  override readonly name = 'HostTrap';
+  override readonly name: string = 'HostTrap';
+}
+
+/** Thrown by a system call that the canister must not make, or not so. */
+export class ContractViolation extends HostTrap {
+  override readonly name = 'ContractViolation';
+}
+
+/** Thrown by `ic0.trap`. */
+export class CalledTrap extends HostTrap {
+  override readonly name = 'CalledTrap';
+  /** The canister's own words. */
+  readonly text: string;
+
+  constructor(text: string) {
+    super(`Canister called \`ic0.trap\` with message: '${text}'`);
+    this.text = text;
+  }
 }
 
 /** Thrown when a system call's own cost does not fit into what is left of the instruction limit. */
@@ -49,20 +68,30 @@ const TRAP_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/null function|signature mismatch/, 'function signature mismatch or null function'],
 ];
 
+const recordOf = (text: string): string => `[TRAP]: ${text}`;
+const trap = (message: string): Fault => ({ kind: 'trap', message, record: recordOf(message) });
+const STACK_OVERFLOW: Fault = {
+  kind: 'stackOverflow',
+  message: STACK_OVERFLOW_MESSAGE,
+  record: recordOf(STACK_OVERFLOW_MESSAGE),
+};
+
 /** What came out of wasm as a value; `stop` is the control memory's reason. */
 export function faultOf(error: unknown, stop: number): Fault {
   if (error instanceof TooLong) return TOO_LONG;
-  if (error instanceof HostTrap) return { kind: 'trap', message: error.message };
+  if (error instanceof CalledTrap)
+    return { kind: 'calledTrap', message: error.message, record: recordOf(error.text || '(no message)') };
+  if (error instanceof ContractViolation) return { kind: 'trap', message: error.message };
+  if (error instanceof HostTrap) return trap(error.message);
   if (error instanceof OutOfInstructions) return { kind: 'limit', message: LIMIT_MESSAGE };
   if (stop === STOP.OUT_OF_INSTRUCTIONS) return { kind: 'limit', message: LIMIT_MESSAGE };
-  if (stop === STOP.STACK_OVERFLOW) return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
+  if (stop === STOP.STACK_OVERFLOW) return STACK_OVERFLOW;
   if (stop === STOP.JOURNAL_FULL) return { kind: 'trap', message: JOURNAL_FULL_MESSAGE };
   if (error instanceof WebAssembly.RuntimeError) {
     const text = TRAP_TEXTS.find(([pattern]) => pattern.test(error.message))?.[1];
-    return { kind: 'trap', message: text ?? error.message };
+    return trap(text ?? error.message);
   }
   // V8 ran out of its own stack: the budget should have tripped first, but it is the canister's recursion all the same.
-  if (error instanceof RangeError && /call stack/.test(error.message))
-    return { kind: 'stackOverflow', message: STACK_OVERFLOW_MESSAGE };
+  if (error instanceof RangeError && /call stack/.test(error.message)) return STACK_OVERFLOW;
   return { kind: 'host', message: `internal error: ${messageOf(error)}`, cause: error };
 }

@@ -1,7 +1,7 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './open-calls.ts';
-import type { Step, Task } from './step.ts';
+import type { OutputLine, Step, Task } from './step.ts';
 
 export type { OpenCallsEntry } from './open-calls.ts';
 export * from './step.ts';
@@ -142,7 +142,7 @@ export interface CanisterImage {
 /** What an executor tells the host about a canister besides outcomes. */
 export interface CanisterObserver {
   /** One debug print, or the text of a trap; in order, before the outcome of its message. */
-  debug(text: string): void;
+  debug(line: OutputLine): void;
   /** Called after each step, before its `done`. The same object is used again: copy what is to be kept. */
   ended(gauges: CanisterGauges): void;
   /** Operations for storage, for the unit of this turn; before `ended`, or without it. The bytes are the observer's. */

@@ -263,7 +263,7 @@ export class Instance {
     return this.calling(entry).runToEnd();
   }
 
-  /** Runs a function of the table within the message, in one go; an index or type that does not fit is a trap. */
+  /** Runs a function of the table within the message, in one go; a type that does not fit is a trap. */
   runCallback(fun: number, env: number | bigint): Fault | undefined {
     return this.callingBack(fun, env).runToEnd();
   }
@@ -287,7 +287,7 @@ export class Instance {
     const { invoke, callback } = this.#wasm;
     try {
       if (this.#entry !== CALLBACK) invoke(this.#entry);
-      else if (callback === undefined) return NO_TABLE;
+      else if (callback === undefined || !this.#isInTable) return this.#noCallback;
       else callback(this.#fun, this.#env);
       return undefined;
     } catch (error) {
@@ -300,12 +300,23 @@ export class Instance {
     const { invoke, callback } = (this.#promising ??= promisingExports(this.#wasm));
     try {
       if (this.#entry !== CALLBACK) await invoke(this.#entry);
-      else if (callback === undefined) return NO_TABLE;
+      else if (callback === undefined || !this.#isInTable) return this.#noCallback;
       else await callback(this.#fun, this.#env);
       return undefined;
     } catch (error) {
       return this.#fault(error);
     }
+  }
+
+  /** The function that `callingBack` has named is one of the table. */
+  get #isInTable(): boolean {
+    return this.#fun < this.code.layout.tableLength;
+  }
+
+  /** One-way calls name such functions on purpose: nobody is to hear of their answers. */
+  get #noCallback(): Fault {
+    const message = `Canister requested to invoke a non-existent Wasm function ${this.#fun} from table 0`;
+    return { kind: 'noCallback', message };
   }
 
   #fault(error: unknown): Fault {
@@ -585,7 +596,6 @@ function promisingExports({ invoke, callback }: InstrumentedExports): PromisingE
 
 /** In place of an entry point's number. */
 const CALLBACK = -1;
-const NO_TABLE: Fault = { kind: 'trap', message: 'the module has no table of functions' };
 const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;

@@ -92,7 +92,7 @@ export function* runCallback(
     x.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts);
     const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
-    const reason = parts.explain(fault, limits.callback, isPoor);
+    let reason = parts.explain(fault, limits.callback, isPoor);
     let total = used;
     let timerNs: bigint | undefined;
     if (parts.callbacks.hasCleanup) {
@@ -107,7 +107,7 @@ export function* runCallback(
       } else {
         parts.rollback(canister, instance);
         if (cleanupFault.kind === 'long') return tooLong(parts);
-        parts.explain(cleanupFault, limits.cleanup, isPoor);
+        reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, isPoor));
       }
     }
     step = { ...faultyStep(reason, total, account.charge(total)), timerNs };
@@ -183,7 +183,7 @@ function* runCompositeCallback(
     parts.rollback(canister, instance);
     x.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts, frame);
-    const reason: StepFault = parts.explain(fault, limits.callback, false);
+    let reason = parts.explain(fault, limits.callback, false);
     let total = used;
     if (parts.callbacks.hasCleanup) {
       // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
@@ -193,12 +193,17 @@ function* runCompositeCallback(
       total += usedBy(instance, cleanupFault, limits.cleanup);
       parts.rollback(canister, instance);
       if (cleanupFault?.kind === 'long') return tooLong(parts, frame);
-      if (cleanupFault !== undefined) parts.explain(cleanupFault, limits.cleanup, false);
+      if (cleanupFault !== undefined) reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, false));
     }
     step = faultyStep(reason, total, 0);
   }
   forgetResponse(parts);
   return finished(parts, step, false);
+}
+
+/** The caller gets the callback's code, and hears of both. */
+function alsoFailed(reason: StepFault, cleanup: StepFault): StepFault {
+  return { ...reason, message: `${reason.message}\n\ncall_on_cleanup also failed:\n\n${cleanup.message}` };
 }
 
 function setResponse({ x }: EngineParts, { response, refunded }: CallbackTask): void {

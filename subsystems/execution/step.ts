@@ -86,10 +86,27 @@ export interface OutgoingCall {
 }
 
 export interface StepFault {
-  /** `trap` covers every reason but the others. `outOfCycles`: the balance was dry, or paid for too little. `unavailable`: nothing ran. */
-  readonly kind: 'trap' | 'limit' | 'outOfCycles' | 'unavailable';
+  /**
+   * `trap` covers every reason but the others. `calledTrap`: `ic0.trap`. `noCallback`: a callback that is no entry of the
+   * table, as those of one-way calls: nothing ran, and that is no trap. `outOfCycles`: the balance was dry, or paid for too
+   * little. `unavailable`: nothing ran.
+   */
+  readonly kind: 'trap' | 'calledTrap' | 'noCallback' | 'limit' | 'outOfCycles' | 'unavailable';
   readonly code: RejectCode;
   readonly message: string;
+}
+
+/** What a fault is for whoever waits for the call's outcome. */
+export function outcomeKindOf(kind: StepFault['kind']): 'trap' | 'limit' | 'outOfCycles' | 'unavailable' {
+  return kind === 'calledTrap' || kind === 'noCallback' ? 'trap' : kind;
+}
+
+/** A line of what a message has to say. */
+export interface OutputLine {
+  /** For whoever follows the canister's debug output. */
+  readonly text: string;
+  /** For the canister's log, which canisters read (`fetch_canister_logs`); undefined: nothing. */
+  readonly record: string | undefined;
 }
 
 export interface Step {

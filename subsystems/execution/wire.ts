@@ -8,7 +8,7 @@
  *     CALL      one `OutgoingCall` of the step that follows (offsets: `C`)
  *     STEP      one `Step` and the canister's gauges (offsets: `S`)
  *     CHANGES   what the step that follows changes, for storage
- *     DEBUG     u32 canister · u32 length · UTF-8 text
+ *     DEBUG     one `OutputLine` (offsets: `D`)
  *     MESSAGE   nothing: the next message of the port is a `PortMessage`
  *
  * The bytes of a record (an argument, a reply, changes, a line) travel behind it in the ring, or, over INLINE_BYTES_MAX, by
@@ -34,6 +34,7 @@ import {
   CALLBACK_BYTES,
   type ContextView,
   type OutgoingCall,
+  type OutputLine,
   type Response,
   type Step,
   type StepFault,
@@ -435,10 +436,15 @@ const HAS_BALANCE = 1;
 const HAS_TIMER = 2;
 const IS_ACCEPTED = 4;
 const HAS_ACCEPTED_CYCLES = 8;
-const FAULTS = [undefined, 'trap', 'limit', 'outOfCycles', 'unavailable'] as const satisfies readonly (
-  | StepFault['kind']
-  | undefined
-)[];
+const FAULTS = [
+  undefined,
+  'trap',
+  'limit',
+  'outOfCycles',
+  'unavailable',
+  'calledTrap',
+  'noCallback',
+] as const satisfies readonly (StepFault['kind'] | undefined)[];
 const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Response['kind'] | undefined)[];
 
 const CHANGES_HEADER_BYTES = 8;
@@ -543,15 +549,28 @@ export function readStep(
 }
 
 // ---- DEBUG
-const DEBUG_HEADER_BYTES = 8;
+const D = { HANDLE: 0, RECORD: 4, TEXT_LENGTH: 8, LENGTH: 12, DATA: 16 } as const;
+/** What the canister's log gets of a line. */
+const RECORD = { NONE: 0, SAME: 1, OWN: 2 } as const;
 
 /** False when the ring is full now. */
-export function writeDebug(ring: RingProducer, port: MessagePort, handle: number, text: Uint8Array): boolean {
-  const at = ring.reserve(DEBUG, DEBUG_HEADER_BYTES + inlineBytes(text));
+export function writeDebug(
+  ring: RingProducer,
+  port: MessagePort,
+  handle: number,
+  { text, record }: OutputLine,
+): boolean {
+  const kind = record === undefined ? RECORD.NONE : record === text ? RECORD.SAME : RECORD.OWN;
+  const textBytes = Buffer.from(text);
+  const data = kind === RECORD.OWN ? Buffer.concat([textBytes, Buffer.from(record ?? '')]) : textBytes;
+  const at = ring.reserve(DEBUG, D.DATA + inlineBytes(data));
   if (at < 0) return false;
-  ring.words[at >> 2] = handle;
-  ring.words[(at >> 2) + 1] = lengthField(text);
-  writeBytes(ring, port, at + DEBUG_HEADER_BYTES, text, false);
+  const { words } = ring;
+  words[(at + D.HANDLE) >> 2] = handle;
+  words[(at + D.RECORD) >> 2] = kind;
+  words[(at + D.TEXT_LENGTH) >> 2] = textBytes.length;
+  words[(at + D.LENGTH) >> 2] = lengthField(data);
+  writeBytes(ring, port, at + D.DATA, data, false);
   return true;
 }
 
@@ -559,9 +578,14 @@ export function readDebug(
   ring: RingConsumer,
   port: MessagePort,
   at: number,
-): { readonly handle: number; readonly text: string } {
-  const text = readBytes(ring, port, at + DEBUG_HEADER_BYTES, ring.words[(at >> 2) + 1] ?? 0);
-  return { handle: ring.words[at >> 2] ?? 0, text: decoder.decode(text) };
+): { readonly handle: number; readonly line: OutputLine } {
+  const word = (offset: number): number => ring.words[(at + offset) >> 2] ?? 0;
+  const data = readBytes(ring, port, at + D.DATA, word(D.LENGTH));
+  const textLength = word(D.TEXT_LENGTH);
+  const text = decoder.decode(data.subarray(0, textLength));
+  const kind = word(D.RECORD);
+  const own = kind === RECORD.OWN ? decoder.decode(data.subarray(textLength)) : undefined;
+  return { handle: word(D.HANDLE), line: { text, record: kind === RECORD.SAME ? text : own } };
 }
 
 /** 128 bits, little endian. Nearly always 0. */

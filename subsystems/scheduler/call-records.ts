@@ -202,7 +202,7 @@ const U64_MAX = 2n ** 64n - 1n;
 
 const ORIGINS: readonly CallContext['origin']['kind'][] = ['ingress', 'system', 'canister'];
 const DELETIONS = ['reject', 'unavailable'] as const;
-const FAULTS = ['trap', 'limit', 'outOfCycles', 'unavailable'] as const;
+const FAULTS = ['trap', 'limit', 'outOfCycles', 'unavailable', 'calledTrap', 'noCallback'] as const;
 
 export type QueueRecord =
   | { readonly kind: 'context'; readonly record: ContextRecord }

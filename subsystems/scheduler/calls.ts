@@ -14,7 +14,15 @@
  * - A context whose code was uninstalled answers with a reject, its callbacks never run, refunds are still credited.
  * - A composite query's calls are queries; when it has answered, what is still open is dropped.
  */
-import type { CallKind, OutgoingCall, Outcome, RejectCode, Response, Step } from '../execution/index.ts';
+import {
+  type CallKind,
+  outcomeKindOf,
+  type OutgoingCall,
+  type Outcome,
+  type RejectCode,
+  type Response,
+  type Step,
+} from '../execution/index.ts';
 import { principalToText } from '../codec/index.ts';
 import type { Agenda, Waiting } from './agenda.ts';
 import { CallContext, NOBODY, OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
@@ -183,7 +191,8 @@ export class Calls {
   #answerFor(context: CallContext): void {
     const { fault } = context;
     if (fault !== undefined) {
-      this.#answer(context, { kind: 'reject', code: fault.code, message: fault.message }, fault.kind);
+      const { code, message, kind } = fault;
+      this.#answer(context, { kind: 'reject', code, message }, outcomeKindOf(kind));
       return;
     }
     const message = `Canister ${principalToText(context.agenda.id)} did not reply to the call`;
@@ -321,7 +330,7 @@ export const THREAD_STOPPED: Refusal = { code: SYS_TRANSIENT, message: "the acto
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
 /** What a call to a canister that is not there is answered. */
 export const notFound = (id: Uint8Array): Refusal =>
-  refused(DESTINATION_INVALID, `Canister ${principalToText(id)} not found`);
+  refused(DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(agenda: Agenda): Refusal | undefined {

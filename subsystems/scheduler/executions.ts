@@ -178,7 +178,7 @@ export class Executions {
     if (fault?.kind === 'unavailable') return;
     const isTold = context.origin.kind === 'ingress' && (messages === 1 || context.canAnswer);
     if (isTold) return;
-    const traps = fault?.kind === 'trap' || fault?.kind === 'limit' ? 1 : 0;
+    const traps = fault?.kind === 'trap' || fault?.kind === 'calledTrap' || fault?.kind === 'limit' ? 1 : 0;
     if (messages + traps > 0) this.#events.executed(context.agenda, messages, traps);
   }
 

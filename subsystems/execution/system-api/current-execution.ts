@@ -14,7 +14,7 @@ import { chargeOf, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterState } from '../canister-state.ts';
 import { MODES, type Mode } from './contexts.ts';
 import { DebugOutput } from './debug-output.ts';
-import { HostTrap } from '../fault.ts';
+import { ContractViolation, HostTrap } from '../fault.ts';
 import type { ContextView, OutgoingCall } from '../index.ts';
 import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
@@ -295,8 +295,8 @@ export class CurrentExecution {
 }
 
 /** A call that the canister must not make, in the replica's words. */
-export function contractViolation(what: string): HostTrap {
-  return new HostTrap(`Canister violated contract: ${what}`);
+export function contractViolation(what: string): ContractViolation {
+  return new ContractViolation(`Canister violated contract: ${what}`);
 }
 
 function nothingExecutes(): never {

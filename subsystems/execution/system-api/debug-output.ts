@@ -1,3 +1,5 @@
+import type { OutputLine } from '../index.ts';
+
 const TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** What one message may print: lines beyond these bounds are counted, not kept. */
@@ -5,11 +7,11 @@ export const DEBUG_BYTES_MAX = 256 * 1024;
 export const DEBUG_LINES_MAX = 4096;
 export const DEBUG_LINE_BYTES_MAX = 32 * 1024;
 
-const NO_LINES: readonly string[] = Object.freeze([]);
+const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 
 /** The debug prints of the message in progress. They survive a rollback: they tell why it came to that. */
 export class DebugOutput {
-  #lines: string[] = [];
+  #lines: OutputLine[] = [];
   #bytes = 0;
   #dropped = 0;
 
@@ -27,28 +29,32 @@ export class DebugOutput {
     }
     this.#bytes += kept;
     const text = TEXT.decode(source.subarray(at, at + kept));
-    this.#lines.push(kept < size ? `${text}… (${size - kept} more bytes)` : text);
+    this.#lines.push(printed(kept < size ? `${text}… (${size - kept} more bytes)` : text));
   }
 
   /** Adds a line of the host's own, in place of what could not be printed. */
   note(text: string): void {
     if (this.#lines.length >= DEBUG_LINES_MAX) this.#dropped++;
-    else this.#lines.push(text);
+    else this.#lines.push(printed(text));
   }
 
-  /** Adds the message's last word: kept even if the bounds are reached. */
-  conclude(text: string): void {
-    this.#lines.push(text);
+  /** Adds the message's last word, and what its canister's log says in place of that, if anything: kept even if the bounds are reached. */
+  conclude(text: string, record?: string): void {
+    this.#lines.push({ text, record });
   }
 
   /** Takes the lines; the next message starts with none. */
-  take(): readonly string[] {
+  take(): readonly OutputLine[] {
     if (this.#lines.length === 0 && this.#dropped === 0) return NO_LINES;
     const lines = this.#lines;
-    if (this.#dropped > 0) lines.push(`… (${this.#dropped} more debug prints of this message were dropped)`);
+    if (this.#dropped > 0) lines.push(printed(`… (${this.#dropped} more debug prints of this message were dropped)`));
     this.#lines = [];
     this.#bytes = 0;
     this.#dropped = 0;
     return lines;
   }
+}
+
+function printed(text: string): OutputLine {
+  return { text, record: text };
 }

@@ -1,4 +1,4 @@
-import { HostTrap } from '../fault.ts';
+import { CalledTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 import { DEBUG_BYTES_MAX } from './debug-output.ts';
 
@@ -23,8 +23,7 @@ export function debuggingImports(x: CurrentExecution) {
       x.checkHeapRange('trap', heap, source, size);
       const kept = Math.min(size, TRAP_TEXT_BYTES_MAX);
       memory.charge(kept);
-      const text = LOSSY_TEXT.decode(heap.subarray(source, source + kept));
-      throw new HostTrap(`Canister called \`ic0.trap\` with message: '${text}'`);
+      throw new CalledTrap(LOSSY_TEXT.decode(heap.subarray(source, source + kept)));
     },
   };
 }

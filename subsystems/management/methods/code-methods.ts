@@ -99,6 +99,8 @@ function install(
 /** The replica's numbers for what can go wrong in a hook. */
 const FAULT_NUMBERS = {
   trap: 'IC0502',
+  calledTrap: 'IC0503',
+  noCallback: 'IC0513',
   limit: 'IC0522',
   outOfCycles: 'IC0207',
   unavailable: 'IC0201',

@@ -154,7 +154,8 @@ export interface ModuleLayout {
   readonly heapPagesInitial: number;
   /** The module's own maximum or the host's, whichever is smaller. */
   readonly heapPagesMax: number;
-  readonly hasCallbacks: boolean;
+  /** Entries of table 0, which never grows; 0: the module has no table of functions. */
+  readonly tableLength: number;
   readonly hasCandidPointer: boolean;
   readonly data: readonly DataSegment[];
   /** Why instantiating the module traps, if it does: the host has to say so, nothing else will. */

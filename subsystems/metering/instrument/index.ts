@@ -139,7 +139,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
       module,
       entries.map(({ name }) => name),
       globals,
-      callback !== undefined,
+      callback === undefined ? 0 : (module.tables[0]?.minimum ?? 0),
       candid !== undefined,
     ),
   };
@@ -157,7 +157,7 @@ function layoutOf(
   module: WasmModule,
   entries: readonly string[],
   globals: { readonly saved: ModuleLayout['globals']; readonly bytes: number },
-  hasCallbacks: boolean,
+  tableLength: number,
   hasCandidPointer: boolean,
 ): ModuleLayout {
   const memory = module.memories[0];
@@ -167,7 +167,7 @@ function layoutOf(
     entries,
     heapPagesInitial: memory?.minimum ?? 0,
     heapPagesMax: memory === undefined ? 0 : Math.min(memory.maximum ?? hostMaximum, hostMaximum),
-    hasCallbacks,
+    tableLength,
     hasCandidPointer,
     data: module.data.flatMap((segment) => {
       const { offset, bytes } = segment;

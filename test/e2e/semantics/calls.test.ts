@@ -21,6 +21,12 @@ async function peers(isEnhanced: boolean): Promise<Peers> {
   return { host, a, b };
 }
 
+/** As the page of metrics has it. */
+async function trapsOf(host: Host, { name }: Actor): Promise<number> {
+  const page = (await host.server.get('/metrics')).body;
+  return Number(new RegExp(`^svc_actor_traps_total\\{actor="${name}"\\} (\\d+)$`, 'm').exec(page)?.[1]);
+}
+
 for (const persistence of PERSISTENCE) {
   suite(`calls from an actor with ${persistence} persistence to one with the other`, async () => {
     test('replies, callers, rejects and traps reach the code behind the await', async () => {
@@ -70,6 +76,18 @@ for (const persistence of PERSISTENCE) {
       assert.deepEqual(await host.call(a, 'notifyBoomThere', [b.principal, 3]), []);
       assert.deepEqual(await host.call(b, 'notify', [4]), [], 'from a client too');
       await host.until(async () => assert.equal(await host.query(b, 'get'), 7));
+      await host.change(a, 'stop');
+      assert.equal(
+        (await host.server.get(`/logs/${a.name}`)).body,
+        '',
+        'nobody is called back, and nothing is said of it',
+      );
+      assert.equal(await trapsOf(host, a), 0);
+      assert.match(
+        (await host.server.get(`/logs/${b.name}`)).body,
+        /^Canister called `ic0.trap` with message: 'boom'\n$/,
+      );
+      assert.equal(await trapsOf(host, b), 1);
     });
 
     test('calls arrive in the order they were sent, many at once', async () => {
@@ -88,7 +106,10 @@ for (const persistence of PERSISTENCE) {
       const { host, a, b } = await peers(persistence === 'enhanced');
       const codeOf = async (method: string, args: readonly unknown[]): Promise<unknown> =>
         ((await host.call(a, method, args)) as { code: string }).code;
-      assert.equal(await codeOf('tryAdd', [NOBODY, 1]), 'destination_invalid');
+      assert.deepEqual(await host.call(a, 'tryAdd', [NOBODY, 1]), {
+        code: 'destination_invalid',
+        message: `No route to canister ${NOBODY}`,
+      });
       assert.equal(await codeOf('tryAbsent', [b.principal]), 'canister_error');
       assert.equal(await codeOf('tryTree', [b.principal]), 'canister_error', 'a composite query is none for updates');
       await host.change(b, 'stop');

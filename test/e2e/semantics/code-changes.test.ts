@@ -124,6 +124,33 @@ suite('what a change of code leaves', () => {
     assert.deepEqual([called.code, called.refunded], [5, 1_000n], called.data.toString());
   });
 
+  test('a hook that traps is IC0502, one that calls ic0.trap IC0503; the log has records of both, /logs their words', async () => {
+    const lab = await open();
+    const one = print('first life');
+    const subject = await lab.subject(script(one.calls, {}, one.blob));
+    const { data: trapped } = await subject.tryChange('upgrade', script([['unreachable']]));
+    assert.equal(trapped.toString(), 'IC0502: unreachable');
+    const said = script([['trap', BLOB_AT, 8]], {}, Buffer.from('given up'));
+    const called = "Canister called `ic0.trap` with message: 'given up'";
+    for (const mode of ['upgrade', 'reinstall'] as const) {
+      const { code, data } = await subject.tryChange(mode, said);
+      assert.deepEqual([code, data.toString()], [5, `IC0503: ${called}`]);
+    }
+    await subject.fails([['trap', BLOB_AT, 3]], { blob: Buffer.from('boo') });
+    // Not a trap to the replica.
+    await subject.fails([['msg_reply'], ['msg_reply']]);
+    assert.deepEqual(await subject.logs(), [
+      'first life',
+      '[TRAP]: unreachable',
+      '[TRAP]: given up',
+      '[TRAP]: given up',
+      '[TRAP]: boo',
+    ]);
+    const lines = (await lab.host.server.get(`/logs/${subject.actor.name}`)).body.trimEnd().split('\n');
+    assert.deepEqual(lines.slice(0, 4), ['first life', 'unreachable', called, called]);
+    assert.match(lines.slice(4).join(), /'boo',.*already answered/);
+  });
+
   test('callbacks of calls that were open run on the new table and the new heap', async () => {
     const lab = await open();
     for (const mode of ['reinstall', 'upgrade'] as const) {

@@ -118,7 +118,7 @@ suite('callbacks that cannot run', () => {
     }
     const both = await odd.fails(a, 'trapping_cleanup', b.id);
     assert.deepEqual([both.status, both.code], [400, 5]);
-    assert.match(both.message, /callback trapped/);
+    assert.match(both.message, /callback trapped'\n\ncall_on_cleanup also failed:\n\nunreachable$/);
     const { steps, cleanups } = await odd.state(a);
     assert.deepEqual({ steps, cleanups }, { steps: 0, cleanups: 2 }, 'a cleanup that traps leaves nothing');
     assert.equal((await odd.send(a, 'deferred', b.id))[0], 200);

@@ -188,22 +188,26 @@ for (const width of WIDTHS) {
       assert.equal(view.getBigUint64(24, true), env);
     });
 
-    test('a bad function index or type is a trap when the response comes, and none before', () => {
+    test('a bad function type is a trap when the response comes, a bad index is none and leaves no word, and neither is looked at before', () => {
       const c = new ScriptCanister(width);
       const pointerMax = width === 64 ? 2n ** 64n - 1n : 2n ** 32n - 1n;
       const cases = [
-        [pointerMax, /table out of bounds/],
-        [100_000n, /table out of bounds/],
-        [0n, /function signature mismatch/],
+        [pointerMax, 'noCallback', /non-existent Wasm function \d+ from table 0/],
+        [100_000n, 'noCallback', /non-existent Wasm function 100000 from table 0/],
+        [0n, 'trap', /function signature mismatch/],
       ] as const;
-      for (const [fun, text] of cases) {
+      for (const [fun, kind, text] of cases) {
         const result = c.run(
           [['call_new', BLOB_AT, 1, BLOB_AT, 1, fun, 0, fun, 0], ['call_perform'], ['msg_reply']],
           CALL_BLOB,
         );
         replyOf(result);
         const before = c.canister.fingerprint();
-        assert.match(faultOf(c.canister.respond(onlyCall(result), REPLY), 'trap'), text);
+        const ended = c.canister.respond(onlyCall(result), REPLY);
+        assert.match(faultOf(ended, 'trap'), text);
+        assert.equal(ended.step.fault?.kind, kind);
+        const lines = kind === 'trap' ? 1 : 0;
+        assert.deepEqual([ended.debug.length, ended.records.length], [lines, lines]);
         assert.equal(c.canister.fingerprint(), before);
       }
     });
@@ -254,10 +258,12 @@ for (const width of WIDTHS) {
       };
       const call = onlyCall(c.runKeeping(scripts, perform(width, { cleanup: 1 }), blobWith('firstsecond')));
       const before = c.canister.fingerprint();
-      const { step, debug } = c.canister.respond(call, REPLY);
-      assert.match(step.fault?.message ?? '', /'first'/);
-      assert.equal(debug.length, 2);
-      assert.match(debug[1] ?? '', /'second'/);
+      const { step, debug, records } = c.canister.respond(call, REPLY);
+      const [first, second] = ['first', 'second'].map((text) => `Canister called \`ic0.trap\` with message: '${text}'`);
+      assert.deepEqual([step.fault?.kind, step.fault?.code], ['calledTrap', 5]);
+      assert.equal(step.fault?.message, `${first}\n\ncall_on_cleanup also failed:\n\n${second}`);
+      assert.deepEqual(debug, [first, second]);
+      assert.deepEqual(records, ['[TRAP]: first', '[TRAP]: second']);
       assert.equal(c.canister.fingerprint(), before);
     });
 

@@ -11,6 +11,7 @@ import {
   type CodeChange,
   type ContextView,
   FULL_LIMIT,
+  outcomeKindOf,
   type OutgoingCall,
   type RejectCode,
   type Response,
@@ -83,18 +84,24 @@ export type Outcome = { readonly instructions: number; readonly charge: number }
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   | { readonly kind: 'reject' | 'noReply' | StepFault['kind']; readonly code: RejectCode; readonly message: string }
 );
-export interface TestResult extends EngineResult {
+export interface TestResult extends Omit<EngineResult, 'debug'> {
   readonly outcome: Outcome;
+  readonly debug: readonly string[];
+  /** What the canister's log gets. */
+  readonly records: readonly string[];
 }
 
-export function withOutcome(result: EngineResult): TestResult {
-  const { fault, answer, instructions, charge } = result.step;
+export function withOutcome(ended: EngineResult, nothing?: Outcome): TestResult {
+  const { fault, answer, instructions, charge } = ended.step;
   const rest = { instructions, charge };
-  if (fault !== undefined) return { ...result, outcome: { ...fault, ...rest } };
+  const debug = ended.debug.map(({ text }) => text);
+  const records = ended.debug.flatMap(({ record }) => record ?? []);
+  const result = { ...ended, debug, records };
+  if (fault !== undefined) return { ...result, outcome: { ...fault, kind: outcomeKindOf(fault.kind), ...rest } };
   if (answer !== undefined) return { ...result, outcome: { ...answer, ...rest } };
   return {
     ...result,
-    outcome: { kind: 'noReply', code: 5, message: 'the canister did not reply to the call', ...rest },
+    outcome: nothing ?? { kind: 'noReply', code: 5, message: 'the canister did not reply to the call', ...rest },
   };
 }
 
@@ -143,12 +150,8 @@ export class TestCanister {
   change(change: CodeChange, module: LoadedModule = this.module): TestResult {
     const result = this.engine.change(this.state, module.code, change, this.nowMs);
     if (result.step.fault === undefined) this.module = module;
-    const { instructions, charge, fault } = result.step;
-    const outcome: Outcome =
-      fault === undefined
-        ? { kind: 'reply', data: new Uint8Array(0), instructions, charge }
-        : { ...fault, instructions, charge };
-    return { ...result, outcome };
+    const { instructions, charge } = result.step;
+    return withOutcome(result, { kind: 'reply', data: new Uint8Array(0), instructions, charge });
   }
 
   upgrade(

@@ -195,6 +195,17 @@ for (const width of WIDTHS) {
       assert.equal(c.canister.fingerprint(), before);
     });
 
+    test('a cleanup that traps as well is told of beside the callback', () => {
+      const c = new ScriptCanister(width);
+      const { call, frame } = suspend(c, { 0: [['unreachable']], 2: [['msg_reply']] }, []);
+      const result = c.canister.respond(call, REPLY, { frame });
+      assert.match(
+        faultOf(result, 'trap'),
+        /^unreachable\n\ncall_on_cleanup also failed:\n\nCanister violated contract: "ic0_msg_reply" cannot be executed in composite cleanup mode$/,
+      );
+      assert.deepEqual(result.records, ['[TRAP]: unreachable']);
+    });
+
     test('cycles cannot be put on its calls; a query that traps leaves nothing open', () => {
       const c = new ScriptCanister(width);
       assert.match(

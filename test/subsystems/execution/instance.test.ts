@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { HostTrap } from '../../../subsystems/execution/fault.ts';
+import { CalledTrap, ContractViolation, type Fault, HostTrap } from '../../../subsystems/execution/fault.ts';
 import { type Ic0Imports, Instance } from '../../../subsystems/execution/instance.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
 import { wat } from '../../support/wat.ts';
 
 const control = new ControlMemory(CONTROL_OPTIONS);
 const PAGE = 4096;
+
+const trapOf = (message: string): Fault => ({ kind: 'trap', message, record: `[TRAP]: ${message}` });
 
 function canister(
   text: string,
@@ -56,7 +58,7 @@ describe('an instance', () => {
     instance.commit();
     const globals = instance.saveGlobals();
     for (let k = 0; k < 3; k++) {
-      assert.deepEqual(run('leak'), { kind: 'trap', message: 'unreachable' });
+      assert.deepEqual(run('leak'), trapOf('unreachable'));
       assert.notDeepEqual(instance.saveGlobals(), globals);
       instance.rollback();
       assert.equal(instance.heap()[0], 1);
@@ -174,7 +176,7 @@ describe('an instance', () => {
       type: 'function signature mismatch or null function',
     };
     for (const [name, message] of Object.entries(expected)) {
-      assert.deepEqual(run(name), { kind: 'trap', message }, name);
+      assert.deepEqual(run(name), trapOf(message), name);
       instance.rollback();
     }
   });
@@ -182,17 +184,37 @@ describe('an instance', () => {
   it('gives the text of a host trap, and says so when the host itself failed', () => {
     const { instance, run } = canister(
       `(module (import "ic0" "msg_reply" (func $reply)) (import "ic0" "accept_message" (func $accept))
+        (import "ic0" "trap" (func $trap (param i32 i32))) (import "ic0" "msg_reject" (func $reject (param i32 i32)))
+        (func (export "canister_update called") (call $trap (i32.const 8) (i32.const 0)))
+        (func (export "canister_update silent") (call $trap (i32.const 0) (i32.const 0)))
+        (func (export "canister_update contract") (call $reject (i32.const 0) (i32.const 0)))
         (func (export "canister_update trap") (call $reply)) (func (export "canister_update bug") (call $accept)))`,
       {
         msg_reply: () => {
           throw new HostTrap('assertion failed at 3.4');
+        },
+        trap: (length: number) => {
+          throw new CalledTrap('given up'.slice(0, length));
+        },
+        msg_reject: () => {
+          throw new ContractViolation('not here');
         },
         accept_message: () => {
           throw new TypeError('oops');
         },
       },
     );
-    assert.deepEqual(run('trap'), { kind: 'trap', message: 'assertion failed at 3.4' });
+    assert.deepEqual(run('trap'), trapOf('assertion failed at 3.4'));
+    instance.rollback();
+    assert.deepEqual(run('called'), {
+      kind: 'calledTrap',
+      message: "Canister called `ic0.trap` with message: 'given up'",
+      record: '[TRAP]: given up',
+    });
+    instance.rollback();
+    assert.equal(run('silent')?.record, '[TRAP]: (no message)');
+    instance.rollback();
+    assert.deepEqual(run('contract'), { kind: 'trap', message: 'not here' }, 'the log tells of traps alone');
     instance.rollback();
     const bug = run('bug');
     assert.equal(bug?.kind, 'host');
@@ -241,7 +263,7 @@ describe('an instance', () => {
     assert.equal(new Int32Array(instance.heap().buffer)[2], -2);
     for (const fun of [0, 2, 2 ** 32 - 1, 2 ** 64]) {
       instance.begin(1e6);
-      assert.equal(instance.runCallback(fun, 0)?.kind, 'trap', String(fun));
+      assert.equal(instance.runCallback(fun, 0)?.kind, fun === 0 ? 'trap' : 'noCallback', String(fun));
       instance.rollback();
     }
 
@@ -252,7 +274,7 @@ describe('an instance', () => {
     wide.commit();
     assert.equal(new BigInt64Array(wide.heap().buffer)[2], 0x7fff_ffff_ffff_fff1n);
     wide.begin(1e6);
-    assert.equal(wide.runCallback(2 ** 64, 0n)?.kind, 'trap');
+    assert.equal(wide.runCallback(2 ** 64, 0n)?.kind, 'noCallback');
     wide.rollback();
   });
 

@@ -675,8 +675,20 @@ for (const width of WIDTHS) {
       const text = "Canister called `ic0.trap` with message: 'no more'";
       assert.equal(faultOf(result, 'trap'), text);
       assert.deepEqual(result.debug, ['no', text]);
+      assert.deepEqual(result.records, ['no', '[TRAP]: no more']);
       assert.equal(c.canister.fingerprint(), before);
       assert.ok(faultOf(c.run([['trap', 0, 100_000]]), 'trap').length < 20_000, 'long texts are cut');
+    });
+
+    test('the log tells of traps, as the replica does: not of broken contracts and limits', () => {
+      const c = new ScriptCanister(width);
+      const recordsOf = (calls: readonly Call[]): readonly string[] => c.run(calls).records;
+      assert.deepEqual(recordsOf([['unreachable']]), ['[TRAP]: unreachable']);
+      assert.deepEqual(recordsOf([['trap', BLOB_AT, 0]]), ['[TRAP]: (no message)']);
+      assert.deepEqual(recordsOf([['msg_reply'], ['msg_reply']]), []);
+      assert.deepEqual(recordsOf([['accept_message']]), []);
+      c.canister.state.heapBytesMax = 1;
+      assert.deepEqual(recordsOf([['msg_reply']]), []);
     });
   });
 }

@@ -153,6 +153,7 @@ describe('install_code', () => {
     for (const [fault, message] of [
       [{ kind: 'limit', code: 5, message: 'instruction limit exceeded' }, 'IC0522: instruction limit exceeded'],
       [{ kind: 'trap', code: 5, message: 'unreachable' }, 'IC0502: unreachable'],
+      [{ kind: 'calledTrap', code: 5, message: 'given up' }, 'IC0503: given up'],
       [{ kind: 'trap', code: 5, message: 'IC0503: x\ny' }, 'IC0503: x\ny'],
       [{ kind: 'outOfCycles', code: 2, message: 'dry' }, 'IC0207: dry'],
       [{ kind: 'unavailable', code: 2, message: 'stopping' }, 'IC0201: stopping'],
