@@ -62,6 +62,13 @@ export interface RecordContext {
   readonly numberRows: NumberRows;
 }
 
+/** What a canister prints while somebody listens. */
+interface Heard {
+  lastStep: readonly string[];
+  /** Of the step that has not ended. */
+  current: string[];
+}
+
 /** Code as it was installed, with its interface, and where it came from. */
 export interface RecordedCode extends HostedCode {
   readonly candid: CandidInterface | undefined;
@@ -100,6 +107,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   readonly #context: RecordContext;
   #activity: CanisterActivity = NO_ACTIVITY;
   #output: CanisterOutput | undefined = undefined;
+  /** While its code is changed. */
+  #heard: Heard | undefined = undefined;
   #balance: bigint;
   /** Its other numbers (`NUMBERS`): from `#at` on in a block that many share. */
   #block: Float64Array;
@@ -376,6 +385,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   debug(line: OutputLine): void {
     const timeMs = this.#context.clock.nowMs();
+    this.#heard?.current.push(line.text);
     this.#output ??= new CanisterOutput();
     // What a message prints tells of a state that is not durable yet.
     if (this.#context.keeper.isKept) this.#output.unprinted.push({ timeMs, line });
@@ -400,12 +410,14 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     return this.#output?.buffer.take() ?? [];
   }
 
-  /** Takes all lines since the last time. */
-  takeLines(): readonly DebugLine[] {
-    const output = this.#output;
-    if (output === undefined) return [];
-    for (const { timeMs, line } of output.unprinted.splice(0)) this.#print(output, timeMs, line);
-    return output.buffer.take();
+  /** What is returned ends it, and gives the lines of the last step that ended meanwhile. Whoever reads the output gets them as well. */
+  listen(): () => readonly string[] {
+    const heard: Heard = { lastStep: [], current: [] };
+    this.#heard = heard;
+    return () => {
+      this.#heard = undefined;
+      return heard.lastStep;
+    };
   }
 
   get logRecords(): readonly CanisterLogRecord[] {
@@ -430,6 +442,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   ended(gauges: CanisterGauges): void {
     const { keeper } = this.#context;
+    if (this.#heard !== undefined) {
+      this.#heard.lastStep = this.#heard.current;
+      this.#heard.current = [];
+    }
     if (keeper.isKept) {
       const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
       if (isChanged) keeper.numbersChanged(this);

@@ -91,10 +91,9 @@ export class CodeChanges {
 
   /** Throws InstallError when a hook failed: nothing has changed then. */
   async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<void> {
-    const step = await this.#run(record, code, change);
+    const { step, lines } = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
-      const lines = record.takeLines().map((line) => line.text);
       throw new InstallError({ ...fault, kind: outcomeKindOf(fault.kind), instructions, charge }, lines);
     }
     record.code = code;
@@ -103,7 +102,7 @@ export class CodeChanges {
   /** As `apply`, for the management canister: the fault is a value. */
   async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
     await this.#storeKeptHeap(record, change);
-    const step = await this.#run(record, code, change);
+    const { step } = await this.#run(record, code, change);
     if (step.fault === undefined) record.code = code;
     return step.fault;
   }
@@ -120,20 +119,35 @@ export class CodeChanges {
     }
   }
 
-  async #run(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<Step> {
+  /** What came of it, and what its hooks printed. */
+  async #run(
+    record: CanisterRecord,
+    code: RecordedCode,
+    change: CodeChange,
+  ): Promise<{ readonly step: Step; readonly lines: readonly string[] }> {
+    const { scheduler } = this.#with;
+    const { handle } = record;
     const logged = record.logLength;
-    const release = await this.#with.scheduler.pin(record.handle);
+    const release = await scheduler.pin(handle);
     let step: Step;
+    let lines: readonly string[];
+    // No step follows that of the change before its lines are taken.
+    const letGo = scheduler.hold(handle);
+    const takeLines = record.listen();
     try {
-      step = await this.#with.scheduler.change(record.handle, code.module, change);
+      step = await scheduler.change(handle, code.module, change);
     } finally {
+      lines = takeLines();
+      letGo();
       release();
     }
+    // Nothing ran; the last step was another.
+    if (step.fault?.kind === 'unavailable') lines = [];
     // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
     if (step.fault === undefined && change.mode !== 'upgrade') record.forgetLog(logged);
     // The new code's heap was seen when its hook could not be called yet.
     record.checkMemory();
-    return step;
+    return { step, lines };
   }
 
   async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {

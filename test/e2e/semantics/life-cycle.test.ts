@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { compileActor, PERSISTENCE, sharedHost, STRANGER } from './host.ts';
+import { compileMotoko } from '../../support/motoko.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { compileActor, PERSISTENCE, sharedHost, startHost, STRANGER } from './host.ts';
 
 for (const persistence of PERSISTENCE) {
   suite(`life cycle with ${persistence} persistence`, () => {
@@ -185,3 +187,68 @@ suite('stopping, starting and deleting', () => {
     assert.equal(await host.query(again, 'get'), 0);
   });
 });
+
+for (const storage of ['in memory', 'with --state', 'with --state, of its log alone']) {
+  test(`what a failed change of code says is what its hooks printed, and nothing else, ${storage}`, async () => {
+    const args = storage === 'in memory' ? [] : ['--state', await temporaryDirectory()];
+    if (storage.endsWith('alone')) args.push('--snapshot-below', '0');
+    const host = await startHost({ args });
+    const talker = (hook: string): string => `
+      import Debug "mo:core/Debug";
+      import Nat "mo:core/Nat";
+      persistent actor {
+        public func say(text : Text) : async () { Debug.print(text) };
+        public query func murmur(n : Nat) : async () {
+          Debug.print("murmur " # Nat.toText(n));
+          var i = 0;
+          while (i < 20_000) { i += 1 };
+        };
+        system func preupgrade() { Debug.print("packing") };
+        ${hook}
+      };`;
+    const { wasm } = await compileMotoko(talker(''));
+    const falls = (await compileMotoko(talker('system func postupgrade() { Debug.print("falling"); assert false };')))
+      .wasm;
+    const dies = (await compileMotoko(talker('Debug.print("born"); assert false;'))).wasm;
+    const actor = await host.install('talker', wasm);
+    let read: string[] = [];
+    // Reading clears, and a line is there when it is durable.
+    const expectLines = async (check: (lines: readonly string[]) => void): Promise<void> => {
+      read = [];
+      await host.until(async () => {
+        read.push(...(await host.server.get(`/logs/${actor.name}`)).body.split('\n').slice(0, -1));
+        check(read);
+      });
+    };
+    const logsOf = ({ status, body }: { readonly status: number; readonly body: string }): readonly string[] => {
+      assert.equal(status, 400, body);
+      return (JSON.parse(body) as { logs: readonly string[] }).logs;
+    };
+
+    await host.call(actor, 'say', ['unread']);
+    // Still under way when the upgrade begins: stopping does not wait for queries.
+    const murmurs = Promise.all(Array.from({ length: 40 }, (_, n) => host.query(actor, 'murmur', [n])));
+    const logs = logsOf(await host.change(actor, 'upgrade', falls));
+    assert.deepEqual(logs.slice(0, 2), ['packing', 'falling']);
+    assert.equal(logs.length, 3);
+    assert.match(logs[2] ?? '', /assertion failed/);
+    await murmurs;
+    await expectLines((lines) => {
+      assert.equal(lines[0], 'unread', 'what was unread is still there');
+      const rest = lines.slice(1).filter((line) => !line.startsWith('murmur'));
+      assert.deepEqual(rest, ['packing', 'falling', logs[2]]);
+    });
+
+    await host.call(actor, 'say', ['unread again']);
+    const reinstalled = logsOf(await host.server.post(`/install/${actor.name}?mode=reinstall`, dies));
+    assert.deepEqual([reinstalled.length, reinstalled[0]], [2, 'born']);
+    await expectLines((lines) => assert.deepEqual(lines, ['unread again', ...reinstalled]));
+
+    // No hook ran.
+    await host.call(actor, 'say', ['and again']);
+    const broken = await host.change(actor, 'upgrade', Uint8Array.of(0, 0x61, 0x73, 0x6d));
+    assert.equal((JSON.parse(broken.body) as { logs?: unknown }).logs, undefined);
+    await expectLines((lines) => assert.deepEqual(lines, ['and again']));
+    assert.equal(await host.server.stop(), 0);
+  });
+}
