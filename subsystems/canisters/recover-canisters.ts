@@ -33,7 +33,7 @@ export async function recoverCanisters(
   dependencies: RecoveryDependencies,
   progress: (note: string) => void,
 ): Promise<Recovery> {
-  const { registry, execution, scheduler, storage } = dependencies;
+  const { registry, execution, scheduler, storage, log } = dependencies;
   progress('reading the state');
   const [ids, identities, numbers] = await Promise.all([
     storage.range('meta', metaKey(META.ids)),
@@ -44,6 +44,7 @@ export async function recoverCanisters(
   const numbersOf = new Map(numbers.map(([key, value]) => [idOf(key), { key, value }]));
   const codes = new StoredCodes(dependencies);
   const records: CanisterRecord[] = [];
+  const ahead = new AheadOfClock();
   for (const [at, [key, value]] of identities.entries()) {
     const identity = readIdentity(value, key);
     if (at % 100 === 0) progress(`reading ${identity.name} (${at + 1} of ${identities.length})`);
@@ -60,7 +61,8 @@ export async function recoverCanisters(
       registry.keepOut(record, messageOf(error));
     }
     record.recovered(code, identity, its);
-    record.handle = execution.createAsleep(record);
+    record.handle = execution.createAsleep(record, its.instantMs);
+    ahead.saw(record.name, execution.aheadOf(record.handle));
     const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
     scheduler.admit(record.handle, record.idText, {
       status: its.status,
@@ -72,6 +74,7 @@ export async function recoverCanisters(
     registry.enter(record);
     records.push(record);
   }
+  ahead.tell(log);
   const damaged = await registry.management?.restore();
   for (const [{ id }, error] of damaged ?? []) {
     const record = registry.find(id);
@@ -108,6 +111,32 @@ async function bringBack(
       `recovered ${record.name}: ${record.replayed} message(s) run again`,
     );
     record.replayed = 0;
+  }
+}
+
+/** A step that clocks take every day; nothing is said of it. */
+const LEAD_TOLD_MS = 5_000;
+
+/** Canisters that have seen a later time than the clock shows now. */
+class AheadOfClock {
+  #count = 0;
+  #mostMs = 0;
+  #name = '';
+
+  saw(name: string, aheadMs: number): void {
+    if (aheadMs < LEAD_TOLD_MS) return;
+    this.#count++;
+    if (aheadMs <= this.#mostMs) return;
+    this.#mostMs = aheadMs;
+    this.#name = name;
+  }
+
+  tell(log: Logger): void {
+    if (this.#count === 0) return;
+    log.warn(
+      `the clock is behind what ${this.#count} actor(s) have seen as time, ${this.#name} by ${Math.round(this.#mostMs / 1000)} s: ` +
+        'either it was ahead when they ran last, or it is wrong now; their time goes on from there, a tenth slower until the clock has caught up, and so do their timers',
+    );
   }
 }
 

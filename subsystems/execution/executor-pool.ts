@@ -6,6 +6,7 @@
  */
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
+import { CanisterTimes } from './canister-times.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
 import { HeapBudget } from './heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
@@ -76,6 +77,7 @@ export class ExecutorPool implements Execution {
   readonly #policy: MeteringPolicy;
   readonly #options: ExecutionOptions;
   readonly #clock: Clock;
+  readonly #times: CanisterTimes;
   readonly #log: Logger;
   #environment: ReadonlyMap<string, string> = new Map();
   #isClosing = false;
@@ -88,6 +90,7 @@ export class ExecutorPool implements Execution {
   ) {
     this.#policy = granted.policy;
     this.#clock = granted.clock;
+    this.#times = new CanisterTimes(granted.clock);
     this.#log = granted.log;
     this.#options = options;
     this.#startThread = startThread;
@@ -124,9 +127,15 @@ export class ExecutorPool implements Execution {
     return handle;
   }
 
-  createAsleep(observer: CanisterObserver): number {
+  createAsleep(observer: CanisterObserver, instantMs: number): number {
     this.#canisters.push(undefined);
-    return this.#observers.push(observer) - 1;
+    const handle = this.#observers.push(observer) - 1;
+    this.#times.goOn(handle, instantMs);
+    return handle;
+  }
+
+  aheadOf(handle: number): number {
+    return this.#times.aheadOf(handle);
   }
 
   #place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
@@ -189,7 +198,7 @@ export class ExecutorPool implements Execution {
 
   run(handle: number, task: Task, done: (step: Step) => void): void {
     const { executor } = this.#placed(handle);
-    executor.run({ nowMs: this.#clock.nowMs(), handle, task }, done);
+    executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
   }
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
@@ -201,7 +210,7 @@ export class ExecutorPool implements Execution {
     }
     const { executor } = placed;
     const hash = this.#provide(executor, module);
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#times.nowOf(handle);
     executor.request(
       (call) => ({ kind: 'install', call, handle, hash, change, nowMs }),
       (step) => {
@@ -258,6 +267,7 @@ export class ExecutorPool implements Execution {
     this.#empty(placed);
     this.#canisters[handle] = undefined;
     this.#observers[handle] = undefined;
+    this.#times.forget(handle);
   }
 
   refuseNew(): void {

@@ -202,8 +202,10 @@ export interface Execution {
    * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way.
    */
   wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
-  /** A handle for a canister that sleeps. */
-  createAsleep(observer: CanisterObserver): number;
+  /** A handle for a canister that sleeps; `instantMs`: when its last message began, ms since 1970. Its time goes on from there. */
+  createAsleep(observer: CanisterObserver, instantMs: number): number;
+  /** Ms by which what the canister sees as time is ahead of the clock: 0, unless the clock was ahead once before a restart. */
+  aheadOf(handle: number): number;
   /**
    * Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. Much is
    * written in pieces: `pause` is waited for after each of them, which took so many milliseconds; without it they follow

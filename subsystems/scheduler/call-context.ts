@@ -21,7 +21,7 @@ export class OpenCall {
   readonly callee: Uint8Array;
   readonly callbacks: Callbacks;
   /** When a best-effort caller stops waiting, ms since 1970; Infinity: never. */
-  readonly deadlineMs: number;
+  deadlineMs: number;
   /** Attached to a call of the management canister: they come back if this host does not live to answer it. */
   readonly cycles: bigint;
   /** The response is known: a later one is dropped. */

@@ -39,6 +39,8 @@ const BEST_EFFORT_SECONDS_MAX = 300;
 
 export interface CallsHost {
   readonly nowMs: () => number;
+  /** Ms by which what a canister sees as time is ahead of that. */
+  readonly aheadOf: (agenda: Agenda) => number;
   readonly find: (id: Uint8Array) => Agenda | undefined;
   /** Something new waits for a canister. */
   readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
@@ -139,7 +141,11 @@ export class Calls {
 
   /** A call as it was kept: its response is still to come. */
   resume(call: OpenCall): void {
-    if (Number.isFinite(call.deadlineMs)) this.#limited.add(call);
+    if (Number.isFinite(call.deadlineMs)) {
+      // The clock may have been ahead when it was sent.
+      call.deadlineMs = Math.min(call.deadlineMs, this.#host.nowMs() + BEST_EFFORT_SECONDS_MAX * 1000);
+      this.#limited.add(call);
+    }
     if (call.callee.length > 0) return;
     const message = 'the server was restarted while the call was under way';
     this.#respond(call, { kind: 'reject', code: SYS_TRANSIENT, message }, call.cycles);
@@ -237,7 +243,7 @@ export class Calls {
       {
         caller: call.context.agenda.id,
         cycles: outgoing.cycles,
-        deadlineNs: isBounded ? BigInt(Math.round(call.deadlineMs)) * 1_000_000n : 0n,
+        deadlineNs: isBounded ? BigInt(Math.round(call.deadlineMs + this.#host.aheadOf(callee))) * 1_000_000n : 0n,
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );

@@ -81,6 +81,7 @@ export class RoundScheduler implements Scheduler {
     this.#calls = new Calls(
       {
         nowMs: () => this.#clock.nowMs(),
+        aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
         find: (id) => this.#find(id),
         enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
         credit: (agenda, amount) => this.#executions.credit(this.#journal.credit(agenda, amount)),
@@ -91,6 +92,7 @@ export class RoundScheduler implements Scheduler {
     );
     this.#ticking = new Ticking(options, {
       nowMs: () => this.#clock.nowMs(),
+      aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
       due: (agenda, exported) => this.#beginSystemTask(agenda, exported),
       expire: (nowMs) => this.#calls.expire(nowMs),
       timerChanged: (agenda) => this.#recordChanged(agenda),

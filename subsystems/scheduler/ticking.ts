@@ -20,6 +20,8 @@ export interface TickingOptions {
 
 export interface TickingHost {
   readonly nowMs: () => number;
+  /** Ms by which what the canister sees as time is ahead of that. */
+  readonly aheadOf: (agenda: Agenda) => number;
   /** A canister's hook is due. */
   readonly due: (agenda: Agenda, exported: string) => void;
   /** Calls with a deadline are looked at as often as timers are. */
@@ -115,7 +117,8 @@ export class Ticking {
   #fire(nowMs: number): void {
     for (const agenda of this.#armed) {
       const firingMs = agenda.timerMs;
-      if (firingMs === undefined || firingMs > nowMs || !mayBegin(agenda)) continue;
+      // A deadline is one in the canister's own time.
+      if (firingMs === undefined || firingMs > nowMs + this.#host.aheadOf(agenda) || !mayBegin(agenda)) continue;
       this.#armed.delete(agenda);
       agenda.timerMs = undefined;
       if (agenda.entry(GLOBAL_TIMER) === undefined) {

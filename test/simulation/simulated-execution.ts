@@ -141,6 +141,10 @@ export class SimulatedExecution implements Partial<Omit<Execution, 'create' | 's
     this.#lanes = Array.from({ length: options.lanes }, () => ({ jobs: [], ended: [], isAlive: true }));
   }
 
+  aheadOf(): number {
+    return 0;
+  }
+
   create(balance: bigint): number {
     const books = new Books();
     books.balance = balance;

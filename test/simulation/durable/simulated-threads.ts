@@ -150,15 +150,15 @@ export class SimulatedThreads extends ExecutorPool {
     return super.create(spec, this.#watched(observer));
   }
 
-  override createAsleep(observer: CanisterObserver): number {
-    return super.createAsleep(this.#watched(observer));
+  override createAsleep(observer: CanisterObserver, instantMs: number): number {
+    return super.createAsleep(this.#watched(observer), instantMs);
   }
 
   #watched(observer: CanisterObserver): CanisterObserver {
     const onChanges = this.#onChanges;
     if (onChanges === undefined) return observer;
     return {
-      debug: (text) => observer.debug(text),
+      debug: (line) => observer.debug(line),
       ended: (gauges) => observer.ended(gauges),
       changed: (operations) => observer.changed?.(onChanges(operations)),
       settled: () => observer.settled?.() ?? Promise.resolve(),

@@ -169,6 +169,36 @@ test('a call of the management canister that had no answer is rejected after a r
   assert.equal(task.refunded, 55n);
 });
 
+test('a clock that was ahead when a best-effort call was sent makes its caller wait no longer than it may', async () => {
+  mock.timers.enable({ apis: ['setInterval'] });
+  try {
+    let nowMs = 360_000_000;
+    const host = new DurableHost({ nowMs: () => nowMs }).admit([0, 1]);
+    host.execution.ahead.set(1, 5_000);
+    host.deliver(0);
+    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { timeoutSeconds: 60 })] });
+    const callee = taskOf(host);
+    assert.ok(callee.kind === 'update');
+    assert.equal(callee.context.deadlineNs, 360_065_000_000_000n, 'in the time that the callee sees');
+    const entries = await host.entries();
+    nowMs = 0;
+    const next = new DurableHost({ entries, nowMs: () => nowMs }).admit([0, 1]);
+    next.scheduler.restore(entries);
+    next.scheduler.beginTicking();
+    const isCallback = (): boolean => next.execution.started.some(({ task }) => task.kind === 'callback');
+    nowMs = 299_000;
+    mock.timers.tick(5);
+    assert.equal(isCallback(), false);
+    nowMs = 300_000;
+    mock.timers.tick(5);
+    const task = next.execution.started.find(({ task: each }) => each.kind === 'callback')?.task;
+    assert.ok(task?.kind === 'callback' && task.response.kind === 'reject');
+    assert.equal(task.response.code, 6);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
 test('a deadline goes on across a restart, and a late answer finds nobody', async () => {
   let nowMs = 1000;
   mock.timers.enable({ apis: ['setInterval'] });

@@ -32,7 +32,7 @@ export interface Started {
 
 export class HeldExecution implements Pick<
   Execution,
-  'lanes' | 'laneOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure' | 'addCycles'
+  'lanes' | 'laneOf' | 'aheadOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure' | 'addCycles'
 > {
   readonly lanes: number;
   readonly started: Started[] = [];
@@ -44,6 +44,13 @@ export class HeldExecution implements Pick<
 
   constructor(lanes = 1) {
     this.lanes = lanes;
+  }
+
+  /** Ms by which canisters are ahead of the clock. */
+  readonly ahead = new Map<number, number>();
+
+  aheadOf(handle: number): number {
+    return this.ahead.get(handle) ?? 0;
   }
 
   laneOf(handle: number): number {
