@@ -23,6 +23,9 @@ import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
 const PENDING_CHARGE_MAX = 2 ** 50;
 
+/** What the low-memory hook is measured by where `wasm_memory_limit` is not set, or 0; as on the replica also in 64-bit modules. */
+const UNLIMITED_HEAP_BYTES = 2 ** 32;
+
 /** Places in a record's row of numbers. */
 const NUMBERS = {
   version: 0,
@@ -372,8 +375,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   /** The low-memory hook is due once each time the condition comes to hold (reference/execution.md §8). */
   checkMemory(): void {
-    const { wasmMemoryLimit = 0, wasmMemoryThreshold = 0 } = this.settings;
-    const isLow = wasmMemoryLimit > 0 && wasmMemoryLimit < this.heapBytes + wasmMemoryThreshold;
+    const { wasmMemoryLimit, wasmMemoryThreshold = 0 } = this.settings;
+    const isLow = (wasmMemoryLimit || UNLIMITED_HEAP_BYTES) < this.heapBytes + wasmMemoryThreshold;
     if (!isLow) this.lowMemoryHook = 'condition_not_satisfied';
     else if (this.lowMemoryHook !== 'executed') {
       // A canister that is not running gets its hook when it is started.

@@ -73,7 +73,7 @@ export interface EnforcedSettings {
   readonly minimumIncomingCanisterCallCycles?: bigint;
   /** Bytes of heap for update methods, init and post_upgrade; 0, the default: no limit. */
   readonly wasmMemoryLimit?: number;
-  /** The low-memory hook runs when less than this is left below the limit; default 0. */
+  /** The low-memory hook runs when less than this is left below the limit, or below 4 GiB where there is none; default 0. */
   readonly wasmMemoryThreshold?: number;
 }
 

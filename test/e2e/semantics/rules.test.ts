@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Call, RESULTS_AT, scriptModule } from '../../subsystems/execution/script-canister.ts';
-import { compileActor, type Host, sharedHost, STRANGER } from './host.ts';
+import { compileMotoko } from '../../support/motoko.ts';
+import { compileActor, type Host, PERSISTENCE, sharedHost, STRANGER } from './host.ts';
 import { Laboratory, NOTHING, outgoing, replyWith, script, type Subject, WIDTH } from './laboratory.ts';
 
 const PAGE = 65_536;
@@ -42,6 +43,51 @@ suite('memory limits', () => {
     await subject.set({ wasm_memory_threshold: 8 * PAGE });
     await runs(2n);
   });
+
+  for (const limit of [{}, { wasm_memory_limit: 0 }]) {
+    const which = 'wasm_memory_limit' in limit ? 'of 0' : 'that is not set';
+    test(`with a limit ${which} the low-memory hook is measured by 4 GiB, and nothing is refused`, async () => {
+      const lab = await open();
+      const subject = await lab.subject(script([], { [LOW_MEMORY_SLOT]: COUNT }));
+      await subject.set({ ...limit, wasm_memory_threshold: 2 ** 32 - (HEAP_PAGES + 8) * PAGE });
+      await subject.run(grow(8));
+      await sleep(50);
+      assert.equal(await counted(subject), 0n);
+      await subject.run(grow(1));
+      await lab.host.until(async () => assert.equal(await counted(subject), 1n));
+      await subject.run(grow(1));
+      await sleep(50);
+      assert.equal(await counted(subject), 1n, 'once');
+    });
+  }
+
+  for (const persistence of PERSISTENCE) {
+    test(`Motoko's lowmemory runs without a limit, ${persistence === 'enhanced' ? '64' : '32'}-bit`, async () => {
+      const lab = await open();
+      const { wasm } = await compileMotoko(
+        `import VarArray "mo:core/VarArray";
+        persistent actor {
+          var lows = 0;
+          transient var kept : [[var Nat]] = [];
+          system func lowmemory<system>() : async* () { lows += 1 };
+          public func keep(n : Nat) : async () { kept := [VarArray.repeat<Nat>(0, n)] };
+          public query func low() : async Nat { lows };
+        }`,
+        { persistence },
+      );
+      const subject = await lab.create();
+      const { code, data } = await subject.tryChange('install', NOTHING, wasm);
+      assert.equal(code, 0, data.toString());
+      const heapBytes = async (): Promise<number> =>
+        (await lab.host.inspect()).find(({ name }) => name === subject.actor.name)?.heapBytes ?? 0;
+      await subject.set({ wasm_memory_threshold: 2 ** 32 - (await heapBytes()) - 16 * PAGE });
+      await lab.host.call(subject.actor, 'keep', [10]);
+      await sleep(50);
+      assert.equal(await lab.host.query(subject.actor, 'low'), 0);
+      await lab.host.call(subject.actor, 'keep', [4_000_000]);
+      await lab.host.until(async () => assert.equal(await lab.host.query(subject.actor, 'low'), 1));
+    });
+  }
 
   test('a stopped canister gets its low-memory hook when it is started', async () => {
     const lab = await open();
