@@ -37,6 +37,7 @@ import {
   type DebugLine,
   type InstallOptions,
   isInternalMethod,
+  type RemoveOptions,
   type UpgradeOptions,
 } from './index.ts';
 import { installManifest, type ManifestComparison } from './install-manifest.ts';
@@ -311,14 +312,39 @@ export class CanisterRegistry implements Canisters {
     await this.#with.storage.settled();
   }
 
-  async remove(canister: Canister): Promise<void> {
+  async remove(canister: Canister, { endsCalls = false }: RemoveOptions = {}): Promise<void> {
     const record = recordOf(canister);
-    await this.#exclusive(record, () => {
+    if (endsCalls) await this.#end(record);
+    else {
+      // At once, too: an upgrade may be waiting for it to stop.
       this.#refuseUnlessStopped(record);
-      this.forget(record);
-      return Promise.resolve();
-    });
+      await this.#exclusive(record, () => {
+        this.#refuseUnlessStopped(record);
+        this.forget(record);
+        return Promise.resolve();
+      });
+    }
     await this.#with.storage.settled();
+  }
+
+  /** Its calls end with it: one unit has all of that, or nothing. */
+  async #end(record: CanisterRecord): Promise<void> {
+    const { scheduler } = this.#with;
+    // Otherwise an upgrade that waits for it to stop would hold this up.
+    const letStop = this.find(record.id) === record ? scheduler.refuseStops(record.handle) : () => undefined;
+    try {
+      await this.#exclusive(record, async () => {
+        const letGo = scheduler.hold(record.handle);
+        try {
+          await scheduler.endCalls(record.handle);
+          this.forget(record);
+        } finally {
+          letGo();
+        }
+      });
+    } finally {
+      letStop();
+    }
   }
 
   #refuseUnlessStopped(record: CanisterRecord): void {
@@ -326,7 +352,7 @@ export class CanisterRegistry implements Canisters {
       throw new ServerError(
         'invalid',
         'actor-not-stopped',
-        `${record.name} is ${record.status}: POST /stop/${record.name} first`,
+        `${record.name} is ${record.status}: POST /stop/${record.name} first, or end its open calls with ?force=true`,
       );
     }
   }

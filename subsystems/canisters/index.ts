@@ -75,6 +75,14 @@ export interface UpgradeOptions {
   readonly persistence?: 'keep' | 'replace' | undefined;
 }
 
+export interface RemoveOptions {
+  /**
+   * Also one that runs, or does not stop, after the message that is executing: whoever waits for one of its calls is rejected
+   * with code 4 and gets what it had not accepted of their cycles. Answers to its own calls are dropped, cycles with them.
+   */
+  readonly endsCalls?: boolean;
+}
+
 /** A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before. */
 export class InstallError extends ServerError {
   readonly outcome: FailedOutcome;
@@ -139,8 +147,8 @@ export interface Canisters {
   /** Resolves when no call is open any more. Rejects with ServerError `unavailable` if that takes longer than five minutes. */
   stop(canister: Canister): Promise<void>;
   start(canister: Canister): Promise<void>;
-  /** Deletes a stopped actor with all its state. Throws ServerError `invalid` while it is not stopped. */
-  remove(canister: Canister): Promise<void>;
+  /** Deletes a stopped actor with all its state. Throws ServerError `invalid` while it is not stopped, unless its calls are to be ended. */
+  remove(canister: Canister, options?: RemoveOptions): Promise<void>;
   /** Adds cycles; the new balance. Throws ServerError `invalid` when metering is off. */
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
   /** Takes the debug output since the last read: reading clears it. */

@@ -144,7 +144,8 @@ export class RegistryHost implements CanisterHost {
       return 'stopped';
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      return this.#registry.find(record.id) === record ? 'started' : 'removed';
+      // One that still stops is about to be removed.
+      return this.#registry.find(record.id) === record && record.status === 'running' ? 'started' : 'removed';
     }
   }
 

@@ -75,6 +75,8 @@ export class Work {
   executing = 0;
   /** Who needs it to stay awake. */
   pins = 0;
+  /** Who is about to delete it with its calls. */
+  deletions = 0;
   /** Suspended composite queries in the executor. */
   frames = 0;
   /** Changes when the executor dies, and with it every suspended query. */
@@ -122,6 +124,7 @@ export class Work {
       this.openCalls.size === 0 &&
       this.stopWaiters.length === 0 &&
       this.wakeWaiters.length === 0 &&
+      this.deletions === 0 &&
       this.firingMs === undefined &&
       !this.isBeating &&
       !this.isWaking &&

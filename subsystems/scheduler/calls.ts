@@ -107,6 +107,13 @@ export class Calls {
     this.#journal.callChanged(call);
   }
 
+  /** Whoever made a call is gone: its answer will be dropped, with the cycles that come back. */
+  abandon(call: OpenCall): void {
+    call.isAnswered = true;
+    this.#limited.delete(call);
+    this.callEnded(call);
+  }
+
   /** Answers a call that never started. */
   refuse(context: CallContext, code: RejectCode, message: string, kind: 'reject' | 'unavailable' = 'reject'): void {
     context.pending = undefined;

@@ -2,6 +2,7 @@
  * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
  * stay awake. A sleeping one is woken for either.
  */
+import { principalToText } from '../codec/index.ts';
 import { type CodeChange, type Execution, type ModuleInfo, NOTHING_RAN, type Step } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';
 import type { CallJournal } from './call-journal.ts';
@@ -68,9 +69,21 @@ export class Holding {
   }
 
   async uninstall(agenda: Agenda): Promise<void> {
-    const { execution, journal, ticking, calls } = this.#with;
+    if (agenda.isAsleep)
+      throw new Error(`canister ${agenda.handle} sleeps: it has to be pinned before it is uninstalled`);
+    await this.#empty(agenda, 'Canister has been uninstalled.');
+  }
+
+  async endCalls(agenda: Agenda): Promise<void> {
+    const message = `Canister ${principalToText(agenda.id)} was deleted`;
+    // No executor has anything of it.
+    if (agenda.isAsleep || agenda.isLost) this.#rejectAll(agenda, message);
+    else await this.#empty(agenda, message);
+  }
+
+  async #empty(agenda: Agenda, message: string): Promise<void> {
+    const { execution, journal, ticking } = this.#with;
     const { handle } = agenda;
-    if (agenda.isAsleep) throw new Error(`canister ${handle} sleeps: it has to be pinned before it is uninstalled`);
     const release = this.hold(agenda);
     try {
       await execution.uninstall(handle);
@@ -80,11 +93,14 @@ export class Holding {
       if (agenda.isWithdrawn) return;
       ticking.setTimer(agenda, 0n);
       ticking.codeChanged(agenda);
-      for (const context of agenda.work.contexts)
-        calls.delete(context, CANISTER_REJECT, 'Canister has been uninstalled.');
+      this.#rejectAll(agenda, message);
     } finally {
       release();
     }
+  }
+
+  #rejectAll(agenda: Agenda, message: string): void {
+    for (const context of agenda.work.contexts) this.#with.calls.delete(context, CANISTER_REJECT, message);
   }
 
   hold(agenda: Agenda): () => void {

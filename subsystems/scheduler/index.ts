@@ -100,6 +100,12 @@ export interface Scheduler {
    * their callbacks never run. Rejects with ServerError `unavailable` when its executor dies before that.
    */
   uninstall(handle: number): Promise<void>;
+  /**
+   * Ends every call that is open of a canister that is held, after what is executing: whoever waits for it is rejected
+   * (code 4), its callbacks never run. Code and state go with them, and it is to be withdrawn in the same turn. Rejects with
+   * ServerError `unavailable` when its executor dies before that; nothing is ended then.
+   */
+  endCalls(handle: number): Promise<void>;
   /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
   hold(handle: number): () => void;
   /**
@@ -121,9 +127,11 @@ export interface Scheduler {
   /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
   storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
-  /** Resolves when no call of the canister is open any more. Rejects with ServerError `unavailable` after five minutes, or when it is started again. */
+  /** Resolves when no call of the canister is open any more. Rejects with ServerError `unavailable` after five minutes, or when it is started again or deleted. */
   stop(handle: number): Promise<void>;
-  /** Forgets a stopped canister: calls to it are answered `not found`. */
+  /** The canister is about to be deleted: whoever waits for it to stop, or asks for that, is refused until what is returned is called. */
+  refuseStops(handle: number): () => void;
+  /** Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers to it dropped. */
   withdraw(handle: number): void;
   /** Calls of other canisters that attach less are rejected, and refunded. */
   setMinimumCycles(handle: number, cycles: bigint): void;

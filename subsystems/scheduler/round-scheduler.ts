@@ -183,6 +183,10 @@ export class RoundScheduler implements Scheduler {
     await this.#holding.uninstall(this.#agendaOf(handle));
   }
 
+  async endCalls(handle: number): Promise<void> {
+    await this.#holding.endCalls(this.#agendaOf(handle));
+  }
+
   hold(handle: number): () => void {
     return this.#holding.hold(this.#agendaOf(handle));
   }
@@ -240,11 +244,13 @@ export class RoundScheduler implements Scheduler {
     this.#journal.changed(agenda);
     this.#sleeping.forget(agenda);
     for (const waiter of agenda.work.wakeWaiters.splice(0)) waiter(DELETED);
+    this.#stopping.refuse(agenda);
     // Stopping does not wait for queries.
     this.#refuseWaiting(agenda, notFound(agenda.id));
-    // One that was kept out has more: responses that wait in the store, and calls that will never start.
+    // One that was kept out, or whose calls were ended, has more: calls whose answers nobody will get, which must not stay
+    // stored, and calls that will never start.
     const { code, message } = notFound(agenda.id);
-    for (const call of agenda.work.openCalls) if (call.pending !== undefined) this.#calls.callEnded(call);
+    for (const call of agenda.work.openCalls) this.#calls.abandon(call);
     for (const context of agenda.work.contexts) this.#calls.delete(context, code, message);
   }
 
@@ -335,8 +341,14 @@ export class RoundScheduler implements Scheduler {
     return this.#stopping.stop(this.#agendaOf(handle));
   }
 
+  refuseStops(handle: number): () => void {
+    return this.#stopping.refuse(this.#agendaOf(handle));
+  }
+
   #statusChanged(agenda: Agenda): void {
     const { handle, status } = agenda;
+    // The last of its calls may end when it is long gone.
+    if (agenda.isWithdrawn) return;
     if (agenda.isAsleep) agenda.work.isStatusNew = agenda.work.isWaking;
     else if (!agenda.isLost) this.#execution.configure(handle, { status });
     this.#recordChanged(agenda);
@@ -487,7 +499,8 @@ export class RoundScheduler implements Scheduler {
         return;
       case 'system':
         // A timer whose hook did not run is due again, once the canister can be woken.
-        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept) this.#ticking.rearm(waiting.context.agenda);
+        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && !waiting.context.agenda.isWithdrawn)
+          this.#ticking.rearm(waiting.context.agenda);
         this.#ticking.ended(waiting.context.agenda, waiting.exported);
         this.#calls.refuse(waiting.context, code, message);
         return;

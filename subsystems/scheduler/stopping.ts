@@ -24,6 +24,7 @@ export class Stopping {
   /** Resolves when it has stopped. Rejects with ServerError `stop-failed`. */
   stop(agenda: Agenda): Promise<void> {
     if (agenda.status === 'stopped') return Promise.resolve();
+    if ((agenda.workIfAny?.deletions ?? 0) > 0) return Promise.reject(failed(agenda, DELETED));
     if (agenda.status === 'running') this.#become(agenda, 'stopping');
     return new Promise((resolve, reject) => {
       const deadline = setTimeout(
@@ -37,14 +38,20 @@ export class Stopping {
         const at = stopWaiters.indexOf(settle);
         if (at >= 0) stopWaiters.splice(at, 1);
         if (problem === undefined) resolve();
-        else
-          reject(
-            new ServerError('unavailable', 'stop-failed', `${principalToText(agenda.id)} did not stop: ${problem}`),
-          );
+        else reject(failed(agenda, problem));
       };
       agenda.work.stopWaiters.push(settle);
       this.settle(agenda);
     });
+  }
+
+  /** It is about to be deleted: nobody waits for it to stop until what is returned is called. */
+  refuse(agenda: Agenda): () => void {
+    agenda.work.deletions++;
+    for (const waiter of agenda.work.stopWaiters.splice(0)) waiter(DELETED);
+    return () => {
+      agenda.work.deletions--;
+    };
   }
 
   /** It may have nothing left to wait for. */
@@ -59,4 +66,10 @@ export class Stopping {
     agenda.status = status;
     this.#changed(agenda);
   }
+}
+
+const DELETED = 'the canister is deleted';
+
+function failed({ id }: Agenda, problem: string): ServerError {
+  return new ServerError('unavailable', 'stop-failed', `${principalToText(id)} did not stop: ${problem}`);
 }

@@ -67,6 +67,10 @@ class World {
   readonly #modules = new Map<number, ModuleInfo>();
   readonly #gone = new Set<number>();
   readonly #lost = new Set<number>();
+  /** Whose calls are being ended: one change at a time. */
+  readonly #ending = new Set<number>();
+  /** Some were deleted with calls open: what would have come back to them is gone. */
+  #hasEnded = false;
   #nowMs = 1000;
   minted = 0n;
   steps = 0;
@@ -211,17 +215,37 @@ class World {
     if (what < 86) for (let n = this.#draw(50) === 0 ? 150 : 1; n > 0; n--) this.#deliver(handle, what);
     else if (what < 88) {
       if (this.#mix.hasDeaths === true && this.#draw(10) === 0) this.#kill();
-    } else if (this.#lost.has(handle)) return;
+    } else if (this.#lost.has(handle) || this.#ending.has(handle)) return;
     else if (what < 91) void this.scheduler.stop(handle).catch(() => undefined);
     else if (what < 94) this.scheduler.start(handle);
     else if (what < 97) this.#change(handle);
     else if (what < 98) void this.scheduler.uninstall(handle).catch(() => undefined);
-    else if (this.scheduler.statusOf(handle) === 'stopped') {
-      this.scheduler.withdraw(handle);
-      this.execution.remove(handle);
-      this.#gone.add(handle);
-      this.#create();
-    }
+    else if (this.scheduler.statusOf(handle) === 'stopped') this.#remove(handle);
+    else if (this.#draw(2) === 0) this.#endAndRemove(handle);
+  }
+
+  #remove(handle: number): void {
+    this.scheduler.withdraw(handle);
+    this.execution.remove(handle);
+    this.#gone.add(handle);
+    this.#create();
+  }
+
+  #endAndRemove(handle: number): void {
+    const letGo = this.scheduler.hold(handle);
+    this.#ending.add(handle);
+    this.#hasEnded = true;
+    const ended = this.scheduler.endCalls(handle).then(
+      () => this.#remove(handle),
+      // Its executor has died.
+      () => undefined,
+    );
+    this.#promises.push(
+      ended.finally(() => {
+        this.#ending.delete(handle);
+        letGo();
+      }),
+    );
   }
 
   #deliver(handle: number, what: number): void {
@@ -298,7 +322,7 @@ class World {
       assert.ok(this.scheduler.live.liveCount <= cap, `${this.scheduler.live.liveCount} are live`);
     } else if (this.#mix.hasDeaths === true) return;
     const total = this.execution.balances + this.execution.destroyed;
-    if (this.#mix.hasTimeouts === true)
+    if (this.#mix.hasTimeouts === true || this.#hasEnded)
       assert.ok(total <= this.minted, `${total} of ${this.minted}: made from nothing`);
     else assert.equal(total, this.minted, 'cycles are neither made nor lost');
   }

@@ -1,3 +1,4 @@
+import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import type { JobKind } from '../job-log.ts';
 import { bodyOf } from '../request-body.ts';
@@ -6,14 +7,16 @@ import type { Route, RouteHost } from '../route.ts';
 
 /**
  * `POST /stop/<ACTOR>`, `POST /start/<ACTOR>` and `DELETE /actors/<ACTOR>`. Stopping answers when the actor is stopped:
- * when none of its calls is open any more.
+ * when none of its calls is open any more. `DELETE` with `?force=true` ends them instead.
  */
 export function lifeCycleRoutes(host: RouteHost): readonly Route[] {
   const { canisters } = host;
   return [
     lifeCycleRoute(host, 'POST', '/stop/:actor', 'stop', 'stopped', (canister) => canisters.stop(canister)),
     lifeCycleRoute(host, 'POST', '/start/:actor', 'start', 'started', (canister) => canisters.start(canister)),
-    lifeCycleRoute(host, 'DELETE', '/actors/:actor', 'delete', 'deleted', (canister) => canisters.remove(canister)),
+    lifeCycleRoute(host, 'DELETE', '/actors/:actor', 'delete', 'deleted', (canister, endsCalls) =>
+      canisters.remove(canister, { endsCalls }),
+    ),
   ];
 }
 
@@ -23,7 +26,7 @@ function lifeCycleRoute(
   path: string,
   job: JobKind,
   done: string,
-  change: (canister: Canister) => Promise<void>,
+  change: (canister: Canister, isForced: boolean) => Promise<void>,
 ): Route {
   return {
     method,
@@ -31,12 +34,12 @@ function lifeCycleRoute(
     job,
     async handle(request, response, { actor }) {
       const startedMs = jobs.nowMs();
-      queryParametersOf(request.url ?? '', []);
+      const isForced = isForce(queryParametersOf(request.url ?? '', method === 'DELETE' ? ['force'] : []));
       const canister = canisters.resolve(actor);
       // Nothing is expected in a body; what is sent all the same must not stay on the connection.
       await bodyOf(request, GUARDED_BYTES_MAX);
       try {
-        await change(canister);
+        await change(canister, isForced);
         responder.text(response, 200, done);
         jobs.ended(job, canister.idHex, '', true, startedMs);
       } catch (error) {
@@ -45,4 +48,12 @@ function lifeCycleRoute(
       }
     },
   };
+}
+
+function isForce(parameters: ReadonlyMap<string, string>): boolean {
+  const force = parameters.get('force');
+  if (force !== undefined && force !== 'true') {
+    throw new ServerError('missing', 'unknown-query', 'query parameter force: expected force=true');
+  }
+  return force === 'true';
 }

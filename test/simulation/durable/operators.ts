@@ -242,20 +242,24 @@ export class Operators {
     if (record.status === 'stopped') return this.#remove(life, record, expected);
     // An empty one takes no messages.
     if (record.module === undefined) return this.#reinstall(life, record, expected);
-    switch (this.#seeded.pick(['uninstall', 'uninstall', 'reinstall', 'reload', 'reload'] as const)) {
+    switch (
+      this.#seeded.pick(['uninstall', 'uninstall', 'reinstall', 'reload', 'reload', 'remove', 'remove'] as const)
+    ) {
       case 'uninstall':
         return this.#uninstall(life, record, expected);
       case 'reinstall':
         return this.#reinstall(life, record, expected);
       case 'reload':
         return this.#reload(life, record);
+      case 'remove':
+        return this.#remove(life, record, expected);
     }
   }
 
   async #remove(life: Life, record: CanisterRecord, expected: Expected): Promise<void> {
     this.hasDeleted = true;
     expected.presence = PERHAPS;
-    await life.registry.remove(record);
+    await life.registry.remove(record, { endsCalls: record.status !== 'stopped' });
     if (!life.isOver) expected.presence = GONE;
   }
 

@@ -6,6 +6,7 @@ import {
   type Canister,
   type DebugLine,
   InstallError,
+  type RemoveOptions,
   type InstallOptions,
   type UpgradeOptions,
 } from '../../../subsystems/canisters/index.ts';
@@ -212,9 +213,9 @@ export class CounterCanisters implements ServedCanisters {
     this.resolve(canister.name).status = 'running';
   }
 
-  async remove(canister: Canister): Promise<void> {
+  async remove(canister: Canister, { endsCalls = false }: RemoveOptions = {}): Promise<void> {
     const found = this.resolve(canister.name);
-    if (found.status !== 'stopped') {
+    if (found.status !== 'stopped' && !endsCalls) {
       throw new ServerError('invalid', 'actor-not-stopped', `${found.name} is ${found.status}: stop it first`);
     }
     this.canisters.splice(this.canisters.indexOf(found), 1);

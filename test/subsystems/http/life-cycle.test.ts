@@ -154,13 +154,27 @@ suite('stopping, starting, deleting', () => {
       ['POST', '/start/nobody'],
       ['DELETE', '/actors/nobody'],
       ['POST', '/stop/counter?now=1'],
-      ['DELETE', '/actors/counter?force=true'],
+      ['DELETE', '/actors/counter?force=1'],
+      ['DELETE', '/actors/counter?force=false'],
+      ['DELETE', '/actors/counter?force=true&force=true'],
+      ['POST', '/stop/counter?force=true'],
+      ['DELETE', '/actors/nobody?force=true'],
       ['GET', '/stop/counter'],
       ['DELETE', '/actors'],
     ] as const) {
       assert.equal((await send(origin, method, target)).status, 404, `${method} ${target}`);
     }
     assert.equal(canisters.list().length, 2);
+  });
+
+  test('?force=true deletes a running actor, too', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    const answer = await send(origin, 'DELETE', '/actors/counter?force=true');
+    assert.deepEqual([answer.status, answer.text], [200, 'deleted']);
+    assert.deepEqual(
+      canisters.list().map(({ name }) => name),
+      ['bare'],
+    );
   });
 
   test('a body is read and ignored, so that the connection can be used again', async (t) => {

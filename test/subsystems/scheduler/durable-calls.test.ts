@@ -403,3 +403,61 @@ test('a stopping canister that was waiting for nothing else is stopped after a r
     ['stopped', 'stopped'],
   );
 });
+
+for (const isRestarted of [false, true]) {
+  test(`a canister whose calls are ended goes at once: callers are rejected and refunded, what it called finds nobody${isRestarted ? ', after a restart too' : ''}`, async () => {
+    const host = new DurableHost().admit([0, 1, 2]);
+    // It waits for another with 40 cycles, and has accepted 30 of the 70 that came with a call.
+    const client = host.deliver(0);
+    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
+    const atOther = host.execution.started.at(-1);
+    host.deliver(2);
+    host.execution.endLast({ ...STEP, calls: [callOf(idOf(0), { cycles: 70n })] });
+    host.execution.endLast({ ...STEP, cyclesAccepted: 30n, calls: [callOf(idOf(1), { cycles: 5n })] });
+    const stopped = host.scheduler.stop(0);
+    assert.equal(letters(await host.entries()), 'cccccooo');
+
+    const stopping = assert.rejects(stopped, /did not stop: the canister is deleted/);
+    const letGo = host.scheduler.hold(0);
+    await host.scheduler.endCalls(0);
+    host.scheduler.withdraw(0);
+    letGo();
+    await stopping;
+    const callback = taskOf(host);
+    assert.ok(callback.kind === 'callback' && callback.response.kind === 'reject');
+    assert.equal(callback.response.code, 4);
+    assert.match(callback.response.message, /^Canister .* was deleted$/);
+    assert.equal(callback.refunded, 40n);
+    // Those that it called, and the caller: its own contexts and calls are gone in the same unit.
+    assert.equal(letters(await host.entries()), 'ccco');
+    assert.ok(client.outcome?.kind === 'reject' && client.outcome.code === 4);
+
+    const next = isRestarted ? await restarted(host, [1, 2]) : host;
+    next.execution.endAll();
+    assert.deepEqual(await next.entries(), [], 'nothing is left for one that is not there');
+    assert.deepEqual(next.execution.credits, [], 'and nobody pays it');
+    assert.ok(atOther !== undefined);
+    assert.equal(next.execution.started.filter(({ handle }) => handle === 0 && next !== host).length, 0);
+  });
+}
+
+test('nothing is ended when the executor dies meanwhile; a sleeping canister is not woken for it', async () => {
+  const host = new DurableHost().admit([0, 1]);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  host.execution.uninstallProblem = new ServerError('unavailable', 'thread-stopped', 'died');
+  const letGo = host.scheduler.hold(0);
+  await assert.rejects(host.scheduler.endCalls(0), { code: 'thread-stopped' });
+  letGo();
+  assert.equal(letters(await host.entries()), 'cco');
+
+  const entries = await host.entries();
+  const next = new DurableHost({ entries }).admit([1]).admit([0], { isAsleep: true });
+  next.scheduler.restore(entries);
+  const release = next.scheduler.hold(0);
+  await next.scheduler.endCalls(0);
+  next.scheduler.withdraw(0);
+  release();
+  next.execution.endAll();
+  assert.deepEqual([next.woken, await next.entries()], [[], []]);
+});

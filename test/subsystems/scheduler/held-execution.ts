@@ -41,6 +41,8 @@ export class HeldExecution implements Pick<
   readonly credits: { readonly handle: number; readonly amount: bigint; readonly pay: (isPaid: boolean) => void }[] =
     [];
   refused = false;
+  /** Why code cannot be dropped. */
+  uninstallProblem: Error | undefined;
 
   constructor(lanes = 1) {
     this.lanes = lanes;
@@ -83,7 +85,7 @@ export class HeldExecution implements Pick<
 
   uninstall(): Promise<void> {
     // So is code.
-    return Promise.resolve();
+    return this.uninstallProblem === undefined ? Promise.resolve() : Promise.reject(this.uninstallProblem);
   }
 
   refuseNew(): void {
