@@ -28,5 +28,6 @@ export const httpPlugin = definePlugin({
   async open(http: OpenableHttpServer, { log }) {
     log.announce(`listening on ${await http.listen()}`);
   },
+  ready: (http: OpenableHttpServer) => http.serve(),
   stop: (http: OpenableHttpServer, { signal }) => http.close({ signal }),
 });

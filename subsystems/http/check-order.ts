@@ -23,6 +23,10 @@ const PREFLIGHT_HEADERS: readonly string[] = [
 const RETRY_HEADERS: readonly string[] = ['retry-after', '1'];
 /** An unread body up to here is skipped so that the connection can go on; for more it is closed. */
 const SKIPPED_BYTES_MAX = 64 * 1024;
+const SHOWN_CHARACTERS_MAX = 80;
+
+/** What a request says it expects before it sends its body: nothing, `100-continue`, or what nobody can meet. */
+export type Expectation = 'nothing' | 'continue' | 'unknown';
 
 /** What `/health/ready` and every refused request say while the server does not take work. */
 export function notReadyText(readiness: Readiness, isClosing: boolean): string {
@@ -36,7 +40,8 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *   0. the target has a form that can be looked at, and HTTP/1.1 names a host
  *   1. `OPTIONS` on a path that is no website's: 204
  *   2. bearer token, unless the exact target is open: 401
- *   3. `Content-Length` against the cap of the path: 413, and the connection ends
+ *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
+ *      a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503
  *
  * Then comes routing. What fails here is answered in plain text.
@@ -53,13 +58,16 @@ export class CheckOrder {
   }
 
   /** True if the request may go on to the router; otherwise it has been answered. */
-  admit(request: IncomingMessage, response: ServerResponse): boolean {
+  admit(request: IncomingMessage, response: ServerResponse, expectation: Expectation): boolean {
     const { headers, method } = request;
     let target = request.url ?? '';
     if (target.charCodeAt(0) !== 0x2f) {
       const path = target === '*' && method === 'OPTIONS' ? '/*' : originFormOf(target);
       if (path === undefined)
-        return this.#malformed(response, `bad request target ${JSON.stringify(target.slice(0, 80))}: expected a path`);
+        return this.#malformed(
+          response,
+          `bad request target ${JSON.stringify(target.slice(0, SHOWN_CHARACTERS_MAX))}: expected a path`,
+        );
       target = path;
       request.url = path;
     }
@@ -71,21 +79,24 @@ export class CheckOrder {
       return false;
     }
     if (!this.#auth.allows(headers.authorization) && !isOpenTarget(method, target)) {
-      return this.#refuse(request, response, 401, 'missing or wrong bearer token', ['www-authenticate', 'Bearer']);
+      const challenge = ['www-authenticate', 'Bearer'];
+      return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
     }
     const length = headers['content-length'];
     if (length !== undefined && Number(length) > GATEWAY_BYTES_MAX) {
       const bytesMax = bodyBytesMaxOf(target);
-      if (Number(length) > bytesMax) return this.#refuse(request, response, 413, bodyTooLarge(bytesMax).message);
+      if (Number(length) > bytesMax)
+        return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);
+    }
+    const coding = headers['transfer-encoding'];
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') return this.#refuseCoding(response, coding);
+    if (expectation === 'unknown') {
+      this.#responder.refuseUnread(response, 417, 'the only expectation that can be met is 100-continue');
+      return false;
     }
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !isHealthProbe(method, target)) {
-      return this.#refuse(
-        request,
-        response,
-        503,
-        notReadyText(this.#readiness, this.#responder.isClosing),
-        RETRY_HEADERS,
-      );
+      const text = notReadyText(this.#readiness, this.#responder.isClosing);
+      return this.#refuse(request, response, expectation, 503, text, RETRY_HEADERS);
     }
     return true;
   }
@@ -95,16 +106,28 @@ export class CheckOrder {
     return false;
   }
 
+  /** A body whose last coding is another than `chunked` has no end that anybody could find: it is malformed (RFC 9112, 6.3). */
+  #refuseCoding(response: ServerResponse, coding: string): false {
+    const shown = JSON.stringify(coding.slice(0, SHOWN_CHARACTERS_MAX));
+    const hasEnd = /(?:^|,)\s*chunked\s*$/i.test(coding);
+    if (!hasEnd) return this.#malformed(response, `malformed HTTP request: the transfer coding ${shown} has no end`);
+    const text = `the transfer coding ${shown} cannot be undone: send the body chunked alone, or with its Content-Length`;
+    this.#responder.refuseUnread(response, 501, text);
+    return false;
+  }
+
   #refuse(
     request: IncomingMessage,
     response: ServerResponse,
+    expectation: Expectation,
     status: number,
     text: string,
     more: readonly string[] = [],
   ): false {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     const isSmall = length === undefined ? encoding === undefined : Number(length) <= SKIPPED_BYTES_MAX;
-    if (isSmall) this.#responder.text(response, status, text, more);
+    // Who waits to be told to send a body may or may not send it now: nobody could tell it from the next request.
+    if (isSmall && expectation === 'nothing') this.#responder.text(response, status, text, more);
     else this.#responder.refuseUnread(response, status, text, more);
     return false;
   }

@@ -1,58 +1,104 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Connection, type HttpSocket } from './connection.ts';
 
-interface Connection {
-  /** The newest answer on this connection; answers of pipelined requests end in order, so it ends last. */
-  response: ServerResponse | undefined;
-  bytesRead: number;
-  idleSinceMs: number;
+/** How many connections are looked at to find one that can go: the queue is in order, so mostly it is the first. */
+const LOOKS_MAX = 64;
+/** A connection that has used the token must have been silent for so long before it has to go. */
+const KNOWN_SILENCE_MS = 10_000;
+
+export interface ConnectionsOptions {
+  /** How long a connection may do nothing. */
+  readonly idleMaxMs: number;
+  /** How long a client may leave its answers untaken. */
+  readonly stallMaxMs: number;
+  /** How long a request may take to come in. */
+  readonly receivingMaxMs: number;
 }
 
 /**
- * The open connections, and which of them are idle. node:http would keep a timer a connection and restart it with
- * every answer; here a request costs one map lookup, and all that is needed to tell an idle connection from a busy one
- * is looked up when the sweep passes, every few seconds: has a byte arrived since the last one, is an answer pending.
+ * The open connections: how many there are at most, which of them are idle, and which one goes when there are too many.
+ * node:http would keep a timer a connection and restart it with every answer; here a request costs one map lookup, and
+ * all that is needed to tell an idle connection from a busy one is looked up when the sweep passes, every few seconds:
+ * has a byte arrived since the last one, is an answer pending.
+ *
+ * The two queues are in the order of silence, as far as looks tell: what was found to have done something goes to the
+ * end. So the connection that was silent longest is found in few steps, whatever arrives: a flood of connections
+ * displaces itself, before it displaces anybody who has shown the token.
  */
 export class Connections {
   readonly #open = new Map<Socket, Connection>();
+  readonly #strangers = new Set<Connection>();
+  readonly #known = new Set<Connection>();
   readonly #idleMaxMs: number;
+  readonly #stallMaxMs: number;
+  readonly #receivingMaxMs: number;
+  /** How many may be open at once. */
+  max = Number.POSITIVE_INFINITY;
+  /** Those that were closed, or not taken, because there were too many; since somebody set it to 0. */
+  displaced = 0;
 
-  constructor(idleMaxMs: number) {
+  constructor({ idleMaxMs, stallMaxMs, receivingMaxMs }: ConnectionsOptions) {
     this.#idleMaxMs = idleMaxMs;
+    this.#stallMaxMs = stallMaxMs;
+    this.#receivingMaxMs = receivingMaxMs;
   }
 
   get size(): number {
     return this.#open.size;
   }
 
-  opened(socket: Socket, nowMs: number): void {
-    this.#open.set(socket, { response: undefined, bytesRead: 0, idleSinceMs: nowMs });
-    socket.once('close', () => this.#open.delete(socket));
+  of(socket: Socket): Connection | undefined {
+    return this.#open.get(socket);
   }
 
-  began(request: IncomingMessage, response: ServerResponse): void {
-    const connection = this.#open.get(request.socket);
-    if (connection !== undefined) connection.response = response;
+  /** Undefined: all are busy with answers, and there is no room for this one. Somebody else may have had to go for it. */
+  opened(socket: Socket, nowMs: number): Connection | undefined {
+    if (this.#open.size >= this.max && !this.#makeRoom(nowMs)) {
+      this.displaced++;
+      return undefined;
+    }
+    const connection = new Connection(socket as HttpSocket, nowMs);
+    this.#open.set(socket, connection);
+    this.#strangers.add(connection);
+    socket.once('close', () => this.#forget(connection));
+    return connection;
+  }
+
+  /** From now on others go first. */
+  know(connection: Connection): void {
+    connection.isKnown = true;
+    if (this.#strangers.delete(connection)) this.#known.add(connection);
   }
 
   /** The answer that a connection still owes, if any. */
   pendingAnswerOf(socket: Socket): ServerResponse | undefined {
-    const response = this.#open.get(socket)?.response;
-    return response === undefined || response.writableFinished ? undefined : response;
+    const connection = this.#open.get(socket);
+    return connection?.owesAnswer === true ? connection.response : undefined;
   }
 
-  /** Closes what has been idle for too long; to be called every few seconds. */
+  /** node:http says that a request has taken too long to come in; true if that was not its client's doing. */
+  forgives(connection: Connection, nowMs: number): boolean {
+    if (!connection.isHeld) return false;
+    connection.receiveUntilMs = nowMs + this.#receivingMaxMs;
+    return true;
+  }
+
+  /** Closes what has been idle for too long, and what is too much by now; to be called every few seconds. */
   sweep(nowMs: number): void {
-    for (const [socket, connection] of this.#open) {
-      if (connection.response !== undefined && !connection.response.writableFinished) continue;
-      // An idle connection must not keep its last request and answer in memory.
-      const wasBusy = connection.response !== undefined || connection.bytesRead !== socket.bytesRead;
-      connection.response = undefined;
-      if (wasBusy) {
-        connection.bytesRead = socket.bytesRead;
-        connection.idleSinceMs = nowMs;
-      } else if (nowMs - connection.idleSinceMs >= this.#idleMaxMs) socket.destroySoon();
+    for (const queue of [this.#strangers, this.#known]) {
+      // As it is now: what did something is put at the end.
+      for (const connection of first(queue, queue.size)) {
+        const { socket } = connection;
+        this.#watchTaking(connection);
+        if (connection.receiveUntilMs !== undefined) this.#watchReceiving(connection, nowMs);
+        if (connection.look(nowMs)) {
+          queue.delete(connection);
+          queue.add(connection);
+        } else if (nowMs - connection.silentSinceMs >= this.#idleMaxMs) socket.destroySoon();
+      }
     }
+    while (this.#open.size > this.max && this.#makeRoom(nowMs)) continue;
   }
 
   /** While the server stops: closes each connection that owes no answer, or whose request is still not there. */
@@ -61,4 +107,69 @@ export class Connections {
       if (response === undefined || response.writableFinished || !isAnswerOwed(response.req)) socket.destroy();
     }
   }
+
+  /** Closes the one that can go best; false if none can. */
+  #makeRoom(nowMs: number): boolean {
+    const gone = this.#silentStranger(nowMs) ?? this.#silentKnown(nowMs);
+    if (gone === undefined) return false;
+    this.displaced++;
+    this.#forget(gone);
+    gone.socket.destroy();
+    return true;
+  }
+
+  /** The one that was silent longest; if none of those looked at was, the first that can be spared. */
+  #silentStranger(nowMs: number): Connection | undefined {
+    let spare: Connection | undefined;
+    for (const connection of first(this.#strangers, LOOKS_MAX)) {
+      const isActive = connection.look(nowMs);
+      const canGo = !connection.owesAnswer || connection.isFlooding || connection.isStalling;
+      if (canGo && !isActive) return connection;
+      if (canGo) spare ??= connection;
+      this.#strangers.delete(connection);
+      this.#strangers.add(connection);
+    }
+    return spare;
+  }
+
+  #silentKnown(nowMs: number): Connection | undefined {
+    for (const connection of first(this.#known, LOOKS_MAX)) {
+      const isActive = connection.look(nowMs);
+      if (!isActive && nowMs - connection.silentSinceMs >= KNOWN_SILENCE_MS) return connection;
+      if (!isActive) return undefined; // those behind it were silent for less
+      this.#known.delete(connection);
+      this.#known.add(connection);
+    }
+    return undefined;
+  }
+
+  #forget(connection: Connection): void {
+    this.#open.delete(connection.socket);
+    this.#strangers.delete(connection);
+    this.#known.delete(connection);
+  }
+
+  /** The socket's own timer restarts whenever the client takes a byte; node:http closes the connection when it ends. */
+  #watchTaking(connection: Connection): void {
+    const isStalling = connection.socket.writableLength > 0;
+    if (isStalling === connection.isStalling) return;
+    connection.isStalling = isStalling;
+    connection.socket.setTimeout(isStalling ? this.#stallMaxMs : 0);
+  }
+
+  #watchReceiving(connection: Connection, nowMs: number): void {
+    if (connection.response?.req.complete !== false) connection.receiveUntilMs = undefined;
+    else if (connection.isHeld) connection.receiveUntilMs = nowMs + this.#receivingMaxMs;
+    else if (nowMs > (connection.receiveUntilMs ?? nowMs)) connection.socket.destroy();
+  }
+}
+
+/** The first ones, as they are now. */
+function first<T>(values: Iterable<T>, count: number): T[] {
+  const taken: T[] = [];
+  for (const value of values) {
+    if (taken.length === count) break;
+    taken.push(value);
+  }
+  return taken;
 }

@@ -8,13 +8,21 @@ import type { Codec } from '../codec/index.ts';
 import type { Metrics, Tally } from '../metrics/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
-import { CheckOrder } from './check-order.ts';
+import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
+import {
+  type ConnectionBound,
+  connectionBound,
+  type Descriptors,
+  STARTING_CONNECTIONS_MAX,
+  systemDescriptors,
+} from './descriptors.ts';
 import type { HttpServer } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
-import { endpointOf, isDisguisedTarget, isGatewayTarget } from './request-target.ts';
+import { type ParserError, RequestFlow } from './request-flow.ts';
+import { endpointOf, isDisguisedTarget, isGatewayTarget, isOpenTarget } from './request-target.ts';
 import { Responder } from './responder.ts';
 import type { Route, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import { actorRoutes } from './routes/actors.ts';
@@ -39,8 +47,15 @@ const TIMEOUT_CHECK_MS = 1000;
 const IDLE_MAX_MS = 75_000;
 const SWEEP_MS = 5000;
 /**
- * A client that takes nothing of a streamed answer for so long does not come back, and what is sent to it holds a snapshot
- * of the state. Not shorter: a slow client's system may report some megabytes at once.
+ * Connections that the system keeps until they are taken (it may keep fewer, see somaxconn): what comes beyond is dropped,
+ * and tries again after a second. Node's own 511 are full at once when thousands come together.
+ */
+const BACKLOG = 4096;
+/** How often the log says that connections had to go for others. */
+const DISPLACED_LOG_MS = 60_000;
+/**
+ * A client that takes nothing of its answers for so long does not come back, and a backup that is sent to it holds a
+ * snapshot of the state. Not shorter: a slow client's system may report some megabytes at once.
  */
 const STALL_MAX_MS = 300_000;
 /** While stopping: how often connections are looked at, and how long a request may still take to come in. */
@@ -67,14 +82,18 @@ export interface HttpServerOptions extends VersionInfo {
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
   readonly requestTimeoutMs?: number;
   readonly idleMaxMs?: number;
-  /** For tests: how long a streamed answer waits for a client that takes nothing (5 minutes). */
+  /** For tests: how long an answer waits for a client that takes nothing (5 minutes). */
   readonly stallMaxMs?: number;
+  /** For tests: what the number of connections follows from, instead of the system's. */
+  readonly descriptors?: Descriptors;
 }
 
 /** The server with what its plugin needs to open and close it. */
 export interface OpenableHttpServer extends HttpServer {
   /** Binds; resolves with the origin. Rejects with ServerError `unavailable` if the address cannot be bound. */
   listen(): Promise<string>;
+  /** To be called when recovery is over: as many connections are taken as there is room for beside what is open now. */
+  serve(): void;
   /** From now on no connection and no request is taken; what is being answered goes on. Idempotent. */
   stopAccepting(): void;
   /**
@@ -91,6 +110,7 @@ export function createHttpServer(needs: HttpServerNeeds, options: HttpServerOpti
 
 class FastifyHttpServer implements OpenableHttpServer {
   readonly #options: HttpServerOptions;
+  readonly #requestTimeoutMs: number;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #responder: Responder;
@@ -105,6 +125,11 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #unknown: Tally;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
+  readonly #flow = new RequestFlow();
+  readonly #descriptors: Descriptors;
+  readonly #auth: Auth;
+  readonly #readiness: Readiness;
+  #displacedLoggedMs = Number.NEGATIVE_INFINITY;
   readonly #routes: readonly Route[];
   readonly #app: FastifyInstance;
   readonly #server: Server;
@@ -117,11 +142,19 @@ class FastifyHttpServer implements OpenableHttpServer {
     const { auth, readiness, canisters, codec, storage, metrics, clock, log } = needs;
     this.#scheduler = needs.scheduler;
     this.#options = options;
+    this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
     this.#log = log;
     this.#responder = new Responder(options.version, log, { stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
     this.#checks = new CheckOrder(auth, readiness, this.#responder);
-    this.#connections = new Connections(options.idleMaxMs ?? IDLE_MAX_MS);
+    this.#auth = auth;
+    this.#readiness = readiness;
+    this.#connections = new Connections({
+      idleMaxMs: options.idleMaxMs ?? IDLE_MAX_MS,
+      stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS,
+      receivingMaxMs: this.#requestTimeoutMs,
+    });
+    this.#descriptors = options.descriptors ?? systemDescriptors();
     this.#jobs = new JobLog(clock, log);
     this.#metrics = metrics;
     this.#preflights = metrics.requestsOf('preflight');
@@ -168,8 +201,9 @@ class FastifyHttpServer implements OpenableHttpServer {
   async listen(): Promise<string> {
     const { host, port } = this.#options;
     await this.#app.ready();
+    this.#bindConnections();
     try {
-      this.#server.listen({ host, port });
+      this.#server.listen({ host, port, backlog: BACKLOG });
       await once(this.#server, 'listening');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
@@ -183,10 +217,35 @@ class FastifyHttpServer implements OpenableHttpServer {
     const printed = address.family === 'IPv6' ? `[${address.address}]` : address.address;
     this.#origin = `http://${printed}:${address.port}`;
     this.#sweeping = setInterval(
-      () => this.#connections.sweep(this.#clock.nowMs()),
+      () => this.#sweep(),
       Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS),
     ).unref();
     return this.#origin;
+  }
+
+  serve(): void {
+    const { connectionsMax, reason, isTight } = this.#bindConnections();
+    const line = `at most ${connectionsMax} connections at once: ${reason}`;
+    if (isTight) this.#log.warn(`${line}; that is not enough: raise the limit (ulimit -n)`);
+    else this.#log.info(line);
+  }
+
+  #bindConnections(): ConnectionBound {
+    const bound = connectionBound(this.#descriptors, this.#connections.size);
+    const { isReady } = this.#readiness;
+    this.#connections.max = isReady ? bound.connectionsMax : Math.min(bound.connectionsMax, STARTING_CONNECTIONS_MAX);
+    return bound;
+  }
+
+  #sweep(): void {
+    const nowMs = this.#clock.nowMs();
+    const { reason } = this.#bindConnections();
+    this.#connections.sweep(nowMs);
+    const { displaced, max } = this.#connections;
+    if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
+    this.#displacedLoggedMs = nowMs;
+    this.#connections.displaced = 0;
+    this.#log.warn(`${displaced} connections had to go for others: at most ${max} at once: ${reason}`);
   }
 
   stopAccepting(): void {
@@ -219,7 +278,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #createServer(): Server {
-    const requestTimeoutMs = this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+    const requestTimeoutMs = this.#requestTimeoutMs;
     const server = createServer({
       requestTimeout: requestTimeoutMs,
       headersTimeout: requestTimeoutMs,
@@ -231,25 +290,42 @@ class FastifyHttpServer implements OpenableHttpServer {
     });
     // The size of the header bounds their number; node:http would drop those beyond its own limit without a word.
     server.maxHeadersCount = 0;
-    server.on('connection', (socket: Socket) => this.#connections.opened(socket, this.#clock.nowMs()));
-    server.on('request', (request, response) => this.#dispatch(request, response, false));
-    server.on('checkContinue', (request, response) => this.#dispatch(request, response, true));
-    server.on('checkExpectation', (_request, response) => {
-      this.#refused.value++;
-      this.#responder.refuseUnread(response, 417, 'the only expectation that can be met is 100-continue');
-    });
+    server.on('connection', (socket: Socket) => this.#connected(socket));
+    server.on('request', (request, response) => this.#dispatch(request, response, 'nothing'));
+    server.on('checkContinue', (request, response) => this.#dispatch(request, response, 'continue'));
+    server.on('checkExpectation', (request, response) => this.#dispatch(request, response, 'unknown'));
     server.on('connect', (_request, socket) =>
       this.#responder.raw(socket as Socket, 400, 'Bad Request', 'this is not a proxy'),
-    );
-    server.on('clientError', (error, socket) =>
-      answerParserError(error, socket as Socket, this.#connections, this.#responder, requestTimeoutMs),
     );
     return server;
   }
 
-  #dispatch(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    this.#connections.began(request, response);
-    if (!this.#checks.admit(request, response)) {
+  /** What node:http calls errors of a client; some of them are ours. */
+  #parserStopped(error: ParserError, socket: Socket): void {
+    const connection = this.#connections.of(socket);
+    if (connection !== undefined) {
+      if (this.#flow.stopped(connection, error)) return;
+      const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+      if (isLate && this.#connections.forgives(connection, this.#clock.nowMs())) return;
+    }
+    answerParserError(error, socket, this.#connections, this.#responder, this.#requestTimeoutMs);
+  }
+
+  #connected(socket: Socket): void {
+    const connection = this.#connections.opened(socket, this.#clock.nowMs());
+    if (connection !== undefined) this.#flow.watch(connection);
+    else {
+      const text = `all ${this.#connections.max} connections of this server are in use`;
+      this.#responder.rawAtOnce(socket, 503, 'Service Unavailable', text);
+    }
+  }
+
+  #dispatch(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
+    const connection = this.#connections.of(request.socket);
+    if (connection !== undefined) this.#flow.began(connection, response);
+    const isAdmitted = this.#checks.admit(request, response, expectation);
+    if (connection?.isKnown === false && this.#showsToken(request)) this.#connections.know(connection);
+    if (!isAdmitted) {
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
       return;
@@ -258,8 +334,13 @@ class FastifyHttpServer implements OpenableHttpServer {
       this.#notFound(request, response);
       return;
     }
-    if (expectsContinue) response.writeContinue();
+    if (expectation === 'continue') response.writeContinue();
     this.#app.routing(request, response);
+  }
+
+  /** Probes and websites need no token, and what needs none says nothing about who is there. */
+  #showsToken({ headers, method, url = '' }: IncomingMessage): boolean {
+    return this.#auth.allows(headers.authorization) && method !== 'OPTIONS' && !isOpenTarget(method, url);
   }
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
@@ -275,6 +356,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       exposeHeadRoutes: false,
       requestIdHeader: false,
       genReqId: () => '',
+      clientErrorHandler: (error, socket) => this.#parserStopped(error as Error, socket), // fastify's type of it is wrong
       routerOptions: {
         maxParamLength: HEADER_BYTES_MAX,
         querystringParser: () => ({}), // routes that take a query read it from the target, strictly

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Connections } from './connections.ts';
+import type { ParserError } from './request-flow.ts';
 import type { Responder } from './responder.ts';
 
 export const HEADER_BYTES_MAX = 16 * 1024;
@@ -8,7 +9,7 @@ export const HEADER_BYTES_MAX = 16 * 1024;
  * Answers what never became a request: malformed, too slow, header too large. node:http would send a bare status line.
  */
 export function answerParserError(
-  error: Error & { readonly code?: string; readonly reason?: string },
+  error: ParserError,
   socket: Socket,
   connections: Connections,
   responder: Responder,

@@ -173,14 +173,24 @@ export class Responder {
 
   /** An answer outside node:http, where it has no request to answer: the parser's own errors. */
   raw(socket: Socket, status: number, reason: string, text: string): void {
+    lingerBeforeDestroy(socket);
+    this.#writeRaw(socket, status, reason, text);
+    socket.destroySoon();
+  }
+
+  /** The same for a connection that must be gone at once: its client may not see the answer. */
+  rawAtOnce(socket: Socket, status: number, reason: string, text: string): void {
+    this.#writeRaw(socket, status, reason, text);
+    socket.destroy();
+  }
+
+  #writeRaw(socket: Socket, status: number, reason: string, text: string): void {
     const body = Buffer.from(text, 'utf8');
     const head =
       `HTTP/1.1 ${status} ${reason}\r\nsvc-version: ${this.#version}\r\naccess-control-allow-origin: *\r\n` +
       `content-type: ${TEXT}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
-    lingerBeforeDestroy(socket);
     socket.write(head, 'latin1');
     socket.write(body);
-    socket.destroySoon();
   }
 }
 

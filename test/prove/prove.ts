@@ -20,7 +20,7 @@ interface Run {
 interface Part {
   readonly name: string;
   readonly claims: string;
-  readonly unit: 'seeds' | 'inputs' | 'modules' | 'kills';
+  readonly unit: 'seeds' | 'inputs' | 'modules' | 'kills' | 'seconds';
   /** Cases unless said otherwise; undefined: there are as many as there are. */
   readonly count: number | undefined;
   readonly runs: readonly Run[];
@@ -98,6 +98,13 @@ const PARTS: readonly Part[] = [
     unit: 'kills',
     count: 300,
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
+  },
+  {
+    name: 'floods',
+    claims: 'strangers without a token flood a real server, and a client with it is answered in time',
+    unit: 'seconds',
+    count: 30,
+    runs: [{ file: new URL('../e2e/floods.test.ts', import.meta.url), label: '' }],
   },
   {
     name: 'any-order',

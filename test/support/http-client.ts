@@ -67,6 +67,10 @@ export class RawClient implements AsyncDisposable {
     this.#socket.on('error', () => undefined); // a reset connection shows as `ended`
   }
 
+  get isClosed(): boolean {
+    return this.#socket.closed;
+  }
+
   /** All that came so far, as Latin-1. */
   get received(): string {
     return this.#received;

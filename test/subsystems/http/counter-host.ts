@@ -243,7 +243,10 @@ export class RecordingLog implements Logger {
     this.events.push({ event, fields, prose });
   }
   debug(): void {}
-  info(): void {}
+  readonly infos: string[] = [];
+  info(message: string): void {
+    this.infos.push(message);
+  }
   warn(message: string): void {
     this.warnings.push(message);
   }

@@ -1,0 +1,77 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** What node:http keeps on a socket and its types do not tell; `test/subsystems/http/floods.test.ts` pins it. */
+export interface HttpSocket extends Socket {
+  /** Null once the connection is closed. */
+  readonly parser: HttpParser | null;
+  /** The client takes its answers too slowly: node:http wants no further requests of it for now. */
+  readonly _paused: boolean;
+}
+
+export interface HttpParser {
+  /** Called when the header of a request is there; what is returned goes to llhttp: 0 to go on. */
+  onIncoming: (request: IncomingMessage, keepAlive: boolean) => number;
+  /** Ends a pause. */
+  resume(): void;
+}
+
+/** The way of bytes to the parser through the server's hands, slice by slice; see RequestFlow. */
+export interface Lane {
+  /** Gives bytes to the parser. */
+  readonly feed: (bytes: Buffer) => void;
+  /** What has been read; up to `at` the parser has it. Undefined: all that came. */
+  chunk: Buffer | undefined;
+  at: number;
+  /** It is in line for its next turn. */
+  isInLine: boolean;
+}
+
+/** One open connection. */
+export class Connection {
+  readonly socket: HttpSocket;
+  /** The newest answer on this connection; answers of pipelined requests end in order, so it ends last. */
+  response: ServerResponse | undefined;
+  /** Requests that began while another one was still being answered, and have not been answered themselves. */
+  pipelined = 0;
+  /** Bytes that had been read when the newest request began. */
+  requestBytesRead = 0;
+  lane: Lane | undefined;
+  /** It has sent more requests at once than are taken at once. */
+  isFlooding = false;
+  /** It has sent a request that needs the token; without a token, one that would. */
+  isKnown = false;
+  /** As of the last look. */
+  bytesRead = 0;
+  /** When it was last seen to do anything, as far as looks tell. */
+  silentSinceMs: number;
+  /** When its request must be there whole, where node:http has given up on it while it was held. */
+  receiveUntilMs: number | undefined;
+  /** Its client does not take what was sent to it; the socket has a timer for that. */
+  isStalling = false;
+
+  constructor(socket: HttpSocket, nowMs: number) {
+    this.socket = socket;
+    this.silentSinceMs = nowMs;
+  }
+
+  /** Bytes of it wait for their turn: its client cannot help it if a request is not there whole. */
+  get isHeld(): boolean {
+    return this.lane?.chunk !== undefined;
+  }
+
+  get owesAnswer(): boolean {
+    return this.response !== undefined && !this.response.writableFinished;
+  }
+
+  /** Whether it has done anything since the last look. */
+  look(nowMs: number): boolean {
+    // A connection that owes nothing must not keep its last request and answer in memory.
+    const wasBusy = this.response !== undefined || this.bytesRead !== this.socket.bytesRead;
+    if (!this.owesAnswer) this.response = undefined;
+    if (!wasBusy) return false;
+    this.bytesRead = this.socket.bytesRead;
+    this.silentSinceMs = nowMs;
+    return true;
+  }
+}

@@ -1,0 +1,72 @@
+import { readdirSync, statSync } from 'node:fs';
+
+/** The file descriptors of this process: files, connections, and what threads wake each other with. */
+export interface Descriptors {
+  /** How many it may have open. */
+  readonly limit: number;
+  /** How many it has open. */
+  inUse(): number;
+}
+
+/** Connections at once, whatever the descriptors allow: about 15 KiB each, with what the system keeps for it. */
+const CONNECTIONS_MAX = 16_384;
+/** Connections that are always taken. */
+const CONNECTIONS_MIN = 16;
+/** Until the server takes work: probes. What recovery will open is not known yet. */
+export const STARTING_CONNECTIONS_MAX = 64;
+/** Kept free: what storage, compiler and new threads open until the next look (RocksDB keeps each of its files open). */
+const RESERVE_FACTOR = 1 / 4;
+const RESERVE_MIN = 64;
+const RESERVE_MAX = 4096;
+
+export interface ConnectionBound {
+  readonly connectionsMax: number;
+  /** How the bound came about, for the operator. */
+  readonly reason: string;
+  /** There are too few descriptors even for the connections that are always taken. */
+  readonly isTight: boolean;
+}
+
+/** How many connections the descriptors leave room for, beside what else is open now and a reserve. */
+export function connectionBound(descriptors: Descriptors, connections: number): ConnectionBound {
+  const { limit } = descriptors;
+  const others = Math.max(0, descriptors.inUse() - connections);
+  const reserve = Math.min(RESERVE_MAX, Math.max(RESERVE_MIN, Math.ceil(limit * RESERVE_FACTOR)));
+  const room = limit - others - reserve;
+  const limitText = Number.isFinite(limit) ? String(limit) : 'any number of';
+  return {
+    connectionsMax: Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, room)),
+    reason: `of the ${limitText} descriptors that this process may open, ${others} are in use and ${reserve} stay free for files`,
+    isTight: room < CONNECTIONS_MIN,
+  };
+}
+
+/**
+ * As the system tells. The limit is the one in force: Node raises the soft limit to the hard one when it starts, so
+ * `ulimit -n` of the shell may say less.
+ */
+export function systemDescriptors(): Descriptors {
+  return { limit: limitInForce(), inUse: countOpen };
+}
+
+function limitInForce(): number {
+  const report: typeof process.report & { excludeNetwork?: boolean } = process.report;
+  const { excludeEnv, excludeNetwork = false } = report;
+  // Nothing else of it is wanted, and names of other machines would be looked up.
+  report.excludeNetwork = true;
+  report.excludeEnv = true;
+  try {
+    const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
+    const soft = userLimits?.open_files?.soft;
+    return typeof soft === 'number' ? soft : Number.POSITIVE_INFINITY;
+  } finally {
+    report.excludeNetwork = excludeNetwork;
+    report.excludeEnv = excludeEnv;
+  }
+}
+
+function countOpen(): number {
+  // Linux tells the number as the folder's size since version 6.2; a folder that is not there has none.
+  const told = statSync('/proc/self/fd', { throwIfNoEntry: false })?.size ?? 0;
+  return told > 0 ? told : readdirSync('/dev/fd').length;
+}

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RawClient, send } from '../../support/http-client.ts';
+import { ProofSeeds } from '../../support/proof-seeds.ts';
+import { seeded } from '../../support/seeded.ts';
+import { startHttpHost } from './counter-host.ts';
+
+const get = (target: string, ...lines: readonly string[]): string =>
+  `GET ${target} HTTP/1.1\r\n${['Host: x', ...lines].join('\r\n')}\r\n\r\n`;
+const post = (target: string, body: string, ...lines: readonly string[]): string =>
+  `POST ${target} HTTP/1.1\r\nHost: x\r\n${[...lines, `Content-Length: ${body.length}`].join('\r\n')}\r\n\r\n${body}`;
+const chunked = (target: string, pieces: readonly string[]): string =>
+  `POST ${target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n` +
+  [...pieces, ''].map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('');
+
+/** Status and body of each answer, in order. */
+function answersIn(received: string): string[] {
+  const answers: string[] = [];
+  for (let at = 0; ;) {
+    const end = received.indexOf('\r\n\r\n', at);
+    if (end < 0) return answers;
+    const head = received.slice(at, end);
+    const [, status = ''] = /^HTTP\/1\.1 (\d+)/.exec(head) ?? [];
+    const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
+    if (received.length < end + 4 + length) return answers;
+    answers.push(`${status} ${received.slice(end + 4, end + 4 + length)}`);
+    at = end + 4 + length;
+  }
+}
+
+suite('requests that are sent ahead', () => {
+  test('are answered all and in order, whatever they are and in whatever pieces they come', async (t) => {
+    const { origin, log } = await startHttpHost(t, { token: 'x' });
+    for (const seed of new ProofSeeds(12)) {
+      const random = seeded(seed);
+      const expected: string[] = [];
+      let text = '';
+      for (let left = 1 + random.below(400); left > 0; left--) {
+        const body = JSON.stringify(['b'.repeat(random.below(random.below(10) === 0 ? 5000 : 30))]);
+        const pieces = Array.from({ length: 1 + random.below(9) }, (_, index) =>
+          `${index}`.repeat(1 + random.below(60)),
+        );
+        const [request, answer] = random.pick([
+          [get('/health'), '200 ok'],
+          [get('/actors'), '401 missing or wrong bearer token'],
+          [
+            get('/health', `A: ${'a'.repeat(random.below(2000))}`, ...Array<string>(random.below(80)).fill('B: b')),
+            '200 ok',
+          ],
+          [post('/call/counter/echo', body, 'Authorization: Bearer x'), `200 ${body}`],
+          [post('/call/counter/echo', body), '401 missing or wrong bearer token'],
+          [
+            chunked('/call/counter/echo', pieces).replace('Host: x', 'Host: x\r\nAuthorization: Bearer x'),
+            `200 ${pieces.join('')}`,
+          ],
+        ] as const);
+        text += request;
+        expected.push(answer);
+      }
+      await using client = new RawClient(origin);
+      for (let at = 0; at < text.length;) {
+        const end = at + 1 + random.below(random.pick([3, 300, 30_000]));
+        client.write(text.slice(at, end));
+        if (random.below(3) === 0) await sleep(random.below(3));
+        at = end;
+      }
+      client.write(get('/health/ready', 'Connection: close'));
+      assert.deepEqual(answersIn(await client.ended(60_000)), [...expected, '200 ready'], `seed ${seed}`);
+    }
+    assert.deepEqual(log.errors, []);
+  });
+
+  test('of one connection, so many are worked on at a time, and reading goes on when they are answered', async (t) => {
+    const { origin, canisters } = await startHttpHost(t, { token: 'x', requestTimeoutMs: 200 });
+    const counter = canisters.resolve('counter');
+    const held = Promise.withResolvers<void>();
+    counter.held = held.promise;
+    const slow = post('/call/counter/slow', '[]', 'Authorization: Bearer x');
+    await using client = new RawClient(origin);
+    client.write(slow.repeat(500));
+    // Longer than a request may take to come in: it is not the client that keeps it back.
+    await sleep(1500);
+    const begun = counter.messagesByName;
+    assert.ok(begun >= 16 && begun <= 40, `${begun} are being worked on`);
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+    held.resolve();
+    client.write(get('/health', 'Connection: close'));
+    const answers = answersIn(await client.ended(30_000));
+    assert.deepEqual(answers, [...Array<string>(500).fill('200 ["done"]'), '200 ok']);
+    assert.equal(counter.messagesByName, 500);
+  });
+
+  test('what was sent ahead of nonsense is answered, as far as it came in before', async (t) => {
+    const { origin } = await startHttpHost(t);
+    await using client = new RawClient(origin);
+    client.write(`${get('/health').repeat(300)}nonsense\r\n\r\n`);
+    const answers = answersIn(await client.ended());
+    assert.ok(answers.length >= 250 && answers.every((answer) => /^(?:200 ok|400 malformed)/.test(answer)));
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+  });
+
+  test('a stop answers what is being worked on, and ends the rest', async (t) => {
+    const { origin, server, canisters } = await startHttpHost(t);
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using client = new RawClient(origin);
+    client.write(post('/call/counter/slow', '[]').repeat(200));
+    await sleep(100);
+    const closed = server.close();
+    await sleep(1200); // longer than a request may still come in then
+    held.resolve();
+    const answers = answersIn(await client.ended());
+    await closed;
+    assert.ok(answers.length >= 1 && answers.length < 200);
+    assert.ok(answers.every((answer) => answer === '200 ["done"]'));
+  });
+
+  test('a client that takes no answer is cut, and one that takes them slowly is not', async (t) => {
+    const { origin } = await startHttpHost(t, { idleMaxMs: 300, stallMaxMs: 900 });
+    const { hostname, port } = new URL(origin);
+    const deaf = connect({ host: hostname, port: Number(port) }).pause();
+    const slow = connect({ host: hostname, port: Number(port) }).pause();
+    t.after(() => [deaf, slow].forEach((socket) => socket.destroy()));
+    const closed = new Promise((resolve) => deaf.once('close', resolve));
+    const flood = get('/health').repeat(1000);
+    for (const socket of [deaf, slow]) {
+      socket.on('error', () => undefined);
+      const pour = (): void => {
+        while (!socket.destroyed && socket.write(flood));
+      };
+      socket.on('drain', pour);
+      pour();
+    }
+    let taken = 0;
+    const taking = setInterval(() => (taken += (slow.read(65_536) as Buffer | null)?.length ?? 0), 20);
+    t.after(() => clearInterval(taking));
+    await closed;
+    assert.equal(slow.destroyed, false);
+    assert.ok(taken > 0);
+  });
+});
+
+suite('more connections than descriptors allow', () => {
+  /** Room for 16 connections. */
+  const descriptors = { limit: 100, inUse: () => 36 };
+
+  test('the one that was silent longest goes, and those with a token stay', async (t) => {
+    const { origin, log } = await startHttpHost(t, { token: 'x', descriptors, idleMaxMs: 4000 });
+    const clients: RawClient[] = [];
+    t.after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
+    const open = async (text: string, until: string): Promise<RawClient> => {
+      const client = new RawClient(origin);
+      clients.push(client);
+      client.write(text);
+      if (until !== '') await client.until(until);
+      return client;
+    };
+    const known = await open(get('/actors', 'Authorization: Bearer x'), 'counter');
+    const silent = await open('', '');
+    await sleep(50);
+    const probe = await open(get('/health'), 'ok');
+    for (let count = 3; count < 16; count++) await open(get('/health'), 'ok');
+    assert.ok(!silent.isClosed && !known.isClosed);
+    await open(get('/health'), 'ok');
+    await silent.ended();
+    // Strangers that come and go displace each other.
+    for (let count = 0; count < 100; count++) await open(get('/health'), 'ok');
+    await probe.ended();
+    known.write(get('/actors', 'Authorization: Bearer x'));
+    await known.until('counter', 5000);
+    assert.equal(clients.filter((client) => !client.isClosed).length, 16);
+    for (let waited = 0; waited < 200 && log.warnings.length === 0; waited++) await sleep(50);
+    assert.match(log.warnings.join('\n'), /had to go for others: at most 16 at once: of the 100 descriptors/);
+  });
+
+  test('a connection that waits for its answer does not go: the new one is refused', async (t) => {
+    const { origin, canisters } = await startHttpHost(t, { descriptors });
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    const waiting = Array.from({ length: 16 }, () => new RawClient(origin));
+    t.after(() => Promise.all(waiting.map((client) => client[Symbol.asyncDispose]())));
+    for (const client of waiting) client.write(post('/call/counter/slow', '[]'));
+    await sleep(200);
+    await using refused = new RawClient(origin);
+    assert.match(
+      await refused.ended(),
+      /^HTTP\/1\.1 503 [^]*svc-version: [^]*all 16 connections of this server are in use$/,
+    );
+    held.resolve();
+    for (const client of waiting) await client.until('done');
+    waiting[0]?.write(get('/health'));
+    await waiting[0]?.until('\r\n\r\nok');
+  });
+
+  test('while the server starts, few are taken; then as many as files leave room for', async (t) => {
+    let inUse = 40;
+    const { origin, server, readiness, log } = await startHttpHost(t, {
+      descriptors: { limit: 1000, inUse: () => inUse },
+      idleMaxMs: 20_000,
+    });
+    readiness.isReady = false;
+    server.serve();
+    const clients = Array.from({ length: 80 }, () => new RawClient(origin));
+    t.after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
+    await sleep(200);
+    assert.equal(clients.filter((client) => !client.isClosed).length, 64);
+    readiness.isReady = true;
+    inUse += 64;
+    server.serve();
+    assert.match(
+      log.infos.at(-1) ?? '',
+      /^at most 710 connections at once: of the 1000 descriptors .* 40 are in use and 250 stay free/,
+    );
+  });
+
+  test('a limit that leaves no room is said, and some are taken all the same', async (t) => {
+    const { origin, server, log } = await startHttpHost(t, { descriptors: { limit: 64, inUse: () => 60 } });
+    server.serve();
+    assert.match(log.warnings.join('\n'), /at most 16 connections at once: .*raise the limit \(ulimit -n\)/);
+    assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
+  });
+});
