@@ -75,6 +75,8 @@ interface Heard {
 /** Code as it was installed, with its interface, and where it came from. */
 export interface RecordedCode extends HostedCode {
   readonly candid: CandidInterface | undefined;
+  /** Why the interface that the module carries was not understood, with line and column; undefined: it was, or there is none. */
+  readonly candidProblem: string | undefined;
 }
 
 /**
@@ -312,6 +314,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   get candid(): CandidInterface | undefined {
     return this.#code?.candid;
+  }
+
+  get candidProblem(): string | undefined {
+    return this.#code?.candidProblem;
   }
 
   get status(): CanisterStatus {

@@ -52,7 +52,7 @@ export class CodeChanges {
     const known = this.#recorded.get(module);
     const isGiven = module.candid === undefined && givenCandid !== undefined;
     if (known !== undefined && !isGiven) return known;
-    const code = { module, wasm: known?.wasm ?? wasm, candid: this.#interfaceOf(name, module, givenCandid) };
+    const code = { module, wasm: known?.wasm ?? wasm, ...this.#interfaceOf(name, module, givenCandid) };
     if (!isGiven) this.#recorded.set(module, code);
     return code;
   }
@@ -61,15 +61,22 @@ export class CodeChanges {
    * The interface: what the module carries, else the given text. A module whose own does not parse still serves raw
    * calls; a given text is the operator's, so a mistake in it is refused with its place.
    */
-  #interfaceOf(name: string, module: ModuleInfo, givenCandid: string | undefined): CandidInterface | undefined {
+  #interfaceOf(
+    name: string,
+    module: ModuleInfo,
+    givenCandid: string | undefined,
+  ): Pick<RecordedCode, 'candid' | 'candidProblem'> {
     const { codec, log } = this.#with;
-    if (module.candid === undefined) return givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
+    if (module.candid === undefined) {
+      const candid = givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
+      return { candid, candidProblem: undefined };
+    }
     try {
-      return codec.parseInterface(module.candid, module.candidArgs);
+      return { candid: codec.parseInterface(module.candid, module.candidArgs), candidProblem: undefined };
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       log.warn(`${name}: the module's Candid interface does not parse, only raw calls work: ${error.message}`);
-      return undefined;
+      return { candid: undefined, candidProblem: error.message };
     }
   }
 

@@ -16,8 +16,10 @@ export interface Canister {
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
-  /** Undefined when the module carries no interface: raw calls and the lossless encoding still work. */
+  /** Undefined when the module carries no interface, or none that was understood: raw calls and the lossless encoding still work. */
   readonly candid: CandidInterface | undefined;
+  /** Why the interface that the module carries was not understood, with line and column. */
+  readonly candidProblem: string | undefined;
   /** Cycles; 0 when metering is off. */
   readonly balance: bigint;
   readonly heapBytes: number;

@@ -47,7 +47,7 @@ export async function recoverCanisters(
   const ahead = new AheadOfClock();
   for (const [at, [key, value]] of identities.entries()) {
     const identity = readIdentity(value, key);
-    if (at % 100 === 0) progress(`reading ${identity.name} (${at + 1} of ${identities.length})`);
+    progress(`preparing ${identity.name} (${at + 1} of ${identities.length})`);
     const stored = numbersOf.get(idOf(key));
     if (stored === undefined) throw lost(identity.name, key);
     const its = readNumbers(stored.value, stored.key);
@@ -88,6 +88,7 @@ async function bringBack(
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
+  progress('taking up what was under way');
   // Not before all variables are known: what is under way goes on with this.
   scheduler.restore(await storage.range('queue', new Uint8Array(0)));
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));

@@ -116,7 +116,9 @@ class DidParser {
       } else {
         throw lexer.unexpected('"type" or "service"');
       }
-      if (!lexer.take('punctuation', ';') && !lexer.is('end')) throw lexer.unexpected('";"');
+      // The grammar has it between definitions; behind the last one everybody else leaves it out as they like.
+      const isLast = lexer.is('end') || lexer.is('identifier', 'service');
+      if (!lexer.take('punctuation', ';') && !isLast) throw lexer.unexpected('";"');
     }
     this.checkDefined();
     if (serviceType !== undefined)

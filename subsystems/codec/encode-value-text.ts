@@ -206,19 +206,17 @@ class ValueEncoder {
     for (const item of value.values) this.#encode(item, type.inner);
   }
 
+  /** Fields that the type does not have are left out: by Candid's rules a record with more fields is one with fewer. */
   #encodeRecord(fields: readonly TextField[], type: CandidType, offset: number): void {
     const given = new Map(fields.map((field) => [field.id, field]));
     for (const field of type.fields) {
       const known = given.get(field.id);
-      given.delete(field.id);
       this.#charge(1);
       if (known !== undefined) this.#encode(known.value, field.type);
       else if (field.type.op === Op.OPT) this.#writer.writeByte(0);
       else if (!isNullable(field.type))
         throw this.#lexer.fail(`the field ${JSON.stringify(field.label)} is missing`, offset);
     }
-    for (const unknown of given.values())
-      throw this.#lexer.fail(`unknown field ${JSON.stringify(unknown.label)}`, unknown.offset);
   }
 
   #encodeInteger(value: TextValue, type: CandidType): void {

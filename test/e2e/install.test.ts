@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { compileMotoko } from '../support/motoko.ts';
 import { startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
 const LEDGER = `
@@ -98,4 +99,39 @@ test('a module as Rust makes them: no exported table, a mutable stack pointer, a
     'memory and globals are as before',
   );
   assert.deepEqual(await server.post('/query-json/rusty/total'), { status: 200, body: '[7]' });
+});
+
+test('why an interface was not understood is told to who needs it, also after a restart', async (t) => {
+  const withInterface = (did: string): Uint8Array =>
+    wat(`(module
+      (import "ic0" "msg_reply" (func $reply))
+      (memory 1)
+      (data (i32.const 16) "${did}\\00")
+      (func (export "canister_update run") (call $reply))
+      (func (export "get_candid_pointer") (result i32) (i32.const 16)))`);
+  const args = ['--state', await temporaryDirectory()];
+  const place = /line 1, column 20: the type "Nat65" is not defined/;
+  {
+    const server = await startServer(t, { args });
+    const broken = withInterface('service : { run : (Nat65) -> () }');
+    assert.equal((await server.post('/install/broken', broken)).status, 200);
+    assert.equal(
+      (await server.post('/install/plain', withInterface('type A = nat64 service : { run : () -> (A) }'))).status,
+      200,
+    );
+    const { body } = await server.post('/call-json/plain/run');
+    assert.match(body, /does not fit its interface/, 'the interface is there: it does not reply a nat64');
+    const refused = await server.post('/call-json/broken/run');
+    assert.equal(refused.status, 400);
+    assert.match(refused.body, /the Candid interface of broken was not understood \(/);
+    assert.match(refused.body.replaceAll('\\"', '"'), place);
+    await server.stop();
+  }
+  const server = await startServer(t, { args });
+  assert.match((await server.post('/call-json/broken/run')).body.replaceAll('\\"', '"'), place);
+  const inspected = JSON.parse((await server.get('/inspect')).body) as Record<string, unknown>[];
+  const [broken, plain] = ['broken', 'plain'].map((name) => inspected.find((actor) => actor['name'] === name));
+  assert.match(String(broken?.['candidProblem']), place);
+  assert.equal(broken?.['candid'], null);
+  assert.equal(plain?.['candidProblem'], null);
 });

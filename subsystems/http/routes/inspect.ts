@@ -42,6 +42,7 @@ function snapshotOf(canister: Canister, nowMs: number): object {
       ({ name }) => !isInternalMethod(name),
     ),
     candid: canister.candid?.text ?? null,
+    candidProblem: canister.candidProblem ?? null,
     idleMs: Math.max(0, Math.round(nowMs - canister.lastMessageMs)),
   };
 }

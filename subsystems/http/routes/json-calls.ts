@@ -51,9 +51,12 @@ function jsonFormOf(codec: Pick<Codec, 'untyped'>, canister: Canister, method: s
     );
   }
   if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
-  const reason =
-    canister.candid === undefined
-      ? `actor ${canister.name} has no Candid interface`
-      : `the Candid interface of ${canister.name} does not describe method ${JSON.stringify(method)}`;
-  throw new ServerError('invalid', 'no-interface', `${reason}: use ?lossless=1, or /call and /query with Candid bytes`);
+  const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes`;
+  throw new ServerError('invalid', 'no-interface', reason);
+}
+
+function whyUndescribed({ name, candid, candidProblem }: Canister, method: string): string {
+  if (candid !== undefined) return `the Candid interface of ${name} does not describe method ${JSON.stringify(method)}`;
+  if (candidProblem === undefined) return `actor ${name} has no Candid interface`;
+  return `the Candid interface of ${name} was not understood (${candidProblem})`;
 }

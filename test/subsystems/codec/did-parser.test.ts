@@ -41,6 +41,25 @@ describe('what a .did file may say', () => {
     assert.ok(codec.parseInterface('service : () -> { }').initArgs !== undefined);
   });
 
+  test('the semicolon before the service may be left out, as the grammar has it', () => {
+    for (const did of [
+      'type A = nat64 service : { m : (A) -> (A) }',
+      'type A = record { x : nat }\nservice counter : { m : (A) -> () }',
+      'type S = service { m : () -> () } service : S',
+      'type F = func () -> () query service : (F) -> { m : F }',
+      'type A = nat; type B = opt A // the last one\n service : { m : (B) -> () };',
+    ]) {
+      assert.deepEqual([...codec.parseInterface(did).methods.keys()], ['m'], did);
+    }
+    refuses(
+      () => codec.parseInterface('type A = nat type B = nat; service : {}'),
+      'line 1, column 14: expected ";", found "type"',
+      'bad-interface',
+    );
+    refuses(() => codec.parseInterface('type A = nat serv : {}'), 'line 1, column 14: expected ";", found "serv"');
+    refuses(() => codec.parseInterface('type A = nat service'), /expected ":", found the end/);
+  });
+
   test('the init arguments may come apart and use the definitions', () => {
     const { initArgs } = codec.parseInterface('type T = record { a : nat }; service : {}', '(T, opt T)');
     assert.ok(initArgs !== undefined);

@@ -100,6 +100,7 @@ export class CounterCanister implements Canister {
   readonly trapsById = 0;
   readonly lastMessageMs = systemClock.nowMs();
   candid: CandidInterface | undefined;
+  candidProblem: string | undefined;
   readonly module = {
     hash: 'ab'.repeat(32),
     pointerWidth: 32 as const,

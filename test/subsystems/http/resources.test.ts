@@ -147,6 +147,7 @@ suite('resources', () => {
       'moduleHash',
       'methods',
       'candid',
+      'candidProblem',
       'idleMs',
     ]);
     assert.equal(first?.['cycles'], '100000000000000000000');
