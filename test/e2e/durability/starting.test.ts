@@ -1,0 +1,69 @@
+/** What `/health/ready` says while actors come back: what the start does now, not what it did first. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { loadConfig } from '../../../config/load.ts';
+import { createKernel, type Kernel } from '../../../kernel/index.ts';
+import { builtinPlugins } from '../../../plugins/index.ts';
+import { Canisters } from '../../../subsystems/canisters/index.ts';
+import { fakeAmbient } from '../../support/kernel.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { compileActor } from '../semantics/host.ts';
+
+const NAMES = ['a', 'b', 'c', 'd', 'e'];
+
+/** A module of its own, as far as anybody can tell: with a section that means nothing. */
+function variantOf(module: Uint8Array, name: string): Uint8Array {
+  return Buffer.concat([module, Uint8Array.of(0, 1 + name.length, name.length), Buffer.from(name)]);
+}
+
+async function kernelOf(state: string): Promise<Kernel> {
+  const request = await loadConfig({
+    argv: ['--manifest', 'no-actors.json', '--state', state, '--snapshot-below', '0', '--timer-ms', '0'],
+    environment: {},
+    pluginNames: builtinPlugins.map(({ name }) => name),
+    version: '0.0.0',
+    build: 'test',
+    directory: new URL('../semantics', import.meta.url).pathname,
+  });
+  assert.equal(request.kind, 'serve');
+  const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
+  return createKernel({ plugins, ambient: fakeAmbient(), config: { ...request.config } });
+}
+
+/** The notes as somebody sees them who looks in every turn of the event loop. */
+async function notesOfStart(t: TestContext, kernel: Kernel): Promise<string[]> {
+  const seen: string[] = [];
+  const look = (): void => {
+    const { note } = kernel.readiness;
+    if (seen.at(-1) !== note) seen.push(note);
+    looking = setImmediate(look);
+  };
+  let looking = setImmediate(look);
+  t.after(() => kernel.stop());
+  await kernel.start();
+  clearImmediate(looking);
+  return seen;
+}
+
+test('while actors come back, the note names the one that is being worked on, and how many there are', async (t) => {
+  const state = await temporaryDirectory();
+  const first = await kernelOf(state);
+  await first.start();
+  const canisters = first.get(Canisters);
+  const module = await compileActor('Peer');
+  for (const name of NAMES) {
+    await canisters.install(name, variantOf(module, name), { argument: undefined, caller: Uint8Array.of(4) });
+  }
+  await first.stop();
+
+  const notes = await notesOfStart(t, await kernelOf(state));
+  const places = NAMES.map((name, at) => `${name} (${at + 1} of ${NAMES.length})`);
+  for (const verb of ['preparing', 'recovering']) {
+    const told = notes.filter((note) => note.startsWith(`${verb} `));
+    assert.deepEqual(
+      told,
+      places.map((place) => `${verb} ${place}`),
+    );
+  }
+  assert.ok(notes.includes('reading the manifest'));
+});
