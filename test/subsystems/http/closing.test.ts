@@ -9,6 +9,8 @@ import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
 
+/** What was written has been read by then, on a busy machine too. */
+const ARRIVING_MS = 150;
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const slow = 'POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
 
@@ -56,7 +58,7 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     let isClosed = false;
     const closed = server.close().then(() => {
       isClosed = true;
@@ -85,9 +87,9 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = queued.promise;
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     server.stopAccepting();
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     assert.equal(drained, 0);
     await Promise.all([server.close(), server.close()]);
     assert.equal(drained, 1);
@@ -100,7 +102,7 @@ suite('opening and closing', () => {
     client.write(get('/health'));
     await client.until('ok');
     await using silent = new RawClient(origin);
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     const startedMs = performance.now();
     await server.close();
     assert.ok(performance.now() - startedMs < 3000);
@@ -113,10 +115,10 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     server.stopAccepting();
     client.write(get('/actors'));
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     held.resolve();
     const answer = await client.ended();
     assert.match(answer, /^HTTP\/1\.1 200 OK/);
@@ -135,7 +137,7 @@ suite('opening and closing', () => {
     probe.write('GET /health/ready HTTP/1.1\r\n');
     await using other = new RawClient(origin);
     other.write('GET /actors HTTP/1.1\r\n');
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     server.stopAccepting();
     probe.write('Host: x\r\n\r\n');
     other.write('Host: x\r\n\r\n');
@@ -151,7 +153,7 @@ suite('opening and closing', () => {
     headless.write('GET /health HT');
     await using bodyless = new RawClient(origin);
     bodyless.write('POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab');
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     const startedMs = performance.now();
     await server.close();
     assert.ok(performance.now() - startedMs < 3000);
@@ -163,7 +165,7 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = new Promise(() => undefined);
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(30);
+    await sleep(ARRIVING_MS);
     await server.close({ signal: AbortSignal.timeout(100) });
     assert.equal(await client.ended(), '');
   });
