@@ -23,9 +23,9 @@ try {
   directory = await openWhenFree(options.directory);
   await serve(new CommitServer(options.end, await openStore(directory)), directory);
 } catch (error) {
-  // First the error: what goes wrong afterwards (no descriptor is left to read the lock) must not stand in its place.
-  options.end.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorage);
+  // What goes wrong now (no descriptor is left to read the lock) must not stand in the error's place.
   await directory?.close().catch(() => undefined);
+  options.end.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorage);
 }
 options.end.port.close();
 
