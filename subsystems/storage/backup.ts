@@ -15,10 +15,13 @@ import {
   ENTRY_HEADER_BYTES,
   VALUE_BYTES_MAX,
 } from './backup-format.ts';
+import { META, metaKey } from './keyspace.ts';
 import { FORMAT as STATE_FORMAT } from './state-directory.ts';
 import { FAMILIES, type Family, type TableReader } from './tables.ts';
 
 const EMPTY = new Uint8Array();
+/** Of the log beside these tables, which is not in the backup. */
+const LEFT_OUT = metaKey(META.logFloor);
 
 /** One backup on its way out. Close it, or the snapshot stays. */
 export class BackupReader {
@@ -113,6 +116,7 @@ export class BackupReader {
   *#entryBytes(): Generator<Uint8Array, void, void> {
     for (const [index, family] of FAMILIES.entries()) {
       for (const [key, value] of this.#reader.range(family, EMPTY, undefined)) {
+        if (family === 'meta' && Buffer.compare(key, LEFT_OUT) === 0) continue;
         if (key.length > 0xffff || value.length > VALUE_BYTES_MAX) throw tooLarge(family, key, value);
         const header = new Uint8Array(ENTRY_HEADER_BYTES + key.length);
         const view = new DataView(header.buffer);

@@ -24,6 +24,8 @@ export const META = {
   ids: 'n',
   /** The newest unit that the tables have (storage). */
   unit: 'U',
+  /** What the step log beside the tables must have at least; not in backups, which have no log (storage). */
+  logFloor: 'L',
 } as const;
 export type MetaLetter = (typeof META)[keyof typeof META];
 

@@ -7,10 +7,11 @@
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
 import { CommitFigures } from './commit-figures.ts';
+import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
-import type { StepLog } from './step-log.ts';
+import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 
 export interface StateStoreOptions {
@@ -20,6 +21,9 @@ export interface StateStoreOptions {
   readonly isSynced: boolean;
 }
 
+/** What the tables know of the log. */
+export type KnownLog = Required<Pick<StepLogOptions, 'firstUnit' | 'floor' | 'keepFloor'>>;
+
 type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
 
 const FOLD_BYTES = 24 * 2 ** 20;
@@ -27,6 +31,10 @@ const FOLD_BYTES = 24 * 2 ** 20;
 const OVERLAY_FACTOR = 3;
 /** The newest unit that the tables have: the step log goes on from there. */
 const LAST_UNIT_KEY = metaKey(META.unit);
+/** What the step log must have at least. */
+const FLOOR_KEY = metaKey(META.logFloor);
+/** After so many commits the tables are told how far the log is durable: for each of these that costs nothing that shows. */
+const COMMITS_UNTOLD_MAX = 64;
 
 export class StateStore {
   readonly #tables: Tables;
@@ -37,6 +45,9 @@ export class StateStore {
   /** Units that are durable and not applied yet. */
   #unapplied: Uint8Array[] = [];
   readonly #commits = new CommitFigures();
+  #commitsUntold = 0;
+  /** The tables have everything. */
+  #isFolded = false;
   #bytesSinceFreeze = 0;
   /** What the log may reuse when the frozen layer is folded, and the last unit in it. */
   #mark = 0;
@@ -47,13 +58,18 @@ export class StateStore {
   #folding: SnapshotTaker[] = [];
 
   /** Opens what is there: units of the log are applied; how many there were is `recoveredUnits`. */
-  constructor(tables: Tables, openLog: (firstUnit: number) => StepLog, options: StateStoreOptions) {
+  constructor(tables: Tables, openLog: (known: KnownLog) => StepLog, options: StateStoreOptions) {
     this.#tables = tables;
     this.#options = options;
     this.#foldBytes = options.foldBytes ?? FOLD_BYTES;
     this.#overlay = new Overlay(tables);
     this.#last = lastUnitOf(tables);
-    this.#log = openLog(this.#last + 1);
+    const floor = tables.get('meta', FLOOR_KEY);
+    this.#log = openLog({
+      firstUnit: this.#last + 1,
+      floor: floor && decodeFloor(floor),
+      keepFloor: (kept, { isSynced }) => tables.write([floorChange(kept)], { isSynced }),
+    });
     this.#log.recover((unit, number) => {
       this.#overlay.apply(unit);
       this.#last = number;
@@ -75,6 +91,7 @@ export class StateStore {
 
   /** Makes units durable, all with one flush; returns the number of the last. Whoever catches an error of it must end the process. */
   commit(units: readonly Uint8Array[]): number {
+    this.#isFolded = false;
     for (const unit of units) {
       this.#last = this.#log.append(unit);
       this.#bytesSinceFreeze += unit.length;
@@ -82,12 +99,14 @@ export class StateStore {
     this.#log.flush({ isSynced: this.#options.isSynced });
     this.#unapplied.push(...units);
     this.#commits.committed(units);
+    this.#commitsUntold++;
     return this.#last;
   }
 
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
   settle(): boolean {
     this.#apply();
+    if (this.#commitsUntold >= COMMITS_UNTOLD_MAX) this.#confirmLog();
     const isLarge = this.#isLarge();
     if (!this.#overlay.isFolding) {
       if (!isLarge && this.#wanted.length === 0) return false;
@@ -99,6 +118,11 @@ export class StateStore {
       if (this.#foldSlice()) return this.#isLarge() || this.#wanted.length > 0;
     } while (isLarge);
     return true;
+  }
+
+  #confirmLog(): void {
+    this.#commitsUntold = 0;
+    if (this.#options.isSynced) this.#log.confirm();
   }
 
   #isLarge(): boolean {
@@ -137,6 +161,7 @@ export class StateStore {
     while (this.#overlay.isFolding) this.#foldSlice();
     this.#freeze();
     while (this.#overlay.isFolding) this.#foldSlice();
+    this.#isFolded = true;
   }
 
   get(family: Family, key: Uint8Array): Uint8Array | undefined {
@@ -184,6 +209,8 @@ export class StateStore {
 
   async close(): Promise<void> {
     this.#log.close();
+    // Nothing in it is needed: whoever removes it then has lost nothing.
+    if (this.#isFolded) this.#tables.write([floorChange(undefined)], { isSynced: true });
     await this.#tables.close();
   }
 }
@@ -192,6 +219,10 @@ function lastUnitOf(tables: Tables): number {
   const value = tables.get('meta', LAST_UNIT_KEY);
   if (value === undefined) return 0;
   return Number(Buffer.from(value).readBigUInt64BE(0));
+}
+
+function floorChange(floor: LogFloor | undefined): Change {
+  return { family: 'meta', key: FLOOR_KEY, value: floor && encodeFloor(floor) };
 }
 
 function unitBytes(unit: number): Uint8Array {

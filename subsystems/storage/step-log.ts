@@ -11,8 +11,9 @@
  * - Damage to a unit that had been durable refuses the recovery. Every part says which unit was durable when it was written,
  *   and so does every segment's header: whatever stands behind a unit that cannot be read tells whether it was only torn.
  *   The last flush before a crash has nothing behind it; there, damage cannot be told from a torn write. `close` writes a
- *   mark behind it, and so does the header of the segment that recovery begins. Nor is it seen when the log's whole end is
- *   wiped out, or its newest file removed: the log then looks as it did before. `firstUnit` guards its other end.
+ *   mark behind it, and so does the header of the segment that recovery begins.
+ * - Loss of segments refuses the recovery, too. Between others the numbers of their uses tell, at the log's old end
+ *   `firstUnit`, at its new end `floor`: what whoever opens the log keeps elsewhere of what must be there (log-floor.ts).
  * - Recovery always begins a new segment, so a torn unit's number is used again in another segment, or at least with another
  *   salt. Segments behind the torn unit, which have nothing to offer, are freed before, the newest first, so that the
  *   generations in use are without gaps at every moment. Releasing frees the oldest first, for the same reason.
@@ -21,6 +22,7 @@
  */
 import { messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
 import type { Disk, DiskFile } from './disk.ts';
+import { checkLast, checkNewest, type LogFloor } from './log-floor.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { corrupt, decodeHeader, encodeHeader, HEADER_BLOCK_BYTES, SALT_BYTES } from './step-log-format.ts';
 import { StepLogReader, type SegmentFile, type StoredSegment, type UnitVisitor } from './step-log-reader.ts';
@@ -31,6 +33,10 @@ export interface StepLogOptions {
    * A log that begins later is damaged; one that ends before is of no use any more, and goes on with this number.
    */
   readonly firstUnit?: number;
+  /** What `keepFloor` was told last, and is durable. Without it nothing is known. */
+  readonly floor?: LogFloor | undefined;
+  /** Keeps what must be there from now on; undefined: nothing. With `isSynced` it is durable when it returns. */
+  readonly keepFloor?: (floor: LogFloor | undefined, options: { readonly isSynced: boolean }) => void;
   /** A multiple of 8, at least SEGMENT_BYTES_MIN. Segments of another size are replaced when they are free. */
   readonly segmentBytes?: number;
   /** How many files there are normally, used or free. */
@@ -49,6 +55,9 @@ const SEGMENT_NAME = /^segment-\d+\.log$/;
 /** A segment that is being filled with zeros. */
 const UNFINISHED = '.new';
 
+/** What others know of the log. */
+type Outside = 'firstUnit' | 'floor' | 'keepFloor';
+
 /** A segment that holds units. */
 interface LiveSegment {
   readonly generation: number;
@@ -60,7 +69,7 @@ interface LiveSegment {
 
 export class StepLog {
   readonly #disk: Disk;
-  readonly #options: Required<Omit<StepLogOptions, 'firstUnit'>> & Pick<StepLogOptions, 'firstUnit'>;
+  readonly #options: Required<Omit<StepLogOptions, Outside>> & Pick<StepLogOptions, Outside>;
   /** Oldest first; the last is the writer, once there is one. */
   #live: LiveSegment[] = [];
   #free: SegmentFile[] = [];
@@ -135,8 +144,10 @@ export class StepLog {
   /** Writes what was appended; with `isSynced` it is durable then, and so is what was written without. */
   flush({ isSynced }: { readonly isSynced: boolean }): void {
     this.#attempt(() => {
+      this.#begin(this.#unwritten);
       for (const writer of this.#unwritten) {
-        const slot = writer.slot ?? this.#begin(writer);
+        const { slot } = writer;
+        if (slot === undefined) throw new Error(`segment ${writer.generation} of the step log has no file`);
         this.#unsynced.add(slot.file);
         writer.write(slot);
         if (writer !== this.#writer) writer.end();
@@ -163,7 +174,7 @@ export class StepLog {
       const current = this.#current;
       if (mark >= current.generation) throw new Error(`segment ${mark} of the step log is still being written`);
       // Its header says where the log goes on, also while it is empty: tables that have lost something are found out by it.
-      if (current.slot === undefined && this.#unwritten.size === 0) this.#begin(current);
+      this.#begin([...this.#unwritten, current]);
       for (let oldest = this.#live[0]; oldest !== undefined && oldest.generation <= mark; oldest = this.#live[0]) {
         const { slot } = oldest;
         if (slot === undefined || [...this.#unwritten].some(({ generation }) => generation <= mark)) {
@@ -173,6 +184,14 @@ export class StepLog {
         this.#live.shift();
       }
       this.#trim();
+    });
+  }
+
+  /** Has it kept how far the log is durable by now, without waiting for that. */
+  confirm(): void {
+    this.#attempt(() => {
+      const newest = this.#live.findLast(({ slot }) => slot !== undefined);
+      if (newest !== undefined) this.#keepFloor(newest.generation, this.#durable, false);
     });
   }
 
@@ -193,6 +212,9 @@ export class StepLog {
     const reader = new StepLogReader(this.#openSegments());
     const newest = reader.segments.at(-1);
     const { kept, end } = this.#readBack(reader, visit);
+    const newestKept = this.#live.findLast(({ generation }) => kept.has(generation))?.generation;
+    const { floor } = this.#options;
+    if (floor !== undefined && floor.generation !== newestKept) this.#keepFloor(newestKept, end - 1);
     // Newest first: should this end in between, then what is left ends where it ended before, or earlier.
     for (const { slot, header } of reader.segments.toReversed()) {
       if (!kept.has(header.generation)) this.#setFree(slot);
@@ -205,7 +227,7 @@ export class StepLog {
     while (this.#files < this.#options.segmentsKept) this.#free.push(this.#create());
     this.#last = this.#written = this.#durable = end - 1;
     const generation = (this.#live.at(-1)?.generation ?? newest?.header.generation ?? 0) + 1;
-    this.#begin(this.#start(generation, end, 0));
+    this.#begin([this.#start(generation, end, 0)]);
   }
 
   /** Opens what is there, and makes durable what a killed process had only written. */
@@ -238,10 +260,13 @@ export class StepLog {
 
   /** Visits the units; returns the generations that hold some, and the number of the next one. */
   #readBack(reader: StepLogReader, visit: UnitVisitor): { kept: ReadonlySet<number>; end: number } {
-    const { firstUnit } = this.#options;
+    const { firstUnit, floor } = this.#options;
     const [first] = reader.segments;
-    if (first === undefined) return { kept: new Set(), end: firstUnit ?? 1 };
-    const end = reader.findEnd(first);
+    const newest = reader.segments.at(-1);
+    if (floor !== undefined) checkNewest(floor, newest);
+    const end = first === undefined ? (firstUnit ?? 1) : reader.findEnd(first);
+    if (floor !== undefined) checkLast(floor, Math.max(end, firstUnit ?? 1) - 1, newest);
+    if (first === undefined) return { kept: new Set(), end };
     // An old unit without the newer ones that the tables have would take these back.
     if (firstUnit !== undefined && end < firstUnit) return { kept: new Set(), end: firstUnit };
     const { start } = first.header;
@@ -279,10 +304,19 @@ export class StepLog {
     return (this.#writer = writer);
   }
 
-  #begin(writer: SegmentWriter): SegmentFile {
-    const slot = this.#free.pop() ?? this.#create();
-    writer.begin(slot);
-    return slot;
+  /** Gives those a file that have none, in their order. */
+  #begin(writers: Iterable<SegmentWriter>): void {
+    let newest: SegmentWriter | undefined;
+    for (const writer of writers) {
+      if (writer.slot !== undefined) continue;
+      writer.begin(this.#free.pop() ?? this.#create());
+      newest = writer;
+    }
+    if (newest !== undefined) this.#keepFloor(newest.generation, this.#durable);
+  }
+
+  #keepFloor(generation: number | undefined, durable: number, isSynced = true): void {
+    this.#options.keepFloor?.(generation === undefined ? undefined : { generation, durable }, { isSynced });
   }
 
   #sync(): void {

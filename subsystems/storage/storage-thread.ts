@@ -47,7 +47,7 @@ async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   const { isSynced } = options;
   const opened = await RocksdbTables.open(tables);
   try {
-    return new StateStore(opened, (firstUnit) => StepLog.open(new FileDisk(log), { firstUnit }), { isSynced });
+    return new StateStore(opened, (known) => StepLog.open(new FileDisk(log), known), { isSynced });
   } catch (error) {
     await opened.close();
     throw error;

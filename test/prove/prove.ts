@@ -87,10 +87,14 @@ const PARTS: readonly Part[] = [
   },
   {
     name: 'flips',
-    claims: 'a bit flipped anywhere in a state directory is told, or changes nothing',
+    claims:
+      'a bit flipped anywhere in a state directory, or a segment of its log that is lost, is told, or changes nothing',
     unit: 'seeds',
     count: 2000,
-    runs: [{ file: new URL('../subsystems/storage/flipped-bits.test.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('../subsystems/storage/flipped-bits.test.ts', import.meta.url), label: 'flipped bits' },
+      { file: new URL('../subsystems/storage/missing-segments.test.ts', import.meta.url), label: 'lost segments' },
+    ],
   },
   {
     name: 'kills',

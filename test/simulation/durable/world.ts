@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { Crash as DiskCrash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.ts';
@@ -190,7 +190,7 @@ class World {
   async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk): Promise<Life> {
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
     const random = new SeededRandom(seed);
-    const openLog = (firstUnit: number): StepLog => StepLog.open(disk, { firstUnit, segmentBytes, random });
+    const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, random });
     const store = new StateStore(tables, openLog, { foldBytes, isSynced });
     const life = new Life({ plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store });
     this.#life = life;

@@ -9,7 +9,7 @@ import type { CanisterState } from '../../../subsystems/execution/canister-state
 import type { Engine } from '../../../subsystems/execution/engine.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { FaultyDisk } from '../../support/faulty-disk.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
@@ -97,7 +97,7 @@ class Kept {
   }
 
   #open(): StateStore {
-    const openLog = (firstUnit: number): StepLog => StepLog.open(this.#disk, { firstUnit, segmentBytes: 1 << 20 });
+    const openLog = (known: KnownLog): StepLog => StepLog.open(this.#disk, { ...known, segmentBytes: 1 << 20 });
     return new StateStore(this.#tables, openLog, { isSynced: true, foldBytes: 1 << 20 });
   }
 

@@ -57,7 +57,7 @@ class Sources {
 
 function openStore(): StateStore {
   const disk = new FaultyDisk();
-  return new StateStore(new MemoryTables(), (firstUnit) => StepLog.open(disk, { firstUnit, segmentBytes: 64 * 1024 }), {
+  return new StateStore(new MemoryTables(), (known) => StepLog.open(disk, { ...known, segmentBytes: 64 * 1024 }), {
     isSynced: true,
   });
 }

@@ -5,7 +5,7 @@ import type { ServerError } from '../../../kernel/index.ts';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../../subsystems/storage/commit-queue.ts';
 import type { Entry, Storage } from '../../../subsystems/storage/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { CarriedError, ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
@@ -34,8 +34,7 @@ describeCommitQueue('ThreadedStorage', async (t) => {
 
 for (const ringBytes of [undefined, 512]) {
   describeCommitQueue(`SimulatedStorage with ${ringBytes === undefined ? 'the shipped ring' : 'a tiny one'}`, (t) => {
-    const openLog = (firstUnit: number): StepLog =>
-      StepLog.open(new FaultyDisk(), { firstUnit, segmentBytes: 2 ** 17 });
+    const openLog = (known: KnownLog): StepLog => StepLog.open(new FaultyDisk(), { ...known, segmentBytes: 2 ** 17 });
     const store = new StateStore(new MemoryTables(), openLog, { isSynced: true });
     const queue = new SimulatedStorage(store, ringBytes === undefined ? {} : { ringBytes });
     t.after(() => queue.abandon());

@@ -12,7 +12,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { FileDisk } from '../../../subsystems/storage/file-disk.ts';
 import { memoryId, WriteSet } from '../../../subsystems/storage/index.ts';
 import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
-import { StateStore } from '../../../subsystems/storage/state-store.ts';
+import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
@@ -31,8 +31,8 @@ async function open(directory: string): Promise<StateStore> {
   await mkdir(log, { recursive: true });
   const tables = await RocksdbTables.open(join(directory, 'tables'));
   try {
-    const openLog = (firstUnit: number): StepLog =>
-      StepLog.open(new FileDisk(log), { firstUnit, segmentBytes: SEGMENT_BYTES });
+    const openLog = (known: KnownLog): StepLog =>
+      StepLog.open(new FileDisk(log), { ...known, segmentBytes: SEGMENT_BYTES });
     return new StateStore(tables, openLog, { foldBytes: FOLD_BYTES, isSynced: true });
   } catch (error) {
     await tables.close();
@@ -40,12 +40,12 @@ async function open(directory: string): Promise<StateStore> {
   }
 }
 
-/** Keys and values of all families, less the number of the unit that the tables have. */
+/** Keys and values of all families, less what the store keeps for itself: which unit the tables have, what the log must have. */
 function contentOf(store: StateStore): string {
   const families = ENTRIES.map((family) =>
     store
       .range(family, new Uint8Array(0))
-      .filter(([key]) => !(family === 'meta' && Buffer.from(key).toString('latin1') === 'U'))
+      .filter(([key]) => !(family === 'meta' && /^[UL]$/.test(Buffer.from(key).toString('latin1'))))
       .map(([key, value]) => `${Buffer.from(key).toString('hex')} ${Buffer.from(value).toString('hex')}`)
       .join('\n'),
   );
