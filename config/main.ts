@@ -97,6 +97,10 @@ async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: 
     return 1;
   }
 
+  if (config.storage.directory !== undefined) {
+    const { keepNewFilesPrivate } = await import('../subsystems/storage/private-files.ts');
+    keepNewFilesPrivate();
+  }
   if (restore !== undefined && !(await restored(restore, log))) {
     await log.close();
     return 1;

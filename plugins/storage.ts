@@ -14,7 +14,7 @@ export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
   requires: { log: Logger },
-  create: (_, { config: { directory, isSynced } }: { readonly config: StorageConfig }): Storage => {
+  create: ({ log }, { config: { directory, isSynced } }: { readonly config: StorageConfig }): Storage => {
     if (directory === undefined) return new NoStorage();
     const onFailure = (error: Error): void => {
       // Not within somebody's call: nothing can handle it, and nothing is to be answered any more.
@@ -22,7 +22,7 @@ export const storagePlugin = definePlugin({
         throw error;
       });
     };
-    return new ThreadedStorage({ directory, isSynced, onFailure });
+    return new ThreadedStorage({ directory, isSynced, onFailure, onWarning: (message) => log.warn(message) });
   },
   disabled: () => new NoStorage(),
   async start(storage, { readiness }) {

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { type Disk, type DiskFile, diskError } from './disk.ts';
+import { PRIVATE_FILE } from './private-files.ts';
 
 /** A directory of the operating system; it must be there. */
 export class FileDisk implements Disk {
@@ -16,7 +17,9 @@ export class FileDisk implements Disk {
 
   open(name: string, { create }: { readonly create: boolean }): DiskFile {
     const path = join(this.#directory, name);
-    const descriptor = attempt(create ? 'create' : 'open', path, () => fs.openSync(path, create ? 'w+' : 'r+'));
+    const descriptor = attempt(create ? 'create' : 'open', path, () =>
+      fs.openSync(path, create ? 'w+' : 'r+', PRIVATE_FILE),
+    );
     return new OpenFile(path, descriptor);
   }
 

@@ -13,6 +13,7 @@ import { dirname, join, resolve } from 'node:path';
 import { type Clock, type Logger, messageOf, ServerError, systemClock } from '../../kernel/index.ts';
 import { BLOCK_BYTES_MAX } from './backup-format.ts';
 import { BackupParser, type BackupSource } from './backup-parser.ts';
+import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { HARMLESS, LOCK_FILE, syncDirectory, writeFormat } from './state-directory.ts';
 import { takeStateLock } from './state-lock.ts';
@@ -46,7 +47,7 @@ export async function restoreBackup(file: string, directory: string, options: Re
   const batches = parser.changes();
   // A file that is no backup is refused before anything is made.
   const first = await batches.next();
-  const created = await guarded(root, () => mkdir(root, { recursive: true }));
+  const created = await guarded(root, () => mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY }));
   try {
     const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
     try {
@@ -77,7 +78,7 @@ async function build(root: string, fill: (tables: RocksdbTables) => Promise<void
   try {
     await guarded(root, async () => {
       await rm(unfinished, { recursive: true, force: true });
-      await mkdir(unfinished);
+      await mkdir(unfinished, { mode: PRIVATE_DIRECTORY });
     });
     const opened = await RocksdbTables.open(join(unfinished, 'tables'));
     try {

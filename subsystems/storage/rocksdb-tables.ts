@@ -16,6 +16,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Binding, FamilyOptions, Handle } from '@nxtedition/rocksdb/binding.js';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { findLogDamage } from './rocksdb-log-check.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 
@@ -285,7 +286,7 @@ async function loadBinding(): Promise<Binding> {
 async function prepare(directory: string): Promise<void> {
   let names: readonly string[];
   try {
-    await mkdir(directory, { recursive: true });
+    await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY });
     names = await readdir(directory);
   } catch (error) {
     throw unwritable(directory, error);

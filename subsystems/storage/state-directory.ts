@@ -6,12 +6,15 @@
  *     tables/    RocksDB
  *     log/       the step log
  *     motoko/    what the compiler made
+ *     modules/   what the instrumenter made
  *
- * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours.
+ * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is closed to
+ * other users, also what an earlier version left open (private-files.ts).
  */
 import { mkdir, open, readdir, readFile, rename, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
 import { takeStateLock } from './state-lock.ts';
 
 export interface StateDirectory {
@@ -19,7 +22,8 @@ export interface StateDirectory {
   readonly path: string;
   readonly tables: string;
   readonly log: string;
-  readonly motoko: string;
+  /** Of what is in it, what other users can get at, because its rights cannot be changed. */
+  readonly exposed: readonly string[];
   /** Nothing was kept here before. */
   readonly isNew: boolean;
   /** Removes the lock. Close what is open in the directory first. */
@@ -33,6 +37,7 @@ const NEW_FORMAT_FILE = 'format.new';
 export const LOCK_FILE = 'lock';
 /** What a directory may hold that is to become ours: left of a start that broke off, or put there by a file system. */
 export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
+const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
 const NAMES_SHOWN = 5;
 
 /**
@@ -49,12 +54,12 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
     // Again under the lock: another process may have been about to write it.
     const isNew = (await readFormat(root)) === undefined;
     if (isNew) await guarded(root, () => writeFormat(root));
-    const [tables = '', log = '', motoko = ''] = ['tables', 'log', 'motoko'].map((name) => join(root, name));
     await guarded(root, async () => {
-      for (const directory of [tables, log, motoko]) await mkdir(directory, { recursive: true });
+      for (const name of DIRECTORIES) await mkdir(join(root, name), { recursive: true, mode: PRIVATE_DIRECTORY });
       await syncDirectory(root);
     });
-    return { path: root, tables, log, motoko, isNew, close: unlock };
+    const exposed = await closeToOthers(root, [FORMAT_FILE, LOCK_FILE, ...DIRECTORIES]);
+    return { path: root, tables: join(root, 'tables'), log: join(root, 'log'), exposed, isNew, close: unlock };
   } catch (error) {
     await unlock();
     throw error;
@@ -63,7 +68,8 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
 
 async function createDirectory(root: string): Promise<void> {
   try {
-    if ((await mkdir(root, { recursive: true })) !== undefined) await syncDirectory(dirname(root));
+    if ((await mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY })) !== undefined)
+      await syncDirectory(dirname(root));
     else if (!(await stat(root)).isDirectory()) throw notDirectory(root);
   } catch (error) {
     throw ['EEXIST', 'ENOTDIR'].includes(codeOf(error)) ? notDirectory(root) : unwritable(root, error);
@@ -113,7 +119,7 @@ export async function writeFormat(root: string): Promise<void> {
   const text = `svc state, format ${FORMAT}\nWritten by svc, which needs this file: do not change or remove it.\n`;
   const written = join(root, NEW_FORMAT_FILE);
   {
-    await using file = await open(written, 'w');
+    await using file = await open(written, 'w', PRIVATE_FILE);
     await file.writeFile(text);
     await file.sync();
   }

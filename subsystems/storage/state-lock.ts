@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
+import { PRIVATE_FILE } from './private-files.ts';
 
 interface Owner {
   readonly pid: number;
@@ -31,7 +32,7 @@ export async function takeStateLock(root: string, name: string): Promise<() => P
   const mine = `${JSON.stringify(owner)}\n`;
   const written = `${path}.${nonce}`;
   try {
-    await writeFile(written, mine);
+    await writeFile(written, mine, { mode: PRIVATE_FILE });
     await take(root, written, path);
   } finally {
     await rm(written, { force: true });

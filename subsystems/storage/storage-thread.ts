@@ -11,7 +11,7 @@ import { RocksdbTables } from './rocksdb-tables.ts';
 import { openStateDirectory, type StateDirectory } from './state-directory.ts';
 import { StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
-import { carried, type FromStorage, type StorageThreadOptions } from './storage-wire.ts';
+import { carried, type FromStorageThread, type StorageThreadOptions } from './storage-wire.ts';
 
 const LOCK_PATIENCE_MS = 3_000;
 const LOCK_RETRY_MS = 50;
@@ -21,11 +21,12 @@ const options = workerData as StorageThreadOptions;
 let directory: StateDirectory | undefined;
 try {
   directory = await openWhenFree(options.directory);
+  warnOfExposed(directory);
   await serve(new CommitServer(options.end, await openStore(directory)), directory);
 } catch (error) {
   // What goes wrong now (no descriptor is left to read the lock) must not stand in the error's place.
   await directory?.close().catch(() => undefined);
-  options.end.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorage);
+  options.end.port.postMessage({ kind: 'failed', error: carried(error) } satisfies FromStorageThread);
 }
 options.end.port.close();
 
@@ -41,6 +42,12 @@ async function openWhenFree(path: string): Promise<StateDirectory> {
       await setTimeout(LOCK_RETRY_MS);
     }
   }
+}
+
+function warnOfExposed({ path, exposed }: StateDirectory): void {
+  if (exposed.length === 0) return;
+  const text = `other users can read the state in ${path}, with the secrets of its signing keys: the rights of ${exposed.join(', ')} cannot be changed; give them to the user who runs svc`;
+  options.end.port.postMessage({ kind: 'warning', text } satisfies FromStorageThread);
 }
 
 async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {

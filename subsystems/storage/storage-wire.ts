@@ -89,3 +89,6 @@ export function carried(error: unknown): CarriedError {
     message: `the storage thread failed: ${messageOf(error)}${stack}`,
   };
 }
+
+/** What the thread itself says besides: what an operator should know of the directory. */
+export type FromStorageThread = FromStorage | { readonly kind: 'warning'; readonly text: string };

@@ -3,7 +3,7 @@ import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
-import type { FromStorage, StorageEnd, StorageThreadOptions } from './storage-wire.ts';
+import type { FromStorageThread, StorageEnd, StorageThreadOptions } from './storage-wire.ts';
 
 export interface ThreadedStorageOptions {
   readonly directory: string;
@@ -11,35 +11,36 @@ export interface ThreadedStorageOptions {
   readonly isSynced: boolean;
   /** The state can no longer be written: the process must end, and nothing must leave it. */
   readonly onFailure: (error: ServerError) => void;
+  /** What an operator should know of the directory. */
+  readonly onWarning: (message: string) => void;
 }
 
 /** With V8's 48 MB the buffers of many thousand units and answers lie about before they are collected. */
 const YOUNG_GENERATION_MB_MAX = 12;
 
 export class ThreadedStorage extends CommitQueue {
-  constructor({ directory, isSynced, onFailure }: ThreadedStorageOptions) {
-    super(new ThreadPort(directory, isSynced), { onFailure });
+  constructor(options: ThreadedStorageOptions) {
+    super(new ThreadPort(options), options);
   }
 }
 
 class ThreadPort extends RingPort {
   readonly #far: StorageEnd;
-  readonly #directory: string;
-  readonly #isSynced: boolean;
+  readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
   #worker: Worker | undefined;
 
-  constructor(directory: string, isSynced: boolean) {
+  constructor(options: Omit<ThreadedStorageOptions, 'onFailure'>) {
     const { near, far } = createStorageEnds();
     super(near);
     this.#far = far;
-    this.#directory = directory;
-    this.#isSynced = isSynced;
+    this.#options = options;
   }
 
   /** Starts the thread. */
   override open(receiver: StorageReceiver): void {
     super.open(receiver);
-    const workerData: StorageThreadOptions = { end: this.#far, directory: this.#directory, isSynced: this.#isSynced };
+    const { directory, isSynced } = this.#options;
+    const workerData: StorageThreadOptions = { end: this.#far, directory, isSynced };
     const worker = new Worker(new URL('./storage-thread.ts', import.meta.url), {
       workerData,
       transferList: [this.#far.port],
@@ -47,19 +48,23 @@ class ThreadPort extends RingPort {
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB_MAX },
     });
     this.#worker = worker;
-    this.port.on('message', (message: FromStorage) => this.#receive(message));
+    this.port.on('message', (message: FromStorageThread) => this.#receive(message));
     worker.on('error', (error) => this.#fail(String(error)));
     worker.on('exit', () => {
       // It may have said something that is not read yet.
       for (let said = receiveMessageOnPort(this.port); said !== undefined; said = receiveMessageOnPort(this.port)) {
-        this.#receive(said.message as FromStorage);
+        this.#receive(said.message as FromStorageThread);
       }
       this.#fail('the storage thread has ended');
     });
     this.outbox.listen(() => this.tellDurable());
   }
 
-  #receive(message: FromStorage): void {
+  #receive(message: FromStorageThread): void {
+    if (message.kind === 'warning') {
+      this.#options.onWarning(message.text);
+      return;
+    }
     this.receiver?.receive(message);
     if (message.kind !== 'opened') return;
     // The listener keeps the process alive while it serves; a thread alone is no reason to.

@@ -309,7 +309,7 @@ describe('in a state directory', () => {
     const onFailure = (error: Error) => assert.ifError(error);
     const host = new FakeHost();
     const inProcess = async <T>(work: (bench: ManagementBench) => Promise<T>): Promise<T> => {
-      const storage = new ThreadedStorage({ directory, isSynced: false, onFailure });
+      const storage = new ThreadedStorage({ directory, isSynced: false, onFailure, onWarning: assert.fail });
       await storage.open();
       try {
         const bench = new ManagementBench({}, { storage, host });

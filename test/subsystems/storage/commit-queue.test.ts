@@ -21,7 +21,12 @@ const ALL = new Uint8Array(0);
 
 describeCommitQueue('ThreadedStorage', async (t) => {
   const onFailure = (error: Error): void => assert.ifError(error);
-  const queue = new ThreadedStorage({ directory: await temporaryDirectory(), isSynced: true, onFailure });
+  const queue = new ThreadedStorage({
+    directory: await temporaryDirectory(),
+    isSynced: true,
+    onFailure,
+    onWarning: assert.fail,
+  });
   await queue.open();
   t.after(() => queue.close());
   return {

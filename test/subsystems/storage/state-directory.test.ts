@@ -23,22 +23,19 @@ test('a directory is created with its parents, and is the same when it is opened
   const path = join(await temporaryDirectory(), 'deep', 'state');
   const state = await openStateDirectory(path);
   assert.equal(state.isNew, true);
-  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'lock', 'log', 'motoko', 'tables']);
+  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'lock', 'log', 'modules', 'motoko', 'tables']);
   assert.match(await readFile(join(path, 'format'), 'utf8'), /^svc state, format 2\n/);
   const lock = JSON.parse(await readFile(join(path, 'lock'), 'utf8')) as { pid: number; started: string };
   assert.equal(lock.pid, process.pid);
   assert.ok(Math.abs(Date.now() - Date.parse(lock.started)) < 60_000);
   await writeFile(join(state.log, 'segment'), 'kept');
   await state.close();
-  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'motoko', 'tables']);
+  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'modules', 'motoko', 'tables']);
 
   const again = await openStateDirectory(path);
   assert.equal(again.isNew, false);
   assert.equal(await readFile(join(again.log, 'segment'), 'utf8'), 'kept');
-  assert.deepEqual(
-    [again.path, again.tables, again.log, again.motoko],
-    [path, join(path, 'tables'), join(path, 'log'), join(path, 'motoko')],
-  );
+  assert.deepEqual([again.path, again.tables, again.log], [path, join(path, 'tables'), join(path, 'log')]);
   await again.close();
   await again.close();
 });
@@ -61,7 +58,7 @@ test('a missing sub-directory is made again', async () => {
   await (await openStateDirectory(path)).close();
   await rm(join(path, 'motoko'), { recursive: true });
   const state = await openStateDirectory(path);
-  assert.deepEqual(await readdir(state.motoko), []);
+  assert.deepEqual(await readdir(join(path, 'motoko')), []);
   await state.close();
 });
 
@@ -168,7 +165,7 @@ test("a lock that is garbled is nobody's", async () => {
     assert.equal((JSON.parse(await readFile(join(path, 'lock'), 'utf8')) as { pid: number }).pid, process.pid);
     await state.close();
   }
-  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'motoko', 'tables']);
+  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'modules', 'motoko', 'tables']);
 });
 
 test('of many that open it at once, one gets it, also over the lock of a killed process', async (t) => {
@@ -184,7 +181,7 @@ test('of many that open it at once, one gets it, also over the lock of a killed 
     if (result.status === 'rejected') assert.equal((result.reason as ServerError).code, 'state-locked');
   }
   await Promise.all(opened.map((state) => state.close()));
-  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'motoko', 'tables']);
+  assert.deepEqual((await readdir(path)).toSorted(), ['format', 'log', 'modules', 'motoko', 'tables']);
 });
 
 test('closing leaves the lock of whoever has it by now', async () => {
