@@ -5,8 +5,9 @@
  *     DIR/lock                          held meanwhile
  *     DIR/unfinished-restore/tables     ─(all is there, synced)─► DIR/tables ─► DIR/format
  *
- * A restore that fails takes away what it wrote. One that is killed leaves a directory that no start takes for a state;
- * another restore into it begins anew.
+ * A restore that fails takes away what it wrote. One that is killed leaves a directory that no start takes for a state, or a
+ * whole state; `unfinished-restore` is there from the first step to the last, and until then another restore begins anew.
+ * A start takes it away before it makes `log`: what has been served is never restored over.
  */
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -15,10 +16,11 @@ import { BLOCK_BYTES_MAX } from './backup-format.ts';
 import { BackupParser, type BackupSource } from './backup-parser.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
-import { HARMLESS, LOCK_FILE, syncDirectory, writeFormat } from './state-directory.ts';
+import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, writeFormat } from './state-directory.ts';
 import { takeStateLock } from './state-lock.ts';
 
-const UNFINISHED = 'unfinished-restore';
+/** What a killed restore may have left beside `unfinished-restore`. */
+const RESTORED: ReadonlySet<string> = new Set(['tables', FORMAT_FILE]);
 const NAMES_SHOWN = 5;
 const PROGRESS_MS = 5000;
 
@@ -72,13 +74,20 @@ export async function restoreBackup(file: string, directory: string, options: Re
 
 /** The state, wholly or not at all. */
 async function build(root: string, fill: (tables: RocksdbTables) => Promise<void>): Promise<void> {
-  const unfinished = join(root, UNFINISHED);
+  const unfinished = join(root, UNFINISHED_RESTORE);
   const tables = join(root, 'tables');
-  let isMoved = false;
+  const format = join(root, FORMAT_FILE);
+  /** What says that it is unfinished goes last, whenever this ends. */
+  const remove = async (): Promise<void> => {
+    await rm(format, { force: true });
+    await syncDirectory(root);
+    for (const path of [tables, unfinished]) await rm(path, { recursive: true, force: true });
+  };
   try {
     await guarded(root, async () => {
-      await rm(unfinished, { recursive: true, force: true });
+      await remove();
       await mkdir(unfinished, { mode: PRIVATE_DIRECTORY });
+      await syncDirectory(root);
     });
     const opened = await RocksdbTables.open(join(unfinished, 'tables'));
     try {
@@ -90,15 +99,13 @@ async function build(root: string, fill: (tables: RocksdbTables) => Promise<void
     await guarded(root, async () => {
       await syncDirectory(join(unfinished, 'tables'));
       await rename(join(unfinished, 'tables'), tables);
-      isMoved = true;
       await syncDirectory(root);
       await writeFormat(root);
       await rmdir(unfinished);
     });
   } catch (error) {
     // The reason counts, not what else fails on the same disk: without `format` it is no state.
-    const written = isMoved ? [join(root, 'format'), tables, unfinished] : [unfinished];
-    for (const path of written) await rm(path, { recursive: true, force: true }).catch(() => undefined);
+    await remove().catch(() => undefined);
     throw error;
   }
 }
@@ -114,7 +121,10 @@ async function checkUnused(root: string): Promise<void> {
       ? notEmpty(`${root} is a file`)
       : unwritable(root, error);
   }
-  const kept = names.filter((name) => name !== UNFINISHED && !HARMLESS.test(name)).toSorted();
+  const isUnfinished = names.includes(UNFINISHED_RESTORE) && !names.includes('log');
+  const isOurs = (name: string): boolean =>
+    name === UNFINISHED_RESTORE || HARMLESS.test(name) || (isUnfinished && RESTORED.has(name));
+  const kept = names.filter((name) => !isOurs(name)).toSorted();
   if (kept.length === 0) return;
   const shown = kept.slice(0, NAMES_SHOWN).join(', ') + (kept.length > NAMES_SHOWN ? ', …' : '');
   throw notEmpty(

@@ -11,7 +11,7 @@
  * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is closed to
  * other users, also what an earlier version left open (private-files.ts).
  */
-import { mkdir, open, readdir, readFile, rename, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
@@ -32,12 +32,14 @@ export interface StateDirectory {
 
 /** Format 1 had the records of logs as V8 serializes objects. */
 export const FORMAT = 2;
-const FORMAT_FILE = 'format';
+export const FORMAT_FILE = 'format';
 const NEW_FORMAT_FILE = 'format.new';
 export const LOCK_FILE = 'lock';
 /** What a directory may hold that is to become ours: left of a start that broke off, or put there by a file system. */
 export const HARMLESS = /^(?:format[.]new|lock(?:[.].*)?|lost[+]found)$/;
 const DIRECTORIES = ['tables', 'log', 'motoko', 'modules'] as const;
+/** There from the beginning of a restore to its end, or, when it was killed after its end, to the first start. */
+export const UNFINISHED_RESTORE = 'unfinished-restore';
 const NAMES_SHOWN = 5;
 
 /**
@@ -55,6 +57,8 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
     const isNew = (await readFormat(root)) === undefined;
     if (isNew) await guarded(root, () => writeFormat(root));
     await guarded(root, async () => {
+      // From now on this is a state that was served, and no restore may begin anew.
+      await rm(join(root, UNFINISHED_RESTORE), { recursive: true, force: true });
       for (const name of DIRECTORIES) await mkdir(join(root, name), { recursive: true, mode: PRIVATE_DIRECTORY });
       await syncDirectory(root);
     });
@@ -109,6 +113,10 @@ async function checkEmpty(root: string): Promise<undefined> {
   const names = await guarded(root, () => readdir(root));
   const foreign = names.filter((name) => !HARMLESS.test(name)).toSorted();
   if (foreign.length === 0) return undefined;
+  if (foreign.includes(UNFINISHED_RESTORE)) {
+    const message = `${root} holds a restore that did not come to its end (${UNFINISHED_RESTORE}): start again with --restore, or name another directory`;
+    throw new ServerError('unavailable', 'state-foreign', message);
+  }
   const shown = foreign.slice(0, NAMES_SHOWN).join(', ') + (foreign.length > NAMES_SHOWN ? ', …' : '');
   const message = `${root} is not empty and not a state directory of svc: it holds ${shown}; name an empty directory, or one that does not exist yet`;
   throw new ServerError('unavailable', 'state-foreign', message);
