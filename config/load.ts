@@ -84,7 +84,11 @@ function buildConfig(
       startingCycles: flags.cycles,
       instructionLimit: flags['instruction-limit'],
     },
-    execution: { executors: flags.executors, wasmStackBytes: variables.SVC_WASM_STACK },
+    execution: {
+      executors: flags.executors,
+      wasmStackBytes: variables.SVC_WASM_STACK,
+      cacheDirectory: state === undefined ? undefined : join(state, 'modules'),
+    },
     storage: { directory: state, isSynced: flags.fsync === 'always' },
     scheduler: {
       heartbeatMs: flags['heartbeat-ms'],

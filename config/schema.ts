@@ -32,6 +32,8 @@ export interface ExecutionSection {
   readonly executors: number;
   /** Stack a guest may use. */
   readonly wasmStackBytes: number;
+  /** Where instrumented modules are kept; undefined: nowhere. */
+  readonly cacheDirectory: string | undefined;
 }
 
 export interface StorageSection {

@@ -36,6 +36,8 @@ export interface ExecutionOptions {
   readonly executors: number;
   /** Bytes of stack a message may use. */
   readonly wasmStackBytes: number;
+  /** Where instrumented modules are kept; undefined: each start makes them anew. */
+  readonly cacheDirectory?: string | undefined;
 }
 
 interface Placed {
@@ -94,7 +96,10 @@ export class ExecutorPool implements Execution {
     this.#log = granted.log;
     this.#options = options;
     this.#startThread = startThread;
-    this.#loader = loader ?? new ModuleLoader({ ...options, types: new TypeBudget(bounds.typesMax) });
+    const onCacheFailure = (reason: string): void =>
+      this.#log.warn(`instrumented modules cannot be kept, so the next start makes them anew: ${reason}`);
+    const types = new TypeBudget(bounds.typesMax);
+    this.#loader = loader ?? new ModuleLoader({ ...options, onCacheFailure, types });
     this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
     this.#idle = new IdleModules((hash) => this.#letGo(hash), bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));

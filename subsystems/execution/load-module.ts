@@ -1,7 +1,8 @@
 import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { instrument } from '../metering/instrument/index.ts';
+import { type InstrumentedModule, instrument } from '../metering/instrument/index.ts';
 import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../wasm/index.ts';
+import type { CodeCache } from './code-cache.ts';
 import { ControlMemory } from './control-memory.ts';
 import type { MethodKind, ModuleInfo } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
@@ -20,6 +21,10 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
 
 export interface LoadOptions {
   readonly wasmStackBytes: number;
+  /** Where instrumented modules are kept. */
+  readonly cache?: Pick<CodeCache, 'read' | 'write'> | undefined;
+  /** Told why one could not be kept. */
+  readonly notKept?: (reason: unknown) => void;
   /** Told of the module's types just before V8 sees them. */
   readonly compiling?: (types: readonly FunctionType[]) => void;
 }
@@ -29,7 +34,7 @@ export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOpti
   const bytes = unpacked(uploaded);
   const module = decodeModule(bytes);
   validateCanister(module);
-  const instrumented = instrument(module);
+  const instrumented = options.cache?.read(hash) ?? instrumentAndKeep(module, hash, options);
   options.compiling?.(module.types);
   const code: InstrumentedCode = {
     module: new WebAssembly.Module(instrumented.bytes),
@@ -54,6 +59,13 @@ export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOpti
     candidArgs: textOf(metadata, 'candid:args'),
   };
   return { info, code };
+}
+
+function instrumentAndKeep(module: WasmModule, hash: string, { cache, notKept }: LoadOptions): InstrumentedModule {
+  const instrumented = instrument(module);
+  const reason = cache?.write(hash, instrumented);
+  if (reason !== undefined) notKept?.(reason);
+  return instrumented;
 }
 
 function unpacked(uploaded: Uint8Array): Uint8Array {

@@ -3,10 +3,12 @@
  *
  * Hashing, unpacking, checking and instrumenting a module takes up to a second, and its author may be hostile: all of
  * it happens in a thread of its own, one module at a time, with a time limit that ends the thread. A module that was
- * seen before is found by its hash and not worked on again.
+ * seen before is found by its hash and not worked on again; what was made of one that an earlier process has seen is found
+ * on disk (code-cache.ts), as long as somebody uses it.
  */
 import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import { keepOnlyCode, removeCode } from './code-cache.ts';
 import type { ModuleInfo } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { TypeBudget } from './type-budget.ts';
@@ -19,7 +21,13 @@ export interface LoadedModule {
 
 /** Answer of the worker to the bytes of one module. */
 export type ModuleAnswer =
-  | { readonly kind: 'loaded'; readonly module: LoadedModule; readonly types: Float64Array }
+  | {
+      readonly kind: 'loaded';
+      readonly module: LoadedModule;
+      readonly types: Float64Array;
+      /** Why the next start will have to instrument it again. */
+      readonly notKept: string | undefined;
+    }
   /** The worker has sent this one before. */
   | { readonly kind: 'known'; readonly hash: string }
   | {
@@ -33,6 +41,21 @@ export type ModuleRequest =
   | { readonly kind: 'load'; readonly bytes: Uint8Array; readonly wasmStackBytes: number }
   | { readonly kind: 'forget'; readonly hash: string };
 
+export interface ModuleWorkerData {
+  readonly cacheDirectory: string | undefined;
+}
+
+export interface ModuleLoaderOptions {
+  readonly wasmStackBytes: number;
+  /** Where instrumented modules outlive the process; undefined: nowhere. */
+  readonly cacheDirectory?: string | undefined;
+  /** Told once why modules cannot be kept there. */
+  readonly onCacheFailure?: (reason: string) => void;
+  readonly types?: TypeBudget;
+  /** How long the worker is kept without work. */
+  readonly idleMs?: number;
+}
+
 /** A module that takes longer to check is no program but an attack; the largest real ones take a second. */
 const LOAD_DEADLINE_MS = 60_000;
 /** Idle, the worker would hold some 50 MB for nothing. */
@@ -40,16 +63,17 @@ const IDLE_MS = 5_000;
 const OLD_GENERATION_MB = 2048;
 
 export class ModuleLoader {
-  readonly #wasmStackBytes: number;
+  readonly #options: ModuleLoaderOptions;
   readonly #loaded = new Map<string, LoadedModule>();
   readonly #types: TypeBudget;
   #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
+  #hasToldFailure = false;
   /** One module at a time: the next load starts when this settles. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: { readonly wasmStackBytes: number; readonly types?: TypeBudget }) {
-    this.#wasmStackBytes = options.wasmStackBytes;
+  constructor(options: ModuleLoaderOptions) {
+    this.#options = options;
     this.#types = options.types ?? new TypeBudget();
   }
 
@@ -62,9 +86,11 @@ export class ModuleLoader {
 
   /** Lets a module go that nobody uses, after the loads asked for so far: either end must know what the other one does. */
   forget(hash: string): Promise<void> {
-    const forgetting = this.#last.then(() => {
+    const { cacheDirectory } = this.#options;
+    const forgetting = this.#last.then(async () => {
       this.#loaded.delete(hash);
       this.#worker?.postMessage({ kind: 'forget', hash } satisfies ModuleRequest);
+      if (cacheDirectory !== undefined) await removeCode(cacheDirectory, hash);
     });
     this.#last = forgetting;
     return forgetting;
@@ -86,7 +112,7 @@ export class ModuleLoader {
     if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
     clearTimeout(this.#idle);
     const answer = await this.#ask(bytes);
-    this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref();
+    this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
     switch (answer.kind) {
       case 'refused':
         if (answer.types === undefined) this.#types.addUnknown();
@@ -99,12 +125,27 @@ export class ModuleLoader {
       }
       case 'loaded': {
         this.#types.add(answer.types);
+        if (answer.notKept !== undefined) this.#tellOnce(answer.notKept);
         // A worker started anew does not know what the one before it sent: the first object stays the one.
         const first = this.#loaded.get(answer.module.info.hash) ?? answer.module;
         this.#loaded.set(first.info.hash, first);
         return first;
       }
     }
+  }
+
+  /** Nothing has been asked of it for a while: whatever was loaded at the start is here by now. */
+  #rest(): void {
+    const { cacheDirectory } = this.#options;
+    void this.close();
+    if (cacheDirectory === undefined) return;
+    this.#last = this.#last.then(() => keepOnlyCode(cacheDirectory, new Set(this.#loaded.keys())));
+  }
+
+  #tellOnce(reason: string): void {
+    if (this.#hasToldFailure) return;
+    this.#hasToldFailure = true;
+    this.#options.onCacheFailure?.(reason);
   }
 
   #ask(bytes: Uint8Array): Promise<ModuleAnswer> {
@@ -137,13 +178,14 @@ export class ModuleLoader {
       );
       worker.once('exit', () => giveUp('checking the module ended its thread'));
       // A copy: the caller may need its bytes again, and a transfer would take them away.
-      worker.postMessage({ kind: 'load', bytes, wasmStackBytes: this.#wasmStackBytes } satisfies ModuleRequest);
+      worker.postMessage({ kind: 'load', bytes, wasmStackBytes: this.#options.wasmStackBytes } satisfies ModuleRequest);
     });
   }
 
   #start(): Worker {
     const worker = new Worker(new URL('./module-worker.ts', import.meta.url), {
       name: 'modules',
+      workerData: { cacheDirectory: this.#options.cacheDirectory } satisfies ModuleWorkerData,
       resourceLimits: { maxOldGenerationSizeMb: OLD_GENERATION_MB, stackSizeMb: 16 },
     });
     worker.unref();

@@ -1,15 +1,19 @@
 /** The thread that checks, instruments and compiles modules (see module-loader.ts). */
 import { createHash } from 'node:crypto';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { codeVersion } from '../metering/instrument/index.ts';
+import { CodeCache } from './code-cache.ts';
 import { loadModule } from './load-module.ts';
-import type { ModuleAnswer, ModuleRequest } from './module-loader.ts';
+import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from './module-loader.ts';
 import { fingerprintsOf } from './type-budget.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');
 /** Hashes of what the main thread has got from here. */
 const sent = new Set<string>();
+const { cacheDirectory } = workerData as ModuleWorkerData;
+const cache = cacheDirectory === undefined ? undefined : new CodeCache(cacheDirectory, codeVersion());
 const NO_TYPES: Float64Array = new Float64Array(0);
 
 port.on('message', (request: ModuleRequest) => {
@@ -19,17 +23,22 @@ port.on('message', (request: ModuleRequest) => {
 
 function answerTo(bytes: Uint8Array, wasmStackBytes: number): ModuleAnswer {
   let types = NO_TYPES;
+  let notKept: string | undefined;
   try {
     const hash = createHash('sha256').update(bytes).digest('hex');
     if (sent.has(hash)) return { kind: 'known', hash };
     const module = loadModule(bytes, hash, {
       wasmStackBytes,
+      cache,
+      notKept: (reason) => {
+        notKept = messageOf(reason);
+      },
       compiling: (all) => {
         types = fingerprintsOf(all);
       },
     });
     sent.add(hash);
-    return { kind: 'loaded', module, types };
+    return { kind: 'loaded', module, types, notKept };
   } catch (error) {
     // Anything else than a refusal would be a bug of the checker; the module is refused all the same.
     const refusal = error instanceof ServerError ? error : undefined;

@@ -39,6 +39,7 @@ import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 
 export * from './abi.ts';
+export { codeVersion } from './code-version.ts';
 export { messageStackBytes, threadStackMb } from './guest-stack.ts';
 
 /**

@@ -1,0 +1,140 @@
+/**
+ * Instrumented modules on disk, one file each, so that a restart need not instrument every module anew:
+ *
+ *     <hash>.code   svc-code-1\n          what it is, and the version of this layout
+ *                   <tag>                 32 bytes: HMAC-SHA-256 of version · hash of the upload · all that follows
+ *                   <length of layout>    4 bytes, big-endian
+ *                   <layout>              as V8 serializes it
+ *                   <module>              to the end
+ *     key           32 random bytes, of this directory
+ *
+ * The tag stands between a file and a module that runs unmetered. With it an entry is what this directory's server made of
+ * that upload, with this version of the instrumenter: damaged, cut, renamed, from another version or another directory, it
+ * is as good as absent, and made anew. It does not stop who can read the key: that user can as well change the server. V8
+ * sees no byte of an entry whose tag is wrong. The upload itself is decoded and validated at every load.
+ *
+ * A file is written beside its place and renamed. No failure to read or write is an error: the cache is only a shortcut.
+ */
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
+import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import type { InstrumentedModule, ModuleLayout } from '../metering/instrument/index.ts';
+
+const MAGIC = Buffer.from('svc-code-1\n');
+const KEY_BYTES = 32;
+const TAG_BYTES = 32;
+const PREFIX_BYTES = MAGIC.length + TAG_BYTES;
+const LENGTH_BYTES = 4;
+/** Three times the largest module: more is not kept, and not read. */
+const ENTRY_BYTES_MAX = 300 * 1024 * 1024;
+const KEY_NAME = 'key';
+const ENTRY_NAME = /^([0-9a-f]{64})\.code$/;
+const UNFINISHED_NAME = /^\.(?:key|[0-9a-f]{64}\.code)\.[0-9a-f-]{36}$/;
+const PRIVATE = { file: 0o600, directory: 0o700 } as const;
+
+export class CodeCache {
+  readonly #directory: string;
+  readonly #version: string;
+  #key: Uint8Array | undefined;
+
+  /** `version`: of what makes the code. Nothing is read or made yet. */
+  constructor(directory: string, version: string) {
+    this.#directory = directory;
+    this.#version = version;
+  }
+
+  /** What was made of the upload with this hash; undefined: nothing, or nothing that can be trusted. */
+  read(hash: string): InstrumentedModule | undefined {
+    try {
+      const file = this.#read(entryName(hash), ENTRY_BYTES_MAX);
+      const content = file.subarray(PREFIX_BYTES);
+      if (content.length < LENGTH_BYTES || !file.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
+      if (!timingSafeEqual(file.subarray(MAGIC.length, PREFIX_BYTES), this.#tagOf(hash, [content]))) return undefined;
+      const layoutEnd = LENGTH_BYTES + content.readUInt32BE();
+      // Of bytes of its own: what comes out has views of them, and is copied from thread to thread.
+      const layout = deserialize(new Uint8Array(content.subarray(LENGTH_BYTES, layoutEnd))) as ModuleLayout;
+      return { bytes: content.subarray(layoutEnd), layout };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Returns the reason why nothing was kept, or undefined. */
+  write(hash: string, { bytes, layout }: InstrumentedModule): unknown {
+    try {
+      const description = serialize(layout);
+      const length = Buffer.alloc(LENGTH_BYTES);
+      length.writeUInt32BE(description.length);
+      const content = [length, description, bytes];
+      const total = PREFIX_BYTES + content.reduce((sum, part) => sum + part.length, 0);
+      if (total <= ENTRY_BYTES_MAX) this.#write(entryName(hash), [MAGIC, this.#tagOf(hash, content), ...content]);
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  #tagOf(hash: string, content: readonly Uint8Array[]): Uint8Array {
+    const hmac = createHmac('sha256', (this.#key ??= this.#openKey())).update(`${this.#version} ${hash}\n`);
+    for (const part of content) hmac.update(part);
+    return hmac.digest();
+  }
+
+  /** With a new one, everything that is there is foreign. */
+  #openKey(): Uint8Array {
+    try {
+      const key = this.#read(KEY_NAME, KEY_BYTES);
+      if (key.length === KEY_BYTES) return key;
+    } catch {
+      // There is none yet, or none that can be read.
+    }
+    const key = randomBytes(KEY_BYTES);
+    this.#write(KEY_NAME, [key]);
+    return key;
+  }
+
+  #read(name: string, bytesMax: number): Buffer {
+    const path = join(this.#directory, name);
+    const status = lstatSync(path);
+    if (!status.isFile() || status.size > bytesMax) throw new Error(`${path} is none of ours`);
+    return readFileSync(path);
+  }
+
+  #write(name: string, parts: readonly Uint8Array[]): void {
+    mkdirSync(this.#directory, { recursive: true, mode: PRIVATE.directory });
+    const unfinished = join(this.#directory, `.${name}.${randomUUID()}`);
+    try {
+      const file = openSync(unfinished, 'wx', PRIVATE.file);
+      try {
+        for (const part of parts) writeFileSync(file, part);
+      } finally {
+        closeSync(file);
+      }
+      renameSync(unfinished, join(this.#directory, name));
+    } catch (error) {
+      rmSync(unfinished, { force: true });
+      throw error;
+    }
+  }
+}
+
+function entryName(hash: string): string {
+  return `${hash}.code`;
+}
+
+/** Removes the entry of a module that nobody uses any more. */
+export async function removeCode(directory: string, hash: string): Promise<void> {
+  // What cannot be removed now is found again after the next start.
+  await rm(join(directory, entryName(hash)), { force: true }).catch(() => undefined);
+}
+
+/** Removes the entries of other modules than these, and what was not written to its end. */
+export async function keepOnlyCode(directory: string, hashes: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(directory).catch(() => [])) {
+    const hash = ENTRY_NAME.exec(name)?.[1];
+    const isUseless = hash === undefined ? UNFINISHED_NAME.test(name) : !hashes.has(hash);
+    if (isUseless) await rm(join(directory, name), { force: true }).catch(() => undefined);
+  }
+}

@@ -1,0 +1,255 @@
+/** Instrumented modules on disk: what comes back is what was made of that upload, or nothing does. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, readdirSync } from 'node:fs';
+import {
+  appendFile,
+  copyFile,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/code-cache.ts';
+import { loadModule } from '../../../subsystems/execution/load-module.ts';
+import { ModuleLoader } from '../../../subsystems/execution/module-loader.ts';
+import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { decodeModule } from '../../../subsystems/wasm/index.ts';
+import { compileMotoko } from '../../support/motoko.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { wat } from '../../support/wat.ts';
+
+const STACK_BYTES = 4 << 20;
+const VERSION = 'version 1';
+const SMALL = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 1)
+  (data (i32.const 8) "some bytes")
+  (global $n (mut i64) (i64.const 7))
+  (func (export "canister_update inc") (global.set $n (i64.add (global.get $n) (i64.const 1))) (call $reply)))`);
+const OTHER = wat(`(module (memory 1) (func (export "canister_init")))`);
+
+const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+const made = (bytes: Uint8Array): InstrumentedModule => instrument(decodeModule(bytes));
+const fileOf = (directory: string, bytes: Uint8Array): string => join(directory, `${hashOf(bytes)}.code`);
+
+/** A directory with an entry of the small module and one of the other. */
+async function filled(): Promise<string> {
+  const directory = join(await temporaryDirectory(), 'modules');
+  const cache = new CodeCache(directory, VERSION);
+  for (const module of [SMALL, OTHER]) assert.equal(cache.write(hashOf(module), made(module)), undefined);
+  return directory;
+}
+
+const readIn = (directory: string, bytes = SMALL, version = VERSION): InstrumentedModule | undefined =>
+  new CodeCache(directory, version).read(hashOf(bytes));
+
+function assertSame(found: InstrumentedModule | undefined, expected: InstrumentedModule): void {
+  assert.ok(found);
+  assert.ok(Buffer.from(found.bytes).equals(expected.bytes));
+  assert.deepEqual(found.layout, expected.layout);
+}
+
+suite('kept code', () => {
+  test('comes back as it was made, in this process and the next', async () => {
+    const directory = await filled();
+    assertSame(readIn(directory), made(SMALL));
+    assertSame(readIn(directory, OTHER), made(OTHER));
+    assert.deepEqual(
+      (await readdir(directory)).toSorted(),
+      [...[SMALL, OTHER].map((m) => `${hashOf(m)}.code`), 'key'].toSorted(),
+    );
+    for (const name of await readdir(directory)) assert.equal((await stat(join(directory, name))).mode & 0o777, 0o600);
+    assert.equal((await stat(directory)).mode & 0o777, 0o700);
+  });
+
+  test('with a byte changed, cut off anywhere or longer, is not there', async () => {
+    const directory = await filled();
+    const file = fileOf(directory, SMALL);
+    const whole = await readFile(file);
+    for (let at = 0; at < whole.length; at += at < 400 ? 1 : 5) {
+      const changed = Buffer.from(whole);
+      changed.writeUInt8(changed.readUInt8(at) ^ (1 << (at % 8)), at);
+      await writeFile(file, changed);
+      assert.equal(readIn(directory), undefined, `byte ${at}`);
+    }
+    for (let length = 0; length < whole.length; length += 7) {
+      await writeFile(file, whole.subarray(0, length));
+      assert.equal(readIn(directory), undefined, `${length} bytes`);
+    }
+    await writeFile(file, whole);
+    assertSame(readIn(directory), made(SMALL));
+    await appendFile(file, 'x');
+    assert.equal(readIn(directory), undefined);
+  });
+
+  test('of another module, version or directory, or without its key, is not there', async () => {
+    const directory = await filled();
+    assert.equal(readIn(directory, SMALL, 'version 2'), undefined);
+    // Under another name.
+    await copyFile(fileOf(directory, OTHER), fileOf(directory, SMALL));
+    assert.equal(readIn(directory), undefined);
+    // Made by a server with its own key.
+    const elsewhere = await filled();
+    await copyFile(fileOf(elsewhere, OTHER), fileOf(directory, OTHER));
+    assert.equal(readIn(directory, OTHER), undefined);
+    assertSame(readIn(elsewhere), made(SMALL));
+    for (const key of [Buffer.alloc(32), Buffer.alloc(31), Buffer.alloc(1 << 20)]) {
+      await writeFile(join(elsewhere, 'key'), key);
+      assert.equal(readIn(elsewhere), undefined);
+    }
+    // With a new key new entries are kept.
+    const cache = new CodeCache(elsewhere, VERSION);
+    assert.equal(cache.write(hashOf(SMALL), made(SMALL)), undefined);
+    assertSame(readIn(elsewhere), made(SMALL));
+    assert.equal((await readFile(join(elsewhere, 'key'))).length, 32);
+  });
+
+  test('that is no file, or far too large, is not read', { timeout: 20_000 }, async () => {
+    const directory = await filled();
+    const file = fileOf(directory, SMALL);
+    await rm(file);
+    execFileSync('mkfifo', [file]);
+    assert.equal(readIn(directory), undefined);
+    await rm(file);
+    await symlink('/dev/zero', file);
+    assert.equal(readIn(directory), undefined);
+    await rm(file);
+    await mkdir(file);
+    assert.equal(readIn(directory), undefined);
+    await rm(file, { recursive: true });
+    await copyFile(fileOf(directory, OTHER), file);
+    await truncate(file, 2 ** 40);
+    assert.equal(readIn(directory), undefined);
+  });
+
+  test('that cannot be written is told, and nothing else happens', async () => {
+    const folder = await temporaryDirectory();
+    await writeFile(join(folder, 'modules'), 'a file');
+    const reason = new CodeCache(join(folder, 'modules'), VERSION).write(hashOf(SMALL), made(SMALL));
+    assert.match(String(reason), /EEXIST|ENOTDIR/);
+    assert.equal(readIn(join(folder, 'modules')), undefined);
+  });
+
+  test('is removed with what nobody needs, and only that', async () => {
+    const directory = await filled();
+    const hash = hashOf(SMALL);
+    const unfinished = `.${hash}.code.8f0c6f5e-6b0e-4a57-9c2e-0c5ac6a7f2a1`;
+    for (const name of [unfinished, 'notes.txt']) await writeFile(join(directory, name), 'x');
+    await keepOnlyCode(directory, new Set([hash]));
+    assert.deepEqual((await readdir(directory)).toSorted(), [`${hash}.code`, 'key', 'notes.txt'].toSorted());
+    await removeCode(directory, hash);
+    await removeCode(directory, hash);
+    assert.deepEqual((await readdir(directory)).toSorted(), ['key', 'notes.txt']);
+    await keepOnlyCode(join(directory, 'nowhere'), new Set());
+  });
+});
+
+suite('a module loader', () => {
+  let motoko: Uint8Array;
+  before(async () => {
+    motoko = (await compileMotoko('persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } }')).wasm;
+  });
+
+  test('finds what an earlier process has made, and it is the same in every respect', async () => {
+    const cacheDirectory = join(await temporaryDirectory(), 'modules');
+    const file = fileOf(cacheDirectory, motoko);
+    const first = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory });
+    const earlier = await first.load(motoko);
+    await first.close();
+    const { ino } = await stat(file);
+    const second = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory });
+    const found = await second.load(motoko);
+    await second.close();
+    assert.equal((await stat(file)).ino, ino, 'it was not made again');
+    assert.deepEqual(found.info, earlier.info);
+    assert.deepEqual(found.code.layout, earlier.code.layout);
+    for (const list of ['imports', 'exports'] as const) {
+      assert.deepEqual(WebAssembly.Module[list](found.code.module), WebAssembly.Module[list](earlier.code.module));
+    }
+  });
+
+  test('makes anew what is damaged or not its own, and never runs it', async () => {
+    const cacheDirectory = join(await temporaryDirectory(), 'modules');
+    const hash = hashOf(motoko);
+    const first = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory });
+    await first.load(motoko);
+    await first.close();
+    const file = fileOf(cacheDirectory, motoko);
+    const whole = await readFile(file);
+    // The module as it was uploaded, unmetered, in the place of the instrumented one; and one with another directory's key.
+    const unmetered = { bytes: motoko, layout: made(motoko).layout };
+    const foreign = join(await temporaryDirectory(), 'modules');
+    new CodeCache(foreign, codeVersion()).write(hash, unmetered);
+    const forged = await readFile(fileOf(foreign, motoko));
+    const own = Buffer.concat([whole.subarray(0, 43), forged.subarray(43)]);
+    for (const bytes of [forged, own, whole.subarray(0, whole.length - 1), Buffer.alloc(0)]) {
+      await writeFile(file, bytes);
+      const cache = new CodeCache(cacheDirectory, codeVersion());
+      const { code } = loadModule(motoko, hash, { wasmStackBytes: STACK_BYTES, cache });
+      const modules = WebAssembly.Module.imports(code.module).map(({ module }) => module);
+      assert.ok(modules.includes('svc'), 'it has what meters it');
+      assertSame(cache.read(hash), made(motoko));
+    }
+  });
+
+  test('removes what is forgotten, and what nobody has asked for when it comes to rest', async () => {
+    const cacheDirectory = join(await temporaryDirectory(), 'modules');
+    const names = async (): Promise<string[]> =>
+      (await readdir(cacheDirectory)).filter((name) => name !== 'key').toSorted();
+    const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
+    for (const module of [motoko, SMALL, OTHER]) await loader.load(module);
+    await loader.forget(hashOf(SMALL));
+    assert.deepEqual(await names(), [motoko, OTHER].map((module) => `${hashOf(module)}.code`).toSorted());
+    await loader.close();
+
+    const next = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
+    await next.load(motoko);
+    for (let waitedMs = 0; (await names()).length > 1 && waitedMs < 20_000; waitedMs += 20) await sleep(20);
+    assert.deepEqual(await names(), [`${hashOf(motoko)}.code`]);
+    await next.close();
+  });
+
+  test('goes on without a directory that it can write, and says so once', async () => {
+    const folder = await temporaryDirectory();
+    await writeFile(join(folder, 'modules'), 'a file');
+    const told: string[] = [];
+    const loader = new ModuleLoader({
+      wasmStackBytes: STACK_BYTES,
+      cacheDirectory: join(folder, 'modules'),
+      onCacheFailure: (reason) => told.push(reason),
+    });
+    for (const module of [SMALL, OTHER]) await loader.load(module);
+    await loader.close();
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? '', /EEXIST|ENOTDIR/);
+  });
+});
+
+test('the version of kept code changes with every file that it depends on', async () => {
+  const root = await temporaryDirectory();
+  const subsystems = new URL('../../../subsystems/', import.meta.url);
+  for (const room of ['metering/instrument', 'wasm'])
+    cpSync(new URL(room, subsystems), join(root, 'subsystems', room), { recursive: true });
+  await cp(new URL('../../../package.json', import.meta.url), join(root, 'package.json'));
+  const script = `console.log((await import('./subsystems/metering/instrument/code-version.ts')).codeVersion())`;
+  const version = (): string =>
+    execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: root, encoding: 'utf8' }).trim();
+  assert.equal(version(), codeVersion());
+  const seen = new Set([codeVersion()]);
+  for (const file of ['metering/instrument/rewrite.ts', 'wasm/decode.ts']) {
+    await appendFile(join(root, 'subsystems', file), '\n// changed\n');
+    seen.add(version());
+  }
+  assert.equal(seen.size, 3);
+  assert.ok(readdirSync(new URL('wasm', subsystems)).length > 5);
+});
