@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { messageStackBytes, threadStackMb } from '../metering/instrument/index.ts';
 import type { StartExecutorThread } from './executor.ts';
+import { sizeLongStacks } from './long-stacks.ts';
 
 /**
  * A live heap is an object of a few words to V8, but where its bytes count as memory that a collection might free (not in
@@ -20,7 +21,7 @@ const YOUNG_GENERATION_MB_MAX = 12;
 if (!('Suspending' in WebAssembly)) setFlagsFromString('--experimental-wasm-jspi');
 
 export const startExecutorWorker: StartExecutorThread = (options, ended) => {
-  sizeStacks(Math.ceil(messageStackBytes(options.wasmStackBytes) / 1024));
+  sizeLongStacks(messageStackBytes(options.wasmStackBytes));
   const worker = new Worker(new URL('./executor-worker.ts', import.meta.url), {
     workerData: options,
     transferList: [options.port],
@@ -43,13 +44,3 @@ export const startExecutorWorker: StartExecutorThread = (options, ended) => {
     terminate: () => worker.terminate(),
   };
 };
-
-/**
- * Sets the size of the stacks that long messages have of their own. V8 14.6 makes each as large as the smaller of these two
- * says, when a message begins, and only what is used becomes resident. Threads that run have read `--stack-size` already,
- * and Node tells those to come their limit itself (`stackSizeMb`), so nothing else changes.
- */
-function sizeStacks(kibibytes: number): void {
-  setFlagsFromString(`--wasm-stack-switching-stack-size=${kibibytes}`);
-  setFlagsFromString(`--stack-size=${kibibytes}`);
-}

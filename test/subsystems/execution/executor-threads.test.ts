@@ -63,6 +63,22 @@ const MODULE = wat(`(module
     (local.set $i (i32.const 300000))
     (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
     (call $reply))
+  ;; Some slices of fuel.
+  (func (export "canister_update slices") (local $i i32)
+    (local.set $i (i32.const 1500000))
+    (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+    (call $reply))
+  (func $down (param $n i32) (result i32)
+    (if (result i32) (local.get $n)
+      (then (i32.add (i32.const 1) (call $down (i32.sub (local.get $n) (i32.const 1)))))
+      (else (i32.const 0))))
+  ;; As deep as it goes, and then some slices there.
+  (func (export "canister_update deep") (local $i i32)
+    (drop (call $down (i32.const 150000)))
+    (local.set $i (i32.const 1500000))
+    (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+    (drop (call $down (i32.const 150000)))
+    (call $reply))
   (func (export "canister_update long") (local $i i32)
     (local.set $i (i32.const 800000000))
     (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
@@ -129,6 +145,17 @@ test('messages of a millisecond do not end up below a long one', async () => {
   const shortMs = Math.max(...(await Promise.all(short)));
   const longMs = await long;
   assert.ok(shortMs < longMs * 0.75, `one of them took ${shortMs.toFixed(0)} of ${longMs.toFixed(0)} ms`);
+});
+
+test('long messages recurse deep while others are under way', async () => {
+  const canisters = 20;
+  const { call } = await host(1, canisters);
+  for (let k = 0; k < 3; k++) {
+    const outcomes = await Promise.all(
+      Array.from({ length: canisters }, (_, n) => call(n, n % 2 === 0 ? 'slices' : 'deep')),
+    );
+    for (const outcome of outcomes) assert.equal(outcome.kind, 'reply', JSON.stringify(outcome));
+  }
 });
 
 test('a long message gets its share of its executor while others keep that busy', async () => {

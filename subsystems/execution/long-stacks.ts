@@ -1,0 +1,19 @@
+/** The stacks that long messages have of their own (WebAssembly JavaScript Promise Integration); see ADR 21. */
+import { setFlagsFromString } from 'node:v8';
+
+/** Enough for most; 256 of them are used again. */
+const INITIAL_KIB = 16;
+
+/**
+ * Sets what such a stack may grow to, in this process, for messages that begin from now on. They begin small: V8 14.6 keeps
+ * 4 MiB of stacks to be used again and unmaps none, so what is beyond leaves its address space behind, and each stack of full
+ * size would be beyond (257 MiB a message: 128 TiB are used up after half a million). Only what was touched is ever resident.
+ *
+ * `--stack-size` is where growing ends. Threads that run have read it already, and Node tells those to come their limit
+ * itself (`stackSizeMb`), so nothing else changes.
+ */
+export function sizeLongStacks(bytesMax: number): void {
+  setFlagsFromString('--experimental-wasm-growable-stacks');
+  setFlagsFromString(`--wasm-stack-switching-stack-size=${INITIAL_KIB}`);
+  setFlagsFromString(`--stack-size=${Math.ceil(bytesMax / 1024)}`);
+}
