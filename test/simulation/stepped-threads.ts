@@ -1,0 +1,179 @@
+/**
+ * The executors of a server, all in this thread: the shipped pool, wire and threads (`ExecutorPool`, `Executor`,
+ * `ExecutorThread`) over real rings and ports. What a simulation decides is when a thread works, when the main thread is
+ * told, and when a thread dies; and how time passes for it, which says when messages give way. Its engines, and how modules
+ * get their code, it brings along.
+ */
+import type { MessagePort } from 'node:worker_threads';
+import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
+import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/executor-pool.ts';
+import { ExecutorThread, type ThreadParts } from '../../subsystems/execution/executor-thread.ts';
+import type { StartExecutorThread } from '../../subsystems/execution/executor.ts';
+import type { ExecutorOptions } from '../../subsystems/execution/wire.ts';
+import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
+import { type RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
+
+/** Whatever throws this inside of a thread is its death, and no mistake. */
+export const KILLED = 'the simulation killed it';
+
+export interface SteppedThreadsOptions {
+  readonly lanes: number;
+  readonly policy: MeteringPolicy;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly wasmStackBytes: number;
+  /** Milliseconds that pass for a thread each time it looks. */
+  readonly passMs?: (() => number) | undefined;
+  readonly loader: NonNullable<ExecutionParts['loader']>;
+  /** What a thread has of its own that starts now. */
+  readonly partsOf: (options: ExecutorOptions) => ThreadParts;
+}
+
+/** The one end of a thread that the simulation has, by the number of its executor. */
+interface SteppedThread {
+  readonly thread: ExecutorThread;
+  readonly port: MessagePort;
+  readonly ended: (reason: string) => void;
+  /** A long message has its turn, until this resolves. */
+  turn: Promise<void> | undefined;
+  outbox: RingConsumer | undefined;
+  drain: () => void;
+}
+
+export class SteppedThreads extends ExecutorPool {
+  readonly #threads: SteppedThread[];
+  readonly #log: Logger;
+
+  constructor({ lanes, policy, clock, log, wasmStackBytes, loader, ...rest }: SteppedThreadsOptions) {
+    const threads: SteppedThread[] = [];
+    // That a thread dies when the simulation kills it is no problem of the host's.
+    const error: Logger['error'] = (text, cause) => (text.includes(KILLED) ? undefined : log.error(text, cause));
+    super(
+      { policy, clock, log: { ...log, error } },
+      { executors: lanes, wasmStackBytes },
+      {},
+      { startThread: startThread(threads, rest), loader },
+    );
+    this.#threads = threads;
+    this.#log = log;
+  }
+
+  canExecute(lane: number): boolean {
+    const { thread, turn } = this.#at(lane);
+    return turn === undefined && thread.hasWork;
+  }
+
+  canTell(lane: number): boolean {
+    return this.#at(lane).outbox?.hasMore === true;
+  }
+
+  /** Lets a thread do what has come, and give a long message a turn, which ends before the event loop's next one. */
+  execute(lane: number): void {
+    const at = this.#at(lane);
+    try {
+      const worked = at.thread.advance();
+      if (typeof worked !== 'boolean') at.turn = this.#finishTurn(at, worked);
+    } catch (error) {
+      this.#failed(at, error);
+    }
+  }
+
+  /** Resolves when the turn of a long message has ended, if one has a turn. */
+  turnOf(lane: number): Promise<void> | undefined {
+    return this.#at(lane).turn;
+  }
+
+  async #finishTurn(at: SteppedThread, worked: Promise<boolean>): Promise<void> {
+    try {
+      await worked;
+    } catch (error) {
+      this.#failed(at, error);
+    } finally {
+      at.turn = undefined;
+    }
+  }
+
+  /** As a thread that throws: what it has not published is lost with it. */
+  #failed(at: SteppedThread, error: unknown): void {
+    const reason = messageOf(error);
+    if (reason !== KILLED) this.#log.error('an executor thread has failed', error);
+    if (this.#threads.includes(at)) end(at, reason);
+  }
+
+  /** Tells the main thread what a thread has published. */
+  tell(lane: number): void {
+    this.#at(lane).drain();
+  }
+
+  /** The thread of an executor dies and is replaced; what it has published still counts. */
+  kill(lane: number): void {
+    end(this.#at(lane), KILLED);
+  }
+
+  /** The process ends: nothing of it counts any more. */
+  abandon(): void {
+    for (const { port } of this.#threads) port.close();
+  }
+
+  /** What an executor has of canisters. */
+  threadOf(handle: number): ExecutorThread {
+    return this.#at(this.laneOf(handle)).thread;
+  }
+
+  get heapsLive(): number {
+    return this.#threads.reduce((sum, { thread }) => sum + thread.heapsLive, 0);
+  }
+
+  #at(lane: number): SteppedThread {
+    const thread = this.#threads[lane];
+    if (thread === undefined) throw new Error(`no executor ${lane}`);
+    return thread;
+  }
+}
+
+function end({ ended, port }: SteppedThread, reason: string): void {
+  ended(reason);
+  port.close();
+}
+
+/** The main thread makes room at once: it cannot do so while this one waits. */
+class TellingOutbox extends RingProducer {
+  readonly #tell: () => void;
+
+  constructor(shared: SharedArrayBuffer, tell: () => void) {
+    super(shared);
+    this.#tell = tell;
+  }
+
+  override waitForRoom(): void {
+    this.publish();
+    this.#tell();
+  }
+}
+
+function startThread(
+  threads: SteppedThread[],
+  { passMs = () => 0, partsOf }: Pick<SteppedThreadsOptions, 'passMs' | 'partsOf'>,
+): StartExecutorThread {
+  return (options, ended) => {
+    let ms = 0;
+    const nowMs = (): number => (ms += passMs());
+    const outbox = new TellingOutbox(options.outbox, () => stepped.drain());
+    const stepped: SteppedThread = {
+      thread: new ExecutorThread(options, nowMs, { ...partsOf(options), outbox }),
+      port: options.port,
+      ended,
+      turn: undefined,
+      outbox: undefined,
+      drain: () => undefined,
+    };
+    threads[options.lane] = stepped;
+    return {
+      listen: (ring, drain) => {
+        stepped.outbox = ring;
+        stepped.drain = drain;
+      },
+      terminate: () => Promise.resolve(),
+    };
+  };
+}
