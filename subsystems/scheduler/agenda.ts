@@ -228,9 +228,14 @@ function nextQueue(work: Work): Queue<Waiting> {
   return work.isQueryNext ? work.queries : work.input;
 }
 
-/** A composite query of another canister waits for this, and keeps its place among the live ones meanwhile. */
+/**
+ * A composite query of another canister waits for this, and keeps its place among the live ones meanwhile. Responses, too: a
+ * query one of whose callbacks has trapped keeps none, and ends only when the rest of its calls have been answered.
+ */
 export function isUrgent(waiting: Waiting): boolean {
-  return waiting.kind === 'start' && (waiting.context.evaluation?.depth ?? 0) > 0;
+  const context =
+    waiting.kind === 'start' ? waiting.context : waiting.kind === 'response' ? waiting.call.context : undefined;
+  return (context?.evaluation?.depth ?? 0) > 0;
 }
 
 export function queueOf(work: Work, waiting: Waiting): Queue<Waiting> {

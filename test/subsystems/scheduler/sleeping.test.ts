@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import type { Outcome } from '../../../subsystems/execution/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
 import { idToText } from '../../../subsystems/scheduler/id-text.ts';
 import { LiveSet } from '../../../subsystems/scheduler/live-set.ts';
@@ -76,6 +77,35 @@ test('where all are busy, the one that has been awake for longest gives way afte
   } finally {
     mock.timers.reset();
   }
+});
+
+test('a composite query one of whose callbacks has trapped gets the rest of its answers while its caller keeps a place', async () => {
+  const methods = new Map([...QUIET.methods, ['c', 'composite_query' as const]]);
+  const module = { ...QUIET, methods, entries: new Map([...QUIET.entries, ['canister_composite_query c', 4]]) };
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2, 3], { isAsleep: true, module });
+  const { execution, scheduler } = host;
+  const message = { handle: 0, method: 'c', caller: Uint8Array.of(4), argument: new Uint8Array(0) };
+  let outcome: Outcome | undefined;
+  void scheduler.deliver({ ...message, kind: 'query' }).then((told) => (outcome = told));
+  await host.endTurn();
+  execution.endOne({ ...STEP, calls: [callOf(idOf(1), { method: 'c' })], frame: 1 });
+  await host.endTurn();
+  const calls = [2, 3].map((handle) => callOf(idOf(handle), { method: 'q' }));
+  execution.endOne({ ...STEP, calls, frame: 1 });
+  await host.endTurn();
+  execution.endOne();
+  await host.endTurn();
+  assert.equal(execution.started.at(-1)?.task.kind, 'callback');
+  execution.endLast({ ...STEP, fault: { kind: 'trap', code: 5, message: 'trapped' } });
+  await host.endTurn();
+  assert.equal(scheduler.isLive(1), false, 'it has nothing to keep a place for');
+  assert.equal(scheduler.isLive(0), true);
+  execution.endOne();
+  await host.endTurn();
+  assert.equal(execution.started.at(-1)?.handle, 0, 'its caller has been answered');
+  execution.endOne();
+  await host.commit();
+  assert.equal(outcome?.kind, 'reply');
 });
 
 test('bytes are bounded as well, and one alone may have more', async () => {
