@@ -5,7 +5,8 @@
  * (JavaScript Promise Integration, ADR 31). About once a millisecond, when a slice of its fuel is used up, its code
  * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS,
  * or, when only short messages wait, after as long as those had the thread before. So a flood of short messages takes half
- * of the thread from the long ones, and long ones among themselves get equal shares.
+ * of the thread from the long ones, and long ones among themselves get equal shares: slices take more or less than a
+ * millisecond, and what a turn was too long is taken from the message's next one.
  *
  * A turn that short messages cut off goes on before another's begins.
  */
@@ -43,7 +44,7 @@ interface Place<E> {
   readonly engine: E;
   /** Begins the message, or lets it go on. */
   resume: () => void;
-  /** How long it has run in its present turn, before others were let in. */
+  /** How long it has run in its present turn, before others were let in; at its beginning, what the one before was too long. */
   ranMs: number;
 }
 
@@ -83,7 +84,7 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   /** Lets the message whose turn it is go on until its turn is over; rejects with what went wrong in the host. */
   turn(): Promise<void> {
-    const place = this.#ready.shift();
+    const place = this.#next();
     if (place === undefined) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#endTurn = resolve;
@@ -92,6 +93,16 @@ export class LongMessages<E extends LongEngine = Engine> {
       this.#othersMs = this.#turnBeganMs - this.#turnEndedMs;
       place.resume();
     });
+  }
+
+  #next(): Place<E> | undefined {
+    for (;;) {
+      const place = this.#ready.shift();
+      if (place === undefined || place.ranMs < TURN_MS || this.#ready.length === 0) return place;
+      // It has had this turn already.
+      place.ranMs -= TURN_MS;
+      this.#ready.push(place);
+    }
   }
 
   #begin({ canister, run }: Waiting<E>): void {
@@ -138,7 +149,8 @@ export class LongMessages<E extends LongEngine = Engine> {
     const isOver = place.ranMs + turnMs >= TURN_MS;
     if (!isOver && !(others && turnMs >= this.#othersMs)) return undefined;
     if (isOver) {
-      place.ranMs = 0;
+      // One turn at most: it may have been alone for long.
+      place.ranMs = Math.min(place.ranMs + turnMs - TURN_MS, TURN_MS);
       this.#ready.push(place);
     } else {
       place.ranMs += turnMs;
