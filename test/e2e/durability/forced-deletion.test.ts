@@ -50,9 +50,9 @@ interface Seen {
   readonly rounds: number;
   readonly answers: number;
 }
-const BILLION = 1_000_000_000n;
-/** Messages cost something, too. */
-const PRICE_MAX = 500_000_000n;
+const TRILLION = 1_000_000_000_000n;
+/** Messages cost something, too; those that spin while the machine is busy, much. */
+const PRICE_MAX = 500_000_000_000n;
 
 const seen = async (host: Host, actor: Actor): Promise<Seen> => (await host.query(actor, 'seen')) as Seen;
 const spins = (host: Host, actor: Actor): Promise<void> =>
@@ -82,10 +82,10 @@ for (const mode of ['in memory', 'with --state', 'with a log', 'with one live ac
     const [a, b, c] = [await host.install('a', wasm), await host.install('b', wasm), await host.install('c', wasm)];
     const before = { a: await host.balance(a), c: await host.balance(c) };
 
-    // A client, another actor (10 billion cycles, 4 of them accepted), and a call of its own to one that does not answer yet.
+    // A client, another actor (10 trillion cycles, 4 of them accepted), and a call of its own to one that does not answer yet.
     const client = endOf(host.failure(b, 'spin', [0]));
-    const caller = host.call(a, 'trySpinThere', [b.principal, Number(10n * BILLION), Number(4n * BILLION)]);
-    const outgoing = endOf(host.failure(b, 'awaitThere', [c.principal, Number(9n * BILLION), Number(2n * BILLION)]));
+    const caller = host.call(a, 'trySpinThere', [b.principal, Number(10n * TRILLION), Number(4n * TRILLION)]);
+    const outgoing = endOf(host.failure(b, 'awaitThere', [c.principal, Number(9n * TRILLION), Number(2n * TRILLION)]));
     await spins(host, b);
     await spins(host, c);
     const upgrade = host.change(b, 'upgrade', wasm);
@@ -109,11 +109,11 @@ for (const mode of ['in memory', 'with --state', 'with a log', 'with one live ac
     }
     assert.equal(await host.status(b), 'deleted');
     assert.equal((await host.server.post(`/call-json/${b.name}/release`, '[]')).status, 404);
-    await near(host, a, before.a - 4n * BILLION, 'what was not accepted came back');
+    await near(host, a, before.a - 4n * TRILLION, 'what was not accepted came back');
 
     // The one that it called goes on, and its answer finds nobody.
     await host.call(c, 'release');
-    await near(host, c, before.c + 2n * BILLION, 'it keeps what it accepted');
+    await near(host, c, before.c + 2n * TRILLION, 'it keeps what it accepted');
     for (const actor of [a, c]) assert.equal((await host.change(actor, 'stop')).body, 'stopped');
     assert.equal((await host.change(c, 'start')).body, 'started');
     const { code: gone, message: where } = (await (async () => {
@@ -138,7 +138,7 @@ for (const args of [[], ['--snapshot-below', '0']]) {
       const calls = [
         endOf(host.failure(b, 'spin', [0])),
         endOf(host.failure(b, 'awaitThere', [c.principal, 1_000_000, 0])),
-        endOf(host.failure(a, 'trySpinThere', [b.principal, Number(10n * BILLION), Number(BILLION)])),
+        endOf(host.failure(a, 'trySpinThere', [b.principal, Number(10n * TRILLION), Number(TRILLION)])),
       ];
       await spins(host, b);
       await host.until(async () => assert.ok((await seen(host, c)).rounds > 0));
@@ -155,7 +155,7 @@ for (const args of [[], ['--snapshot-below', '0']]) {
       assert.equal(await host.status(b), 'deleted');
       assert.equal((await host.server.post(`/call-json/${b.name}/release`, '[]')).status, 404);
       await host.until(async () => assert.equal((await seen(host, a)).answers, round, 'its caller was answered, once'));
-      await near(host, a, balance - BigInt(round) * BILLION, 'it paid what was accepted');
+      await near(host, a, balance - BigInt(round) * TRILLION, 'it paid what was accepted');
     }
     await host.call(c, 'release');
     for (const actor of [a, c]) assert.equal((await host.change(actor, 'stop')).body, 'stopped');
