@@ -25,11 +25,14 @@ export interface EngineResult {
   changes?: Uint8Array | undefined;
 }
 
+/** Wasm that is to run: an instance that has been told what. */
+export type Runnable = Pick<Instance, 'runToEnd' | 'runSuspendable'>;
+
 /**
- * Work that stops wherever wasm is to run. Whoever drives it runs the instance that it yields, in one go or suspendable,
- * and goes on with how that ended. So each kind of execution is written once, for both.
+ * Work that stops wherever wasm is to run. Whoever drives it runs what it yields, in one go or suspendable, and goes on
+ * with how that ended. So each kind of execution is written once, for both.
  */
-export type Running<T> = Generator<Instance, T, Fault | undefined>;
+export type Running<T> = Generator<Runnable, T, Fault | undefined>;
 
 /** Drives work in one go. */
 export function runToEnd<T>(running: Running<T>): T {

@@ -22,7 +22,7 @@ import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
 import { wakeCanister } from './wake-canister.ts';
 
-export { type EngineResult, type Running, runSuspendable, runToEnd, TOO_LONG } from './engine-parts.ts';
+export { type EngineResult, type Runnable, type Running, runSuspendable, runToEnd, TOO_LONG } from './engine-parts.ts';
 
 export interface EngineOptions {
   readonly policy: MeteringPolicy;

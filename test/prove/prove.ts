@@ -79,6 +79,14 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('./crashes.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'schedules',
+    claims:
+      'messages of any length and size, in any order with changes, deaths and crashes, stay apart and are answered once',
+    unit: 'seeds',
+    count: 300,
+    runs: [{ file: new URL('../simulation/scheduler.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'fuzz',
     claims: 'mutated modules are refused with a reason, or become modules that V8 takes',
     unit: 'inputs',

@@ -1,0 +1,97 @@
+/** What canisters without code know of themselves, and how that is told to storage. */
+import assert from 'node:assert/strict';
+import { deserialize, serialize } from 'node:v8';
+import { seal, unseal } from './sealed.ts';
+
+/** What is to be stored of a canister. */
+export class Books {
+  balance = 0n;
+  version: number | undefined = undefined;
+  /** In place of a heap. */
+  memory = 0;
+  /** How often something was told: what is lost on the way shows. */
+  told = 0;
+  /** Its calls that are not answered, by number. */
+  openCalls = new Set<number>();
+  /** Calls of others that have started here, by number. */
+  started = new Set<number>();
+  /** Calls to each canister, and the last that started of each. */
+  made = new Map<number, number>();
+  startedOf = new Map<string, number>();
+
+  copy(): Books {
+    const { openCalls, started, made, startedOf } = this;
+    return Object.assign(new Books(), this, {
+      openCalls: new Set(openCalls),
+      started: new Set(started),
+      made: new Map(made),
+      startedOf: new Map(startedOf),
+    });
+  }
+
+  apply(change: Change): void {
+    switch (change.kind) {
+      case 'balance':
+        this.balance += change.by;
+        assert.ok(this.balance >= 0n, 'no more cycles are spent than there are');
+        break;
+      case 'code':
+        this.version = change.version;
+        break;
+      case 'memory':
+        this.memory = change.value;
+        break;
+      case 'numbered':
+        this.made.set(change.to, change.number);
+        break;
+      case 'called':
+        this.openCalls.add(change.call);
+        break;
+      case 'answered':
+        this.openCalls.delete(change.call);
+        break;
+      case 'emptied':
+        this.openCalls.clear();
+        break;
+      case 'started':
+        this.started.add(change.call);
+        this.startedOf.set(change.caller, change.number);
+    }
+  }
+
+  /** As stored, in so many bytes. */
+  encode(bytes: number): Uint8Array {
+    return seal(serialize(Object.assign({}, this)), bytes);
+  }
+
+  static decode(stored: Uint8Array): Books {
+    return Object.assign(new Books(), deserialize(unseal(stored, 'what is stored of a canister')) as Books);
+  }
+}
+
+export type Change =
+  | { readonly kind: 'balance'; readonly by: bigint }
+  | { readonly kind: 'code'; readonly version: number | undefined }
+  | { readonly kind: 'memory'; readonly value: number }
+  /** The last call to that canister has this number. */
+  | { readonly kind: 'numbered'; readonly to: number; readonly number: number }
+  | { readonly kind: 'called' | 'answered'; readonly call: number }
+  /** No call of its will be answered. */
+  | { readonly kind: 'emptied' }
+  | { readonly kind: 'started'; readonly call: number; readonly caller: string; readonly number: number };
+
+/** What is told at once. */
+export interface ChangeSet {
+  readonly handle: number;
+  /** Counts the sets of the canister. */
+  readonly number: number;
+  readonly changes: readonly Change[];
+}
+
+export function encodeChanges(set: ChangeSet, bytes: number): Uint8Array {
+  return seal(serialize(set), bytes);
+}
+
+export function decodeChanges(bytes: Uint8Array): ChangeSet {
+  return deserialize(unseal(bytes, 'changes')) as ChangeSet;
+}

@@ -1,0 +1,375 @@
+/**
+ * Stepped threads with engines without code, and what the main thread has been told of their canisters: that is what is
+ * stored, and what those that slept or died are woken with.
+ */
+import assert from 'node:assert/strict';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import type { CanisterGate } from '../../subsystems/execution/canister-gate.ts';
+import type { ThreadParts, Work } from '../../subsystems/execution/executor-thread.ts';
+import type {
+  CanisterObserver,
+  CodeChange,
+  ModuleInfo,
+  OutputLine,
+  SleepingCanister,
+  Step,
+  Task,
+} from '../../subsystems/execution/index.ts';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire.ts';
+import type { CanisterStatus } from '../../subsystems/scheduler/index.ts';
+import { Books, decodeChanges } from './books.ts';
+import { bytesOf, ObservedGate, type WorkSeen } from './observed-gate.ts';
+import { POLICY, RandomEngine, type Subject, ThreadNotes } from './random-engine.ts';
+import { randomModule } from './random-modules.ts';
+import { checkLines, type EngineHost, simulatedId } from './random-steps.ts';
+import { type Draw, drawBytes } from './sealed.ts';
+import { SteppedThreads } from './stepped-threads.ts';
+import type { Tally } from './tally.ts';
+
+/** One canister as the main thread knows it. */
+export interface RandomCanister {
+  readonly handle: number;
+  /** As of what has been told. */
+  told: Books;
+  /** Cycles that operators have added. */
+  added: bigint;
+  /** What an executor has of it, or had when it left. */
+  subject: Subject | undefined;
+  isAsleep: boolean;
+  isRemoved: boolean;
+  /** Its executor has died with it. */
+  isLost: boolean;
+  /** Tasks given and not ended. */
+  underWay: number;
+  /** Debug lines of the step that ends next. */
+  lines: OutputLine[];
+}
+
+export interface RandomThreadsOptions {
+  readonly lanes: number;
+  readonly draw: Draw;
+  readonly tally: Tally;
+  readonly clock: Clock;
+  readonly isKept: boolean;
+  readonly hasTimeouts: boolean;
+  readonly hasFailures: boolean;
+  /** For the next call: numbers are never used again. */
+  readonly nextNumber: () => number;
+  /** Calls that were replied to without any bytes. */
+  readonly emptyReplies: Set<number>;
+  /** Something is wrong. */
+  readonly problem: (error: unknown) => void;
+  /** An executor has died with that canister. */
+  readonly lost: (handle: number) => void;
+  /** Something has been told that is to be stored. */
+  readonly touched: () => void;
+  readonly settled: () => Promise<void>;
+  /** In place of the shipped gate, with a bug in it. */
+  readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
+}
+
+export class RandomThreads extends SteppedThreads {
+  readonly canisters: readonly RandomCanister[];
+  readonly #canisters: RandomCanister[];
+  readonly #options: RandomThreadsOptions;
+  readonly #notes: ThreadNotes[];
+  readonly #world: { isStopping: boolean; deathIn: number; destroyed: bigint };
+
+  constructor(options: RandomThreadsOptions) {
+    const notes: ThreadNotes[] = [];
+    const world = { isStopping: false, deathIn: Number.POSITIVE_INFINITY, destroyed: 0n };
+    const canisters: RandomCanister[] = [];
+    const { lanes, draw, tally, clock, createGate = (seen) => new ObservedGate(seen) } = options;
+    const host = hostOf(options, canisters, world);
+    const log = logTo(options.problem);
+    super({
+      lanes,
+      policy: POLICY,
+      clock,
+      log,
+      wasmStackBytes: 0,
+      passMs: () => draw(3),
+      loader: LOADER,
+      partsOf: ({ lane }): ThreadParts => {
+        const thread = new ThreadNotes(() => world.isStopping);
+        const before = notes[lane];
+        notes[lane] = thread;
+        if (before !== undefined) {
+          before.isDead = true;
+          tally.deaths++;
+          tally.diedSuspended += before.suspended;
+        }
+        return {
+          createEngine: (yields, shared) => new RandomEngine(yields, shared, thread, host),
+          // There are no heaps.
+          heapGarbage: { check: () => undefined },
+          gate: createGate((handle, work, isAdmitted) => {
+            thread.arrived(handle, work);
+            if (isAdmitted) return;
+            tally.waited++;
+            if (bytesOf(work) > INLINE_BYTES_MAX) tally.waitedLarge++;
+            if ('kind' in work) tally.commandWaited(work.kind);
+          }),
+        };
+      },
+    });
+    this.#options = options;
+    this.#notes = notes;
+    this.#world = world;
+    this.canisters = canisters;
+    this.#canisters = canisters;
+  }
+
+  // ---- what the simulation uses
+
+  /** Cycles of canisters that were deleted. */
+  get destroyed(): bigint {
+    return this.#world.destroyed;
+  }
+
+  /** What all canisters have, executors and store together. */
+  get balances(): bigint {
+    return this.canisters.reduce((sum, { subject, told, isRemoved }) => {
+      if (isRemoved) return sum;
+      return sum + (subject === undefined || subject.isGone ? told : subject.books).balance;
+    }, 0n);
+  }
+
+  get isIdle(): boolean {
+    return this.#notes.every((_, lane) => !this.canExecute(lane) && !this.canTell(lane));
+  }
+
+  /** One thread works, or is heard. */
+  async advance(): Promise<void> {
+    const { draw } = this.#options;
+    const lane = draw(this.lanes);
+    if (draw(2) === 0) {
+      if (this.canTell(lane)) this.tell(lane);
+    } else if (this.canExecute(lane)) {
+      this.execute(lane);
+      await this.turnOf(lane);
+    }
+  }
+
+  /** Messages that are suspended now. */
+  get suspended(): number {
+    return this.#notes.reduce((sum, { suspended }) => sum + suspended, 0);
+  }
+
+  /** A thread will die soon, in the middle of what it does then: what it has not published is lost. */
+  doom(): void {
+    this.#world.deathIn = 1 + this.#options.draw(20);
+  }
+
+  /** A canister that is new. */
+  add(balance: bigint): number {
+    const canister = this.#add();
+    canister.told.balance = balance;
+    const spec = { ...this.#specOf(canister), balance };
+    assert.equal(this.create(spec, this.#observerOf(canister)), canister.handle);
+    return canister.handle;
+  }
+
+  /** A canister that was there before. */
+  addAsleep(told: Books, added: bigint): number {
+    const canister = this.#add();
+    Object.assign(canister, { told: told.copy(), added, isAsleep: true });
+    assert.equal(this.createAsleep(this.#observerOf(canister), 0), canister.handle);
+    return canister.handle;
+  }
+
+  #add(): RandomCanister {
+    const canister: RandomCanister = {
+      handle: this.canisters.length,
+      told: new Books(),
+      added: 0n,
+      subject: undefined,
+      isAsleep: false,
+      isRemoved: false,
+      isLost: false,
+      underWay: 0,
+      lines: [],
+    };
+    this.#canisters.push(canister);
+    return canister;
+  }
+
+  #specOf({ handle, told }: RandomCanister): SleepingCanister['spec'] {
+    return {
+      id: simulatedId(handle),
+      balance: told.balance,
+      controllers: [],
+      env: new Map(),
+      snapshotBelowBytes: this.#options.isKept ? 0 : undefined,
+    };
+  }
+
+  /** Wakes a canister with what has been told of it. */
+  async wakeAsTold(handle: number, status: CanisterStatus, module: ModuleInfo | undefined): Promise<void> {
+    const canister = this.#canisterAt(handle);
+    assert.ok(canister.isAsleep, 'it is woken once');
+    const { told } = canister;
+    const { draw, tally } = this.#options;
+    const isLogged = draw(3) === 0;
+    const books = told.encode(drawBytes(draw));
+    if (isLogged) tally.replays++;
+    const replayed = await this.wake(handle, {
+      spec: this.#specOf(canister),
+      settings: { controllers: [], env: new Map(), status, version: 0, heapBytesMax: Number.POSITIVE_INFINITY },
+      timerNs: 0n,
+      instantMs: 0,
+      heapBytes: 0,
+      stablePages: 0,
+      module,
+      memory: { heap: NO_PAGES(), stable: NO_PAGES() },
+      copy: 0,
+      globals: isLogged ? new Uint8Array(0) : books,
+      certifiedData: new Uint8Array(0),
+      openCalls: [],
+      log: isLogged
+        ? { checkpoint: new Uint8Array(0), records: { bytes: books, ends: Uint32Array.of(books.length) } }
+        : undefined,
+    });
+    if (isLogged) assert.equal(replayed?.balance, told.balance, 'who asked and who was told know the same');
+    canister.isAsleep = false;
+  }
+
+  // ---- what is watched on its way
+
+  override run(handle: number, task: Task, done: (step: Step) => void): void {
+    const canister = this.#canisterAt(handle);
+    assert.ok(!canister.isAsleep, 'a sleeping canister gets no tasks');
+    canister.underWay++;
+    super.run(handle, task, (step) => {
+      canister.underWay--;
+      done(step);
+    });
+  }
+
+  override change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
+    const canister = this.#canisterAt(handle);
+    canister.underWay++;
+    super.change(handle, module, change, (step) => {
+      canister.underWay--;
+      done(step);
+    });
+  }
+
+  override async sleep(handle: number): Promise<void> {
+    const canister = this.#canisterAt(handle);
+    assert.ok(!canister.isAsleep, 'it sleeps once');
+    assert.equal(canister.underWay, 0, 'what sleeps has nothing to do');
+    canister.isAsleep = true;
+    await super.sleep(handle);
+  }
+
+  override remove(handle: number): void {
+    this.#canisterAt(handle).isRemoved = true;
+    super.remove(handle);
+  }
+
+  override refuseNew(): void {
+    this.#world.isStopping = true;
+    super.refuseNew();
+  }
+
+  #canisterAt(handle: number): RandomCanister {
+    const canister = this.canisters[handle];
+    assert.ok(canister !== undefined && !canister.isRemoved, `there is a canister ${handle}`);
+    return canister;
+  }
+
+  #observerOf(canister: RandomCanister): CanisterObserver {
+    const { problem, isKept, touched, settled, lost } = this.#options;
+    // What throws here would end the process from inside of a callback.
+    const checked = (check: () => void): void => {
+      try {
+        check();
+      } catch (error) {
+        problem(error);
+      }
+    };
+    const checkBalance = (balance: bigint | undefined): void => {
+      if (isKept && balance !== undefined) assert.equal(balance, canister.told.balance, 'what is told adds up');
+    };
+    return {
+      debug: (line) => void canister.lines.push(line),
+      ended: ({ balance }) =>
+        checked(() => {
+          checkLines(canister.lines.splice(0));
+          checkBalance(balance);
+        }),
+      changed: (operations) =>
+        checked(() => {
+          const { handle, number, changes } = decodeChanges(operations);
+          assert.equal(handle, canister.handle, 'changes come to whom they are of');
+          assert.equal(number, ++canister.told.told, 'all changes come, in order');
+          for (const change of changes) canister.told.apply(change);
+          touched();
+        }),
+      settled,
+      credited: (balance) => checked(() => checkBalance(balance)),
+      lost: () => {
+        canister.lines = [];
+        canister.isAsleep = isKept;
+        canister.isLost = !isKept;
+        lost(canister.handle);
+      },
+    };
+  }
+}
+
+const NO_PAGES = (): { readonly numbers: Uint32Array; readonly bytes: Uint8Array } => ({
+  numbers: new Uint32Array(0),
+  bytes: new Uint8Array(0),
+});
+
+const LOADER = {
+  load: (bytes: Uint8Array) => Promise.resolve(randomModule(bytes)),
+  forget: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+};
+
+function hostOf(
+  { draw, tally, hasTimeouts, hasFailures, nextNumber, emptyReplies, problem }: RandomThreadsOptions,
+  canisters: RandomCanister[],
+  world: { deathIn: number; destroyed: bigint },
+): EngineHost {
+  return {
+    draw,
+    tally,
+    hasTimeouts,
+    hasFailures,
+    emptyReplies,
+    get count() {
+      return canisters.length;
+    },
+    nextNumber,
+    handleOf: ([high = 0, low = 0]) => high * 256 + low,
+    dies: () => {
+      if (--world.deathIn > 0) return false;
+      world.deathIn = Number.POSITIVE_INFINITY;
+      return true;
+    },
+    arrived: (subject) => {
+      const canister = canisters[subject.handle];
+      assert.ok(canister, 'it is a canister of the simulation');
+      const before = canister.subject;
+      const isFree = before === undefined || before.isGone || before.thread.isDead;
+      assert.ok(isFree, `canister ${subject.handle} is in one executor at a time`);
+      canister.subject = subject;
+    },
+    removed: ({ books }) => {
+      world.destroyed += books.balance;
+    },
+    problem,
+  };
+}
+
+/** Whatever a host reports as wrong, is. */
+function logTo(problem: (error: unknown) => void): Logger {
+  const nothing = (): void => undefined;
+  const wrong = (text: string, cause?: unknown): void =>
+    problem(cause instanceof Error ? cause : new ServerError('invalid', 'reported', text));
+  return { event: nothing, debug: nothing, info: nothing, warn: wrong, error: wrong, announce: wrong };
+}

@@ -1,0 +1,590 @@
+/**
+ * One seed of the scheduler's simulation: the real scheduler over the shipped executors, whose engines draw what messages
+ * do; clients, operators, deaths of executors and crashes of the host.
+ *
+ * Where state is kept, the host also crashes: after any unit that nobody was told of, or before it. What comes after goes on
+ * with what was durable, and the same holds; in the end nothing is left in the store.
+ */
+import assert from 'node:assert/strict';
+import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import type { CanisterImage, ModuleInfo, Outcome, Response } from '../../subsystems/execution/index.ts';
+import { type CanisterStatus, idToText, type SystemCall } from '../../subsystems/scheduler/index.ts';
+import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
+import { NoStorage } from '../../subsystems/storage/no-storage.ts';
+import { seeded } from '../support/seeded.ts';
+import type { Books } from './books.ts';
+import { moduleBytes } from './random-modules.ts';
+import { checkEcho, sealArgument, sealEcho, simulatedId } from './random-steps.ts';
+import { RandomThreads, type RandomThreadsOptions } from './random-threads.ts';
+import { RecordingJournal } from './recording-journal.ts';
+import { type Draw, drawBytes, seal, unseal } from './sealed.ts';
+import { Tally } from './tally.ts';
+
+const BALANCE = 1000n;
+const CALLER = Uint8Array.of(4);
+/** Turns that anything takes at most. */
+const TURNS_MAX = 200_000;
+/** Rests at the end until everybody has stopped; all together are less than stopping may take. */
+const RESTS_MAX = 1000;
+/** Place among what operators do. */
+const RESTORE = 1;
+
+/** What there is besides calls. */
+export interface Mix {
+  readonly lanes: number;
+  /** Best-effort calls, whose cycles may be lost. */
+  readonly hasTimeouts?: boolean;
+  /** Stops, starts, code changes, uninstallations, deletions. */
+  readonly hasChanges?: boolean;
+  /** Executors die. */
+  readonly hasDeaths?: boolean;
+  /** The end is a drain instead of rest. */
+  readonly isDrained?: boolean;
+  /** State is kept, and the host crashes. */
+  readonly isKept?: boolean;
+  /** Actors that are live at most. */
+  readonly liveCap?: number;
+  /** Actors cannot always be woken. */
+  readonly hasFailures?: boolean;
+}
+
+/** A mistake in what is tested. */
+export type Planted = Pick<RandomThreadsOptions, 'createGate'>;
+
+/** What a unit holds besides what the scheduler says. */
+type State = readonly {
+  readonly books: Books;
+  readonly added: bigint;
+  readonly status: CanisterStatus;
+  readonly timerMs: number | undefined;
+}[];
+
+/** An answer that a crash has swallowed. */
+const CRASHED: Outcome = { kind: 'unavailable', code: 2, message: 'crashed', instructions: 0, charge: 0 };
+const LATE = { kind: 'update', method: 'm', caller: CALLER, argument: sealArgument(1, 0, 0, 0) } as const;
+
+interface Waiting {
+  readonly finish: () => void;
+}
+
+class World {
+  readonly #draw: Draw;
+  readonly #mix: Mix;
+  readonly #planted: Planted;
+  readonly tally = new Tally();
+  #threads: RandomThreads;
+  #scheduler: RoundScheduler;
+  #journal: RecordingJournal<State> | undefined;
+  #outcomes: (Outcome | undefined)[] = [];
+  #promises: Promise<unknown>[] = [];
+  /** Calls at the management canister. */
+  #atSystem: Waiting[] = [];
+  /** Actors that are about to be awake. */
+  #wakes: Waiting[] = [];
+  readonly #modules = new Map<number, ModuleInfo>();
+  #versions = 0;
+  #numbers = 0;
+  readonly #emptyReplies = new Set<number>();
+  readonly #images = new Map<number, CanisterImage>();
+  /** By canister, changes of its code that are under way. */
+  #changes = new Map<number, number>();
+  /** Canisters that are given an image, or deleted with calls open: that has to be the only change, as in the registry. */
+  #exclusive = new Set<number>();
+  /** Some were deleted with calls open: what would have come back to them is gone. */
+  #hasEnded = false;
+  #problems: unknown[] = [];
+  #nowMs = 1000;
+  #ticks = 0;
+  #minted = 0n;
+
+  constructor(draw: Draw, mix: Mix, planted: Planted) {
+    this.#draw = draw;
+    this.#mix = mix;
+    this.#planted = planted;
+    this.#journal = mix.isKept === true ? new RecordingJournal<State>([]) : undefined;
+    this.#threads = this.#newThreads();
+    this.#scheduler = this.#newScheduler();
+  }
+
+  #newThreads(): RandomThreads {
+    const { lanes, hasTimeouts = false, hasFailures = false, isKept = false } = this.#mix;
+    const journal = this.#journal;
+    const problems = this.#problems;
+    return new RandomThreads({
+      ...this.#planted,
+      lanes,
+      draw: this.#draw,
+      tally: this.tally,
+      // No two tasks have the same instant: it says in an executor which is which.
+      clock: { nowMs: () => this.#nowMs + ++this.#ticks / 2 ** 30 },
+      isKept,
+      hasTimeouts,
+      hasFailures,
+      nextNumber: () => ++this.#numbers,
+      emptyReplies: this.#emptyReplies,
+      problem: (error) => problems.push(error),
+      lost: (handle) => this.#scheduler.lost(handle),
+      touched: () => journal?.touch(),
+      settled: () => journal?.settled() ?? Promise.resolve(),
+    });
+  }
+
+  #newScheduler(): RoundScheduler {
+    const threads = this.#threads;
+    const storage = this.#journal ?? new NoStorage();
+    const scheduler = new RoundScheduler(
+      { execution: threads, clock: { nowMs: () => this.#nowMs }, storage },
+      { heartbeatMs: 50, timerMs: 10, queryInstructionsMax: 2 ** 50, liveCap: this.#mix.liveCap ?? 0 },
+    );
+    scheduler.attach({
+      call: (call: SystemCall) =>
+        new Promise((resolve) => {
+          const response = { kind: 'reply', data: this.#systemReply(call) } as const;
+          this.#atSystem.push({ finish: () => resolve({ response, refunded: call.cycles }) });
+        }),
+    });
+    /** Those that are being put to sleep. */
+    const falling = new Map<number, Promise<void>>();
+    scheduler.attachHost({
+      wake: (handle) => this.#wake(handle, threads, scheduler, falling),
+      sleep: (handle) => void falling.set(handle, threads.sleep(handle)),
+      bytesOf: () => 0,
+      changed: () => undefined,
+    });
+    return scheduler;
+  }
+
+  #systemReply({ argument }: SystemCall): Uint8Array {
+    if (argument.length === 0) return sealEcho(0, 0);
+    return sealEcho(unseal(argument, 'an argument for the system').readUInt32LE(8), drawBytes(this.#draw));
+  }
+
+  async #wake(
+    handle: number,
+    threads: RandomThreads,
+    scheduler: RoundScheduler,
+    falling: ReadonlyMap<number, Promise<void>>,
+  ): Promise<void> {
+    await new Promise<void>((resolve) => this.#wakes.push({ finish: resolve }));
+    await falling.get(handle);
+    if (this.#mix.hasFailures === true && this.#draw(8) === 0)
+      throw new ServerError('unavailable', 'wake-failed', 'not now');
+    const version = threads.canisters[handle]?.told.version;
+    const module = version === undefined ? undefined : await this.#moduleOf(version);
+    try {
+      await threads.wakeAsTold(handle, scheduler.statusOf(handle), module);
+    } catch (error) {
+      if (error instanceof ServerError) throw new ServerError('unavailable', 'wake-failed', error.message);
+      this.#problems.push(error);
+      throw error;
+    }
+  }
+
+  /** The module of that version, as these threads have it. */
+  async #moduleOf(version: number): Promise<ModuleInfo> {
+    const known = this.#modules.get(version);
+    if (known !== undefined) return known;
+    const module = await this.#threads.prepare(moduleBytes(version));
+    this.#modules.set(version, module);
+    return module;
+  }
+
+  // ---- units and crashes
+
+  #state(): State {
+    return this.#threads.canisters.map(({ handle, told, added }) => ({
+      books: told.copy(),
+      added,
+      status: this.#scheduler.statusOf(handle),
+      timerMs: this.#scheduler.storedTimerOf(handle),
+    }));
+  }
+
+  /** The end of one turn of the event loop. */
+  async #endTurn(): Promise<void> {
+    await nextTurn();
+    this.#journal?.seal(() => this.#state());
+    const [problem] = this.#problems;
+    if (problem !== undefined) throw problem instanceof Error ? problem : new Error(messageOf(problem));
+  }
+
+  async #crash(): Promise<void> {
+    const journal = this.#journal;
+    if (journal === undefined) return;
+    const { entries, state } = journal.crash(this.#draw(journal.pending + 1));
+    this.tally.crashes++;
+    this.tally.diedSuspended += this.#threads.suspended;
+    this.#leave();
+    mock.timers.reset();
+    mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    this.#outcomes = this.#outcomes.map((outcome) => outcome ?? CRASHED);
+    this.#promises = [];
+    this.#atSystem = [];
+    this.#wakes = [];
+    this.#modules.clear();
+    this.#images.clear();
+    this.#changes = new Map();
+    this.#exclusive = new Set();
+    // What the old host still says does not count.
+    this.#problems = [];
+    this.#journal = new RecordingJournal(state, entries);
+    this.#threads = this.#newThreads();
+    this.#scheduler = this.#newScheduler();
+    this.#minted = 0n;
+    for (const { books, added, status, timerMs } of state) {
+      this.#minted += BALANCE + added;
+      const handle = this.#threads.addAsleep(books, added);
+      const module = books.version === undefined ? undefined : await this.#moduleOf(books.version);
+      this.#scheduler.admit(handle, idToText(simulatedId(handle)), { status, timerMs, module, isAsleep: true });
+    }
+    this.#scheduler.restore(entries);
+    this.#scheduler.beginTicking();
+  }
+
+  #leave(): void {
+    this.tally.evictions += this.#scheduler.live.evictions;
+    this.tally.wakeUps += this.#scheduler.live.wakeUps;
+    this.#threads.abandon();
+  }
+
+  // ---- a life
+
+  async run(operations: number): Promise<void> {
+    try {
+      await this.#live(operations);
+    } finally {
+      this.#leave();
+    }
+  }
+
+  async #live(operations: number): Promise<void> {
+    for (let n = 0; n < 6; n++) await this.#create();
+    this.#scheduler.beginTicking();
+    await this.#settle();
+    for (let n = 0; n < operations; n++) {
+      await this.#act();
+      for (let steps = this.#draw(8); steps > 0; steps--) await this.#threads.advance();
+      if (this.#draw(3) === 0) this.#pass(this.#draw(40));
+      if (this.#draw(4) === 0 || this.#journal !== undefined) await this.#endTurn();
+      if (this.#journal === undefined) continue;
+      if (this.#draw(3) === 0) this.#journal.commit(this.#draw(this.#journal.pending + 1));
+      if (this.#draw(40) === 0) await this.#crash();
+    }
+    if (this.#mix.isDrained === true) await this.#drain();
+    if (this.#mix.isDrained === true && this.#journal !== undefined) {
+      assert.equal(this.#journal.pending, 0, 'what has been drained is durable');
+      await this.#crash();
+    }
+    if (this.#mix.isDrained !== true || this.#journal !== undefined) await this.#rest();
+  }
+
+  async #create(): Promise<void> {
+    const handle = this.#threads.add(BALANCE);
+    this.#minted += BALANCE;
+    this.#scheduler.admit(handle, idToText(simulatedId(handle)));
+    // Whatever a unit holds of it, it holds it with its being there.
+    this.#journal?.touch();
+    await this.#change(handle);
+  }
+
+  async #change(handle: number): Promise<void> {
+    const argument = seal(Buffer.from('install'), drawBytes(this.#draw));
+    const module = await this.#moduleOf(++this.#versions);
+    this.#journal?.touch();
+    const change = { mode: 'install', argument, caller: CALLER } as const;
+    this.#promises.push(this.#changing(handle, () => this.#scheduler.change(handle, module, change)));
+  }
+
+  async #uninstall(handle: number): Promise<void> {
+    await this.#changing(handle, () => this.#scheduler.uninstall(handle)).catch(() => undefined);
+  }
+
+  async #changing(handle: number, change: () => Promise<unknown>): Promise<void> {
+    const changes = this.#changes;
+    if (this.#exclusive.has(handle)) return;
+    changes.set(handle, (changes.get(handle) ?? 0) + 1);
+    try {
+      await change();
+    } finally {
+      changes.set(handle, (changes.get(handle) ?? 1) - 1);
+    }
+  }
+
+  get #handles(): number[] {
+    return this.#threads.canisters.filter(({ isRemoved }) => !isRemoved).map(({ handle }) => handle);
+  }
+
+  async #act(): Promise<void> {
+    const handles = this.#handles;
+    const handle = handles[this.#draw(handles.length)] ?? 0;
+    // What is uninstalled or deleted leaves calls without callbacks, which the books do not tell from lost ones.
+    const changes = this.#journal === undefined ? 12 : 9;
+    const what = this.#draw(this.#mix.hasChanges === true ? 96 + changes : 96);
+    // Now and then more than an executor's window holds: then messages wait in the actors' own queues.
+    if (what < 86) for (let n = this.#draw(50) === 0 ? 150 : 1; n > 0; n--) this.#deliver(handle, what);
+    else if (what < 88) {
+      if (this.#mix.hasDeaths === true && this.#draw(4) === 0) await this.#kill();
+    } else if (this.#threads.canisters[handle]?.isLost === true) return;
+    else if (what < 96) this.#operate(handle, what);
+    else if (what < 99) void this.#scheduler.stop(handle).catch(() => undefined);
+    else if (what < 102) this.#scheduler.start(handle);
+    else if (what < 105) await this.#change(handle);
+    else if (what < 106) void this.#uninstall(handle);
+    else if (this.#isChanging(handle)) return;
+    else if (this.#scheduler.statusOf(handle) === 'stopped') await this.#remove(handle);
+    else if (this.#draw(2) === 0) this.#promises.push(this.#endAndRemove(handle));
+  }
+
+  #isChanging(handle: number): boolean {
+    return this.#exclusive.has(handle) || (this.#changes.get(handle) ?? 0) > 0;
+  }
+
+  async #remove(handle: number): Promise<void> {
+    this.#scheduler.withdraw(handle);
+    this.#threads.remove(handle);
+    await this.#create();
+  }
+
+  async #endAndRemove(handle: number): Promise<void> {
+    const exclusive = this.#exclusive;
+    const letGo = this.#scheduler.hold(handle);
+    exclusive.add(handle);
+    this.#hasEnded = true;
+    try {
+      await this.#scheduler.endCalls(handle);
+      await this.#remove(handle);
+    } catch (error) {
+      // Its executor has died.
+      if (!(error instanceof ServerError)) throw error;
+    } finally {
+      exclusive.delete(handle);
+      letGo();
+    }
+  }
+
+  #deliver(handle: number, what: number): void {
+    const number = ++this.#numbers;
+    const isEmpty = what < 6;
+    const argument = isEmpty ? new Uint8Array(0) : sealArgument(1 + this.#draw(3), 0, number, drawBytes(this.#draw));
+    this.tally.payload('argument', argument.length);
+    const message =
+      what < 60
+        ? ({ kind: 'update', method: isEmpty ? 'n' : 'm' } as const)
+        : ({ kind: 'query', method: what < 75 ? 'q' : 'c' } as const);
+    const at = this.#outcomes.push(undefined) - 1;
+    const outcomes = this.#outcomes;
+    const answered = (outcome: Outcome): void => {
+      outcomes[at] = outcome;
+      checkEcho(answerOf(outcome), isEmpty ? 0 : number, isEmpty || this.#emptyReplies.has(number));
+    };
+    const delivered = this.#scheduler.deliver({ handle, ...message, caller: CALLER, argument });
+    this.#promises.push(this.#watched(delivered.then(answered)));
+  }
+
+  /** What goes wrong in it is a problem of the host that lives now. */
+  #watched(promise: Promise<void>): Promise<void> {
+    const problems = this.#problems;
+    return promise.catch((error: unknown) => void problems.push(error));
+  }
+
+  /** What operators ask of an executor directly. */
+  #operate(any: number, what: number): void {
+    const threads = this.#threads;
+    const captured = [...this.#images.keys()].filter((handle) => threads.canisters[handle]?.isRemoved === false);
+    const handle = what % 4 === RESTORE ? (captured[this.#draw(captured.length + 1)] ?? any) : any;
+    const works: readonly (() => Promise<void>)[] = [
+      () => this.#capture(handle, threads),
+      () => this.#restore(handle, threads),
+      () => this.#pay(handle, threads),
+      () => this.#checkpoint(handle, threads),
+    ];
+    const work = works[what % works.length];
+    if (work !== undefined) this.#promises.push(this.#watched(this.#pinned(handle, work)));
+  }
+
+  async #pinned(handle: number, work: () => Promise<void>): Promise<void> {
+    const threads = this.#threads;
+    try {
+      const release = await this.#scheduler.pin(handle);
+      try {
+        await work();
+      } finally {
+        release();
+      }
+    } catch (error) {
+      // It cannot be woken, its executor has died, or it was deleted.
+      if (!(error instanceof ServerError) && threads.canisters[handle]?.isRemoved !== true) throw error;
+    }
+  }
+
+  async #capture(handle: number, threads: RandomThreads): Promise<void> {
+    const version = threads.canisters[handle]?.subject?.books.version;
+    // As the code at the time of asking: nothing may change it meanwhile.
+    const release = this.#scheduler.hold(handle);
+    try {
+      const module = version === undefined ? undefined : this.#modules.get(version);
+      this.#images.set(handle, await threads.capture(handle, module));
+      this.tally.captures++;
+    } finally {
+      release();
+    }
+  }
+
+  async #restore(handle: number, threads: RandomThreads): Promise<void> {
+    const image = this.#images.get(handle);
+    const exclusive = this.#exclusive;
+    if (image === undefined || this.#isChanging(handle)) return;
+    exclusive.add(handle);
+    const scheduler = this.#scheduler;
+    const release = scheduler.hold(handle);
+    try {
+      await threads.restore(handle, image);
+      scheduler.restored(handle, image.module);
+      this.tally.restores++;
+    } finally {
+      exclusive.delete(handle);
+      release();
+    }
+  }
+
+  async #pay(handle: number, threads: RandomThreads): Promise<void> {
+    const amount = BigInt(1 + this.#draw(100));
+    await threads.addCycles(handle, amount);
+    const canister = threads.canisters[handle];
+    assert.ok(canister);
+    canister.added += amount;
+    this.#minted += amount;
+  }
+
+  async #checkpoint(handle: number, threads: RandomThreads): Promise<void> {
+    await threads.checkpoint(handle);
+    this.tally.checkpoints++;
+  }
+
+  async #kill(): Promise<void> {
+    if (this.#draw(2) === 0) this.#threads.doom();
+    else this.#threads.kill(this.#draw(this.#mix.lanes));
+    if (this.#journal === undefined) await this.#create();
+  }
+
+  #pass(ms: number): void {
+    this.#nowMs += ms;
+    mock.timers.tick(ms);
+    for (const waiting of [this.#atSystem, this.#wakes]) {
+      if (waiting.length > 0) waiting.splice(this.#draw(waiting.length), 1)[0]?.finish();
+    }
+  }
+
+  /** Lets everything end that can, without time passing. */
+  async #settle(): Promise<void> {
+    let turns = 0;
+    for (let quiet = 0; quiet < 3; quiet++) {
+      while (!this.#threads.isIdle) {
+        quiet = 0;
+        assert.ok(++turns < TURNS_MAX, 'the host does not come to rest');
+        await this.#threads.advance();
+      }
+      for (const { finish } of [...this.#atSystem.splice(0), ...this.#wakes.splice(0)]) {
+        quiet = 0;
+        finish();
+      }
+      await this.#endTurn();
+      this.#journal?.commit(this.#journal.pending);
+    }
+  }
+
+  // ---- the end
+
+  async #rest(): Promise<void> {
+    await this.#settle();
+    // Stopped by all, so that heartbeats and timers end; deadlines pass.
+    const stopped = this.#handles.map((handle) => this.#scheduler.stop(handle));
+    if (this.#mix.hasTimeouts === true) this.#pass(10_000);
+    await this.#settle();
+    const open = (): number[] => this.#handles.filter((handle) => this.#scheduler.statusOf(handle) !== 'stopped');
+    if (this.#journal !== undefined) {
+      // Those that could not be woken are tried again; those that wait for a place have patience, one after the other.
+      for (let n = 0; n < 20; n++) await this.#restFor(6_000);
+      for (let n = 0; n < RESTS_MAX && open().length > 0; n++) await this.#restFor(150);
+    }
+    assert.deepEqual(open(), [], 'no call context is left');
+    await Promise.all(stopped);
+    await Promise.all(this.#promises);
+    await this.#endTurn();
+    assert.ok(
+      this.#outcomes.every((outcome) => outcome !== undefined),
+      'every client has an answer',
+    );
+    this.#checkCanisters();
+    this.#checkCycles();
+  }
+
+  async #restFor(ms: number): Promise<void> {
+    this.#pass(ms);
+    await this.#settle();
+  }
+
+  #checkCanisters(): void {
+    for (const { handle, subject, told, isAsleep, isRemoved, isLost } of this.#threads.canisters) {
+      if (isRemoved || isLost || isAsleep) continue;
+      assert.equal(subject?.frames.size, 0, `canister ${handle} keeps no frames`);
+      assert.equal(subject.again, undefined, `canister ${handle} has no message under way`);
+      if (this.#journal !== undefined) assert.deepEqual(told, subject.books, `canister ${handle}: all has been told`);
+    }
+    if (this.#journal === undefined) return;
+    assert.deepEqual(this.#journal.entries(), [], 'nothing is left in the store');
+    for (const { told } of this.#threads.canisters) assert.equal(told.openCalls.size, 0, 'all calls are answered');
+    const cap = this.#mix.liveCap ?? Number.POSITIVE_INFINITY;
+    assert.ok(this.#scheduler.live.liveCount <= cap, `${this.#scheduler.live.liveCount} are live`);
+  }
+
+  #checkCycles(): void {
+    if (this.#journal === undefined && this.#mix.hasDeaths === true) return;
+    const total = this.#threads.balances + this.#threads.destroyed;
+    if (this.#mix.hasTimeouts === true || this.#hasEnded)
+      assert.ok(total <= this.#minted, `${total} of ${this.#minted}: made from nothing`);
+    else assert.equal(total, this.#minted, 'cycles are neither made nor lost');
+  }
+
+  async #drain(): Promise<void> {
+    let isDrained = false;
+    const drained = this.#scheduler.drain().then(() => (isDrained = true));
+    const late = await this.#scheduler.deliver({ handle: this.#handles[0] ?? 0, ...LATE });
+    assert.equal(late.kind, 'unavailable');
+    await this.#settle();
+    assert.ok(isDrained, 'drained when nothing executes');
+    await drained;
+    await this.#endTurn();
+    assert.ok(
+      this.#outcomes.every((outcome) => outcome !== undefined),
+      'every client has an answer',
+    );
+  }
+}
+
+function answerOf(outcome: Outcome): Response {
+  if (outcome.kind === 'reply') return { kind: 'reply', data: outcome.data };
+  return { kind: 'reject', code: outcome.code, message: outcome.message };
+}
+
+/** Runs one seed; throws what it has found. */
+export async function simulateScheduler(
+  seed: number,
+  mix: Mix,
+  operations: number,
+  planted: Planted = {},
+): Promise<Tally> {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  try {
+    const random = seeded(seed);
+    const world = new World((below) => random.below(below), mix, planted);
+    await world.run(operations);
+    return world.tally;
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  } finally {
+    mock.timers.reset();
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Payloads of a simulation: whatever their size, they say by themselves if something of them was lost, damaged or put in
+ * the place of something else.
+ *
+ *     bytes   u32 length of the content · u32 CRC-32 of what follows · content · filling
+ *     text    MARK · the CRC-32, 8 hex digits · length of the content, 4 hex digits · content · filling
+ *
+ * Sizes lie on both sides of what travels in a ring and what by the port, and now and then exactly there.
+ */
+import assert from 'node:assert/strict';
+import { crc32 } from 'node:zlib';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire.ts';
+
+/** An integer in [0, below). */
+export type Draw = (below: number) => number;
+
+const HEADER_BYTES = 8;
+const MARK = 'sealed ';
+const TEXT_HEADER = MARK.length + 12;
+export const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
+
+const FILLING = Buffer.alloc(PAYLOAD_BYTES_MAX + 4096);
+for (let at = 0, state = 1; at < FILLING.length; at += 4) {
+  state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+  FILLING.writeInt32LE(state, at);
+}
+/** Letters, one byte each. */
+const FILLING_TEXT = Buffer.from(FILLING.map((byte) => 97 + (byte % 26))).toString('latin1');
+
+/** Bytes of one payload: most are small, many lie around the bound, some are far above. */
+export function drawBytes(draw: Draw): number {
+  if (draw(24) > 0) return draw(200);
+  const what = draw(40);
+  if (what < 24) return INLINE_BYTES_MAX - 2 + draw(5);
+  if (what < 39) return draw(6 * INLINE_BYTES_MAX);
+  return draw(4) === 0 ? PAYLOAD_BYTES_MAX - draw(2) : draw(PAYLOAD_BYTES_MAX);
+}
+
+/** `content` in a payload of so many bytes, or of as many as it needs. */
+export function seal(content: Uint8Array, bytes: number): Uint8Array {
+  const length = Math.max(bytes, HEADER_BYTES + content.length);
+  const from = crc32(content) % 4096;
+  // Some are a view of more than themselves.
+  const sealed = Buffer.alloc(length + (from % 3 === 0 ? 16 : 0)).subarray(0, length);
+  sealed.set(content, HEADER_BYTES);
+  const rest = HEADER_BYTES + content.length;
+  sealed.set(FILLING.subarray(from, from + sealed.length - rest), rest);
+  sealed.writeUInt32LE(content.length, 0);
+  sealed.writeUInt32LE(crc32(sealed.subarray(HEADER_BYTES)), 4);
+  return new Uint8Array(sealed.buffer, sealed.byteOffset, sealed.length);
+}
+
+/** What `seal` was given, in bytes of its own. */
+export function unseal(sealed: Uint8Array, what: string): Buffer {
+  const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.length);
+  assert.ok(bytes.length >= HEADER_BYTES, `${what} has ${bytes.length} bytes`);
+  assert.equal(crc32(bytes.subarray(HEADER_BYTES)), bytes.readUInt32LE(4), `${what}, ${bytes.length} bytes, is whole`);
+  const content = bytes.subarray(HEADER_BYTES, HEADER_BYTES + bytes.readUInt32LE(0));
+  return Buffer.from(content);
+}
+
+/** Content of ASCII; some texts have more bytes than letters. */
+export function sealText(content: string, bytes: number): string {
+  const ending = crc32(content) % 2 === 0 ? 'ü€' : '';
+  const filling = Math.max(0, bytes - TEXT_HEADER - content.length - Buffer.byteLength(ending));
+  const from = crc32(content) % 4096;
+  const rest = content + FILLING_TEXT.slice(from, from + filling) + ending;
+  return MARK + hex(crc32(rest), 8) + hex(content.length, 4) + rest;
+}
+
+/** What `sealText` was given; undefined: this is no such text. */
+export function unsealText(text: string, what: string): string | undefined {
+  if (!text.startsWith(MARK)) return undefined;
+  const rest = text.slice(TEXT_HEADER);
+  const length = Number.parseInt(text.slice(MARK.length + 8, TEXT_HEADER), 16);
+  assert.equal(hex(crc32(rest), 8), text.slice(MARK.length, MARK.length + 8), `${what} is whole`);
+  return rest.slice(0, length);
+}
+
+function hex(number: number, digits: number): string {
+  return number.toString(16).padStart(digits, '0');
+}

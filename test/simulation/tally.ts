@@ -1,0 +1,77 @@
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire.ts';
+
+/** What is carried from thread to thread. */
+export const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;
+export type Payload = (typeof PAYLOADS)[number];
+
+/** How often something happened, so that everybody sees that seeds are not all alike, and that a simulation does what it says. */
+export class Tally {
+  /** Tasks and commands that executors have begun. */
+  entries = 0;
+  /** Messages above one slice, those of them that take hundreds, and those that were begun again for it. */
+  long = 0;
+  endless = 0;
+  tooLong = 0;
+  /** Messages that were suspended, and how often while another was in the same thread. */
+  suspended = 0;
+  suspendedTogether = 0;
+  /** Work that waited at the gate, and how much of it came by the port; commands that did. */
+  waited = 0;
+  waitedLarge = 0;
+  readonly command: Record<string, number> = {};
+  deaths = 0;
+  /** Deaths, of executors and of the host, while messages were suspended. */
+  diedSuspended = 0;
+  crashes = 0;
+  evictions = 0;
+  wakeUps = 0;
+  /** Wakes that ran a log. */
+  replays = 0;
+  captures = 0;
+  restores = 0;
+  checkpoints = 0;
+  /** Payloads by kind: above the bound, within two bytes of it, empty. */
+  readonly large = counters();
+  readonly atBound = counters();
+  readonly empty = counters();
+
+  /** A command for a canister waited. */
+  commandWaited(kind: string): void {
+    this.command[kind] = (this.command[kind] ?? 0) + 1;
+  }
+
+  payload(kind: Payload, bytes: number): void {
+    if (bytes > INLINE_BYTES_MAX) this.large[kind]++;
+    if (Math.abs(bytes - INLINE_BYTES_MAX) <= 2) this.atBound[kind]++;
+    if (bytes === 0) this.empty[kind]++;
+  }
+
+  add(other: Tally): void {
+    const theirs = other.flat();
+    const own = this.flat();
+    for (const [name, count] of Object.entries(theirs)) this.#set(name, count + (own[name] ?? 0));
+  }
+
+  /** Each number by name, such as `large reply`. */
+  flat(): Record<string, number> {
+    const flat: Record<string, number> = {};
+    for (const [name, value] of Object.entries(this) as [string, number | Counters][]) {
+      if (typeof value === 'number') flat[name] = value;
+      else for (const [kind, count] of Object.entries(value)) flat[`${name} ${kind}`] = count;
+    }
+    return flat;
+  }
+
+  #set(name: string, count: number): void {
+    const [group = '', kind] = name.split(' ');
+    const own = this as unknown as Record<string, number | Record<string, number>>;
+    if (kind === undefined) own[group] = count;
+    else (own[group] as Record<string, number>)[kind] = count;
+  }
+}
+
+type Counters = Record<Payload, number>;
+
+function counters(): Counters {
+  return { argument: 0, reply: 0, reject: 0, trap: 0, call: 0, debug: 0, changes: 0 };
+}
