@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CanisterGate } from '../../subsystems/execution/canister-gate.ts';
-import type { ThreadParts, Work } from '../../subsystems/execution/executor-thread.ts';
+import type { Work } from '../../subsystems/execution/executor-thread.ts';
 import type {
   CanisterObserver,
   CodeChange,
@@ -23,7 +23,7 @@ import { POLICY, RandomEngine, type Subject, ThreadNotes } from './random-engine
 import { randomModule } from './random-modules.ts';
 import { checkLines, type EngineHost, simulatedId } from './random-steps.ts';
 import { type Draw, drawBytes } from './sealed.ts';
-import { SteppedThreads } from './stepped-threads.ts';
+import { type SteppedParts, SteppedThreads } from './stepped-threads.ts';
 import type { Tally } from './tally.ts';
 
 /** One canister as the main thread knows it. */
@@ -89,8 +89,9 @@ export class RandomThreads extends SteppedThreads {
       log,
       wasmStackBytes: 0,
       passMs: () => draw(3),
+      isHeard: () => draw(2) === 0,
       loader: LOADER,
-      partsOf: ({ lane }): ThreadParts => {
+      partsOf: ({ lane }): SteppedParts => {
         const thread = new ThreadNotes(() => world.isStopping);
         const before = notes[lane];
         notes[lane] = thread;

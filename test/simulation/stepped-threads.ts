@@ -7,7 +7,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
 import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/executor-pool.ts';
-import { ExecutorThread, type ThreadParts } from '../../subsystems/execution/executor-thread.ts';
+import { type CreateEngine, ExecutorThread, type ThreadParts } from '../../subsystems/execution/executor-thread.ts';
 import type { StartExecutorThread } from '../../subsystems/execution/executor.ts';
 import type { ExecutorOptions } from '../../subsystems/execution/wire.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
@@ -23,11 +23,15 @@ export interface SteppedThreadsOptions {
   readonly log: Logger;
   readonly wasmStackBytes: number;
   /** Milliseconds that pass for a thread each time it looks. */
-  readonly passMs?: (() => number) | undefined;
+  readonly passMs: () => number;
+  /** Whether the main thread works while a long message runs, which is asked at each of its yields. */
+  readonly isHeard: () => boolean;
   readonly loader: NonNullable<ExecutionParts['loader']>;
   /** What a thread has of its own that starts now. */
-  readonly partsOf: (options: ExecutorOptions) => ThreadParts;
+  readonly partsOf: (options: ExecutorOptions) => SteppedParts;
 }
+
+export type SteppedParts = ThreadParts & { readonly createEngine: CreateEngine };
 
 /** The one end of a thread that the simulation has, by the number of its executor. */
 interface SteppedThread {
@@ -153,14 +157,23 @@ class TellingOutbox extends RingProducer {
 
 function startThread(
   threads: SteppedThread[],
-  { passMs = () => 0, partsOf }: Pick<SteppedThreadsOptions, 'passMs' | 'partsOf'>,
+  { passMs, isHeard, partsOf }: Pick<SteppedThreadsOptions, 'passMs' | 'isHeard' | 'partsOf'>,
 ): StartExecutorThread {
   return (options, ended) => {
     let ms = 0;
     const nowMs = (): number => (ms += passMs());
     const outbox = new TellingOutbox(options.outbox, () => stepped.drain());
+    const parts = partsOf(options);
+    const createEngine: CreateEngine = ({ onYield, canSuspend = false }, ...rest) => {
+      const heard = (): unknown => {
+        // It hears what there is, and sends what it has: short messages come while the long one runs.
+        if (canSuspend && isHeard()) stepped.drain();
+        return onYield?.();
+      };
+      return parts.createEngine({ onYield: heard, canSuspend }, ...rest);
+    };
     const stepped: SteppedThread = {
-      thread: new ExecutorThread(options, nowMs, { ...partsOf(options), outbox }),
+      thread: new ExecutorThread(options, nowMs, { ...parts, createEngine, outbox }),
       port: options.port,
       ended,
       turn: undefined,

@@ -1,5 +1,6 @@
 /** Those who send messages, and remember what they were told. */
 import type { Outcome } from '../../../subsystems/execution/index.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import { FILL_BYTES_MAX, FLAGS, type LedgerArgument, ledgerArgument, NUMBERS_MAX } from './ledger-module.ts';
 import type { Life } from './life.ts';
@@ -32,10 +33,13 @@ export class Clients {
   readonly sent: Sent[] = [];
   readonly #seeded: Seeded;
   readonly #plan: Plan;
+  /** How often a message takes more than its first slice of fuel. */
+  readonly #longOneIn: number;
 
   constructor(seeded: Seeded, plan: Plan) {
     this.#seeded = seeded;
     this.#plan = plan;
+    this.#longOneIn = seeded.pick([3, 6, 30]);
   }
 
   /** The host has crashed: who waits, waits for ever. */
@@ -52,7 +56,7 @@ export class Clients {
     const seeded = this.#seeded;
     const number = this.sent.length + 1;
     if (number >= NUMBERS_MAX) return;
-    const actor = actors[seeded.below(actors.length)];
+    const actor = this.#actorOf(actors);
     const record = actor === undefined ? undefined : life.named(actor);
     if (actor === undefined || record?.module === undefined) return;
     const isSpread = this.#plan.hasLargeHeaps && actor === SPREADING && seeded.oneIn(3);
@@ -69,13 +73,14 @@ export class Clients {
       grow: seeded.oneIn(25) ? 1 : 0,
       cycles: seeded.oneIn(2) ? BigInt(seeded.below(1_000_000)) : 0n,
       delayMs: seeded.below(100),
+      spinSlices: this.#spinSlices(),
       ...(callee === undefined ? {} : { callee: callee.id, calleeFlags: this.#calleeFlags() }),
       ...(third === undefined ? {} : { third: third.id }),
     };
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
     const kind = method === 'look' || method === 'peek' ? 'query' : 'update';
-    life.registry.call(record, kind, method, CALLER, ledgerArgument(argument)).then(
+    life.registry.call(record, kind, method, CALLER, this.#padded(ledgerArgument(argument))).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;
       },
@@ -84,6 +89,27 @@ export class Clients {
         sent.isLost = true;
       },
     );
+  }
+
+  /** Often the one before again: what waits for an actor, waits for its messages. */
+  #actorOf(actors: readonly string[]): string | undefined {
+    const before = actors.find((actor) => actor === this.sent.at(-1)?.actor);
+    return before !== undefined && !this.#seeded.oneIn(3) ? before : actors[this.#seeded.below(actors.length)];
+  }
+
+  /** Most messages are short, some long; a few seem to have no end. */
+  #spinSlices(): number {
+    const seeded = this.#seeded;
+    if (!seeded.oneIn(this.#longOneIn)) return 0;
+    return seeded.oneIn(8) ? 30 + seeded.below(60) : 1 + seeded.below(12);
+  }
+
+  /** Some come by the port. */
+  #padded(argument: Uint8Array): Uint8Array {
+    if (!this.#seeded.oneIn(6)) return argument;
+    const bytes = new Uint8Array(INLINE_BYTES_MAX - 2 + this.#seeded.below(5));
+    bytes.set(argument);
+    return bytes;
   }
 
   #flags(method: Method): number {

@@ -9,14 +9,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BUGS, CONTROL } from './plan.ts';
+import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
 const SEEDS = 30;
-/** A planted bug is found within so many; it takes about five. */
+/** A planted bug is found within so many; it takes five to fifteen. */
 const SEEDS_UNTIL_FOUND = 60;
 
 test('whatever has crashed, what was acknowledged is there, wholly and once', { timeout: 120_000 }, async () => {
-  for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed);
+  const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const { tooLong, suspensions, waited, waitedLarge } = await simulate(seed);
+    seen.tooLong += tooLong;
+    seen.suspensions += suspensions;
+    seen.waited += waited;
+    seen.waitedLarge += waitedLarge;
+  }
+  for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `${what}: there has been none`);
 });
 
 test('what bugs are planted with is no bug', { timeout: 120_000 }, async () => {
@@ -30,5 +39,19 @@ for (const bug of BUGS) {
       await simulate(seed, bug).catch((error: unknown) => (found = error));
     }
     assert.ok(found, `${bug} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
+  });
+}
+
+test('an engine that does not notice is no bug behind the shipped gate', { timeout: 120_000 }, async () => {
+  for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed, undefined, CARELESS);
+});
+
+for (const [name, planted] of Object.entries(PLANTED_THREADS)) {
+  test(`the simulator finds ${name}`, { timeout: 120_000 }, async () => {
+    let found: unknown;
+    for (let seed = 1; seed <= SEEDS_UNTIL_FOUND && found === undefined; seed++) {
+      await simulate(seed, undefined, planted).catch((error: unknown) => (found = error));
+    }
+    assert.ok(found, `${name} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
   });
 }

@@ -28,6 +28,8 @@ export const FILL_BYTES_MAX = ENTRY_BYTES - ENTRY_HEADER_BYTES;
 /** Far behind all entries, more than a checkpoint writes at once. */
 export const SPREAD_AT = 8 * 2 ** 20;
 export const SPREAD_PAGES = 2304;
+/** Turns of a loop, of ten instructions at most, that take a slice of fuel together. */
+const TURNS_PER_SLICE = 2 ** 20 / 8;
 export const FIRST_BALANCE = 1_000_000n;
 
 /** What an entry says; its number is that of the message. */
@@ -79,6 +81,8 @@ export interface LedgerArgument {
   readonly delayMs?: number;
   /** Whom the receiver calls. */
   readonly third?: Uint8Array;
+  /** How long it takes, in slices of fuel, when the heap has the entry, and stable memory does not. */
+  readonly spinSlices?: number;
 }
 
 export function ledgerArgument(argument: LedgerArgument): Uint8Array {
@@ -94,6 +98,7 @@ export function ledgerArgument(argument: LedgerArgument): Uint8Array {
   view.setUint16(42, argument.calleeFlags ?? 0, true);
   view.setUint32(44, argument.delayMs ?? 0, true);
   bytes.set(argument.third ?? [], 48);
+  view.setUint16(60, argument.spinSlices ?? 0, true);
   return bytes;
 }
 
@@ -220,7 +225,7 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
         (br $more))))
 
     (func $take
-      (call $arg_copy (i32.const ${ARGUMENT}) (i32.const 0) (call $arg_size))
+      (call $arg_copy (i32.const ${ARGUMENT}) (i32.const 0) (i32.const ${ARGUMENT_BYTES}))
       (if (i32.load (i32.const ${ARGUMENT + 20})) (then (call $grow (i32.load (i32.const ${ARGUMENT + 20}))))))
     (func $header
       (i32.store (i32.const ${SCRATCH}) (global.get $count))
@@ -238,6 +243,9 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
       (i64.store offset=5 (local.get $at) (local.get $amount))
       (i32.store16 offset=13 (local.get $at) (local.get $fill))
       (memory.fill (i32.add (local.get $at) (i32.const ${ENTRY_HEADER_BYTES})) (local.get $number) (local.get $fill))
+      ;; Only what methods enter: callbacks find the argument of another message there.
+      (if (i32.le_u (local.get $kind) (i32.const ${kind('received')}))
+        (then (call $spin (i32.mul (i32.load16_u (i32.const ${ARGUMENT + 60})) (i32.const ${TURNS_PER_SLICE})))))
       (if (i32.and (local.get $flags) (i32.const ${FLAGS.trapsHalfway})) (then unreachable))
       (call $stable_write
         (i64.extend_i32_u (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))
@@ -248,6 +256,11 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
       ;; Cleanup may not certify anything.
       (if (i32.ne (local.get $kind) (i32.const ${kind('cleaned')})) (then (call $certified)))
       (if (i32.and (local.get $flags) (i32.const ${FLAGS.trapsAtEnd})) (then unreachable)))
+    (func $spin (param $turns i32)
+      (block $done (loop $next
+        (br_if $done (i32.eqz (local.get $turns)))
+        (local.set $turns (i32.sub (local.get $turns) (i32.const 1)))
+        (br $next))))
     (func $pay (param $amount i64)
       (i64.store (i32.const ${BALANCE}) (i64.add (i64.load (i32.const ${BALANCE})) (local.get $amount))))
     (func $answer

@@ -16,7 +16,7 @@ import type { Seeded } from '../../support/seeded.ts';
 import type { Plan } from './plan.ts';
 import { storageWith } from './planted-bugs.ts';
 import type { SimulatedStorage } from './simulated-storage.ts';
-import { SimulatedThreads } from './simulated-threads.ts';
+import { type PlantedThreads, SimulatedThreads } from './simulated-threads.ts';
 
 export const POLICY: MeteringPolicy = {
   isEnabled: true,
@@ -40,6 +40,7 @@ export interface LifeParts {
   readonly clock: Clock & { nowMs(): number; pass(ms: number): void };
   readonly random: Random;
   readonly store: StateStore;
+  readonly planted: PlantedThreads;
 }
 
 export class Life {
@@ -56,14 +57,15 @@ export class Life {
   readonly #problems: string[] = [];
 
   constructor(parts: LifeParts) {
-    const { plan, clock, random, store } = parts;
+    const { plan, clock, random, store, planted } = parts;
     this.#parts = parts;
     mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
     const storage = storageWith(plan.bug, store, parts.seeded, { ringBytes: plan.ringBytes });
     const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
     const log = this.#logger();
     const passMs = (): number => parts.seeded.below(3);
-    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs });
+    const isHeard = (): boolean => parts.seeded.oneIn(2);
+    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, isHeard, ...planted });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
       { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
@@ -84,7 +86,7 @@ export class Life {
   #logger(): Logger {
     const problem = (text: string, error?: unknown): void => {
       // Clocks do fall behind here.
-      if (!this.isOver && !text.startsWith('the clock is behind'))
+      if (!this.isOver && this.#parts.planted.isSilent !== true && !text.startsWith('the clock is behind'))
         this.#problems.push(error instanceof Error ? `${text}: ${error.stack}` : text);
     };
     const nothing = (): void => undefined;

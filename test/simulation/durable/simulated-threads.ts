@@ -5,14 +5,16 @@ import type { CanisterGate } from '../../../subsystems/execution/canister-gate.t
 import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Engine, type EngineOptions } from '../../../subsystems/execution/engine.ts';
-import type { CreateEngine, ThreadParts, Work } from '../../../subsystems/execution/executor-thread.ts';
+import type { CreateEngine, Work } from '../../../subsystems/execution/executor-thread.ts';
 import { HeapGarbage } from '../../../subsystems/execution/heap-garbage.ts';
-import type { CanisterObserver, CanisterSpec, Step, Task } from '../../../subsystems/execution/index.ts';
+import type { Step, Task } from '../../../subsystems/execution/index.ts';
 import { heapsMade } from '../../../subsystems/execution/instance.ts';
 import { loadModule } from '../../../subsystems/execution/load-module.ts';
 import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
-import { SteppedThreads } from '../stepped-threads.ts';
+import { bytesOf, ObservedGate, type WorkSeen } from '../observed-gate.ts';
+import { type SteppedParts, SteppedThreads } from '../stepped-threads.ts';
 
 const STACK_BYTES = 512 * 1024;
 const JOURNAL_BYTES_MAX = 64 * 2 ** 20;
@@ -42,36 +44,56 @@ class SpareControl {
 
 const spares: SpareControl[] = [];
 
-export interface SimulatedThreadsOptions {
+/** A mistake on purpose, in place of the shipped gate or engine. */
+export interface PlantedThreads {
+  readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
+  readonly createEngine?: ((options: EngineOptions) => Engine) | undefined;
+  /** What the host says of it does not count: it has to be found without. */
+  readonly isSilent?: boolean | undefined;
+}
+
+export interface SimulatedThreadsOptions extends PlantedThreads {
   readonly lanes: number;
   readonly policy: MeteringPolicy;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Milliseconds that pass for a thread each time it looks. */
-  readonly passMs?: () => number;
-  /** Sees what a step has changed on its way to storage, and may put something else in its place. */
-  readonly onChanges?: ((changes: Uint8Array) => Uint8Array) | undefined;
-  /** In place of the shipped gate, with a bug in it. */
-  readonly createGate?: (() => CanisterGate<Work>) | undefined;
-  /** In place of the shipped engine, likewise. */
-  readonly createEngine?: ((options: EngineOptions) => Engine) | undefined;
+  /** As of `SteppedThreads`. */
+  readonly passMs: () => number;
+  readonly isHeard: () => boolean;
+}
+
+/** How often messages were long, and what waited for them. */
+export interface ThreadCounts {
+  /** Messages that were too long to be run in one go. */
+  tooLong: number;
+  suspensions: number;
+  /** Work that waited at the gate, and how much of it came by the port. */
+  waited: number;
+  waitedLarge: number;
 }
 
 export class SimulatedThreads extends SteppedThreads {
   readonly #controls: SpareControl[];
-  readonly #onChanges: SimulatedThreadsOptions['onChanges'];
+  readonly counts: Readonly<ThreadCounts>;
   /** Tasks given. */
   steps = 0;
 
-  constructor({ onChanges, createGate, createEngine, ...options }: SimulatedThreadsOptions) {
+  constructor({ createGate, createEngine, ...options }: SimulatedThreadsOptions) {
     const controls: SpareControl[] = [];
-    const partsOf = (): ThreadParts => {
-      const gate = createGate === undefined ? {} : { gate: createGate() };
-      return { createEngine: engineOf(controls, options.policy, createEngine), heapGarbage, ...gate };
+    const counts: ThreadCounts = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
+    const seen: WorkSeen = (_handle, work, isAdmitted) => {
+      if (isAdmitted) return;
+      counts.waited++;
+      if (bytesOf(work) > INLINE_BYTES_MAX) counts.waitedLarge++;
     };
+    const partsOf = (): SteppedParts => ({
+      createEngine: engineOf(controls, counts, options.policy, createEngine),
+      heapGarbage,
+      gate: createGate?.(seen) ?? new ObservedGate(seen),
+    });
     super({ ...options, wasmStackBytes: STACK_BYTES, loader: LOADER, partsOf });
     this.#controls = controls;
-    this.#onChanges = onChanges;
+    this.counts = counts;
     liveHeaps = () => this.heapsLive;
   }
 
@@ -86,44 +108,27 @@ export class SimulatedThreads extends SteppedThreads {
     return this.threadOf(handle).stateOf(handle);
   }
 
-  // ---- what is watched on its way
-
   override run(handle: number, task: Task, done: (step: Step) => void): void {
     this.steps++;
     super.run(handle, task, done);
-  }
-
-  override create(spec: CanisterSpec, observer: CanisterObserver): number {
-    return super.create(spec, this.#watched(observer));
-  }
-
-  override createAsleep(observer: CanisterObserver, instantMs: number): number {
-    return super.createAsleep(this.#watched(observer), instantMs);
-  }
-
-  #watched(observer: CanisterObserver): CanisterObserver {
-    const onChanges = this.#onChanges;
-    if (onChanges === undefined) return observer;
-    return {
-      debug: (line) => observer.debug(line),
-      ended: (gauges) => observer.ended(gauges),
-      changed: (operations) => observer.changed?.(onChanges(operations)),
-      settled: () => observer.settled?.() ?? Promise.resolve(),
-      credited: (balance) => observer.credited?.(balance),
-      lost: () => observer.lost(),
-    };
   }
 }
 
 function engineOf(
   controls: SpareControl[],
+  counts: ThreadCounts,
   policy: MeteringPolicy,
   createEngine: SimulatedThreadsOptions['createEngine'] = (options) => new Engine(options),
 ): CreateEngine {
-  return ({ onYield, canSuspend = false }, shared, reportBug) => {
+  return ({ onYield = (): undefined => undefined, canSuspend = false }, shared, reportBug) => {
     const at = spares.findIndex((each) => each.canSuspend === canSuspend);
     const spare = spares.splice(at, at < 0 ? 0 : 1)[0] ?? new SpareControl(canSuspend);
-    spare.onYield = onYield ?? (() => undefined);
+    spare.onYield = () => {
+      if (!canSuspend) counts.tooLong++;
+      const waiting = onYield();
+      if (waiting instanceof Promise) counts.suspensions++;
+      return waiting;
+    };
     controls.push(spare);
     return createEngine({ policy, control: spare.control, shared, reportBug });
   };

@@ -17,6 +17,7 @@ import { describe, type Described, type Ledger, readLedger } from './ledger-stat
 import { Life, POLICY } from './life.ts';
 import { Operators } from './operators.ts';
 import { type Bug, type Plan, planOf } from './plan.ts';
+import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
 
 const START_MS = 1_800_000_000_000;
 /** How far a clock may fall behind between two lives: 100 hours. */
@@ -26,7 +27,7 @@ const RESTS_MIN = 12;
 const RESTS_MAX = 300;
 
 /** What a seed went through, so that everybody sees that they were not all alike. */
-export interface Tally {
+export interface Tally extends ThreadCounts {
   lives: number;
   crashes: number;
   stops: number;
@@ -45,9 +46,12 @@ class LastingTables extends FaultyTables {
   }
 }
 
+const THREAD_COUNTS = ['tooLong', 'suspensions', 'waited', 'waitedLarge'] as const satisfies (keyof ThreadCounts)[];
+
 class World {
   readonly #seeded: Seeded;
   readonly #plan: Plan;
+  readonly #planted: PlantedThreads;
   readonly #clients: Clients;
   readonly #operators: Operators;
   readonly #clock = {
@@ -79,9 +83,14 @@ class World {
     replayed: 0,
     wakeUps: 0,
     steps: 0,
+    tooLong: 0,
+    suspensions: 0,
+    waited: 0,
+    waitedLarge: 0,
   };
 
-  constructor(seed: number, bug: Bug | undefined) {
+  constructor(seed: number, bug: Bug | undefined, planted: PlantedThreads) {
+    this.#planted = planted;
     this.#seeded = seeded(seed);
     // So that seeds that follow each other have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
@@ -192,7 +201,8 @@ class World {
     const random = new SeededRandom(seed);
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, random });
     const store = new StateStore(tables, openLog, { foldBytes, isSynced });
-    const life = new Life({ plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store });
+    const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store };
+    const life = new Life({ ...parts, planted: this.#planted });
     this.#life = life;
     await life.start();
     return life;
@@ -239,7 +249,9 @@ class World {
     this.#clients.lose();
     this.#operators.lose();
     this.tally.replayed += life.replayed;
-    this.tally.steps += life.execution.steps;
+    const { steps, counts } = life.execution;
+    this.tally.steps += steps;
+    for (const name of THREAD_COUNTS) this.tally[name] += counts[name];
     this.tally.wakeUps += life.scheduler.live.wakeUps;
     this.#life = undefined;
   }
@@ -346,8 +358,8 @@ function endsProcess(error: unknown): boolean {
 }
 
 /** Runs one seed; throws what it has found. */
-export async function simulate(seed: number, bug?: Bug): Promise<Tally> {
-  const world = new World(seed, bug);
+export async function simulate(seed: number, bug?: Bug, planted: PlantedThreads = {}): Promise<Tally> {
+  const world = new World(seed, bug, planted);
   try {
     await world.run();
   } catch (error) {
