@@ -202,8 +202,10 @@ type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | st
 function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
   const { imports, control, heaps } = parts;
   if (!keepsHeap) {
+    // Where there is no room for it the old one's message is still open, for the caller to roll back.
+    const instance = Instance.create(code, imports, control, heaps);
     old.rollback();
-    return { instance: Instance.create(code, imports, control, heaps), isShared: false };
+    return { instance, isShared: false };
   }
   const { layout } = code;
   const { layout: oldLayout } = old.code;
