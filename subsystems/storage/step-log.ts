@@ -50,7 +50,7 @@ const SEGMENT_BYTES = 32 * 2 ** 20;
 const SEGMENTS_KEPT = 3;
 /** A unit is not divided for the sake of fewer bytes than these. */
 const PIECE_BYTES_MIN = 64;
-const FILL_BYTES = 2 ** 20;
+export const FILL_BYTES = 2 ** 20;
 const SEGMENT_NAME = /^segment-\d+\.log$/;
 /** A segment that is being filled with zeros. */
 const UNFINISHED = '.new';

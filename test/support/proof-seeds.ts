@@ -7,6 +7,7 @@
  *     seeds.saw({ completed, trapped });
  */
 const LONG = process.env['PROOF_SEEDS'];
+const LONG_MIN = 50;
 const PROGRESS_EVERY_MS = 10_000;
 
 export class ProofSeeds implements Iterable<number> {
@@ -27,6 +28,11 @@ export class ProofSeeds implements Iterable<number> {
       nextMs = performance.now() + PROGRESS_EVERY_MS;
       process.stderr.write(`  ${seed} of ${this.count}, ${Math.round((performance.now() - start) / 1000)} s\n`);
     }
+  }
+
+  /** Enough cases for everything that may happen to happen. */
+  get isLong(): boolean {
+    return LONG !== undefined && this.count >= LONG_MIN;
   }
 
   /** Says in the long form what the cases were, so that everybody sees that they were not all alike. */

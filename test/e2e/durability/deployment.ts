@@ -6,6 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import type { Persistence } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import { startServer, type TestOwner } from '../../support/server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -16,8 +17,9 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const REFUSAL_MS_MAX = 60_000;
 
 /** `actors/<name>.mo`. */
-export async function compileActor(name: string): Promise<Uint8Array> {
-  return (await compileMotoko(await readFile(new URL(`./actors/${name}.mo`, import.meta.url), 'utf8'))).wasm;
+export async function compileActor(name: string, persistence: Persistence = 'enhanced'): Promise<Uint8Array> {
+  const source = await readFile(new URL(`./actors/${name}.mo`, import.meta.url), 'utf8');
+  return (await compileMotoko(source, { persistence })).wasm;
 }
 
 export interface DeploymentOptions {

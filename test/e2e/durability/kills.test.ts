@@ -12,9 +12,11 @@ import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
+import { HAUL_FLAGS } from './haul.ts';
 import { Load } from './load.ts';
 
-const NAMES = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] as const;
+const KEEPERS = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] as const;
+const HAULERS = ['haul-a', 'haul-b', 'depot'] as const;
 const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
   [],
   ['--snapshot-below', '0'],
@@ -25,6 +27,8 @@ const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
 ];
 /** From the first request on. */
 const KILL_MS_MAX = 400;
+/** Long enough for the longest loads to end. */
+const LATE_KILL_MS_MAX = 2000;
 /** From the start of the process on: about as long as a start takes. */
 const EARLY_KILL_MS_MAX = 900;
 
@@ -35,15 +39,29 @@ interface Prepared {
 }
 
 /** A running server, and its clients, which do nothing yet. */
-async function prepare(t: TestContext): Promise<Prepared> {
-  const module = await compileActor('Keeper');
-  const modules = Object.fromEntries(NAMES.map((name) => [name, module]));
-  const deployment = await Deployment.create(t, { args: ['--verbose'], modules });
+async function prepare(t: TestContext, seed = 1): Promise<Prepared> {
+  const keeper = await compileActor('Keeper');
+  const hauler = await compileActor('Hauler');
+  const modules = {
+    ...Object.fromEntries(KEEPERS.map((name) => [name, keeper])),
+    'haul-a': hauler,
+    'haul-b': hauler,
+    // Its upgrades carry everything over, which takes a while.
+    depot: await compileActor('Hauler', 'classical'),
+  };
+  const deployment = await Deployment.create(t, { args: ['--verbose', ...HAUL_FLAGS], modules });
   const host = await deployment.start();
-  const [listA, listB, bankA, bankB, chainA, chainB] = (await Promise.all(
-    NAMES.map((name) => host.find(name)),
-  )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor];
-  const load = new Load({ lists: [listA, listB], banks: [bankA, bankB], chain: [chainA, chainB] });
+  const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(
+    [...KEEPERS, ...HAULERS].map((name) => host.find(name)),
+  )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor];
+  const actors = {
+    lists: [listA, listB],
+    banks: [bankA, bankB],
+    chain: [chainA, chainB],
+    haul: { haulers: [haulA, haulB], depot },
+  } as const;
+  const load = new Load(actors, seeded(seed));
+  await load.prepare(host);
   return { deployment, load, host };
 }
 
@@ -58,7 +76,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
     const flags = FLAGS[seed % FLAGS.length] ?? FLAGS[0];
     try {
       const running = load.run(host);
-      await sleep(random.below(KILL_MS_MAX));
+      await sleep(random.below(random.oneIn(4) ? LATE_KILL_MS_MAX : KILL_MS_MAX));
       const { output } = host.server;
       await deployment.kill();
       await running;
@@ -75,12 +93,18 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
     }
   }
   await load.checkAll(host);
-  const { acknowledged, linesChecked } = load;
-  seeds.saw({ 'messages acknowledged': acknowledged, 'debug lines': linesChecked, 'killed while starting': early });
+  const { acknowledged, linesChecked, haulage } = load;
+  seeds.saw({
+    'messages acknowledged': acknowledged,
+    'debug lines': linesChecked + haulage.linesChecked,
+    'killed while starting': early,
+    ...haulage.tally.all,
+  });
   assert.ok(
     acknowledged > seeds.count && linesChecked > seeds.count,
     `${acknowledged} messages, ${linesChecked} lines`,
   );
+  haulage.expectAll(seeds.isLong);
   await deployment.stop();
 });
 
@@ -88,7 +112,7 @@ test('the check finds what is lost: a state from before the last acknowledged me
   const { deployment, load, host } = await prepare(t);
   const loadFor = async (running: Host, ms: number): Promise<void> => {
     const end = performance.now() + ms;
-    await load.run(running, () => performance.now() > end);
+    await load.run(running, { isOver: () => performance.now() > end });
   };
   await loadFor(host, 100);
   await deployment.stop();

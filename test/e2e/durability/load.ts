@@ -6,65 +6,33 @@
  * that was answered, in order, once, and at most one more, which was under way.
  */
 import assert from 'node:assert/strict';
-import { Agent } from 'node:http';
-import { send } from '../../support/http-client.ts';
+import type { Seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
+import { Client, type Request, type RunOptions } from './client.ts';
+import { Haulage, type Haulers } from './haul.ts';
 
 export const POOL = 1_000_000;
 /** What a client's numbers begin at: they tell who sent them. */
 const CLIENT_FACTOR = 1_000_000_000;
 
-/** Sends until it is told to end or the server does not answer any more. */
-abstract class Client {
-  readonly actor: Actor;
-  readonly #method: string;
-  /** Requests that were answered with 200. */
-  acknowledged = 0;
-  /** One is under way, or was when the server died. */
-  isUncertain = false;
+/** Calls one method with numbers of its own. */
+abstract class Caller extends Client {
+  readonly #target: string;
 
   constructor(actor: Actor, method: string) {
-    this.actor = actor;
-    this.#method = method;
+    super(actor);
+    this.#target = `/call-json/${actor.name}/${method}`;
   }
 
   protected abstract nextArguments(): readonly unknown[];
 
-  async run(origin: string, isOver: () => boolean): Promise<void> {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    try {
-      while (!isOver()) {
-        const body = JSON.stringify(this.nextArguments());
-        this.isUncertain = true;
-        const answer = await send(origin, 'POST', `/call-json/${this.actor.name}/${this.#method}`, { agent, body });
-        assert.equal(answer.status, 200, answer.text);
-        this.acknowledged++;
-        this.isUncertain = false;
-      }
-    } catch (error) {
-      // The connection ended without an answer, as it does when a server is killed.
-      if (!(error instanceof Error && 'code' in error && ['ECONNRESET', 'ECONNREFUSED'].includes(String(error.code))))
-        throw error;
-    } finally {
-      agent.destroy();
-    }
-  }
-
-  /** What came of the uncertain request: `done` of its kind are in the state. */
-  protected settle(done: number): void {
-    const { actor, acknowledged, isUncertain } = this;
-    assert.ok(done >= acknowledged, `${actor.name}: ${acknowledged} were acknowledged, ${done} are there`);
-    assert.ok(
-      done <= acknowledged + Number(isUncertain),
-      `${actor.name}: ${acknowledged} were acknowledged, ${done} are there`,
-    );
-    this.acknowledged = done;
-    this.isUncertain = false;
+  protected next(): Request {
+    return { target: this.#target, body: JSON.stringify(this.nextArguments()) };
   }
 }
 
 /** Appends 1, 2, 3 … to a list that others append to as well. */
-class Appender extends Client {
+class Appender extends Caller {
   readonly #number: number;
 
   constructor(actor: Actor, number: number) {
@@ -92,7 +60,7 @@ class Appender extends Client {
 }
 
 /** Moves a little from one pool to the other. */
-class Transferrer extends Client {
+class Transferrer extends Caller {
   readonly #to: Actor;
 
   constructor(from: Actor, to: Actor) {
@@ -110,7 +78,7 @@ class Transferrer extends Client {
 }
 
 /** Starts chains of calls between two actors. */
-class Chainer extends Client {
+class Chainer extends Caller {
   readonly #to: Actor;
   static readonly LINKS = 8;
 
@@ -133,6 +101,7 @@ export interface LoadActors {
   readonly lists: readonly Actor[];
   readonly banks: readonly [Actor, Actor];
   readonly chain: readonly [Actor, Actor];
+  readonly haul: Haulers;
 }
 
 export class Load {
@@ -140,6 +109,7 @@ export class Load {
   readonly #appenders: readonly Appender[];
   readonly #transferrers: readonly Transferrer[];
   readonly #chainer: Chainer;
+  readonly haulage: Haulage;
   /** Length of each list at the last check. */
   readonly #lengths = new Map<Actor, number>();
   /** How many of a client's numbers were there at the last check. */
@@ -147,8 +117,8 @@ export class Load {
   /** Debug lines that were compared with the state. */
   linesChecked = 0;
 
-  constructor(actors: LoadActors) {
-    const { lists, banks, chain } = actors;
+  constructor(actors: LoadActors, random: Seeded) {
+    const { lists, banks, chain, haul } = actors;
     this.#actors = actors;
     this.#appenders = lists.flatMap((list, index) => [
       new Appender(list, 2 * index),
@@ -156,19 +126,25 @@ export class Load {
     ]);
     this.#transferrers = [new Transferrer(...banks), new Transferrer(banks[1], banks[0])];
     this.#chainer = new Chainer(...chain);
+    this.haulage = new Haulage(haul, random);
+  }
+
+  get #clients(): readonly Client[] {
+    return [...this.#appenders, ...this.#transferrers, this.#chainer, ...this.haulage.clients];
   }
 
   get acknowledged(): number {
-    return [...this.#appenders, ...this.#transferrers, this.#chainer].reduce(
-      (sum, client) => sum + client.acknowledged,
-      0,
-    );
+    return this.#clients.reduce((sum, client) => sum + client.acknowledged, 0);
   }
 
-  /** Resolves when the server is gone, or `isOver`. */
-  async run({ server }: Host, isOver: () => boolean = () => false): Promise<void> {
-    const clients = [...this.#appenders, ...this.#transferrers, this.#chainer];
-    await Promise.all(clients.map((client) => client.run(server.origin, isOver)));
+  /** Before anybody sends anything. */
+  async prepare(host: Host): Promise<void> {
+    await this.haulage.prepare(host);
+  }
+
+  /** Resolves when the server is gone, or it is over. */
+  async run({ server }: Host, options: RunOptions = {}): Promise<void> {
+    await Promise.all(this.#clients.map((client) => client.run(server.origin, options)));
   }
 
   /** `printed`: what the server that died had printed of its actors' debug output. */
@@ -201,6 +177,7 @@ export class Load {
       this.#chainer.check(chains);
     });
     for (const transferrer of this.#transferrers) transferrer.forgive();
+    await this.haulage.check(host, printed);
   }
 
   /** Everything from the beginning. */

@@ -1,0 +1,110 @@
+/**
+ * Sizes and durations of messages as proofs draw them: on both sides of each threshold at which the code does something
+ * else, and how often each was drawn. Each class comes again after all the others have, so few messages see them all.
+ */
+import { LARGE_BODY_BYTES } from '../../subsystems/codec/faults.ts';
+import { DEBUG_BYTES_MAX } from '../../subsystems/execution/system-api/debug-output.ts';
+import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire.ts';
+import { FUEL_SLICE, PAGE_BYTES } from '../../subsystems/metering/instrument/index.ts';
+import { FILL_BYTES } from '../../subsystems/storage/step-log.ts';
+import { INLINE_BYTES_MAX as UNIT_BYTES } from '../../subsystems/storage/storage-wire.ts';
+import type { Seeded } from './seeded.ts';
+
+/** Of messages from outside; those of actors have less room (`actorSizesOf`). */
+const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
+/** Of replies and calls (`ic0`). */
+const ACTOR_BYTES_MAX = 2 * 2 ** 20;
+/** What a message has around its payload, about: so close to a threshold, it lies on either side. */
+const NEAR_BYTES = 400;
+
+/** Where the code decides by size, by what it decides. */
+const THRESHOLDS: readonly (readonly [string, number])[] = [
+  ['a page', PAGE_BYTES],
+  ['a ring record of a task', TASK_BYTES],
+  ['a ring record of a unit', UNIT_BYTES],
+  ['a body for the codec thread', LARGE_BODY_BYTES],
+  ['a debug line', DEBUG_BYTES_MAX],
+  ['a step of the log', FILL_BYTES],
+];
+
+type Draw = (random: Seeded) => number;
+
+const MOST = 'the most there may be';
+const SIZES: readonly (readonly [string, Draw])[] = [
+  ['no bytes', () => 0],
+  ['few bytes', (random) => 1 + random.below(1000)],
+  ...THRESHOLDS.flatMap(([name, bytes]): [string, Draw][] => [
+    [`under ${name}`, (random): number => bytes - NEAR_BYTES - random.below(NEAR_BYTES)],
+    [`about ${name}`, (random): number => bytes - NEAR_BYTES + random.below(2 * NEAR_BYTES)],
+    [`over ${name}`, (random): number => bytes + 1 + random.below(NEAR_BYTES)],
+  ]),
+  ['between the thresholds', (random) => random.below(FILL_BYTES)],
+  [MOST, (random) => PAYLOAD_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)],
+];
+
+const ACTOR_SIZES: typeof SIZES = SIZES.map(([name, draw]) => [
+  name,
+  (random): number => Math.min(draw(random), ACTOR_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)),
+]);
+
+/** Instructions, by how long they take beside a slice of fuel. The first is most of what servers do. */
+const DURATIONS: readonly (readonly [string, Draw])[] = [
+  ['no time', () => 0],
+  ['less than a slice', (random) => random.below(FUEL_SLICE / 2)],
+  ['about a slice', (random) => FUEL_SLICE - random.below(FUEL_SLICE / 8)],
+  ['a few slices', (random) => FUEL_SLICE * (2 + random.below(16))],
+  ['half a second', (random) => HALF_A_SECOND - random.below(HALF_A_SECOND / 8)],
+];
+/** In instructions. */
+const HALF_A_SECOND = 2 ** 28;
+
+export interface Drawn {
+  readonly name: string;
+  readonly value: number;
+}
+
+/** Draws one class after the other, from a random one on. */
+class Classes {
+  readonly #random: Seeded;
+  readonly #classes: readonly (readonly [string, Draw])[];
+  #at: number;
+
+  constructor(random: Seeded, classes: readonly (readonly [string, Draw])[]) {
+    this.#random = random;
+    this.#classes = classes;
+    this.#at = random.below(classes.length);
+  }
+
+  next(): Drawn {
+    const [name, draw] = this.#classes[this.#at++ % this.#classes.length] ?? ['', (): number => 0];
+    return { name, value: draw(this.#random) };
+  }
+}
+
+/** Sizes of what comes from outside, in bytes. */
+export const sizesOf = (random: Seeded): Classes => new Classes(random, SIZES);
+/** Sizes of replies, and of what actors send each other. */
+export const actorSizesOf = (random: Seeded): Classes => new Classes(random, ACTOR_SIZES);
+/** Durations in instructions. */
+export const durationsOf = (random: Seeded): Classes => new Classes(random, DURATIONS);
+
+/** All classes. */
+export const SIZE_NAMES: readonly string[] = SIZES.map(([name]) => name);
+export const DURATION_NAMES: readonly string[] = DURATIONS.map(([name]) => name);
+
+/** How often what was seen. */
+export class Tally {
+  readonly #counts = new Map<string, number>();
+
+  saw(name: string): void {
+    this.#counts.set(name, this.of(name) + 1);
+  }
+
+  of(name: string): number {
+    return this.#counts.get(name) ?? 0;
+  }
+
+  get all(): Readonly<Record<string, number>> {
+    return Object.fromEntries([...this.#counts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
