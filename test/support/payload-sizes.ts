@@ -4,6 +4,7 @@
  */
 import { LARGE_BODY_BYTES } from '../../subsystems/codec/faults.ts';
 import { DEBUG_BYTES_MAX } from '../../subsystems/execution/system-api/debug-output.ts';
+import { REPLY_BYTES_MAX } from '../../subsystems/execution/system-api/responding.ts';
 import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire.ts';
 import { FUEL_SLICE, PAGE_BYTES } from '../../subsystems/metering/instrument/index.ts';
 import { FILL_BYTES } from '../../subsystems/storage/step-log.ts';
@@ -12,8 +13,6 @@ import type { Seeded } from './seeded.ts';
 
 /** Of messages from outside; those of actors have less room (`actorSizesOf`). */
 const PAYLOAD_BYTES_MAX = 4 * 2 ** 20;
-/** Of replies and calls (`ic0`). */
-const ACTOR_BYTES_MAX = 2 * 2 ** 20;
 /** What a message has around its payload, about: so close to a threshold, it lies on either side. */
 const NEAR_BYTES = 400;
 
@@ -44,7 +43,7 @@ const SIZES: readonly (readonly [string, Draw])[] = [
 
 const ACTOR_SIZES: typeof SIZES = SIZES.map(([name, draw]) => [
   name,
-  (random): number => Math.min(draw(random), ACTOR_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)),
+  (random): number => Math.min(draw(random), REPLY_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)),
 ]);
 
 /** Instructions, by how long they take beside a slice of fuel. The first is most of what servers do. */

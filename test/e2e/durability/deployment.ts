@@ -25,6 +25,8 @@ export async function compileActor(name: string, persistence: Persistence = 'enh
 export interface DeploymentOptions {
   /** Of every start. */
   readonly args?: readonly string[];
+  /** Modules that every server and its threads load before their own. */
+  readonly preloads?: readonly URL[];
   /** Modules by the names of actors. */
   readonly modules?: Readonly<Record<string, Uint8Array>>;
 }
@@ -39,18 +41,24 @@ export class Deployment {
   readonly folder: string;
   readonly #owner: TestOwner;
   readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
   #host: Host | undefined;
 
   /** Nothing runs yet. */
-  static async create(owner: TestOwner, { args = [], modules = {} }: DeploymentOptions = {}): Promise<Deployment> {
-    const deployment = new Deployment(owner, args, await temporaryDirectory());
+  static async create(
+    owner: TestOwner,
+    { args = [], preloads = [], modules = {} }: DeploymentOptions = {},
+  ): Promise<Deployment> {
+    const deployment = new Deployment(owner, args, preloads, await temporaryDirectory());
     await deployment.writeManifest(modules);
     return deployment;
   }
 
-  private constructor(owner: TestOwner, args: readonly string[], folder: string) {
+  private constructor(owner: TestOwner, args: readonly string[], preloads: readonly URL[], folder: string) {
     this.#owner = owner;
     this.#args = args;
+    const options = [process.env['NODE_OPTIONS'] ?? '', ...preloads.map(({ href }) => `--import ${href}`)];
+    this.#env = preloads.length === 0 ? {} : { NODE_OPTIONS: options.join(' ').trim() };
     this.folder = folder;
   }
 
@@ -87,6 +95,7 @@ export class Deployment {
     const server = await startServer(this.#owner, {
       manifestFile: this.#manifest,
       args: ['--state', this.state, ...this.#args, ...args],
+      env: this.#env,
       until,
       wrapper,
     });

@@ -161,6 +161,14 @@ abstract class LoadClient extends Client {
   }
 }
 
+function blobIn(candid: Uint8Array): Uint8Array {
+  const [blob] = IDL.decode([BLOB], candid) as unknown as [Uint8Array];
+  return Uint8Array.from(blob);
+}
+
+/** Of what is stored, read at once. */
+const PIECE_BYTES = 2 ** 20;
+
 /** Sends its loads to an actor. */
 class Sender extends LoadClient {
   /** The bytes that the actor has of it. */
@@ -186,7 +194,7 @@ class Sender extends LoadClient {
       assert.equal(answer.status, 200, shown);
       const reply = isJson
         ? Buffer.from((answer.json() as [string])[0], 'base64')
-        : Uint8Array.from(IDL.decode([BLOB], Uint8Array.from(answer.body))[0] as unknown as Uint8Array);
+        : blobIn(Uint8Array.from(answer.body));
       assert.equal(reply.length, replyBytes, shown);
       assert.ok(reply.every((byte) => byte === LETTER));
     } else {
@@ -206,12 +214,21 @@ class Sender extends LoadClient {
     const canBeDone = this.load?.end === 'reply' || this.load?.end === 'reject';
     if (done > this.acknowledged && this.load !== undefined) this.#stored = this.load.data;
     this.settle(done, canBeDone);
-    const argument = new Uint8Array(IDL.encode([IDL.Nat], [this.client]));
-    const response = await host.server.fetch(`/query/${this.actor.name}/stored`, { method: 'POST', body: argument });
-    assert.equal(response.status, 200);
-    const [bytes] = IDL.decode([BLOB], new Uint8Array(await response.arrayBuffer())) as unknown as [Uint8Array];
+    const pieces: Uint8Array[] = [];
+    for (let from = 0; ; from += PIECE_BYTES) {
+      const argument = IDL.encode([IDL.Nat, IDL.Nat, IDL.Nat], [this.client, from, PIECE_BYTES]);
+      const answer = await host.server.fetch(`/query/${this.actor.name}/stored`, {
+        method: 'POST',
+        body: new Uint8Array(argument),
+      });
+      assert.equal(answer.status, 200);
+      const piece = blobIn(new Uint8Array(await answer.arrayBuffer()));
+      pieces.push(piece);
+      if (piece.length < PIECE_BYTES) break;
+    }
+    const bytes = Buffer.concat(pieces);
     const text = `${this.actor.name} has the bytes of load ${done} of client ${this.client}`;
-    assert.equal(Buffer.compare(Uint8Array.from(bytes), this.#stored), 0, text);
+    assert.equal(Buffer.compare(bytes, this.#stored), 0, text);
   }
 }
 

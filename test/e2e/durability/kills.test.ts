@@ -27,6 +27,8 @@ const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
 ];
 /** From the first request on. */
 const KILL_MS_MAX = 400;
+/** After so many at the latest, a planted bug is found. */
+const PLANTED_KILLS_MAX = 5;
 /** Long enough for the longest loads to end. */
 const LATE_KILL_MS_MAX = 2000;
 /** From the start of the process on: about as long as a start takes. */
@@ -39,7 +41,7 @@ interface Prepared {
 }
 
 /** A running server, and its clients, which do nothing yet. */
-async function prepare(t: TestContext, seed = 1): Promise<Prepared> {
+async function prepare(t: TestContext, preloads: readonly URL[] = []): Promise<Prepared> {
   const keeper = await compileActor('Keeper');
   const hauler = await compileActor('Hauler');
   const modules = {
@@ -49,7 +51,7 @@ async function prepare(t: TestContext, seed = 1): Promise<Prepared> {
     // Its upgrades carry everything over, which takes a while.
     depot: await compileActor('Hauler', 'classical'),
   };
-  const deployment = await Deployment.create(t, { args: ['--verbose', ...HAUL_FLAGS], modules });
+  const deployment = await Deployment.create(t, { args: ['--verbose', ...HAUL_FLAGS], preloads, modules });
   const host = await deployment.start();
   const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(
     [...KEEPERS, ...HAULERS].map((name) => host.find(name)),
@@ -60,7 +62,7 @@ async function prepare(t: TestContext, seed = 1): Promise<Prepared> {
     chain: [chainA, chainB],
     haul: { haulers: [haulA, haulB], depot },
   } as const;
-  const load = new Load(actors, seeded(seed));
+  const load = new Load(actors, seeded(1));
   await load.prepare(host);
   return { deployment, load, host };
 }
@@ -108,6 +110,42 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
   await deployment.stop();
 });
 
+test('nothing acknowledged is lost and nothing is doubled, however often the threads of actors stop under load', async (t) => {
+  const seeds = new ProofSeeds(3);
+  const prepared = await prepare(t, [new URL('./stopped-threads.ts', import.meta.url)]);
+  const { deployment, load } = prepared;
+  let { host } = prepared;
+  const stopped = { threads: 0 };
+  for (const seed of seeds) {
+    const random = seeded(seed);
+    const flags = FLAGS[(seed - 1) % FLAGS.length] ?? FLAGS[0];
+    try {
+      let isOver = false;
+      const sending = load.run(host, { isOver: () => isOver, mayLoseThreads: true });
+      for (let stops = 1 + random.below(3); stops > 0; stops--) {
+        await sleep(random.below(KILL_MS_MAX));
+        host.server.process.kill('SIGUSR2');
+        stopped.threads++;
+      }
+      await sleep(random.below(KILL_MS_MAX));
+      isOver = true;
+      await sending;
+      const { output } = host.server;
+      assert.match(output.stderr, /executor \d has stopped/);
+      await load.check(host, output.stderr);
+      await deployment.kill();
+      host = await deployment.start(flags);
+      await load.check(host);
+    } catch (error) {
+      throw new Error(`case ${seed}, then started with ${flags.join(' ') || 'no flags'}`, { cause: error });
+    }
+  }
+  await load.checkAll(host);
+  seeds.saw({ 'messages acknowledged': load.acknowledged, 'threads stopped': stopped.threads });
+  assert.ok(load.acknowledged > seeds.count);
+  await deployment.stop();
+});
+
 test('the check finds what is lost: a state from before the last acknowledged messages', async (t) => {
   const { deployment, load, host } = await prepare(t);
   const loadFor = async (running: Host, ms: number): Promise<void> => {
@@ -126,4 +164,22 @@ test('the check finds what is lost: a state from before the last acknowledged me
   await rename(earlier, deployment.state);
   await assert.rejects(load.check(await deployment.start()), /were acknowledged/);
   await deployment.stop();
+});
+
+test('the kills find a large message that gets into another one', async (t) => {
+  const { deployment, load, host } = await prepare(t, [new URL('./planted-open-gate.ts', import.meta.url)]);
+  const kills = async (): Promise<void> => {
+    let running = host;
+    for (let kill = 1; kill <= PLANTED_KILLS_MAX; kill++) {
+      const sending = load.run(running);
+      // Whatever it finds is told below.
+      sending.catch(() => undefined);
+      await sleep(KILL_MS_MAX);
+      await deployment.kill();
+      await sending;
+      running = await deployment.start();
+      await load.check(running);
+    }
+  };
+  await assert.rejects(kills(), /the actor's thread has stopped|were acknowledged|half|trap/);
 });

@@ -127,7 +127,11 @@ persistent actor Self {
       versions;
     };
   };
-  public query func stored(client : Nat) : async Blob { Region.loadBlob(loads, slotOf(client), sizes[client]) };
+  // A piece of a client's last load.
+  public query func stored(client : Nat, from : Nat, bytes : Nat) : async Blob {
+    let rest = Nat.min(bytes, if (from < sizes[client]) sizes[client] - from else 0);
+    Region.loadBlob(loads, slotOf(client) + Nat64.fromNat(from), rest);
+  };
 
   public func fill(items : Nat) : async () { ballast := Array.tabulate<Nat>(items, func i = i * i) };
   public query func filled() : async Nat { ballast.size() };

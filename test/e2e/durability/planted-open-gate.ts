@@ -1,0 +1,23 @@
+/**
+ * A bug that was there once, planted from outside: loaded by `--import` into a server and its threads, it lets large work
+ * into a canister whose message is suspended.
+ */
+import { isMainThread } from 'node:worker_threads';
+import { CanisterGate } from '../../../subsystems/execution/canister-gate.ts';
+import { INLINE_BYTES_MAX, type TaskRecord } from '../../../subsystems/execution/wire.ts';
+
+function isLarge(work: unknown): boolean {
+  const { task } = work as Partial<TaskRecord>;
+  if (task === undefined) return false;
+  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'inspect')
+    return task.argument.length > INLINE_BYTES_MAX;
+  return task.kind === 'callback' && task.response.kind === 'reply' && task.response.data.length > INLINE_BYTES_MAX;
+}
+
+if (!isMainThread) {
+  const gate = CanisterGate.prototype;
+  const admits = Object.getOwnPropertyDescriptor(gate, 'admits')?.value as typeof gate.admits;
+  gate.admits = function (this: CanisterGate<unknown>, handle: number, work: unknown): boolean {
+    return isLarge(work) || admits.call(this, handle, work);
+  };
+}
