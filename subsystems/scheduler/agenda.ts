@@ -92,6 +92,8 @@ export class Work {
   isStatusNew = false;
   /** It could not be woken a moment ago. */
   isUnwakable = false;
+  /** Executors in a row that have died while it woke. */
+  lostWakes = 0;
   /** Others wait for its place: it starts nothing more before it has slept. */
   isGivingWay = false;
   /** Called when it has stopped, or will not: then with the reason. */

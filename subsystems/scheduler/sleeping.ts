@@ -9,6 +9,7 @@
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
  * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  */
+import { ServerError } from '../../kernel/index.ts';
 import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
 import { LiveSet, seatOf } from './live-set.ts';
@@ -32,6 +33,11 @@ export interface SleepingEvents {
 const WAKES_MAX = 64;
 /** How long one waits for a place before a busy canister gives way. */
 const PATIENCE_MS = 100;
+/**
+ * Its executor may die while a canister wakes, which is no reason to refuse what waits: the next one wakes it. Unless it is
+ * the waking that they die of.
+ */
+const LOST_WAKES_MAX = 3;
 /** After a failure, what must not be refused is tried again; heartbeats and timers wait as long. */
 const RETRY_MS = 5_000;
 
@@ -238,6 +244,7 @@ export class Sleeping {
   #woken(agenda: Agenda): void {
     if (this.#ended(agenda)) {
       this.wakeUps++;
+      agenda.work.lostWakes = 0;
       agenda.isAsleep = false;
       this.#awake.add(agenda);
       this.#count(agenda);
@@ -248,8 +255,15 @@ export class Sleeping {
   }
 
   #failed(agenda: Agenda, error: Error): void {
-    if (this.#ended(agenda)) {
-      const { work } = agenda;
+    const { work } = agenda;
+    const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
+    if (this.#ended(agenda) && hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
+      // Its place is still its own.
+      this.#wake(agenda);
+      return;
+    }
+    work.lostWakes = 0;
+    if (!agenda.isWithdrawn) {
       if (!work.isUnwakable) setTimeout(() => this.#retry(agenda), RETRY_MS).unref();
       work.isUnwakable = true;
       this.#events.failed(agenda, error);

@@ -143,6 +143,33 @@ test('one that cannot be woken refuses what waits with the reason, and the next 
   assert.equal(later.outcome?.kind, 'reply');
 });
 
+test('when an executor dies while a canister wakes, the next one wakes it and nothing is refused; but not for ever', async () => {
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  const stopped = new ServerError('unavailable', 'executor-stopped', 'it has stopped');
+  host.holdsWakes = true;
+  const kindOf = (delivered: { readonly outcome: Outcome | undefined }): string | undefined => delivered.outcome?.kind;
+  const told = host.deliver(0);
+  const fail = async (error: Error | undefined): Promise<void> => {
+    await host.endTurn();
+    const { settle } = host.held.splice(0).at(-1) ?? {};
+    if (error === undefined) settle?.resolve();
+    else settle?.reject(error);
+    await host.endTurn();
+  };
+  for (let death = 1; death <= 3; death++) await fail(stopped);
+  assert.equal(kindOf(told), undefined);
+  await fail(undefined);
+  assert.deepEqual(host.woken, [0]);
+  host.execution.endOne();
+  await host.commit();
+  assert.equal(kindOf(told), 'reply');
+  const doomed = host.deliver(1);
+  for (let death = 1; death <= 3; death++) await fail(stopped);
+  assert.equal(kindOf(doomed), undefined);
+  await fail(stopped);
+  assert.equal(kindOf(doomed), 'unavailable');
+});
+
 test('a response is not refused when its canister cannot be woken: it is tried again', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
