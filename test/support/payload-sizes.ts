@@ -46,12 +46,15 @@ const ACTOR_SIZES: typeof SIZES = SIZES.map(([name, draw]) => [
   (random): number => Math.min(draw(random), REPLY_BYTES_MAX - NEAR_BYTES - random.below(NEAR_BYTES)),
 ]);
 
-/** Instructions, by how long they take beside a slice of fuel. The first is most of what servers do. */
+/** Instructions, by how long they take beside a slice of fuel; what most messages are comes in between again and again. */
 const DURATIONS: readonly (readonly [string, Draw])[] = [
   ['no time', () => 0],
   ['less than a slice', (random) => random.below(FUEL_SLICE / 2)],
+  ['no time', () => 0],
   ['about a slice', (random) => FUEL_SLICE - random.below(FUEL_SLICE / 8)],
+  ['no time', () => 0],
   ['a few slices', (random) => FUEL_SLICE * (2 + random.below(16))],
+  ['no time', () => 0],
   ['half a second', (random) => HALF_A_SECOND - random.below(HALF_A_SECOND / 8)],
 ];
 /** In instructions. */
@@ -89,7 +92,7 @@ export const durationsOf = (random: Seeded): Classes => new Classes(random, DURA
 
 /** All classes. */
 export const SIZE_NAMES: readonly string[] = SIZES.map(([name]) => name);
-export const DURATION_NAMES: readonly string[] = DURATIONS.map(([name]) => name);
+export const DURATION_NAMES: readonly string[] = [...new Set(DURATIONS.map(([name]) => name))];
 
 /** How often what was seen. */
 export class Tally {
