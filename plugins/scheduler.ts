@@ -1,4 +1,4 @@
-import { Clock, definePlugin } from '../kernel/index.ts';
+import { Clock, definePlugin, type Logger } from '../kernel/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
@@ -14,10 +14,10 @@ export const schedulerPlugin = definePlugin({
   neededBecause: 'every message goes through it',
   create: (
     { execution, metering, storage, clock },
-    { config }: { readonly config: TickingOptions & SleepingOptions },
+    { config, log }: { readonly config: TickingOptions & SleepingOptions; readonly log: Logger },
   ) =>
     new RoundScheduler(
-      { execution, clock, storage },
+      { execution, clock, storage, log },
       { ...config, queryInstructionsMax: metering.policy.instructionLimit },
     ),
   ready: (scheduler) => scheduler.beginTicking(),

@@ -138,6 +138,7 @@ export class CanisterRegistry implements Canisters {
         if (record !== undefined) this.keeper.numbersChanged(record);
       },
       executed: (handle, messages, traps) => this.#byHandle[handle]?.executed(messages, traps),
+      nameOf: (handle) => this.at(handle).name,
     });
   }
 

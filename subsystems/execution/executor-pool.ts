@@ -17,6 +17,7 @@ import type {
   CanisterSettings,
   CanisterSpec,
   CodeChange,
+  Executing,
   Execution,
   ModuleInfo,
   OutputLine,
@@ -273,6 +274,16 @@ export class ExecutorPool implements Execution {
     this.#canisters[handle] = undefined;
     this.#observers[handle] = undefined;
     this.#times.forget(handle);
+  }
+
+  executing(): readonly Executing[] {
+    return this.#executors.flatMap((executor) =>
+      [...executor.given].map(({ handle, nowMs, task }) => ({
+        handle,
+        what: task,
+        sinceMs: nowMs - this.aheadOf(handle),
+      })),
+    );
   }
 
   refuseNew(): void {

@@ -5,7 +5,7 @@
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import type { OutgoingCall, OutputLine, Step } from './index.ts';
+import type { CodeChange, OutgoingCall, OutputLine, Step, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -71,6 +71,17 @@ const BRIEF_SPIN_US = 40;
 const DRAIN_MS_MAX = 1;
 
 type Done = (step: Step) => void;
+type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
+
+/** Something that steps are awaited of. */
+export interface Given {
+  readonly handle: number;
+  /** When, by the canister's own time. */
+  readonly nowMs: number;
+  readonly task: Task | CodeChange['mode'];
+  /** Smaller: given before. */
+  readonly order: number;
+}
 /** What an answer that is no step is given to. */
 type Answered = (message: PortMessage | undefined) => void;
 
@@ -86,6 +97,9 @@ export class Executor {
   /** Callbacks by call number; the numbers are used again. */
   readonly #pending: (Done | undefined)[] = [];
   readonly #free: number[] = [];
+  /** What steps are awaited of, by call number. */
+  readonly #given: (Given | undefined)[] = [];
+  #givenSoFar = 0;
   readonly #answers = new Map<number, Answered>();
   /** Calls and changes of the step that comes next. */
   #calls: OutgoingCall[] = [];
@@ -124,16 +138,33 @@ export class Executor {
       queueMicrotask(() => done(stopped()));
       return;
     }
-    const record = { ...task, call: this.#expect(done) };
+    const record = { ...task, call: this.#expect(done), order: ++this.#givenSoFar };
+    this.#given[record.call] = record;
     if (this.#spilled.length > 0 || !writeTask(this.#inbox, this.#port, record))
       this.#spilled.push({ kind: 'task', record });
     this.#schedulePublish();
   }
 
   /** Sends a command that is answered by a step. */
-  request(command: (call: number) => Command, done: Done): void {
-    if (!this.#isAlive) queueMicrotask(() => done(stopped()));
-    else this.#send(command(this.#expect(done)));
+  request(command: (call: number) => InstallCommand, done: Done): void {
+    if (!this.#isAlive) {
+      queueMicrotask(() => done(stopped()));
+      return;
+    }
+    const sent = command(this.#expect(done));
+    const { handle, nowMs, change } = sent;
+    this.#given[sent.call] = { handle, nowMs, task: change.mode, order: ++this.#givenSoFar };
+    this.#send(sent);
+  }
+
+  /** What it has been given first for each canister, of all that has not ended. */
+  get given(): Iterable<Given> {
+    const first = new Map<number, Given>();
+    for (const given of this.#given) {
+      if (given !== undefined && given.order < (first.get(given.handle)?.order ?? Number.POSITIVE_INFINITY))
+        first.set(given.handle, given);
+    }
+    return first.values();
   }
 
   /** Sends a command that is answered by a message on the port; undefined when the thread has stopped. */
@@ -295,6 +326,7 @@ export class Executor {
   #release(call: number): Done | undefined {
     const done = this.#pending[call];
     this.#pending[call] = undefined;
+    this.#given[call] = undefined;
     this.#free.push(call);
     return done;
   }
@@ -305,6 +337,7 @@ export class Executor {
     // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
     if (!this.#isTerminated) this.#drain();
     this.#outbox.close();
+    this.#given.length = 0;
     for (const done of this.#pending.splice(0)) done?.(stopped());
     this.#events.died(reason);
   }

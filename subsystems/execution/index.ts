@@ -162,6 +162,15 @@ export type PieceWritten = (pieceMs: number) => Promise<void>;
  * Runs canisters: one step at a time each, atomically, metered, in executor threads.
  * Canisters are named by the handle that `create` returned.
  */
+/** Something that an executor has been given and has not ended. */
+export interface Executing {
+  readonly handle: number;
+  /** A task, or how the code is being changed. */
+  readonly what: Task | CodeChange['mode'];
+  /** When it was given, ms since 1970. */
+  readonly sinceMs: number;
+}
+
 export interface Execution {
   /** How many executor threads there are; each runs one step at a time. */
   readonly lanes: number;
@@ -212,6 +221,8 @@ export interface Execution {
    * each other.
    */
   checkpoint(handle: number, pause?: PieceWritten): Promise<void>;
+  /** For each canister that executors have been given something for: what it executes, or executes next. */
+  executing(): readonly Executing[];
   /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing steps go on. */
   refuseNew(): void;
 }

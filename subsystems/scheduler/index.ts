@@ -57,6 +57,8 @@ export interface CanisterHost {
   changed(handle: number): void;
   /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */
   executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
+  /** What people call it. */
+  nameOf?(handle: number): string;
 }
 
 /** Calls of a canister to one callee that are open, as its executor counts them. */

@@ -9,7 +9,7 @@
  * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
  * canister knows the unit of its newest change, and answers wait for that.
  */
-import { type Clock, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import { type CodeChange, type Execution, type ModuleInfo, type Outcome, type Step } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, type CanisterStatus, isUrgent, queueOf, type Waiting } from './agenda.ts';
@@ -17,6 +17,7 @@ import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
+import { DrainReport } from './drain-report.ts';
 import { Executions, INSPECT } from './executions.ts';
 import { Holding } from './holding.ts';
 import { idToText } from './id-text.ts';
@@ -66,11 +67,18 @@ export class RoundScheduler implements Scheduler {
   readonly #stopping = new Stopping((agenda) => this.#statusChanged(agenda));
   readonly #executions: Executions;
   readonly #holding: Holding;
+  readonly #report: DrainReport;
   #host: CanisterHost | undefined;
   #isDraining = false;
 
   constructor(
-    granted: { readonly execution: Execution; readonly clock: Clock; readonly storage: KeptUnits },
+    granted: {
+      readonly execution: Execution;
+      readonly clock: Clock;
+      readonly storage: KeptUnits;
+      /** Told whom a drain waits for. */
+      readonly log?: Pick<Logger, 'info'>;
+    },
     options: RoundSchedulerOptions,
   ) {
     this.#execution = granted.execution;
@@ -123,6 +131,13 @@ export class RoundScheduler implements Scheduler {
       sleeping: this.#sleeping,
       executions: this.#executions,
       laneOf: (agenda) => this.#laneOf(agenda),
+    });
+    this.#report = new DrainReport({
+      nowMs: () => this.#clock.nowMs(),
+      executing: () => this.#execution.executing(),
+      moduleOf: (handle) => this.#agendas[handle]?.module,
+      nameOf: (handle) => this.#host?.nameOf?.(handle) ?? `actor ${handle}`,
+      say: (line) => granted.log?.info(line),
     });
     const executions = this.#executions;
     this.#lanes = Array.from(
@@ -478,7 +493,9 @@ export class RoundScheduler implements Scheduler {
         else this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
+    this.#report.begin();
     await this.#executions.drained();
+    this.#report.end();
     await this.#storage.settled();
   }
 

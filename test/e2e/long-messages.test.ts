@@ -1,6 +1,8 @@
 /** A message that executes for seconds holds up nobody but its own actor. */
 import assert from 'node:assert/strict';
+import { availableParallelism, loadavg } from 'node:os';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { EXAMPLES, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
@@ -32,6 +34,87 @@ test('with one executor, others answer within 100 ms while an endless loop execu
   // One in fifty may meet a pause of the machine.
   const most = pairsMs.toSorted((a, b) => b - a)[2] ?? 0;
   assert.ok(most < 100, `a call and a query took ${most.toFixed(1)} ms`);
+});
+
+/** `spin` never ends by itself. */
+const SPINNER = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 1)
+  (func (export "canister_update spin") (loop $l (i64.store (i32.const 0) (i64.add (i64.load (i32.const 0)) (i64.const 1))) (br $l)))
+  (func (export "canister_update quick") (call $reply)))`);
+
+/** How many threads want each core, of this machine's other work too: as many times longer does one that is busy wait. */
+function crowd(): number {
+  return Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
+}
+
+test('64 loops on two executors have equal shares, and hold up nobody', async (t) => {
+  const args = ['--executors', '2', '--instruction-limit', '400000000', '--heartbeat-ms', '0'];
+  const server = await startServer(t, { args, manifest: JSON.stringify({ actors: {} }) });
+  const install = async (name: string): Promise<void> =>
+    assert.equal((await server.post(`/install/${name}`, SPINNER)).status, 200);
+  const loops = Array.from({ length: 64 }, (_, n) => `loop-${n}`);
+  for (const name of [...loops, 'other', 'third']) await install(name);
+  let spinning = loops.length;
+  const ends = loops.map(async (name) => {
+    const before = performance.now();
+    const { status, body } = await server.post(`/call/${name}/spin`);
+    spinning--;
+    assert.equal(status, 400);
+    assert.match(body, /limit of 400000000 instructions/);
+    return performance.now() - before;
+  });
+  const waitedMs: number[] = [];
+  for (let i = 0; i < 50; i++) {
+    const before = performance.now();
+    assert.equal((await server.post(`/call/${i % 2 === 0 ? 'other' : 'third'}/quick`)).status, 200);
+    waitedMs.push(performance.now() - before);
+  }
+  assert.equal(spinning, 64, 'all of them were still going on');
+  // All but one of fifty.
+  const most = waitedMs.toSorted((one, two) => two - one)[1] ?? 0;
+  const mostMax = 100 * crowd();
+  assert.ok(most < mostMax, `${most.toFixed(1)} of ${mostMax.toFixed(0)} ms`);
+  const tookMs = await Promise.all(ends);
+  // All have the same way to go: equal shares are equal times. A busy machine favours one executor, and takes turns away
+  // from somebody now and then; if one ran after the other, a fifth would be so close together.
+  for (const lane of [0, 1]) {
+    const own = tookMs.filter((_, n) => n % 2 === lane);
+    const mean = own.reduce((sum, ms) => sum + ms, 0) / own.length;
+    const apart = own.map((ms) => Math.abs(ms - mean) / mean).toSorted((one, two) => one - two);
+    const shown = own.map((ms) => ms.toFixed(0)).join(' ');
+    assert.ok((apart[Math.floor((2 / 3) * apart.length)] ?? 1) < 0.2, `${shown} ms`);
+    assert.ok((apart.at(-1) ?? 1) < 0.5, `${shown} ms`);
+  }
+});
+
+test('a graceful stop lets everything end that has begun, begins nothing more, and says whom it waits for', async (t) => {
+  const args = ['--executors', '2', '--instruction-limit', '16000000000', '--log-json'];
+  const server = await startServer(t, { args, manifest: JSON.stringify({ actors: {} }) });
+  for (const name of ['one', 'two']) {
+    assert.equal((await server.post(`/install/${name}`, SPINNER)).status, 200);
+  }
+  const begun = ['one', 'two'].map((name) => server.post(`/call/${name}/spin`));
+  await sleep(100);
+  const late = [server.post('/call/one/quick'), server.post('/call/two/spin')];
+  await sleep(100);
+  const code = server.stop();
+  for (const { status, body } of await Promise.all(late)) {
+    assert.equal(status, 503);
+    assert.match(body, /the server is stopping/);
+  }
+  for (const { status, body } of await Promise.all(begun)) {
+    assert.equal(status, 400);
+    assert.match(body, /limit of 16000000000 instructions/);
+  }
+  assert.equal(await code, 0);
+  const { stderr } = server.output;
+  const [, named = ''] = /waiting for 2 message\(s\): ([^"\n]+)/.exec(stderr) ?? [];
+  assert.deepEqual(
+    named.split(', ').toSorted(),
+    ['one', 'two'].map((name) => `update spin of ${name} (${/of one \((\d+) s\)/.exec(named)?.[1]} s)`),
+    stderr,
+  );
 });
 
 test('what comes for a busy actor is done in order once its message has ended', async (t) => {

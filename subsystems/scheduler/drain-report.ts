@@ -1,0 +1,82 @@
+/**
+ * Whom the server waits for when it stops: what has begun ends, whatever it takes, and whoever has stopped it is told what
+ * that is; after a second, and then after twice as long each time.
+ */
+import type { Executing, ModuleInfo } from '../execution/index.ts';
+
+const FIRST_MS = 1000;
+const GAP_MS_MAX = 60_000;
+/** Named one by one; of the rest, how many they are. */
+const NAMED_MAX = 10;
+
+export interface DrainReportNeeds {
+  readonly nowMs: () => number;
+  readonly executing: () => readonly Executing[];
+  readonly moduleOf: (handle: number) => ModuleInfo | undefined;
+  readonly nameOf: (handle: number) => string;
+  readonly say: (line: string) => void;
+}
+
+export class DrainReport {
+  readonly #with: DrainReportNeeds;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(needs: DrainReportNeeds) {
+    this.#with = needs;
+  }
+
+  begin(): void {
+    if (this.#timer === undefined) this.#after(FIRST_MS);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #after(gapMs: number): void {
+    this.#timer = setTimeout(() => {
+      this.#tell();
+      this.#after(Math.min(2 * gapMs, GAP_MS_MAX));
+    }, gapMs);
+    this.#timer.unref();
+  }
+
+  #tell(): void {
+    const executing = this.#with.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
+    if (executing.length === 0) return;
+    const nowMs = this.#with.nowMs();
+    const named = executing
+      .slice(0, NAMED_MAX)
+      .map((each) => `${this.#nameOf(each)} (${Math.round((nowMs - each.sinceMs) / 1000)} s)`);
+    const rest = executing.length - named.length;
+    if (rest > 0) named.push(`${rest} more`);
+    this.#with.say(`waiting for ${executing.length} message(s): ${named.join(', ')}`);
+  }
+
+  /** `update spin of busy` */
+  #nameOf({ handle, what }: Executing): string {
+    const name = this.#with.nameOf(handle);
+    if (typeof what === 'string') return `${what} of ${name}`;
+    switch (what.kind) {
+      case 'update':
+      case 'query':
+        return `${what.kind} ${this.#methodOf(handle, what.entry)} of ${name}`;
+      case 'system':
+        return `${this.#methodOf(handle, what.entry)} of ${name}`;
+      case 'inspect':
+        return `inspection of ${what.method} of ${name}`;
+      case 'callback':
+        return `callback of ${name}`;
+      case 'dropFrame':
+        return `end of a query of ${name}`;
+    }
+  }
+
+  /** As it is exported, without what kind of method it is. */
+  #methodOf(handle: number, entry: number): string {
+    for (const [exported, number] of this.#with.moduleOf(handle)?.entries ?? []) {
+      if (number === entry) return exported.replace(/^canister_(?:\w+ )?/, '');
+    }
+    return `entry ${entry}`;
+  }
+}
