@@ -7,7 +7,7 @@
  *     seeds.saw({ completed, trapped });
  */
 const LONG = process.env['PROOF_SEEDS'];
-const LONG_MIN = 100;
+const LONG_MIN = 200;
 const PROGRESS_EVERY_MS = 10_000;
 
 export class ProofSeeds implements Iterable<number> {

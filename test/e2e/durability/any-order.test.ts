@@ -3,19 +3,28 @@ import assert from 'node:assert/strict';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Tally } from '../../support/payload-sizes.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import type { Actor } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
+import { endlessLoad, HAUL_FLAGS, loadsOf, Sender } from './haul.ts';
 import { dump, WITNESS } from './witness.ts';
 
 const STEPS = 9;
-const NAMES = ['one', 'two', 'three', 'witness'] as const;
+const NAMES = ['one', 'two', 'three', 'witness', 'hauler', 'depot'] as const;
+/** Loads that each hauler is sent at a time. */
+const LOADS = 3;
+/** Of the loads that a kill ends. */
+const ENDLESS_CLIENT = 15;
 
 class Walk {
   readonly #deployment: Deployment;
   readonly #random: Seeded;
   readonly #keepers: readonly [Actor, ...Actor[]];
+  readonly #haulers: readonly [Actor, Actor];
+  readonly #senders: readonly Sender[];
   /** What was answered last. */
   #given: object = {};
   /** A backup, and what was answered when it was made. */
@@ -23,18 +32,27 @@ class Walk {
   /** What was done. */
   readonly steps: string[] = [];
 
-  static async begin(deployment: Deployment, random: Seeded): Promise<Walk> {
+  static async begin(deployment: Deployment, random: Seeded, tally: Tally): Promise<Walk> {
     const host = await deployment.start();
     const [one, two, three] = await Promise.all([host.find('one'), host.find('two'), host.find('three')]);
-    const walk = new Walk(deployment, random, [one, two, three]);
+    const [hauler, depot] = await Promise.all([host.find('hauler'), host.find('depot')]);
+    const walk = new Walk(deployment, random, [one, two, three], [hauler, depot], tally);
     await walk.#work();
     return walk;
   }
 
-  private constructor(deployment: Deployment, random: Seeded, keepers: readonly [Actor, ...Actor[]]) {
+  private constructor(
+    deployment: Deployment,
+    random: Seeded,
+    keepers: readonly [Actor, ...Actor[]],
+    haulers: readonly [Actor, Actor],
+    tally: Tally,
+  ) {
     this.#deployment = deployment;
     this.#random = random;
     this.#keepers = keepers;
+    this.#haulers = haulers;
+    this.#senders = haulers.map((actor, client) => new Sender(actor, client, random, tally));
   }
 
   async #answers(): Promise<object> {
@@ -47,6 +65,7 @@ class Walk {
       chained: await ask('chained'),
       pools: await ask('inPool'),
       words: await Promise.all(this.#keepers.map((actor) => host.query(actor, 'load', [64]))),
+      loads: await Promise.all(this.#haulers.map((hauler) => loadsOf(host, hauler))),
       dump: await dump(host, 'witness'),
       cycles: await Promise.all(NAMES.map(async (name) => (await host.server.get(`/cycles/${name}`)).body)),
     };
@@ -73,10 +92,11 @@ class Walk {
       }),
     );
     await host.server.post('/call/witness/fall', `${n}`);
+    await Promise.all(this.#senders.map((sender) => sender.send(host, LOADS)));
     this.#given = await this.#answers();
   }
 
-  async #start(more: readonly string[] = []): Promise<void> {
+  async #start(more: readonly string[] = [], isAsGiven = true): Promise<void> {
     const flags: readonly string[] = this.#random.pick<readonly string[]>([
       [],
       ['--snapshot-below', '0'],
@@ -86,19 +106,33 @@ class Walk {
     ]);
     this.steps.push(`start ${[...flags, ...more].join(' ')}`);
     await this.#deployment.start([...flags, ...more]);
-    await this.#expectAsGiven();
+    if (isAsGiven) await this.#expectAsGiven();
   }
 
   async step(): Promise<void> {
-    const step = this.#random.pick(['work', 'stop', 'kill', 'wake', 'upgrade', 'back up', 'restore'] as const);
+    const step = this.#random.pick([
+      'work',
+      'stop',
+      'kill',
+      'wake',
+      'upgrade',
+      'upgrade, kill',
+      'back up',
+      'restore',
+    ] as const);
     this.steps.push(step);
     switch (step) {
       case 'work':
         return this.#work();
       case 'stop':
-      case 'kill':
-        await this.#deployment[step]();
+        await this.#deployment.stop();
         return this.#start();
+      case 'kill':
+        await this.#beginEndless();
+        await this.#deployment.kill();
+        return this.#start();
+      case 'upgrade, kill':
+        return this.#killUpgrade();
       case 'wake':
         // With a cap, whoever is asked wakes and somebody else sleeps.
         for (let n = 0; n < 6; n++) await this.#deployment.host.query(this.#random.pick(this.#keepers), 'get');
@@ -106,9 +140,9 @@ class Walk {
       case 'upgrade': {
         // A checkpoint with code; it costs cycles.
         const { host } = this.#deployment;
-        assert.equal((await host.change(this.#random.pick(this.#keepers), 'upgrade')).status, 200);
-        const { cycles: _, ...rest } = this.#given as { cycles: unknown };
-        this.#given = { ...(await this.#answers()), ...rest };
+        const actor = this.#random.pick([...this.#keepers, ...this.#haulers]);
+        assert.equal((await host.change(actor, 'upgrade')).status, 200);
+        await this.#forgetCycles();
         return this.#expectAsGiven();
       }
       case 'back up': {
@@ -120,6 +154,42 @@ class Walk {
       case 'restore':
         return this.#restore();
     }
+  }
+
+  /** All but the cycles is as before. */
+  async #forgetCycles(): Promise<void> {
+    const { cycles: _, ...rest } = this.#given as { cycles: unknown };
+    this.#given = { ...(await this.#answers()), ...rest };
+  }
+
+  /** A message that executes until the server is killed, and others that wait for its end. */
+  async #beginEndless(): Promise<void> {
+    const { server } = this.#deployment.host;
+    const [{ name }] = this.#haulers;
+    const ignore = (): undefined => undefined;
+    const argument = endlessLoad(ENDLESS_CLIENT, 1);
+    for (let n = 0; n < 2; n++) server.post(`/call/${name}/haul`, argument).then(ignore, ignore);
+    server
+      .post(`/query-json/${name}/look`, JSON.stringify([Buffer.alloc(50_000).toString('base64')]))
+      .then(ignore, ignore);
+    await sleep(this.#random.below(100));
+  }
+
+  /** SIGKILL in the middle of an upgrade that carries much over, while a message of another actor executes. */
+  async #killUpgrade(): Promise<void> {
+    await this.#beginEndless();
+    const { host } = this.#deployment;
+    const [, depot] = this.#haulers;
+    const upgraded = host.change(depot, 'upgrade').then(
+      ({ status }) => assert.equal(status, 200),
+      () => undefined,
+    );
+    await sleep(this.#random.below(300));
+    await this.#deployment.kill();
+    await upgraded;
+    await this.#start([], false);
+    await this.#forgetCycles();
+    await this.#expectAsGiven();
   }
 
   async #restore(): Promise<void> {
@@ -137,12 +207,15 @@ class Walk {
 
 test('in any order, every answer is as before', async (t: TestContext) => {
   const keeper = await compileActor('Keeper');
-  const modules = { one: keeper, two: keeper, three: keeper, witness: WITNESS };
+  const hauler = await compileActor('Hauler');
+  const depot = await compileActor('Hauler', 'classical');
+  const modules = { one: keeper, two: keeper, three: keeper, witness: WITNESS, hauler, depot };
+  const tally = new Tally();
   const seeds = new ProofSeeds(1);
   let starts = 0;
   for (const seed of seeds) {
-    const deployment = await Deployment.create(t, { args: ['--heartbeat-ms', '0'], modules });
-    const walk = await Walk.begin(deployment, seeded(seed + 6));
+    const deployment = await Deployment.create(t, { args: ['--heartbeat-ms', '0', ...HAUL_FLAGS], modules });
+    const walk = await Walk.begin(deployment, seeded(seed + 6), tally);
     try {
       for (let step = 0; step < STEPS; step++) await walk.step();
       await deployment.stop();
@@ -151,5 +224,5 @@ test('in any order, every answer is as before', async (t: TestContext) => {
     }
     starts += walk.steps.filter((step) => step.startsWith('start')).length;
   }
-  seeds.saw({ starts });
+  seeds.saw({ starts, ...tally.all });
 });

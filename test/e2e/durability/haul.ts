@@ -1,5 +1,6 @@
 /** Clients that send loads of all sizes and durations (actors/Hauler.mo), and the check of what has become of them. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { IDL } from '@dfinity/candid';
 import { Principal } from '@dfinity/principal';
 import type { Answer } from '../../support/http-client.ts';
@@ -26,7 +27,7 @@ type End = 'reply' | 'reject' | 'trap' | 'never';
 function endOf(random: Seeded): End {
   if (random.oneIn(20)) return 'never';
   if (random.oneIn(8)) return 'trap';
-  return random.oneIn(6) ? 'reject' : 'reply';
+  return random.oneIn(4) ? 'reject' : 'reply';
 }
 
 /** What `look` tells. */
@@ -65,6 +66,7 @@ class Loads {
   readonly #random: Seeded;
   readonly #arguments: ReturnType<typeof sizesOf>;
   readonly #replies: ReturnType<typeof sizesOf>;
+  readonly #rejects: ReturnType<typeof sizesOf>;
   readonly #lines: ReturnType<typeof sizesOf>;
   readonly #durations: ReturnType<typeof durationsOf>;
 
@@ -73,6 +75,7 @@ class Loads {
     this.#random = random;
     this.#arguments = isRelayed ? actorSizesOf(random) : sizesOf(random);
     this.#replies = actorSizesOf(random);
+    this.#rejects = actorSizesOf(random);
     this.#lines = sizesOf(random);
     this.#durations = durationsOf(random);
   }
@@ -92,7 +95,7 @@ class Loads {
     let replyBytes = 0;
     let lineBytes = 0;
     if (end === 'reply' || end === 'reject') {
-      const reply = this.#replies.next();
+      const reply = (end === 'reply' ? this.#replies : this.#rejects).next();
       classes.push(`${end}: ${reply.name}`);
       replyBytes = reply.value;
     }
@@ -162,8 +165,41 @@ function blobIn(candid: Uint8Array): Uint8Array {
 /** Of what is stored, read at once. */
 const PIECE_BYTES = 2 ** 20;
 
+/** The last load's bytes. */
+async function storedOf(host: Host, actor: Actor, client: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  for (let from = 0; ; from += PIECE_BYTES) {
+    const argument = IDL.encode([IDL.Nat, IDL.Nat, IDL.Nat], [client, from, PIECE_BYTES]);
+    const init = { method: 'POST', body: new Uint8Array(argument) };
+    const answer = await host.server.fetch(`/query/${actor.name}/stored`, init);
+    assert.equal(answer.status, 200);
+    const piece = blobIn(new Uint8Array(await answer.arrayBuffer()));
+    pieces.push(piece);
+    if (piece.length < PIECE_BYTES) return Buffer.concat(pieces);
+  }
+}
+
+async function reportOf(host: Host, actor: Actor): Promise<Report> {
+  return (await host.query(actor, 'look', [''])) as Report;
+}
+
+/** Everything that a hauler shows of its loads, whichever version it is. */
+export async function loadsOf(host: Host, actor: Actor): Promise<object> {
+  const { versions: _, ...report } = await reportOf(host, actor);
+  assert.equal(report.begun, report.ended, `${actor.name}: a load is there by half`);
+  const clients = report.taken.flatMap((count, client) => (count > 0 ? [client] : []));
+  const stored = await Promise.all(clients.map((client) => storedOf(host, actor, client)));
+  return { ...report, stored: stored.map((bytes) => createHash('sha256').update(bytes).digest('hex')) };
+}
+
+/** The argument of `haul` for a load that never ends by itself. */
+export function endlessLoad(client: number, number: number): Uint8Array {
+  const load = { client, number, instructions: 0, replyBytes: 0, lineBytes: 0, end: { never: null } };
+  return new Uint8Array(IDL.encode([LOAD, BLOB], [load, new Uint8Array(100_000)]));
+}
+
 /** Sends its loads to an actor. */
-class Sender extends LoadClient {
+export class Sender extends LoadClient {
   /** The bytes that the actor has of it. */
   #stored: Uint8Array = new Uint8Array(0);
 
@@ -202,24 +238,21 @@ class Sender extends LoadClient {
     return isKept;
   }
 
+  /** Goes on from what is in the state with so many loads, one after the other. */
+  async send(host: Host, count: number): Promise<void> {
+    const { taken } = await reportOf(host, this.actor);
+    this.acknowledged = taken[this.client] ?? 0;
+    let left = count;
+    await this.run(host.server.origin, { isOver: () => left-- === 0 });
+    assert.ok(!this.isUncertain);
+  }
+
   async check(host: Host, { taken }: Report): Promise<void> {
     const done = taken[this.client] ?? -1;
     const canBeDone = this.load?.end === 'reply' || this.load?.end === 'reject';
     if (done > this.acknowledged && this.load !== undefined) this.#stored = this.load.data;
     this.settle(done, canBeDone);
-    const pieces: Uint8Array[] = [];
-    for (let from = 0; ; from += PIECE_BYTES) {
-      const argument = IDL.encode([IDL.Nat, IDL.Nat, IDL.Nat], [this.client, from, PIECE_BYTES]);
-      const answer = await host.server.fetch(`/query/${this.actor.name}/stored`, {
-        method: 'POST',
-        body: new Uint8Array(argument),
-      });
-      assert.equal(answer.status, 200);
-      const piece = blobIn(new Uint8Array(await answer.arrayBuffer()));
-      pieces.push(piece);
-      if (piece.length < PIECE_BYTES) break;
-    }
-    const bytes = Buffer.concat(pieces);
+    const bytes = await storedOf(host, this.actor, this.client);
     const text = `${this.actor.name} has the bytes of load ${done} of client ${this.client}`;
     assert.equal(Buffer.compare(bytes, this.#stored), 0, text);
   }
@@ -256,10 +289,10 @@ class Relayer extends LoadClient {
   /** What was under way goes on by itself. */
   check(reports: ReadonlyMap<Actor, Report>): void {
     const { client } = this;
-    const here = reportOf(reports, this.actor);
+    const here = inReports(reports, this.actor);
     assert.equal(here.asked[client], here.relayed[client], 'a relayed load is still under way');
     assert.equal(
-      reportOf(reports, this.#to).taken[client],
+      inReports(reports, this.#to).taken[client],
       here.delivered[client],
       'loads that were taken by the other',
     );
@@ -392,14 +425,14 @@ export class Haulage {
     const reports = new Map<Actor, Report>();
     await host.until(async () => {
       for (const actor of [...haulers, depot]) {
-        const report = (await host.query(actor, 'look', [''])) as Report;
+        const report = await reportOf(host, actor);
         assert.equal(report.begun, report.ended, `${actor.name}: a load is there by half`);
         reports.set(actor, report);
       }
       for (const relayer of this.#relayers) relayer.check(reports);
     }, END_MS_MAX);
-    for (const sender of this.#senders) await sender.check(host, reportOf(reports, sender.actor));
-    this.#upgrader.check(reportOf(reports, depot));
+    for (const sender of this.#senders) await sender.check(host, inReports(reports, sender.actor));
+    this.#upgrader.check(inReports(reports, depot));
     assert.equal(await host.query(depot, 'filled'), BALLAST);
     for (const [, client, number] of printed.matchAll(/hauled (\d+) ([\d_]+) /g)) {
       this.linesChecked++;
@@ -413,7 +446,7 @@ export class Haulage {
 /** Long loads that go on after a start, or are run again. */
 const END_MS_MAX = 60_000;
 
-function reportOf(reports: ReadonlyMap<Actor, Report>, actor: Actor): Report {
+function inReports(reports: ReadonlyMap<Actor, Report>, actor: Actor): Report {
   const report = reports.get(actor);
   assert.ok(report);
   return report;

@@ -1,11 +1,16 @@
 /** `--live-cap`: more actors than may be live, and nobody can tell. */
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
+import { Tally } from '../../support/payload-sizes.ts';
 import { seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
+import { HAUL_FLAGS, loadsOf, Sender } from './haul.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f'] as const;
+const HAULERS = ['g', 'h', 'i'] as const;
+/** That each of them is sent at a time. */
+const LOADS = 6;
 const LIVE = 2;
 
 let keeper: Uint8Array;
@@ -19,14 +24,21 @@ const liveOf = async (host: Host): Promise<readonly string[]> => {
 };
 
 test('six actors of whom two are live answer as if all were, before and after a restart', async (t: TestContext) => {
-  const modules = Object.fromEntries(NAMES.map((name) => [name, keeper]));
-  const args = ['--live-cap', `${LIVE}`, '--timer-ms', '20'];
+  const hauler = await compileActor('Hauler');
+  const modules = {
+    ...Object.fromEntries(NAMES.map((name) => [name, keeper])),
+    ...Object.fromEntries(HAULERS.map((name) => [name, hauler])),
+  };
+  const args = ['--live-cap', `${LIVE}`, '--timer-ms', '20', ...HAUL_FLAGS];
   const deployment = await Deployment.create(t, { args, modules });
   let host = await deployment.start();
   const actors = (await Promise.all(NAMES.map((name) => host.find(name)))) as [Actor, ...Actor[]];
   await host.until(async () => assert.ok((await liveOf(host)).length <= LIVE));
 
   const random = seeded(1);
+  const haulers = await Promise.all(HAULERS.map((name) => host.find(name)));
+  const senders = haulers.map((actor, client) => new Sender(actor, client, random, new Tally()));
+  let loads: readonly object[] = [];
   const appended = new Map<Actor, number[]>(actors.map((actor) => [actor, []]));
   const asIfAllWereLive = async (): Promise<void> => {
     for (let n = 0; n < 40; n++) {
@@ -35,6 +47,12 @@ test('six actors of whom two are live answer as if all were, before and after a 
       if (random.oneIn(2)) assert.deepEqual(await host.query(actor, 'all'), list);
       else assert.equal(await host.call(actor, 'append', [n]), list.push(n));
     }
+    // Others wait for the places of those that take long; and whoever is put to sleep has all that it took.
+    await Promise.all([
+      ...senders.map((sender) => sender.send(host, LOADS)),
+      ...actors.map((actor) => host.query(actor, 'get')),
+    ]);
+    loads = await Promise.all(haulers.map((actor) => loadsOf(host, actor)));
     // All of them at the same time, more than there are places.
     const lengthsBefore = actors.map((actor) => appended.get(actor)?.length ?? 0);
     const lengths = await Promise.all(actors.map((actor) => host.call(actor, 'append', [7])));
@@ -50,6 +68,7 @@ test('six actors of whom two are live answer as if all were, before and after a 
     await deployment[end]();
     host = await deployment.start();
     assert.ok((await liveOf(host)).length <= LIVE);
+    assert.deepEqual(await Promise.all(haulers.map((actor) => loadsOf(host, actor))), loads);
     assert.deepEqual(await host.query(actors[5] ?? actors[0], 'all'), appended.get(actors[5] ?? actors[0]));
     await asIfAllWereLive();
   }

@@ -4,11 +4,16 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
+import { Tally } from '../../support/payload-sizes.ts';
+import { seeded } from '../../support/seeded.ts';
 import { type Host, STRANGER } from '../semantics/host.ts';
 import { compileActor, Deployment } from './deployment.ts';
+import { HAUL_FLAGS, loadsOf, Sender } from './haul.ts';
 import { dump, WITNESS } from './witness.ts';
 
-const PURE = ['--snapshot-below', '0', '--heartbeat-ms', '0'];
+const PURE = ['--snapshot-below', '0', '--heartbeat-ms', '0', ...HAUL_FLAGS];
+/** Enough of them for most sizes and all durations. */
+const LOADS = 16;
 
 let keeper: Uint8Array;
 before(async () => {
@@ -32,6 +37,9 @@ async function work(host: Host): Promise<void> {
     ),
     ...Array.from({ length: 10 }, (_, n) => host.call(one, 'store', [8 * n, n * n])),
   ]);
+  const hauler = await host.find('hauler');
+  const senders = [0, 1].map((client) => new Sender(hauler, client, seeded(5 + client), new Tally()));
+  await Promise.all(senders.map((sender) => sender.send(host, LOADS)));
   await host.server.post('/call/witness/grow', 'seven');
   await host.until(async () => assert.equal(((await host.query(one, 'timers')) as { fired: number }).fired, 1));
 }
@@ -45,9 +53,10 @@ async function answers(host: Host): Promise<object> {
     chained: await both('chained'),
     timers: await both('timers'),
     stored: await Promise.all(Array.from({ length: 10 }, (_, n) => host.query(one, 'load', [8 * n]))),
+    loads: await loadsOf(host, await host.find('hauler')),
     witness: await dump(host, 'witness'),
     cycles: await Promise.all(
-      ['one', 'two', 'witness'].map(async (name) => (await host.server.get(`/cycles/${name}`)).body),
+      ['one', 'two', 'witness', 'hauler'].map(async (name) => (await host.server.get(`/cycles/${name}`)).body),
     ),
   };
 }
@@ -69,7 +78,7 @@ async function storedPages(state: string): Promise<ReadonlyMap<string, string>> 
 }
 
 test('the log, run again after SIGKILL, gives the same answers; run twice, the same memory to the bit', async (t: TestContext) => {
-  const modules = { one: keeper, two: keeper, witness: WITNESS };
+  const modules = { one: keeper, two: keeper, witness: WITNESS, hauler: await compileActor('Hauler') };
   const deployment = await Deployment.create(t, { args: PURE, modules });
   let host = await deployment.start();
   await work(host);
