@@ -64,7 +64,10 @@ for (const [mode, args] of Object.entries({ snapshots: [], 'a log': ['--snapshot
     );
     const fresh = await host.install('fresh', wasm);
     assert.ok(Math.abs((await nowOf(host, fresh)) - Date.now()) < HOUR_MS, 'others see the clock');
-    const [firstMs, beganMs] = [await nowOf(host, watch), performance.now()];
+    // On a busy machine an answer takes a while: the time between two looks lies between these.
+    const beforeMs = performance.now();
+    const firstMs = await nowOf(host, watch);
+    const firstSeenMs = performance.now();
     assert.ok(firstMs >= seenMs && firstMs < seenMs + HOUR_MS, 'it never goes back');
     const { repeated } = await counts(host, watch);
     await host.call(watch, 'fireAfter', [100]);
@@ -73,9 +76,10 @@ for (const [mode, args] of Object.entries({ snapshots: [], 'a log': ['--snapshot
       assert.equal(now.fired, 2, 'the one that was armed before, and the new one');
       assert.ok(now.repeated >= repeated + 5);
     });
-    const [lastMs, endedMs] = [await nowOf(host, watch), performance.now()];
-    const pace = (lastMs - firstMs) / (endedMs - beganMs);
-    assert.ok(pace > 0.5 && pace <= 1, `its time goes on, at ${pace} of the clock's pace`);
+    const againMs = performance.now();
+    const passedMs = (await nowOf(host, watch)) - firstMs;
+    const [leastMs, mostMs] = [againMs - firstSeenMs, performance.now() - beforeMs];
+    assert.ok(passedMs > 0.5 * leastMs && passedMs <= mostMs, `${passedMs} ms of ${leastMs} to ${mostMs} have passed`);
 
     // Graceful or not, whatever the next start finds.
     await deployment.stop();
