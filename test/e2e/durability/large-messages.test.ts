@@ -84,10 +84,10 @@ async function adjust(host: Host, actor: Actor): Promise<void> {
 }
 
 /**
- * Begins work of WORK_MS at an actor and lets others come in its middle: everybody sees it whole. Then the server is killed,
- * and all that was acknowledged is there.
+ * Begins work of WORK_MS at an actor and lets others come in its middle: everybody sees it whole. What the actor must have
+ * from then on, for all that was acknowledged.
  */
-async function meet(tested: Deployment, name: string, names: readonly string[]): Promise<void> {
+async function meet(tested: Deployment, name: string, names: readonly string[]): Promise<Seen> {
   const { host } = tested;
   const scene = { host, busy: await host.find(name), other: await host.find('other') };
   const { busy, other } = scene;
@@ -109,20 +109,39 @@ async function meet(tested: Deployment, name: string, names: readonly string[]):
     const { a, b } = end.value as Seen;
     assert.deepEqual({ a, b }, whole, 'the work was seen half done');
   }
+  return { ...whole, others: start.others + names.filter((each) => each !== QUERY).length };
+}
+
+/** After SIGKILL an actor has what it must have, and goes on. */
+async function killAndLook(tested: Deployment, expected: Readonly<Record<string, Seen>>): Promise<void> {
   await tested.kill();
-  const again = await tested.start();
-  const others = start.others + names.filter((each) => each !== QUERY).length;
-  assert.deepEqual(await again.query(busy, 'look'), { ...whole, others });
-  assert.deepEqual(await again.call(busy, 'work', [1]), { a: whole.a + 1, b: whole.b + 1, others });
+  const host = await tested.start();
+  for (const [name, seen] of Object.entries(expected)) {
+    const actor = await host.find(name);
+    assert.deepEqual(await host.query(actor, 'look'), seen);
+    assert.deepEqual(await host.call(actor, 'work', [1]), { ...seen, a: seen.a + 1, b: seen.b + 1 });
+  }
 }
 
-for (const name of ALL) {
-  test(`${name} waits for the end of the message that executes`, TIME, () => meet(deployment, 'plain', [name]));
+test(`${QUERY} waits for the end of the message that executes, and nothing acknowledged is lost`, TIME, async () => {
+  await killAndLook(deployment, { plain: await meet(deployment, 'plain', [QUERY]) });
+});
+
+const met: Record<string, Seen> = {};
+for (const name of [UPDATE, CALL, CALLBACK]) {
+  test(`${name} waits for the end of the message that executes`, TIME, async () => {
+    met['plain'] = await meet(deployment, 'plain', [name]);
+  });
 }
 
-test('a large message that is inspected waits for the end of the message that executes', TIME, () =>
-  meet(deployment, 'inspecting', [UPDATE]),
-);
+test('a large message that is inspected waits for the end of the message that executes', TIME, async () => {
+  met['inspecting'] = await meet(deployment, 'inspecting', [UPDATE]);
+});
+
+test('nothing acknowledged of all that is lost', TIME, async () => {
+  assert.deepEqual(Object.keys(met), ['plain', 'inspecting'], 'they have met');
+  await killAndLook(deployment, met);
+});
 
 // With one actor live, a reply comes to one that sleeps: it is there before the work that wakes it, too.
 const AWAKE = ALL.filter((name) => name !== CALLBACK);
@@ -132,6 +151,7 @@ for (const [flags, names] of [
   [['--executors', '1'], ALL],
 ] as const) {
   test(`all of them at once wait for the end of the message that executes (${flags.join(' ')})`, TIME, async (t) => {
-    await meet(await open(t, flags, { inspecting, other: inspecting }), 'inspecting', names);
+    const opened = await open(t, flags, { inspecting, other: inspecting });
+    await killAndLook(opened, { inspecting: await meet(opened, 'inspecting', names) });
   });
 }

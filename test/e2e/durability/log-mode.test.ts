@@ -13,7 +13,7 @@ import { dump, WITNESS } from './witness.ts';
 
 const PURE = ['--snapshot-below', '0', '--heartbeat-ms', '0', ...HAUL_FLAGS];
 /** Enough of them for most sizes and all durations. */
-const LOADS = 16;
+const LOADS = 8;
 
 let keeper: Uint8Array;
 before(async () => {
