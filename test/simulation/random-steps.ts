@@ -17,8 +17,9 @@ import {
   type Task,
 } from '../../subsystems/execution/index.ts';
 import type { Change } from './books.ts';
-import type { Subject } from './random-engine.ts';
+
 import { COMPOSITE, EMPTY, ENTRIES_PER_VERSION, type RandomCode } from './random-modules.ts';
+import type { Subject } from './random-subject.ts';
 import { type Draw, drawBytes, seal, sealText, unseal, unsealText } from './sealed.ts';
 import type { Tally } from './tally.ts';
 

@@ -9,17 +9,17 @@ import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import type { CanisterImage, ModuleInfo, Outcome, Response } from '../../subsystems/execution/index.ts';
+import type { Outcome, Response } from '../../subsystems/execution/index.ts';
 import { type CanisterStatus, idToText, type SystemCall } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { seeded } from '../support/seeded.ts';
 import type { Books } from './books.ts';
-import { moduleBytes } from './random-modules.ts';
+import { RandomOperators } from './random-operators.ts';
 import { checkEcho, sealArgument, sealEcho, simulatedId } from './random-steps.ts';
 import { RandomThreads, type RandomThreadsOptions } from './random-threads.ts';
 import { RecordingJournal } from './recording-journal.ts';
-import { type Draw, drawBytes, seal, unseal } from './sealed.ts';
+import { type Draw, drawBytes, unseal } from './sealed.ts';
 import { Tally } from './tally.ts';
 
 const BALANCE = 1000n;
@@ -28,8 +28,6 @@ const CALLER = Uint8Array.of(4);
 const TURNS_MAX = 200_000;
 /** Rests at the end until everybody has stopped; all together are less than stopping may take. */
 const RESTS_MAX = 1000;
-/** Place among what operators do. */
-const RESTORE = 1;
 
 /** What there is besides calls. */
 export interface Mix {
@@ -76,6 +74,7 @@ class World {
   readonly tally = new Tally();
   #threads: RandomThreads;
   #scheduler: RoundScheduler;
+  #operators: RandomOperators;
   #journal: RecordingJournal<State> | undefined;
   #outcomes: (Outcome | undefined)[] = [];
   #promises: Promise<unknown>[] = [];
@@ -83,15 +82,9 @@ class World {
   #atSystem: Waiting[] = [];
   /** Actors that are about to be awake. */
   #wakes: Waiting[] = [];
-  readonly #modules = new Map<number, ModuleInfo>();
   #versions = 0;
   #numbers = 0;
   readonly #emptyReplies = new Set<number>();
-  readonly #images = new Map<number, CanisterImage>();
-  /** By canister, changes of its code that are under way. */
-  #changes = new Map<number, number>();
-  /** Canisters that are given an image, or deleted with calls open: that has to be the only change, as in the registry. */
-  #exclusive = new Set<number>();
   /** Some were deleted with calls open: what would have come back to them is gone. */
   #hasEnded = false;
   #problems: unknown[] = [];
@@ -106,6 +99,18 @@ class World {
     this.#journal = mix.isKept === true ? new RecordingJournal<State>([]) : undefined;
     this.#threads = this.#newThreads();
     this.#scheduler = this.#newScheduler();
+    this.#operators = this.#newOperators();
+  }
+
+  #newOperators(): RandomOperators {
+    const minted = (amount: bigint): void => void (this.#minted += amount);
+    return new RandomOperators({
+      draw: this.#draw,
+      tally: this.tally,
+      threads: this.#threads,
+      scheduler: this.#scheduler,
+      minted,
+    });
   }
 
   #newThreads(): RandomThreads {
@@ -172,7 +177,7 @@ class World {
     if (this.#mix.hasFailures === true && this.#draw(8) === 0)
       throw new ServerError('unavailable', 'wake-failed', 'not now');
     const version = threads.canisters[handle]?.told.version;
-    const module = version === undefined ? undefined : await this.#moduleOf(version);
+    const module = version === undefined ? undefined : await this.#operators.moduleOf(version);
     try {
       await threads.wakeAsTold(handle, scheduler.statusOf(handle), module);
     } catch (error) {
@@ -180,15 +185,6 @@ class World {
       this.#problems.push(error);
       throw error;
     }
-  }
-
-  /** The module of that version, as these threads have it. */
-  async #moduleOf(version: number): Promise<ModuleInfo> {
-    const known = this.#modules.get(version);
-    if (known !== undefined) return known;
-    const module = await this.#threads.prepare(moduleBytes(version));
-    this.#modules.set(version, module);
-    return module;
   }
 
   // ---- units and crashes
@@ -223,20 +219,17 @@ class World {
     this.#promises = [];
     this.#atSystem = [];
     this.#wakes = [];
-    this.#modules.clear();
-    this.#images.clear();
-    this.#changes = new Map();
-    this.#exclusive = new Set();
     // What the old host still says does not count.
     this.#problems = [];
     this.#journal = new RecordingJournal(state, entries);
     this.#threads = this.#newThreads();
     this.#scheduler = this.#newScheduler();
+    this.#operators = this.#newOperators();
     this.#minted = 0n;
     for (const { books, added, status, timerMs } of state) {
       this.#minted += BALANCE + added;
       const handle = this.#threads.addAsleep(books, added);
-      const module = books.version === undefined ? undefined : await this.#moduleOf(books.version);
+      const module = books.version === undefined ? undefined : await this.#operators.moduleOf(books.version);
       this.#scheduler.admit(handle, idToText(simulatedId(handle)), { status, timerMs, module, isAsleep: true });
     }
     this.#scheduler.restore(entries);
@@ -290,26 +283,9 @@ class World {
   }
 
   async #change(handle: number): Promise<void> {
-    const argument = seal(Buffer.from('install'), drawBytes(this.#draw));
-    const module = await this.#moduleOf(++this.#versions);
+    const module = await this.#operators.moduleOf(++this.#versions);
     this.#journal?.touch();
-    const change = { mode: 'install', argument, caller: CALLER } as const;
-    this.#promises.push(this.#changing(handle, () => this.#scheduler.change(handle, module, change)));
-  }
-
-  async #uninstall(handle: number): Promise<void> {
-    await this.#changing(handle, () => this.#scheduler.uninstall(handle)).catch(() => undefined);
-  }
-
-  async #changing(handle: number, change: () => Promise<unknown>): Promise<void> {
-    const changes = this.#changes;
-    if (this.#exclusive.has(handle)) return;
-    changes.set(handle, (changes.get(handle) ?? 0) + 1);
-    try {
-      await change();
-    } finally {
-      changes.set(handle, (changes.get(handle) ?? 1) - 1);
-    }
+    this.#promises.push(this.#operators.install(handle, module));
   }
 
   get #handles(): number[] {
@@ -327,41 +303,24 @@ class World {
     else if (what < 88) {
       if (this.#mix.hasDeaths === true && this.#draw(4) === 0) await this.#kill();
     } else if (this.#threads.canisters[handle]?.isLost === true) return;
-    else if (what < 96) this.#operate(handle, what);
+    else if (what < 96) this.#promises.push(this.#watched(this.#operators.runErrand(handle, what)));
     else if (what < 99) void this.#scheduler.stop(handle).catch(() => undefined);
     else if (what < 102) this.#scheduler.start(handle);
     else if (what < 105) await this.#change(handle);
-    else if (what < 106) void this.#uninstall(handle);
-    else if (this.#isChanging(handle)) return;
+    else if (what < 106) void this.#operators.uninstall(handle);
+    else if (this.#operators.isChanging(handle)) return;
     else if (this.#scheduler.statusOf(handle) === 'stopped') await this.#remove(handle);
     else if (this.#draw(2) === 0) this.#promises.push(this.#endAndRemove(handle));
   }
 
-  #isChanging(handle: number): boolean {
-    return this.#exclusive.has(handle) || (this.#changes.get(handle) ?? 0) > 0;
-  }
-
   async #remove(handle: number): Promise<void> {
-    this.#scheduler.withdraw(handle);
-    this.#threads.remove(handle);
+    this.#operators.remove(handle);
     await this.#create();
   }
 
   async #endAndRemove(handle: number): Promise<void> {
-    const exclusive = this.#exclusive;
-    const letGo = this.#scheduler.hold(handle);
-    exclusive.add(handle);
     this.#hasEnded = true;
-    try {
-      await this.#scheduler.endCalls(handle);
-      await this.#remove(handle);
-    } catch (error) {
-      // Its executor has died.
-      if (!(error instanceof ServerError)) throw error;
-    } finally {
-      exclusive.delete(handle);
-      letGo();
-    }
+    if (await this.#operators.endAndRemove(handle)) await this.#create();
   }
 
   #deliver(handle: number, what: number): void {
@@ -387,80 +346,6 @@ class World {
   #watched(promise: Promise<void>): Promise<void> {
     const problems = this.#problems;
     return promise.catch((error: unknown) => void problems.push(error));
-  }
-
-  /** What operators ask of an executor directly. */
-  #operate(any: number, what: number): void {
-    const threads = this.#threads;
-    const captured = [...this.#images.keys()].filter((handle) => threads.canisters[handle]?.isRemoved === false);
-    const handle = what % 4 === RESTORE ? (captured[this.#draw(captured.length + 1)] ?? any) : any;
-    const works: readonly (() => Promise<void>)[] = [
-      () => this.#capture(handle, threads),
-      () => this.#restore(handle, threads),
-      () => this.#pay(handle, threads),
-      () => this.#checkpoint(handle, threads),
-    ];
-    const work = works[what % works.length];
-    if (work !== undefined) this.#promises.push(this.#watched(this.#pinned(handle, work)));
-  }
-
-  async #pinned(handle: number, work: () => Promise<void>): Promise<void> {
-    const threads = this.#threads;
-    try {
-      const release = await this.#scheduler.pin(handle);
-      try {
-        await work();
-      } finally {
-        release();
-      }
-    } catch (error) {
-      // It cannot be woken, its executor has died, or it was deleted.
-      if (!(error instanceof ServerError) && threads.canisters[handle]?.isRemoved !== true) throw error;
-    }
-  }
-
-  async #capture(handle: number, threads: RandomThreads): Promise<void> {
-    const version = threads.canisters[handle]?.subject?.books.version;
-    // As the code at the time of asking: nothing may change it meanwhile.
-    const release = this.#scheduler.hold(handle);
-    try {
-      const module = version === undefined ? undefined : this.#modules.get(version);
-      this.#images.set(handle, await threads.capture(handle, module));
-      this.tally.captures++;
-    } finally {
-      release();
-    }
-  }
-
-  async #restore(handle: number, threads: RandomThreads): Promise<void> {
-    const image = this.#images.get(handle);
-    const exclusive = this.#exclusive;
-    if (image === undefined || this.#isChanging(handle)) return;
-    exclusive.add(handle);
-    const scheduler = this.#scheduler;
-    const release = scheduler.hold(handle);
-    try {
-      await threads.restore(handle, image);
-      scheduler.restored(handle, image.module);
-      this.tally.restores++;
-    } finally {
-      exclusive.delete(handle);
-      release();
-    }
-  }
-
-  async #pay(handle: number, threads: RandomThreads): Promise<void> {
-    const amount = BigInt(1 + this.#draw(100));
-    await threads.addCycles(handle, amount);
-    const canister = threads.canisters[handle];
-    assert.ok(canister);
-    canister.added += amount;
-    this.#minted += amount;
-  }
-
-  async #checkpoint(handle: number, threads: RandomThreads): Promise<void> {
-    await threads.checkpoint(handle);
-    this.tally.checkpoints++;
   }
 
   async #kill(): Promise<void> {

@@ -1,0 +1,91 @@
+/** What the engines of one thread know of its canisters, and of the work that has come for them. */
+import assert from 'node:assert/strict';
+import type { CanisterState } from '../../subsystems/execution/canister-state.ts';
+import type { Work } from '../../subsystems/execution/executor-thread.ts';
+import type { Task } from '../../subsystems/execution/index.ts';
+import { Books, type Change } from './books.ts';
+import type { RandomEngine } from './random-engine.ts';
+
+/** One canister in one executor. */
+export class Subject {
+  readonly handle: number;
+  readonly state: CanisterState;
+  readonly thread: ThreadNotes;
+  books = new Books();
+  /** One in so many messages of its code is long. */
+  longOneIn = 1;
+  /** Calls of its composite queries that are not answered. */
+  readonly queryCalls = new Set<number>();
+  /** Suspended composite queries, each with the number of its open calls. */
+  readonly frames = new Map<number, number>();
+  /** Those that went with their code. */
+  readonly lostFrames = new Set<number>();
+  /** Its message that was too long, until that is begun again. */
+  again: { readonly nowMs: number; readonly slices: number } | undefined = undefined;
+  home: RandomEngine;
+  /** What is to be told of it, perhaps nothing but that. */
+  untold: Change[] = [];
+  /** What it was woken with is there. */
+  isAwake = false;
+  isGone = false;
+
+  constructor(handle: number, state: CanisterState, thread: ThreadNotes, home: RandomEngine) {
+    this.handle = handle;
+    this.state = state;
+    this.thread = thread;
+    this.home = home;
+  }
+
+  /** Its composite queries have lost what they waited with. */
+  dropFrames(): void {
+    for (const frame of this.frames.keys()) this.lostFrames.add(frame);
+    this.frames.clear();
+  }
+}
+
+/** What has come to a thread and has not begun. */
+type Arrival = { readonly kind: Entry; readonly nowMs: number | undefined };
+export type Entry = Task['kind'] | Extract<Work, { readonly kind: string }>['kind'];
+
+/** What is asked of a canister that is not there, too, and comes to nothing then. */
+const OF_ANY: readonly Entry[] = ['sleep', 'checkpoint', 'remove'];
+
+/** What the engines of one thread have in common. */
+export class ThreadNotes {
+  readonly subjects = new WeakMap<CanisterState, Subject>();
+  isDead = false;
+  /** Messages that are suspended now. */
+  suspended = 0;
+  /** It starts nothing new: what has come may be answered without having begun. */
+  readonly isStopping: () => boolean;
+  readonly #arrivals = new Map<number, Arrival[]>();
+
+  constructor(isStopping: () => boolean) {
+    this.isStopping = isStopping;
+  }
+
+  /** Work has come to the gate. */
+  arrived(handle: number, work: Work): void {
+    const arrivals = this.#arrivals.get(handle) ?? [];
+    this.#arrivals.set(handle, arrivals);
+    if ('kind' in work) arrivals.push({ kind: work.kind, nowMs: work.kind === 'install' ? work.nowMs : undefined });
+    else arrivals.push({ kind: work.task.kind, nowMs: work.nowMs });
+  }
+
+  /** It begins. */
+  begun(handle: number, kind: Entry, nowMs?: number): void {
+    const arrivals = this.#arrivals.get(handle) ?? [];
+    for (;;) {
+      const next = arrivals.shift();
+      assert.ok(next, `canister ${handle}: ${kind} has come`);
+      if (next.kind === kind && next.nowMs === nowMs) return;
+      const mayBeLeftOut = this.isStopping() || OF_ANY.includes(next.kind);
+      assert.ok(mayBeLeftOut, `canister ${handle}: ${kind} begins before ${next.kind}, which came earlier`);
+    }
+  }
+
+  /** What comes next for a canister. */
+  next(handle: number): Entry | undefined {
+    return this.#arrivals.get(handle)?.find(({ kind }) => !OF_ANY.includes(kind))?.kind;
+  }
+}
