@@ -209,7 +209,7 @@ export class ExecutorPool implements Execution {
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
     const placed = this.#placed(handle);
-    const place = this.#takePlace(placed, module);
+    const place = placed.isAsleep ? STOPPED_TEXT : this.#takePlace(placed, module);
     if (typeof place === 'string') {
       queueMicrotask(() => done(unavailableStep(place)));
       return;
@@ -227,7 +227,7 @@ export class ExecutorPool implements Execution {
   }
 
   async uninstall(handle: number): Promise<void> {
-    const placed = this.#placed(handle);
+    const placed = this.#awake(handle);
     this.#empty(placed);
     const answer = await placed.executor.ask((call) => ({ kind: 'uninstall', call, handle }));
     if (answer?.kind !== 'done') throw threadStopped();
@@ -239,13 +239,13 @@ export class ExecutorPool implements Execution {
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
-    const answer = await this.#placed(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
+    const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
     if (answer?.kind !== 'image') throw threadStopped();
     return { ...answer.image, module };
   }
 
   async restore(handle: number, image: CanisterImage): Promise<void> {
-    const placed = this.#placed(handle);
+    const placed = this.#awake(handle);
     const { executor } = placed;
     const { module, ...state } = image;
     const place = module === undefined ? undefined : this.#takePlace(placed, module);
@@ -260,9 +260,7 @@ export class ExecutorPool implements Execution {
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const { executor, isAsleep } = this.#placed(handle);
-    if (isAsleep) throw threadStopped();
-    const answer = await executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
+    const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
     if (answer?.kind !== 'balance') throw threadStopped();
     return answer.balance;
   }
@@ -351,6 +349,13 @@ export class ExecutorPool implements Execution {
     return this.#place(handle, { observer, isKept: true }, true);
   }
 
+  /** One that an executor has. It was woken for whoever asks, but that executor may have died since: the new one has it not. */
+  #awake(handle: number): Placed {
+    const placed = this.#placed(handle);
+    if (placed.isAsleep) throw threadStopped();
+    return placed;
+  }
+
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
     const settings = { lane, policy: this.#policy, wasmStackBytes, executors };
@@ -416,6 +421,8 @@ function gaugesOf(record: StepRecord): CanisterGauges {
   return gauges;
 }
 
+const STOPPED_TEXT = "the actor's thread has stopped";
+
 function threadStopped(): ServerError {
-  return new ServerError('unavailable', 'executor-stopped', "the actor's thread has stopped");
+  return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);
 }

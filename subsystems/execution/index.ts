@@ -189,15 +189,15 @@ export interface Execution {
   run(handle: number, task: Task, done: (step: Step) => void): void;
   /** Replaces the code; a step without fault means it is done. In order with the canister's tasks. */
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void;
-  /** Drops code and state, after the tasks given before; the canister stays, empty. Rejects with ServerError `unavailable` when it is lost. */
+  /** Drops code and state, after the tasks given before; the canister stays, empty. Rejects with ServerError `unavailable` when it is lost, or sleeps. */
   uninstall(handle: number): Promise<void>;
   /** In order with the canister's tasks. */
   configure(handle: number, settings: CanisterSettings): void;
   /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost, or sleeps. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
-  /** A copy of the whole state, as of the tasks given before; `module` is the code it goes with. */
+  /** A copy of the whole state, as of the tasks given before; `module` is the code it goes with. Rejects as `uninstall` does. */
   capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage>;
-  /** Puts a captured state in place of the present one; the code comes with it. */
+  /** Puts a captured state in place of the present one; the code comes with it. Rejects as `uninstall` does. */
   restore(handle: number, image: CanisterImage): Promise<void>;
   /** Forgets a canister whose tasks have all ended. */
   remove(handle: number): void;

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
-import type { CanisterObserver, ModuleInfo, Outcome } from '../../../subsystems/execution/index.ts';
+import type { CanisterObserver, ModuleInfo, Outcome, Step } from '../../../subsystems/execution/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { idToText } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
@@ -124,6 +124,23 @@ test('a large reply crosses from actor to actor', async () => {
   const outcome = await call(0, 'forward', idOf(1));
   assert.ok(outcome.kind === 'reply', JSON.stringify(outcome));
   assert.equal(outcome.data.length, 200_000);
+});
+
+test('what is asked of a canister that has fallen asleep is refused, and its executor lives', async () => {
+  const { pool, call } = await host(1, 1);
+  const observer: CanisterObserver = { debug: () => undefined, ended: () => undefined, lost: () => undefined };
+  const module = await pool.prepare(MODULE);
+  const image = await pool.capture(0, undefined);
+  const asleep = pool.createAsleep(observer, 0);
+  const stopped = { code: 'executor-stopped', kind: 'unavailable' };
+  await assert.rejects(pool.capture(asleep, undefined), stopped);
+  await assert.rejects(pool.restore(asleep, image), stopped);
+  await assert.rejects(pool.uninstall(asleep), stopped);
+  await assert.rejects(pool.addCycles(asleep, 1n), stopped);
+  const change = { mode: 'install', argument: new Uint8Array(0), caller: ANONYMOUS } as const;
+  const step = await new Promise<Step>((done) => pool.change(asleep, module, change, done));
+  assert.equal(step.fault?.kind, 'unavailable');
+  assert.equal((await call(0, 'quick')).kind, 'reply', 'its neighbour has not been lost with it');
 });
 
 test('an answer does not wait for the long message that came with it', async () => {
