@@ -133,6 +133,7 @@ export class RandomOperators {
 
   async #restore(handle: number): Promise<void> {
     const { threads, scheduler, tally } = this.#with;
+    if (!this.#images.has(handle)) await this.#capture(handle);
     const image = this.#images.get(handle);
     if (image === undefined || this.isChanging(handle)) return;
     this.#exclusive.add(handle);

@@ -29,7 +29,7 @@ const FILLING_TEXT = Buffer.from(FILLING.map((byte) => 97 + (byte % 26))).toStri
 
 /** Bytes of one payload: most are small, many lie around the bound, some are far above. */
 export function drawBytes(draw: Draw): number {
-  if (draw(24) > 0) return draw(200);
+  if (draw(10) > 0) return draw(200);
   const what = draw(40);
   if (what < 24) return INLINE_BYTES_MAX - 2 + draw(5);
   if (what < 39) return draw(6 * INLINE_BYTES_MAX);

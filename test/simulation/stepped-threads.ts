@@ -40,6 +40,7 @@ interface SteppedThread {
   readonly ended: (reason: string) => void;
   /** A long message has its turn, until this resolves. */
   turn: Promise<void> | undefined;
+  isDead: boolean;
   outbox: RingConsumer | undefined;
   drain: () => void;
 }
@@ -47,6 +48,7 @@ interface SteppedThread {
 export class SteppedThreads extends ExecutorPool {
   readonly #threads: SteppedThread[];
   readonly #log: Logger;
+  #isAbandoned = false;
 
   constructor({ lanes, policy, clock, log, wasmStackBytes, loader, ...rest }: SteppedThreadsOptions) {
     const threads: SteppedThread[] = [];
@@ -63,8 +65,8 @@ export class SteppedThreads extends ExecutorPool {
   }
 
   canExecute(lane: number): boolean {
-    const { thread, turn } = this.#at(lane);
-    return turn === undefined && thread.hasWork;
+    const { thread, turn, isDead } = this.#at(lane);
+    return turn === undefined && !isDead && thread.hasWork;
   }
 
   canTell(lane: number): boolean {
@@ -101,7 +103,7 @@ export class SteppedThreads extends ExecutorPool {
   #failed(at: SteppedThread, error: unknown): void {
     const reason = messageOf(error);
     if (reason !== KILLED) this.#log.error('an executor thread has failed', error);
-    if (this.#threads.includes(at)) end(at, reason);
+    this.#end(at, reason);
   }
 
   /** Tells the main thread what a thread has published. */
@@ -111,11 +113,23 @@ export class SteppedThreads extends ExecutorPool {
 
   /** The thread of an executor dies and is replaced; what it has published still counts. */
   kill(lane: number): void {
-    end(this.#at(lane), KILLED);
+    this.#end(this.#at(lane), KILLED);
+  }
+
+  /** Does nothing more; the main thread is told in a turn of its event loop, as of a real thread. */
+  #end(at: SteppedThread, reason: string): void {
+    if (at.isDead) return;
+    at.isDead = true;
+    setImmediate(() => {
+      if (this.#isAbandoned) return;
+      at.ended(reason);
+      at.port.close();
+    });
   }
 
   /** The process ends: nothing of it counts any more. */
   abandon(): void {
+    this.#isAbandoned = true;
     for (const { port } of this.#threads) port.close();
   }
 
@@ -133,11 +147,6 @@ export class SteppedThreads extends ExecutorPool {
     if (thread === undefined) throw new Error(`no executor ${lane}`);
     return thread;
   }
-}
-
-function end({ ended, port }: SteppedThread, reason: string): void {
-  ended(reason);
-  port.close();
 }
 
 /** The main thread makes room at once: it cannot do so while this one waits. */
@@ -177,6 +186,7 @@ function startThread(
       port: options.port,
       ended,
       turn: undefined,
+      isDead: false,
       outbox: undefined,
       drain: () => undefined,
     };
