@@ -1,7 +1,7 @@
 import type { DebugLine } from './index.ts';
 
 /** Text kept for a canister nobody reads (decisions.md: 1 MiB an actor). Counted in UTF-16 units plus a line's overhead. */
-const BUFFER_BYTES_MAX = 1 << 20;
+export const BUFFER_BYTES_MAX = 1 << 20;
 const LINE_OVERHEAD_BYTES = 64;
 
 /** A canister's debug output since the last read. Bounded: the oldest lines go, and a line says how many. */

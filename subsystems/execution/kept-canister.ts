@@ -288,14 +288,14 @@ export class StateChanges {
 }
 
 /** What one message may be held up by: 256 pages are copied in about a tenth of a millisecond. */
-const SLICE_PAGES = 256;
+export const SLICE_PAGES = 256;
 /**
  * A canister that changes pages faster than pieces can be written would never be checkpointed: after so many times the
  * pieces that were lacking in the beginning, the rest is written at once.
  */
 const PIECES_FACTOR = 2;
 /** Up to so many pages a checkpoint is written at once, in place. */
-const PAGES_AT_ONCE_MAX = 2048;
+export const PAGES_AT_ONCE_MAX = 2048;
 /** A page that was something else before is written even if it is zeros now. */
 const ADD_ZEROS = true;
 

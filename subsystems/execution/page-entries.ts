@@ -12,7 +12,7 @@ import { copyBytes } from './bytes.ts';
 /** Takes some page entries, at most 65,535 and 64 KiB. The bytes are a view: valid during the call, not to be kept. */
 export type PageSink = (entries: number, bytes: Uint8Array) => void;
 
-const CHUNK_BYTES = 65_536;
+export const CHUNK_BYTES = 65_536;
 const ENTRY_HEADER_BYTES = 6;
 const RUN_HEADER_BYTES = 4;
 /** A further run costs 4 bytes and leaves out at least 16. */

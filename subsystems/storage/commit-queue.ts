@@ -214,10 +214,11 @@ export class CommitQueue implements Storage {
   #fail(error: ServerError): void {
     const before = this.#state;
     this.#state = 'closed';
+    // Before anybody goes on because of it.
+    if (before === 'open') this.#onFailure(error);
+    else if (before === 'opening') this.#opening.reject(error);
     for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();
-    if (before === 'opening') this.#opening.reject(error);
-    else if (before === 'open') this.#onFailure(error);
   }
 
   /**

@@ -24,7 +24,7 @@ import type { Change, Entry, Family, Tables } from './tables.ts';
 import { applyWriteSet, PAGE_BYTES, type WriteSetVisitor } from './write-set.ts';
 
 /** What goes to the tables in one write: about a megabyte of pages. */
-const SLICE_CHANGES = 256;
+export const SLICE_CHANGES = 256;
 
 export class Overlay {
   readonly #tables: Tables;

@@ -5,9 +5,12 @@
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
+import { SIZE_CLASSES } from '../simulation/durable/payload-sizes.ts';
 import { simulate, type Tally } from '../simulation/durable/world.ts';
 
 const SEEDS = 20_000;
+/** So many draw every size of a payload. */
+const SEEDS_FOR_ALL_SIZES = 150;
 const PROGRESS_EVERY_MS = 10_000;
 /** No seed takes nearly as long, on a machine however busy. */
 const STUCK_MS = 300_000;
@@ -55,6 +58,7 @@ async function supervise(count: number): Promise<void> {
   const threads = Math.max(1, Math.min(count, availableParallelism()));
   const startMs = performance.now();
   const sum = new Map<string, number>();
+  const sizes = new Map<string, number>();
   const failed: number[] = [];
   let done = 0;
   const seconds = (): number => Math.round((performance.now() - startMs) / 1000);
@@ -82,7 +86,9 @@ async function supervise(count: number): Promise<void> {
         stuck = watch();
         last = seed;
         done++;
-        for (const [what, many] of Object.entries(tally ?? {})) sum.set(what, (sum.get(what) ?? 0) + Number(many));
+        const { sizes: drawn = {}, ...numbers } = tally ?? {};
+        for (const [what, many] of Object.entries(numbers)) sum.set(what, (sum.get(what) ?? 0) + many);
+        for (const [what, many] of Object.entries(drawn)) sizes.set(what, (sizes.get(what) ?? 0) + many);
         if (failure === undefined) return;
         failed.push(seed);
         console.log(failure);
@@ -94,6 +100,12 @@ async function supervise(count: number): Promise<void> {
   clearInterval(progress);
   const parts = [...sum].map(([what, many]) => `${many} ${what}`);
   console.log(`${done} seeds in ${seconds()} s: ${parts.join(', ')}`);
+  for (const what of SIZE_CLASSES) console.log(`  ${String(sizes.get(what) ?? 0).padStart(8)} payloads: ${what}`);
+  const missing = SIZE_CLASSES.filter((what) => !sizes.has(what));
+  if (missing.length > 0 && count >= SEEDS_FOR_ALL_SIZES) {
+    console.log(`no payload was ${missing.join(', or ')}`);
+    process.exitCode = 1;
+  }
   if (failed.length === 0) return;
   console.log(`${failed.length} failed; again: npm run prove -- crashes --seed ${failed[0]}`);
   process.exitCode = 1;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Sent } from './clients.ts';
 import { FLAGS, type Kind, type Look, LOOK_BYTES, readLook } from './ledger-module.ts';
+import { payload, payloadSeed, payloadSum } from './payload.ts';
 import type { Ledger, LedgerEntry } from './ledger-state.ts';
 
 const SYS_TRANSIENT = 2;
@@ -28,6 +29,7 @@ export function checkMessages(checked: Checked): void {
       found.set(key, [...same, entry]);
       assert.equal(same.length, 0, `${key} is there once`);
       assert.notEqual(entry.number, 0, `${actor}: a timer fired that nobody had armed`);
+      assert.notEqual(entry.kind, 'mangled', `${actor} got another payload than was sent with message ${entry.number}`);
     }
   }
   for (const message of sent)
@@ -79,9 +81,10 @@ function checkTransfer(
 
 /** Nothing that an answer has shown is gone. */
 export function checkLooks({ ledgers, sent }: Checked): void {
-  for (const { number, actor, method, to, outcome } of sent) {
+  for (const { number, actor, method, to, outcome, argument } of sent) {
     if (outcome?.kind !== 'reply') continue;
-    const { data } = outcome;
+    // A payload comes last.
+    const data = outcome.data.subarray(0, outcome.data.length - (argument.replyBytes ?? 0));
     // A composite query answers how the other one stands as well.
     const own = data.subarray(data.length - LOOK_BYTES);
     checkLook(`message ${number} was shown of ${actor}`, readLook(own), ledgers.get(actor));
@@ -97,6 +100,29 @@ function checkLook(what: string, look: Look, ledger: Ledger | undefined): void {
   const found = last === undefined ? undefined : { number: last.number, kind: last.kind };
   assert.deepEqual(found, look.last, `${what}: entry ${look.entries}`);
   assert.ok(ledger.beats >= look.beats, `${what}: ${look.beats} beats`);
+}
+
+/** What was sent has arrived byte by byte, and so has what came back. */
+export function checkPayloads(sent: readonly Sent[]): void {
+  for (const { number, method, outcome, argument } of sent) {
+    if (outcome?.kind !== 'reply') continue;
+    const { payloadBytes = 0, replyBytes = 0 } = argument;
+    const what = `message ${number}, ${method} with ${payloadBytes} bytes`;
+    const payloadAt = outcome.data.length - replyBytes;
+    assert.ok(
+      payloadAt === LOOK_BYTES || (method === 'peek' && payloadAt === 2 * LOOK_BYTES),
+      `${what}: its reply's length`,
+    );
+    const { gotBytes, gotSum } = readLook(outcome.data.subarray(payloadAt - LOOK_BYTES));
+    const expected = payloadSum(payload(payloadSeed(number, 'argument'), payloadBytes));
+    assert.deepEqual([gotBytes, gotSum], [payloadBytes, expected], `${what}: what has arrived of them`);
+    const reply = payload(payloadSeed(number, 'reply'), replyBytes);
+    assert.equal(
+      Buffer.compare(outcome.data.subarray(payloadAt), reply),
+      0,
+      `${what}: the ${replyBytes} bytes of its reply`,
+    );
+  }
 }
 
 /** Each timer that was armed has fired, once. */

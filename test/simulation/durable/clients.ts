@@ -1,9 +1,21 @@
 /** Those who send messages, and remember what they were told. */
 import type { Outcome } from '../../../subsystems/execution/index.ts';
+import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { REPLY_BYTES_MAX } from '../../../subsystems/execution/system-api/responding.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import { FILL_BYTES_MAX, FLAGS, type LedgerArgument, ledgerArgument, NUMBERS_MAX } from './ledger-module.ts';
+import {
+  ARGUMENT_BYTES,
+  FILL_BYTES_MAX,
+  FLAGS,
+  type LedgerArgument,
+  ledgerArgument,
+  LOOK_BYTES,
+  NUMBERS_MAX,
+} from './ledger-module.ts';
 import type { Life } from './life.ts';
+import { assertPrinted, linesOf } from './printed-lines.ts';
+import type { LargePayload, PayloadSizes, Use } from './payload-sizes.ts';
 import type { Plan } from './plan.ts';
 
 export const CALLER = Uint8Array.of(4);
@@ -28,6 +40,31 @@ export interface Sent {
 const SPREADING = 'bank1';
 /** As often as they are here. */
 const METHODS = ['note', 'note', 'transfer', 'transfer', 'transfer', 'look', 'look', 'peek', 'arm', 'ask'] as const;
+/** Who carries a large one. */
+const LARGE_METHODS: Readonly<Record<Use, readonly [Method, ...Method[]]>> = {
+  argument: ['note', 'transfer', 'ask', 'arm', 'look', 'peek'],
+  reply: ['note', 'transfer', 'ask', 'arm'],
+  shown: ['look', 'peek'],
+  call: ['transfer'],
+  answer: ['transfer'],
+  reject: ['transfer'],
+  heap: ['note', 'transfer'],
+  stable: ['note', 'transfer'],
+  debug: ['note', 'transfer'],
+};
+/** What goes in front of a payload. */
+const FRAME_BYTES: Readonly<Record<Use, number>> = {
+  argument: ARGUMENT_BYTES,
+  reply: LOOK_BYTES,
+  shown: LOOK_BYTES,
+  call: ARGUMENT_BYTES,
+  answer: LOOK_BYTES,
+  reject: 0,
+  heap: 0,
+  stable: 0,
+  debug: 0,
+};
+const { trapsHalfway, trapsAtEnd, rejects, relays } = FLAGS;
 
 export class Clients {
   readonly sent: Sent[] = [];
@@ -35,11 +72,20 @@ export class Clients {
   readonly #plan: Plan;
   /** How often a message takes more than its first slice of fuel. */
   readonly #longOneIn: number;
+  readonly #sizes: PayloadSizes;
+  readonly #lasting: readonly string[];
+  /** What messages print, line by line. */
+  readonly #lines = new Set<string>();
+  /** Lines that were read. */
+  printed = 0;
 
-  constructor(seeded: Seeded, plan: Plan) {
+  /** `lasting`: actors that are never uninstalled. */
+  constructor(seeded: Seeded, plan: Plan, sizes: PayloadSizes, lasting: readonly string[]) {
+    this.#lasting = lasting;
     this.#seeded = seeded;
     this.#plan = plan;
     this.#longOneIn = seeded.pick([3, 6, 30]);
+    this.#sizes = sizes;
   }
 
   /** The host has crashed: who waits, waits for ever. */
@@ -54,16 +100,33 @@ export class Clients {
   /** Sends something to one of the actors; `peers` may be called, too. */
   send(life: Life, actors: readonly string[], peers: readonly string[]): void {
     const seeded = this.#seeded;
-    const number = this.sent.length + 1;
-    if (number >= NUMBERS_MAX) return;
     const actor = this.#actorOf(actors);
-    const record = actor === undefined ? undefined : life.named(actor);
-    if (actor === undefined || record?.module === undefined) return;
-    const isSpread = this.#plan.hasLargeHeaps && actor === SPREADING && seeded.oneIn(3);
-    const method = isSpread ? 'spread' : seeded.pick(METHODS);
-    const to = method === 'transfer' || method === 'peek' ? peers[seeded.below(peers.length)] : undefined;
+    if (actor === undefined) return;
+    if (this.#plan.hasLargeHeaps && actor === SPREADING && seeded.oneIn(3)) {
+      this.#send(life, actor, peers, 'spread', undefined);
+    } else if (this.#sizes.isLargeDue()) {
+      const large = this.#sizes.large();
+      const method = seeded.pick(LARGE_METHODS[large.use]);
+      // One message prints only so much: what an actor's lines may take, it takes several for.
+      const many = large.use === 'debug' ? Math.ceil(large.bytes / DEBUG_BYTES_MAX) : 1;
+      let isSent = false;
+      for (let n = 0; n < many; n++) isSent = this.#send(life, actor, peers, method, large) || isSent;
+      if (isSent) this.#sizes.taken();
+    } else this.#send(life, actor, peers, seeded.pick(METHODS), undefined);
+  }
+
+  /** False: there is nobody to send it to. */
+  #send(life: Life, actor: string, peers: readonly string[], method: Method, large: LargePayload | undefined): boolean {
+    const seeded = this.#seeded;
+    const number = this.sent.length + 1;
+    const record = life.named(actor);
+    if (number >= NUMBERS_MAX || record?.module === undefined) return false;
+    const isCalling = method === 'transfer' || method === 'peek';
+    // Of one that is uninstalled before it has answered, the host rejects its calls in its stead.
+    const called = large?.use === 'reject' ? this.#lasting : peers;
+    const to = isCalling ? called[seeded.below(called.length)] : undefined;
     const callee = to === undefined ? undefined : life.named(to);
-    if (to !== undefined && callee === undefined) return;
+    if (to !== undefined && callee === undefined) return false;
     const third = life.named(peers[seeded.below(peers.length)] ?? '');
     const argument: LedgerArgument = {
       number,
@@ -74,13 +137,15 @@ export class Clients {
       cycles: seeded.oneIn(2) ? BigInt(seeded.below(1_000_000)) : 0n,
       delayMs: seeded.below(100),
       spinSlices: this.#spinSlices(),
-      ...(callee === undefined ? {} : { callee: callee.id, calleeFlags: this.#calleeFlags() }),
+      ...(callee === undefined ? {} : { callee: callee.id, calleeFlags: this.#calleeFlags(large) }),
       ...(third === undefined ? {} : { third: third.id }),
+      ...this.#payloads(method, large, to),
     };
+    for (const line of linesOf(number, argument.debugBytes ?? 0)) this.#lines.add(line);
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
-    const kind = method === 'look' || method === 'peek' ? 'query' : 'update';
-    life.registry.call(record, kind, method, CALLER, this.#padded(ledgerArgument(argument))).then(
+    const kind = isQuery(method) ? 'query' : 'update';
+    life.registry.call(record, kind, method, CALLER, ledgerArgument(argument)).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;
       },
@@ -89,6 +154,44 @@ export class Clients {
         sent.isLost = true;
       },
     );
+    return true;
+  }
+
+  /** Bytes of what goes with a message and comes back. */
+  #payloads(method: Method, large: LargePayload | undefined, to: string | undefined): Partial<LedgerArgument> {
+    const bytesOf = (use: Use, small: () => number): number =>
+      large?.use === use ? large.bytes - FRAME_BYTES[use] : small();
+    const small = (use: Parameters<PayloadSizes['small']>[0]): number => bytesOf(use, () => this.#sizes.small(use));
+    const isLasting = to !== undefined && this.#lasting.includes(to);
+    const writes = method === 'note' || method === 'transfer';
+    return {
+      payloadBytes: bytesOf('argument', () => this.#argumentBytes()),
+      replyBytes: small(isQuery(method) ? 'shown' : 'reply'),
+      ...(method === 'transfer'
+        ? { callBytes: small('call'), answerBytes: small('answer'), rejectBytes: isLasting ? small('reject') : 0 }
+        : {}),
+      ...(writes
+        ? { heapBytes: bytesOf('heap', none), stableBytes: bytesOf('stable', none), debugBytes: small('debug') }
+        : {}),
+    };
+  }
+
+  /** Some come by the port, more than have their turn among the large ones: they are to meet long messages. */
+  #argumentBytes(): number {
+    if (!this.#seeded.oneIn(6)) return this.#sizes.small('argument');
+    return INLINE_BYTES_MAX - ARGUMENT_BYTES - 2 + this.#seeded.below(5);
+  }
+
+  /** Reads what an actor has printed: nothing that nobody wrote. */
+  readLines(life: Life, actors: readonly string[]): void {
+    for (const name of actors) {
+      const record = life.named(name);
+      if (record === undefined) continue;
+      for (const { text } of life.registry.takeLogs(record)) {
+        this.printed++;
+        assertPrinted(name, text, this.#lines);
+      }
+    }
   }
 
   /** Often the one before again: what waits for an actor, waits for its messages. */
@@ -102,14 +205,6 @@ export class Clients {
     const seeded = this.#seeded;
     if (!seeded.oneIn(this.#longOneIn)) return 0;
     return seeded.oneIn(8) ? 30 + seeded.below(60) : 1 + seeded.below(12);
-  }
-
-  /** Some come by the port. */
-  #padded(argument: Uint8Array): Uint8Array {
-    if (!this.#seeded.oneIn(6)) return argument;
-    const bytes = new Uint8Array(INLINE_BYTES_MAX - 2 + this.#seeded.below(5));
-    bytes.set(argument);
-    return bytes;
   }
 
   #flags(method: Method): number {
@@ -128,7 +223,18 @@ export class Clients {
     return flags;
   }
 
-  #calleeFlags(): number {
+  /** So that a large payload arrives: without traps. */
+  #calleeFlags(large: LargePayload | undefined): number {
+    const flags = this.#anyCalleeFlags();
+    if (large === undefined) return flags;
+    const whole = flags & ~(trapsHalfway | trapsAtEnd);
+    if (large.use === 'reject') return (whole | rejects) & ~relays;
+    if (large.use !== 'answer') return whole;
+    // Who traps in the callback in which it answers has received all the same.
+    return whole & ~(large.bytes > REPLY_BYTES_MAX ? rejects | relays : rejects);
+  }
+
+  #anyCalleeFlags(): number {
     const seeded = this.#seeded;
     let flags = 0;
     if (seeded.oneIn(12)) flags |= FLAGS.trapsHalfway;
@@ -138,4 +244,10 @@ export class Clients {
     if (seeded.oneIn(3)) flags |= FLAGS.leavesCycles;
     return flags;
   }
+}
+
+const none = (): number => 0;
+
+function isQuery(method: Method): boolean {
+  return method === 'look' || method === 'peek';
 }

@@ -8,7 +8,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BUGS, CONTROL } from './plan.ts';
+import { SIZE_CLASSES } from './payload-sizes.ts';
+import { type Bug, BUGS, CONTROL } from './plan.ts';
 import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
@@ -16,24 +17,42 @@ const SEEDS = 30;
 /** A planted bug is found within so many; it takes five to fifteen. */
 const SEEDS_UNTIL_FOUND = 60;
 
-test('whatever has crashed, what was acknowledged is there, wholly and once', { timeout: 120_000 }, async () => {
-  const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
-  for (let seed = 1; seed <= SEEDS; seed++) {
-    const { tooLong, suspensions, waited, waitedLarge } = await simulate(seed);
-    seen.tooLong += tooLong;
-    seen.suspensions += suspensions;
-    seen.waited += waited;
-    seen.waitedLarge += waitedLarge;
+/** So many draw every size; mostly the first sixty do. */
+const SEEDS_FOR_ALL_SIZES = 150;
+
+const sizes = new Map<string, number>();
+const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
+
+async function simulateMany(first: number, count: number, bug?: Bug): Promise<void> {
+  for (let seed = first; seed < first + count; seed++) {
+    const tally = await simulate(seed, bug);
+    for (const [what, many] of Object.entries(tally.sizes)) sizes.set(what, (sizes.get(what) ?? 0) + many);
+    seen.tooLong += tally.tooLong;
+    seen.suspensions += tally.suspensions;
+    seen.waited += tally.waited;
+    seen.waitedLarge += tally.waitedLarge;
   }
+}
+
+test('whatever has crashed, what was acknowledged is there, wholly and once', { timeout: 300_000 }, async () => {
+  await simulateMany(1, SEEDS);
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `${what}: there has been none`);
 });
 
-test('what bugs are planted with is no bug', { timeout: 120_000 }, async () => {
-  for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed, CONTROL);
+test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
+  await simulateMany(1 + SEEDS, SEEDS, CONTROL);
+});
+
+test('payloads have sizes on each side of every threshold', { timeout: 300_000 }, async () => {
+  const missing = (): readonly string[] => SIZE_CLASSES.filter((what) => !sizes.has(what));
+  for (let seed = 1 + 2 * SEEDS; seed <= SEEDS_FOR_ALL_SIZES && missing().length > 0; seed++) {
+    await simulateMany(seed, 1);
+  }
+  assert.deepEqual(missing(), []);
 });
 
 for (const bug of BUGS) {
-  test(`the simulator finds a planted bug: ${bug}`, { timeout: 120_000 }, async () => {
+  test(`the simulator finds a planted bug: ${bug}`, { timeout: 300_000 }, async () => {
     let found: unknown;
     for (let seed = 1; seed <= SEEDS_UNTIL_FOUND && found === undefined; seed++) {
       await simulate(seed, bug).catch((error: unknown) => (found = error));

@@ -7,12 +7,15 @@ import {
   ENTRIES_AT,
   ENTRY_BYTES,
   FIRST_BALANCE,
+  HEADER_BYTES,
   kindOf,
+  PAYLOAD_AT,
   SPREAD_AT,
-  SPREAD_PAGES,
   type Kind,
   STABLE_ENTRIES_AT,
 } from './ledger-module.ts';
+import { payload, payloadNumber } from './payload.ts';
+import { SPREAD_PAGES } from './payload-sizes.ts';
 
 export interface LedgerEntry {
   readonly number: number;
@@ -31,7 +34,7 @@ export interface Ledger {
 export function readLedger(name: string, { installed, stable, certifiedData }: CanisterState): Ledger {
   assert.ok(installed, `${name} has code`);
   const { instance } = installed;
-  const header = Buffer.alloc(16);
+  const header = Buffer.alloc(HEADER_BYTES);
   stable.read(0, header, 0, header.length);
   const count = header.readUInt32LE(0);
   const heap = Buffer.from(instance.heap());
@@ -57,6 +60,10 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
   for (const { number, kind } of entries) {
     if (kind === 'spread') checkSpread(name, number, heap);
   }
+  checkPayload(`${name}: the heap's payload`, entries, heap, ADDRESSES.note, PAYLOAD_AT);
+  const inStableMemory = Buffer.alloc(stable.bytes);
+  stable.read(0, inStableMemory, 0, inStableMemory.length);
+  checkPayload(`${name}: stable memory's payload`, entries, inStableMemory, HEADER_BYTES, PAYLOAD_AT);
   let sum = FIRST_BALANCE;
   const sent = new Map<number, bigint>();
   for (const { number, kind, amount } of entries) {
@@ -68,6 +75,22 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
   }
   assert.equal(balance, sum, `${name}: balance and entries`);
   return { entries, beats: header.readUInt32LE(4), armed: heap.readUInt32LE(ADDRESSES.timer) };
+}
+
+/** What was written last is there wholly, if its message is. */
+function checkPayload(what: string, entries: readonly LedgerEntry[], memory: Buffer, noteAt: number, at: number): void {
+  const seed = memory.readUInt32LE(noteAt);
+  const bytes = memory.readUInt32LE(noteAt + 4);
+  if (bytes === 0) return;
+  const number = payloadNumber(seed);
+  assert.ok(
+    entries.some((entry) => entry.number === number),
+    `${what} is of message ${number}, which is not there`,
+  );
+  assert.ok(
+    memory.subarray(at, at + bytes).equals(payload(seed, bytes)),
+    `${what} of ${bytes} bytes, message ${number}`,
+  );
 }
 
 function checkSpread(name: string, number: number, heap: Buffer): void {

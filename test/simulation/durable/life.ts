@@ -169,6 +169,14 @@ export class Life {
     while (await this.turn()) assert.ok(++turns < TURNS_MAX, 'the host does not come to rest');
   }
 
+  /** Turns for as long as that holds. */
+  async while(holds: () => boolean): Promise<void> {
+    for (let turns = 0; holds(); turns++) {
+      assert.ok(turns < TURNS_MAX, 'something never ends');
+      if (!(await this.turn())) await this.pass(20);
+    }
+  }
+
   /** Turns until that is settled; time passes when nothing else does. */
   async until<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false;
@@ -177,10 +185,7 @@ export class Life {
     };
     promise.then(settled, settled);
     await nextTurn();
-    for (let turns = 0; !isSettled; turns++) {
-      assert.ok(turns < TURNS_MAX, 'something never ends');
-      if (!(await this.turn())) await this.pass(20);
-    }
+    await this.while(() => !isSettled);
     return await promise;
   }
 }

@@ -16,6 +16,10 @@ export const BUGS = [
   'torn-unit',
   /** A unit arrives after the one that follows it. */
   'swapped-units',
+  /** A unit that is handed over instead of copied arrives before the small ones that wait. */
+  'overtaking-unit',
+  /** A value that is too large to be copied with its unit arrives without its last byte. */
+  'cut-value',
   /** Calls and queues arrive in a unit of their own, before the state that goes with them. */
   'queue-before-state',
 ] as const;

@@ -6,7 +6,7 @@
  */
 import { applyWriteSet, WriteSet } from '../../../subsystems/storage/write-set.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
-import type { ToStorage } from '../../../subsystems/storage/storage-wire.ts';
+import { INLINE_BYTES_MAX, type ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import { type Bug, CONTROL } from './plan.ts';
 import type { Mistake } from './planted-port.ts';
@@ -35,6 +35,10 @@ export function storageWith(
       return withPort({ arrive: onUnits((unit) => [seeded.oneIn(8) ? withoutOneOperation(unit, seeded) : unit]) });
     case 'swapped-units':
       return withPort({ arrive: (messages) => swapped(messages, seeded) });
+    case 'overtaking-unit':
+      return withPort({ arrive: largeFirst });
+    case 'cut-value':
+      return withPort({ arrive: onUnits((unit) => [withCutValues(unit)]) });
     case 'queue-before-state':
       return withPort({ arrive: onUnits(queueFirst) });
     default:
@@ -91,6 +95,21 @@ function swapped(messages: readonly ToStorage[], seeded: Seeded): readonly ToSto
   return left;
 }
 
+function largeFirst(messages: readonly ToStorage[]): readonly ToStorage[] {
+  const isLarge = (message: ToStorage): boolean => message.kind === 'unit' && message.unit.length > INLINE_BYTES_MAX;
+  return [...messages.filter(isLarge), ...messages.filter((message) => !isLarge(message))];
+}
+
+function withCutValues(unit: Uint8Array): Uint8Array {
+  const set = new WriteSet();
+  visit(
+    unit,
+    () => set,
+    (value) => (value.length > INLINE_BYTES_MAX ? value.subarray(0, -1) : value),
+  );
+  return set.take();
+}
+
 /** What a step changed of the last page of heap or stable memory that it touched is forgotten. */
 function withoutOnePage(changes: Uint8Array): Uint8Array {
   let last = '';
@@ -122,10 +141,14 @@ function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
   return [queue, rest].filter(({ length }) => length > 0).map((set) => set.take());
 }
 
-/** Copies each operation into the set that `choose` names, if it names one. */
-function visit(operations: Uint8Array, choose: (family: string, page?: number) => WriteSet | undefined): void {
+/** Copies each operation into the set that `choose` names, if it names one; values as `change` makes them. */
+function visit(
+  operations: Uint8Array,
+  choose: (family: string, page?: number) => WriteSet | undefined,
+  change = (value: Uint8Array): Uint8Array => value,
+): void {
   applyWriteSet(operations, {
-    put: (family, key, value) => choose(family)?.put(family, key, value),
+    put: (family, key, value) => choose(family)?.put(family, key, change(value)),
     delete: (family, key) => choose(family)?.delete(family, key),
     clear: (family, prefix) => choose(family)?.clear(family, prefix),
     patch: (family, id, page, offset, bytes) => {

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
@@ -11,11 +12,12 @@ import { Crash as DiskCrash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.ts';
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
-import { checkLooks, checkMessages, checkTimers } from './checks.ts';
+import { checkLooks, checkMessages, checkPayloads, checkTimers } from './checks.ts';
 import { Clients } from './clients.ts';
 import { describe, type Described, type Ledger, readLedger } from './ledger-state.ts';
 import { Life, POLICY } from './life.ts';
 import { Operators } from './operators.ts';
+import { PayloadSizes, type SizeCounts } from './payload-sizes.ts';
 import { type Bug, type Plan, planOf } from './plan.ts';
 import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
 
@@ -37,6 +39,10 @@ export interface Tally extends ThreadCounts {
   replayed: number;
   wakeUps: number;
   steps: number;
+  /** Lines that actors have printed, read. */
+  lines: number;
+  /** How large payloads were. */
+  sizes: SizeCounts;
 }
 
 /** The next life has the same ones. */
@@ -54,6 +60,7 @@ class World {
   readonly #planted: PlantedThreads;
   readonly #clients: Clients;
   readonly #operators: Operators;
+  readonly #sizes: PayloadSizes;
   readonly #clock = {
     now: START_MS,
     nowMs(): number {
@@ -87,6 +94,8 @@ class World {
     suspensions: 0,
     waited: 0,
     waitedLarge: 0,
+    lines: 0,
+    sizes: {},
   };
 
   constructor(seed: number, bug: Bug | undefined, planted: PlantedThreads) {
@@ -97,7 +106,8 @@ class World {
     this.#plan = planOf(this.#seeded, bug);
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
     this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
-    this.#clients = new Clients(this.#seeded, this.#plan);
+    this.#sizes = new PayloadSizes(seed, this.#seeded, this.#plan);
+    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors);
     this.#operators = new Operators(this.#seeded, this.#plan, this.#everybody);
   }
 
@@ -113,6 +123,8 @@ class World {
       this.#life?.end();
       mock.timers.reset();
       this.tally.messages = this.#clients.sent.length;
+      this.tally.lines = this.#clients.printed;
+      this.tally.sizes = this.#sizes.counts;
       this.tally.acknowledged = this.#clients.sent.filter(({ outcome }) => outcome !== undefined).length;
     }
   }
@@ -132,6 +144,7 @@ class World {
         for (let turns = random.below(6); turns > 0; turns--) await life.turn();
         if (random.oneIn(5)) await life.pass(random.below(60));
       }
+      this.#clients.readLines(life, this.#everybody);
       if (random.oneIn(3)) await this.#stop(life);
       else this.#crash();
     } catch (error) {
@@ -147,6 +160,7 @@ class World {
     else if (hasChanges && random.oneIn(6)) this.#operators.act(life, this.#actors, false);
     else if (hasDeaths && random.oneIn(30)) life.execution.kill(random.below(lanes));
     else this.#clients.send(life, this.#everybody, this.#everybody);
+    if (random.oneIn(20)) this.#clients.readLines(life, this.#everybody);
   }
 
   #arm(): void {
@@ -197,6 +211,8 @@ class World {
   }
 
   async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk): Promise<Life> {
+    // What the life before was about to do ends in the void: it must not meet the timers of this one.
+    await nextTurn();
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
     const random = new SeededRandom(seed);
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, random });
@@ -276,6 +292,8 @@ class World {
     const checked = { ledgers, sent: this.#clients.sent, hasDeaths: this.#plan.hasDeaths };
     checkMessages(checked);
     checkLooks(checked);
+    checkPayloads(this.#clients.sent);
+    this.#clients.readLines(life, this.#everybody);
     checkTimers(checked, this.#plan.hasChanges);
     this.#checkCycles(life);
     await this.#again(life, there, states);
@@ -313,6 +331,8 @@ class World {
       const release = await life.until(life.scheduler.pin(record.handle));
       const state = life.execution.stateOf(record.handle);
       assert.ok(state, `${name} is awake`);
+      // A long one that has gone on since the host started is to end.
+      await life.while(() => state.isInMessage);
       ledgers.set(name, readLedger(name, state));
       states.set(name, describe(state));
       release();

@@ -1,0 +1,166 @@
+/**
+ * How large payloads are: mostly a few bytes, now and then about a threshold that the code has for them, below it, at it and
+ * above it. The thresholds are the code's own.
+ *
+ * A seed takes its large ones from a list of all classes, in order, from a place of its own on: so a range of seeds draws
+ * every class, however rare large ones are.
+ */
+import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
+import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
+import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/kept-canister.ts';
+import { CHUNK_BYTES } from '../../../subsystems/execution/page-entries.ts';
+import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/system-api/responding.ts';
+import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire.ts';
+import { SLICE_CHANGES } from '../../../subsystems/storage/overlay.ts';
+import * as storageWire from '../../../subsystems/storage/storage-wire.ts';
+import { PAGE_BYTES } from '../../../subsystems/storage/write-set.ts';
+import type { Seeded } from '../../support/seeded.ts';
+
+/** What has a size: `shown` is the reply of a query, `answer` and `reject` that of an actor to another one. */
+const USES = ['argument', 'reply', 'shown', 'call', 'answer', 'reject', 'heap', 'stable', 'debug'] as const;
+export type Use = (typeof USES)[number];
+
+/** Payloads are not larger than this and a little. */
+export const PAYLOAD_BYTES_MAX = Math.max(storageWire.RING_BYTES, QUERY_REPLY_BYTES_MAX);
+/** One actor changes more pages than a checkpoint writes at once. */
+export const SPREAD_PAGES = PAGES_AT_ONCE_MAX + SLICE_PAGES;
+
+type Threshold = readonly [name: string, bytes: number];
+
+const INLINE: Threshold = ["the executors' ring, inline", INLINE_BYTES_MAX];
+const UNIT: Threshold = ["the storage thread's ring, inline", storageWire.INLINE_BYTES_MAX];
+const OFFLOADED: Threshold = ['another thread for the codec', LARGE_BODY_BYTES];
+const EXECUTORS_RING: Threshold = ["the executors' ring", RING_BYTES];
+const STORAGE_RING: Threshold = ["the storage thread's ring", storageWire.RING_BYTES];
+const REPLY: Threshold = ['a reply', REPLY_BYTES_MAX];
+const QUERY_REPLY: Threshold = ["a query's reply", QUERY_REPLY_BYTES_MAX];
+const CHUNK: Threshold = ['page entries at once', CHUNK_BYTES];
+const PIECE: Threshold = ['a piece of a checkpoint', SLICE_PAGES * PAGE_BYTES];
+const SLICE: Threshold = ['a slice for the tables', SLICE_CHANGES * PAGE_BYTES];
+/** The seed's own. */
+const SEGMENT: Threshold = ['a segment of the step log', 0];
+
+const MESSAGE = [SEGMENT, INLINE, UNIT, EXECUTORS_RING];
+
+const THRESHOLDS: Readonly<Record<Use, readonly Threshold[]>> = {
+  argument: [...MESSAGE, OFFLOADED, REPLY, STORAGE_RING],
+  reply: [...MESSAGE, OFFLOADED, REPLY],
+  shown: [INLINE, OFFLOADED, EXECUTORS_RING, REPLY, QUERY_REPLY],
+  call: [...MESSAGE, REPLY],
+  answer: [...MESSAGE, REPLY],
+  reject: [...MESSAGE, REPLY],
+  heap: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],
+  stable: [SEGMENT, CHUNK, PIECE, SLICE, STORAGE_RING],
+  debug: [
+    ['a line', DEBUG_LINE_BYTES_MAX],
+    ["a message's lines", DEBUG_BYTES_MAX],
+    ["an actor's lines", BUFFER_BYTES_MAX],
+  ],
+};
+
+/** What goes with a payload: a payload of the threshold's size is beyond it, one of this much less is not. */
+const FRAME_BYTES_MAX = 512;
+const SIDES = ['below', 'at', 'above'] as const;
+const SMALL_BYTES_MAX = 300;
+
+interface LargeClass {
+  readonly use: Use;
+  readonly threshold: Threshold;
+  readonly side: (typeof SIDES)[number];
+}
+
+const LARGE: readonly LargeClass[] = SIDES.flatMap((side) =>
+  USES.flatMap((use) => THRESHOLDS[use].map((threshold) => ({ use, threshold, side }))),
+);
+/** So many further in the list begins the seed after: a seed's own share, which it takes first. */
+const SHARE = 3;
+/** How often a payload is large after that. */
+const LARGE_ONE_IN = 6;
+
+const nameOf = ({ use, threshold: [name], side }: LargeClass): string => `${use} ${side} ${name}`;
+
+/** Small ones of these; memory is written to behind everything else, which would make every heap large. */
+const SMALL_USES = [
+  'argument',
+  'reply',
+  'shown',
+  'call',
+  'answer',
+  'reject',
+  'debug',
+] as const satisfies readonly Use[];
+
+/** All classes there are. */
+export const SIZE_CLASSES: readonly string[] = [
+  ...SMALL_USES.flatMap((use) => [`${use} empty`, `${use} small`]),
+  ...LARGE.map(nameOf),
+];
+
+/** How often each class was drawn. */
+export type SizeCounts = Readonly<Record<string, number>>;
+
+export interface LargePayload {
+  readonly use: Use;
+  readonly bytes: number;
+}
+
+export class PayloadSizes {
+  readonly #seeded: Seeded;
+  readonly #segmentBytes: number;
+  readonly #counts = new Map<string, number>();
+  #next: number;
+  #taken = 0;
+
+  constructor(seed: number, seeded: Seeded, { segmentBytes }: { readonly segmentBytes: number }) {
+    this.#seeded = seeded;
+    this.#segmentBytes = segmentBytes;
+    this.#next = (seed * SHARE) % LARGE.length;
+  }
+
+  /** Whether the next message's is to be a large one. */
+  isLargeDue(): boolean {
+    return this.#taken < SHARE || this.#seeded.oneIn(LARGE_ONE_IN);
+  }
+
+  /** The next of the large ones; the same again until it is taken. */
+  large(): LargePayload {
+    const { use, threshold, side } = this.#wanted;
+    const [, bytes] = threshold;
+    return { use, bytes: (threshold === SEGMENT ? this.#segmentBytes : bytes) + this.#offset(side) };
+  }
+
+  /** It goes with a message. */
+  taken(): void {
+    this.#count(nameOf(this.#wanted));
+    this.#next = (this.#next + 1) % LARGE.length;
+    this.#taken++;
+  }
+
+  get #wanted(): LargeClass {
+    const wanted = LARGE[this.#next];
+    if (wanted === undefined) throw new RangeError(`there is no class ${this.#next}`);
+    return wanted;
+  }
+
+  #offset(side: LargeClass['side']): number {
+    const offset = this.#seeded.below(FRAME_BYTES_MAX);
+    if (side === 'at') return -offset;
+    return side === 'below' ? -FRAME_BYTES_MAX - offset : 1 + offset;
+  }
+
+  /** One of a few bytes, or none. */
+  small(use: (typeof SMALL_USES)[number]): number {
+    const bytes = this.#seeded.oneIn(2) ? 0 : this.#seeded.below(SMALL_BYTES_MAX);
+    this.#count(`${use} ${bytes === 0 ? 'empty' : 'small'}`);
+    return bytes;
+  }
+
+  #count(name: string): void {
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+  }
+
+  get counts(): SizeCounts {
+    return Object.fromEntries(this.#counts);
+  }
+}

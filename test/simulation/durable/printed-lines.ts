@@ -1,0 +1,33 @@
+/** What the ledger prints for a message, and what may be read of it. */
+import assert from 'node:assert/strict';
+import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { payload, payloadSeed } from './payload.ts';
+
+/** What is said where lines are missing. */
+const MISSING = /^… \(\d+ more debug prints of this message were dropped\)$|^\(\d+ older lines? (?:was|were) dropped: /;
+
+/** What is said of a trap: the ledger's own, or of a payload that is too large for what carries it. */
+const TRAPPED = /^unreachable$|^ic0\.\w+: application payload size \(\d+\) cannot be larger than \d+\.$/;
+
+/** The lines of a message that prints so many bytes: one, if it is not much too long for one. */
+export function linesOf(number: number, bytes: number): readonly string[] {
+  if (bytes === 0) return [];
+  const text = Buffer.from(payload(payloadSeed(number, 'debug'), bytes).buffer, 0, bytes).toString('latin1');
+  if (bytes <= DEBUG_LINE_BYTES_MAX) return [text];
+  if (bytes < 2 * DEBUG_LINE_BYTES_MAX) {
+    return [`${text.slice(0, DEBUG_LINE_BYTES_MAX)}… (${bytes - DEBUG_LINE_BYTES_MAX} more bytes)`];
+  }
+  const lines: string[] = [];
+  for (let at = 0; at < Math.min(bytes, DEBUG_BYTES_MAX); at += DEBUG_LINE_BYTES_MAX) {
+    lines.push(text.slice(at, at + DEBUG_LINE_BYTES_MAX));
+  }
+  return lines;
+}
+
+/** Throws when a line is none of those that somebody wrote. */
+export function assertPrinted(actor: string, line: string, written: ReadonlySet<string>): void {
+  if (written.has(line) || MISSING.test(line) || TRAPPED.test(line)) return;
+  assert.fail(
+    `${actor} has printed what nobody wrote: ${line.length} characters, ${JSON.stringify(line.slice(0, 80))}`,
+  );
+}
