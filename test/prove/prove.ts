@@ -106,7 +106,8 @@ const PARTS: readonly Part[] = [
   },
   {
     name: 'kills',
-    claims: 'a server killed under load has lost nothing that it had answered, and done nothing twice',
+    claims:
+      'a server killed under load, or whose threads stop, has lost nothing that it had answered, and done nothing twice',
     unit: 'kills',
     count: 300,
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],

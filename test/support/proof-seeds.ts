@@ -14,8 +14,9 @@ export class ProofSeeds implements Iterable<number> {
   /** Seeds are 1 … count. */
   readonly count: number;
 
-  constructor(short: number) {
-    this.count = LONG === undefined ? short : Number(LONG);
+  /** `share`: one test of several in a proof, which looks at that part of the cases. */
+  constructor(short: number, share = 1) {
+    this.count = LONG === undefined ? short : Math.ceil(Number(LONG) * share);
     if (!Number.isSafeInteger(this.count) || this.count < 1) throw new RangeError(`PROOF_SEEDS is ${LONG}`);
   }
 

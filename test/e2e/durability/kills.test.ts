@@ -111,7 +111,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
 });
 
 test('nothing acknowledged is lost and nothing is doubled, however often the threads of actors stop under load', async (t) => {
-  const seeds = new ProofSeeds(2);
+  const seeds = new ProofSeeds(2, 1 / 5);
   const prepared = await prepare(t, [new URL('./stopped-threads.ts', import.meta.url)]);
   const { deployment, load } = prepared;
   let { host } = prepared;
