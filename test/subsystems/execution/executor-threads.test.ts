@@ -230,14 +230,17 @@ test('executors that die amid large messages leave nobody without an answer', as
   const note = (worker: Worker): void => void threads.push(worker);
   process.on('worker', note);
   const { call, add } = await host(2, 2);
-  const executors = (): Worker[] => threads.filter((thread) => thread.threadName === 'executor' && thread.threadId > 0);
+  const executors = (): Worker[] =>
+    threads.filter((thread) => thread.threadName?.startsWith('executor') === true && thread.threadId > 0);
   for (let round = 1; round <= 6; round++) {
     const [first, second] = [2 * round - 2, 2 * round - 1];
     const outcomes = Array.from({ length: 60 }, (_, n) =>
       n % 2 === 0 ? call(first, 'forward', idOf(second)) : call(second, 'forward', idOf(first)),
     );
     await new Promise((resolve) => setTimeout(resolve, round * 3));
-    await executors()[round % 2]?.terminate();
+    const doomed = executors()[round % 2];
+    assert.ok(doomed, 'there is an executor to end');
+    await doomed.terminate();
     for (const { kind } of await Promise.all(outcomes)) assert.ok(kind === 'reply' || kind === 'unavailable', kind);
     await add(2 * round);
     await add(2 * round + 1);
