@@ -284,8 +284,10 @@ class World {
 
   async #change(handle: number): Promise<void> {
     const module = await this.#operators.moduleOf(++this.#versions);
+    // It may have been deleted meanwhile.
+    if (this.#threads.canisters[handle]?.isRemoved === true) return;
     this.#journal?.touch();
-    this.#promises.push(this.#operators.install(handle, module));
+    this.#promises.push(this.#watched(this.#operators.install(handle, module)));
   }
 
   get #handles(): number[] {
@@ -310,7 +312,7 @@ class World {
     else if (what < 106) void this.#operators.uninstall(handle);
     else if (this.#operators.isChanging(handle)) return;
     else if (this.#scheduler.statusOf(handle) === 'stopped') await this.#remove(handle);
-    else if (this.#draw(2) === 0) this.#promises.push(this.#endAndRemove(handle));
+    else if (this.#draw(2) === 0) this.#promises.push(this.#watched(this.#endAndRemove(handle)));
   }
 
   async #remove(handle: number): Promise<void> {
