@@ -1,5 +1,6 @@
 /** Default values, each with its unit and where the number comes from. The contract's table wins over taste. */
 import { availableParallelism } from 'node:os';
+import { usableMemoryBytes } from './machine-memory.ts';
 
 /** Contract: the manifest, relative to the working directory. */
 export const MANIFEST_FILE = 'actors.json';
@@ -19,6 +20,17 @@ export const WASM_STACK_BYTES = 4 * 1024 * 1024;
 /** decisions.md: a thread for every core, and two even on one core, so that one endless loop does not stop the rest. */
 export function defaultExecutors(): number {
   return Math.max(2, availableParallelism());
+}
+
+/** The rest is for the server itself, for requests, the disk's cache and other processes. */
+const MEMORY_SHARE = 3 / 4;
+
+/** 8 TiB less a page. */
+export const MEMORY_BYTES_MAX = 2 ** 43 - 4096;
+
+/** ADR 28: bytes of memory that all actors may have together. */
+export function defaultMemoryBytes(): number {
+  return Math.min(Math.floor(usableMemoryBytes() * MEMORY_SHARE), MEMORY_BYTES_MAX);
 }
 
 /** Contract: bytes of heap up to which every message ends with a snapshot (50 MB, decimal). */

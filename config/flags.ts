@@ -106,6 +106,18 @@ export const FLAGS = {
     defaultText: 'the number of cores, at least 2 threads',
     summary: 'Threads that execute messages.',
   }),
+  'memory-bytes': integer({
+    group: 'execution',
+    placeholder: 'BYTES',
+    defaultValue: defaults.defaultMemoryBytes(),
+    unit: 'bytes',
+    min: 64 * 2 ** 20,
+    // What executors count with.
+    max: defaults.MEMORY_BYTES_MAX,
+    defaultText: "three quarters of the machine's memory, or of its control group's",
+    summary:
+      'Memory that all actors may have together: growth beyond it fails for the actor that wants it; with --state idle actors are put to sleep first.',
+  }),
   'instruction-limit': integer({
     group: 'execution',
     placeholder: 'N',

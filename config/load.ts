@@ -88,6 +88,7 @@ function buildConfig(
       executors: flags.executors,
       wasmStackBytes: variables.SVC_WASM_STACK,
       cacheDirectory: state === undefined ? undefined : join(state, 'modules'),
+      memoryBytes: flags['memory-bytes'],
     },
     storage: { directory: state, isSynced: flags.fsync === 'always' },
     scheduler: {

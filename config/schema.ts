@@ -34,6 +34,8 @@ export interface ExecutionSection {
   readonly wasmStackBytes: number;
   /** Where instrumented modules are kept; undefined: nowhere. */
   readonly cacheDirectory: string | undefined;
+  /** Memory that all actors may have together. */
+  readonly memoryBytes: number;
 }
 
 export interface StorageSection {

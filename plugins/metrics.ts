@@ -1,5 +1,6 @@
 import { Clock, definePlugin } from '../kernel/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
+import { Execution } from '../subsystems/execution/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
 import { NoMetrics } from '../subsystems/metrics/no-metrics.ts';
 import { PrometheusMetrics } from '../subsystems/metrics/prometheus-metrics.ts';
@@ -9,7 +10,7 @@ import { Storage } from '../subsystems/storage/index.ts';
 export const metricsPlugin = definePlugin({
   name: 'metrics',
   provides: Metrics,
-  requires: { canisters: Canisters, scheduler: Scheduler, storage: Storage, clock: Clock },
+  requires: { canisters: Canisters, scheduler: Scheduler, execution: Execution, storage: Storage, clock: Clock },
   create: (granted): Metrics => new PrometheusMetrics(granted),
   disabled: () => new NoMetrics(),
 });

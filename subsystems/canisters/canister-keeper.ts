@@ -2,7 +2,7 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { ID_BYTES, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
+import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
 import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { identityBytes, numbersBytes } from './kept-values.ts';
@@ -30,9 +30,10 @@ export class CanisterKeeper {
     return this.#storage.isKept;
   }
 
-  /** Operations that a step has told. */
+  /** Operations that a step has told; the caller has no use for them any more. */
   append(operations: Uint8Array): void {
     this.#storage.unit.append(operations);
+    letGo(operations);
     this.#storage.touch();
   }
 

@@ -133,6 +133,7 @@ export class CanisterRegistry implements Canisters {
       wake: (handle) => this.#sleep.wake(this.at(handle)),
       sleep: (handle) => this.#sleep.sleep(this.at(handle)),
       bytesOf: (handle) => this.at(handle).heapBytes + this.at(handle).stableBytes,
+      heapBytesOf: (handle) => this.at(handle).heapBytes,
       changed: (handle) => {
         const record = this.#byHandle[handle];
         if (record !== undefined) this.keeper.numbersChanged(record);

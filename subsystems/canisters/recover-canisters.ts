@@ -84,7 +84,7 @@ export async function recoverCanisters(
 }
 
 async function bringBack(
-  { registry, scheduler, storage, log, signal }: RecoveryDependencies,
+  { registry, scheduler, execution, storage, log, signal }: RecoveryDependencies,
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
@@ -94,8 +94,10 @@ async function bringBack(
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
   for (const [at, record] of records.entries()) {
     if (signal.aborted) return;
+    const { bytesUsed, bytesHigh } = execution.memory;
     // Those without a log come when somebody wants them, if not all of them may be live.
-    if (record.damage !== undefined || (registry.hasLiveLimit && !logged.has(record.idText))) continue;
+    const mayWait = registry.hasLiveLimit || bytesUsed > bytesHigh;
+    if (record.damage !== undefined || (mayWait && !logged.has(record.idText))) continue;
     progress(`recovering ${record.name} (${at + 1} of ${records.length})`);
     try {
       const release = await scheduler.pin(record.handle);

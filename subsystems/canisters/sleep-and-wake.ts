@@ -10,6 +10,7 @@ import { hexOf } from './canister-id.ts';
 
 const NS_PER_MS = 1_000_000;
 const NO_BYTES = new Uint8Array(0);
+const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
 export interface SleepAndWakeDependencies {
   readonly registry: CanisterRegistry;
@@ -34,11 +35,12 @@ export class SleepAndWake {
     return this.#wakeSeconds.figures;
   }
 
-  sleep(record: CanisterRecord): void {
+  sleep(record: CanisterRecord): Promise<void> {
     const falling = this.#with.execution.sleep(record.handle).finally(() => {
       if (this.#falling.get(record) === falling) this.#falling.delete(record);
     });
     this.#falling.set(record, falling);
+    return falling;
   }
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
@@ -50,11 +52,11 @@ export class SleepAndWake {
   }
 
   async #bringBack(record: CanisterRecord): Promise<void> {
-    const { execution, storage } = this.#with;
+    const { execution } = this.#with;
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
     try {
-      const stored = await storage.canister(record.id);
+      const stored = await this.#read(record);
       if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);
       const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
       if (replayed === undefined) return;
@@ -71,6 +73,19 @@ export class SleepAndWake {
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
       this.#with.registry.keepOut(record, messageOf(error));
       throw damaged(record, messageOf(error));
+    }
+  }
+
+  /** Its executor takes memory for it when it has it. */
+  async #read(record: CanisterRecord): Promise<StoredCanister> {
+    const { execution, storage } = this.#with;
+    // What small ones have is not their size.
+    if (record.heapBytes < LARGE_HEAP_BYTES) return storage.canister(record.id);
+    const giveBack = execution.holdMemory(record.heapBytes);
+    try {
+      return await storage.canister(record.id);
+    } finally {
+      giveBack();
     }
   }
 

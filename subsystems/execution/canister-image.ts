@@ -1,18 +1,30 @@
 /** A canister's whole state, out and in again: for snapshots, and for moving. */
-import { messageOf } from '../../kernel/index.ts';
+import { messageOf, ServerError } from '../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { CHUNK_PAGES, letGo } from '../storage/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import type { EngineParts } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
+import { MEMORY_PAGE_BYTES, type MemoryBudget } from './memory-budget.ts';
 import { STABLE_GRANULE_BYTES, STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this. */
 const RUN_BYTES_MAX = 1 << 20;
 
-/** A copy of the state that goes with the code. */
-export function captureState({ installed: code, stable, certifiedData }: CanisterState): Omit<CanisterImage, 'module'> {
+/**
+ * A copy of the state that goes with the code. Throws OutOfMemory when there is no room for it. What becomes of it is not
+ * this thread's: the host bounds snapshots (management/stored-bytes.ts).
+ */
+export function captureState(
+  { installed: code, stable, certifiedData }: CanisterState,
+  budget: MemoryBudget,
+): Omit<CanisterImage, 'module'> {
+  const pages = Math.ceil((code?.instance.heapBytes ?? 0) / MEMORY_PAGE_BYTES);
+  // Once here, and once on its way.
+  budget.demand(2 * pages, 'a copy of the state has no room now');
+  budget.giveBack(2 * pages);
   return {
     heap: code === undefined ? new Uint8Array(0) : code.instance.heap().slice(),
     globals: code === undefined ? new Uint8Array(0) : code.instance.saveGlobals(),
@@ -24,7 +36,7 @@ export function captureState({ installed: code, stable, certifiedData }: Caniste
 
 /**
  * Puts code and state in place of what there is; no hook runs. Timer, version and open calls stay.
- * Why it cannot be, in words, or undefined when it is done.
+ * Why it cannot be, in words, or undefined when it is done. Throws when there is no memory for it (`isLackOfMemory`).
  */
 export function restoreState(
   parts: EngineParts,
@@ -46,6 +58,7 @@ export function restoreState(
     }
   } catch (error) {
     stable.clear();
+    if (isLackOfMemory(error)) throw error;
     return messageOf(error);
   }
   parts.frames.dropAll(canister);
@@ -64,7 +77,7 @@ export type StoredState = Pick<
   'heapBytes' | 'stablePages' | 'memory' | 'copy' | 'globals' | 'certifiedData'
 >;
 
-/** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. */
+/** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. Throws as above. */
 export function wakeState(
   parts: EngineParts,
   canister: CanisterState,
@@ -75,10 +88,14 @@ export function wakeState(
   const { stable } = canister;
   try {
     stable.grow(stablePages);
-    for (const [at, granule] of memory.stable.numbers.entries()) {
-      const offset = granule * STABLE_GRANULE_BYTES;
-      if (!stable.contains(offset, STABLE_GRANULE_BYTES)) return `stable memory has no granule ${granule}`;
-      stable.write(offset, memory.stable.bytes, at * STABLE_GRANULE_BYTES, STABLE_GRANULE_BYTES);
+    const { numbers, chunks } = memory.stable;
+    for (const [k, chunk] of chunks.entries()) {
+      for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
+        const offset = granule * STABLE_GRANULE_BYTES;
+        if (!stable.contains(offset, STABLE_GRANULE_BYTES)) return `stable memory has no granule ${granule}`;
+        stable.write(offset, chunk, at * STABLE_GRANULE_BYTES, STABLE_GRANULE_BYTES);
+      }
+      letGo(chunk);
     }
     stable.commit();
     if (code !== undefined) {
@@ -94,6 +111,7 @@ export function wakeState(
       canister.installed = { instance, roles: rolesOf(code) };
     }
   } catch (error) {
+    if (isLackOfMemory(error)) throw error;
     return messageOf(error);
   }
   canister.certifiedData = certifiedData;
@@ -105,6 +123,11 @@ export function wakeState(
     canister.kept.lags[copy === 0 ? 0 : 1].isWhole = false;
   }
   return undefined;
+}
+
+/** What is stored is all right, but there is no room for it now. */
+export function isLackOfMemory(error: unknown): boolean {
+  return error instanceof RangeError || (error instanceof ServerError && error.code === 'stable-memory-exhausted');
 }
 
 function problemOf(

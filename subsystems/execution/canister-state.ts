@@ -4,7 +4,7 @@ import type { CanisterSettings, CanisterSpec, MethodKind } from './index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { KeptCanister } from './kept-canister.ts';
-import { OpenCalls } from './open-calls.ts';
+import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 
@@ -57,6 +57,8 @@ export class CanisterState {
   readonly kept: KeptCanister | undefined;
   /** When its last message began, ms since 1970. */
   instantMs = 0;
+  #markedVersion = 0;
+  #markedTimerNs = 0n;
   /** Its own variables, and what all canisters have. */
   #env: ReadonlyMap<string, string>;
   #shared: Environment;
@@ -118,6 +120,29 @@ export class CanisterState {
     this.#shortInARow = 0;
   }
 
+  /** A message begins: what `beforeMessage` is to remember. It costs a few words, for nearly none needs it. */
+  mark(): void {
+    this.account.mark();
+    this.openCalls.mark();
+    this.#markedVersion = this.version;
+    this.#markedTimerNs = this.timerNs;
+  }
+
+  /** What the message in progress has changed, as it was before. */
+  beforeMessage(): {
+    readonly balance: bigint;
+    readonly version: number;
+    readonly timerNs: bigint;
+    readonly openCalls: readonly OpenCallsEntry[];
+  } {
+    return {
+      balance: this.account.balanceAtMark,
+      version: this.#markedVersion,
+      timerNs: this.#markedTimerNs,
+      openCalls: this.openCalls.entriesAtMark(),
+    };
+  }
+
   /** A message of its that was run as a long one took so many instructions. */
   wasLong(instructions: number): void {
     if (this.#shortInARow === undefined) return;
@@ -158,12 +183,25 @@ export class CyclesAccount {
   #owed = 0;
   /** The most that may be owed while the rest is still ample. */
   #slack = -1;
+  #markedBalance = 0n;
+  #markedOwed = 0;
 
   constructor(balance: bigint, policy: MeteringPolicy) {
     this.policy = policy;
     this.#ample = BigInt(chargeOf(policy, policy.instructionLimit) + policy.cyclesPerMessage) + 10n;
     this.#balance = balance;
     this.#measure();
+  }
+
+  mark(): void {
+    this.#markedBalance = this.#balance;
+    this.#markedOwed = this.#owed;
+  }
+
+  /** What the balance was then. */
+  get balanceAtMark(): bigint {
+    const balance = this.#markedBalance - BigInt(this.#markedOwed);
+    return balance < 0n ? 0n : balance;
   }
 
   get balance(): bigint {

@@ -74,7 +74,8 @@ function* install(
   const fault =
     instantiationFault(code, true) ??
     (yield* runHooks(parts, instance, 'canister_init')) ??
-    parts.heapFault(canister, instance);
+    parts.heapFault(canister, instance) ??
+    parts.imageFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     instance.rollback();
@@ -168,6 +169,7 @@ function* upgrade(
   else instance.begin(limit);
   fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(parts, instance, 'canister_post_upgrade'));
   if (instance.heapBytes > heapBytesKept) fault ??= parts.heapFault(canister, instance);
+  if (!isShared) fault ??= parts.imageFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
   if (fault !== undefined) {

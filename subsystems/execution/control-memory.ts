@@ -1,4 +1,15 @@
-import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, STOP, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import {
+  CONTROL,
+  DELTAS_BYTES,
+  FUEL_MAX,
+  MAP_BYTES,
+  ROOM,
+  STOP,
+  WASM_PAGE_BYTES,
+} from '../metering/instrument/index.ts';
+import { type HeapTally, PAGE } from './heap-tally.ts';
+import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
+import { FREE_PAGES, MessageMemory } from './message-memory.ts';
 import type { PageSink } from './page-entries.ts';
 
 /** Options of a control memory. */
@@ -14,11 +25,26 @@ export interface ControlMemoryOptions {
   readonly onYield?: () => unknown;
   /** Messages on this memory run by `Instance.runSuspendable`, and no other way. */
   readonly canSuspend?: boolean;
+  /** What memory is taken from; a bound of its own that nobody reaches unless told. */
+  readonly budget?: MemoryBudget;
 }
 
 /** One page less than 4 GiB, so that addresses of slots do not wrap. */
 const PAGES_MAX = 65_535;
 const HEADER_BYTES = 64;
+/** Journal that it has from the beginning: there may be a thousand for messages that can be suspended. */
+const FIRST_PAGES = 64;
+const FIRST_PAGES_SUSPENDABLE = 4;
+/** It doubles, within these bounds. */
+const GROWTH_PAGES = { MIN: 16, MAX: 64 } as const;
+const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / MEMORY_PAGE_BYTES;
+/**
+ * What a message that cannot be suspended may save before it has gone on for too long: the thread keeps the memory for that.
+ * At most, and as part of what all actors may have.
+ */
+const SHORT_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
+const SHORT_JOURNAL_SHARE = 1 / 128;
+const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
 const STOPPED = (CONTROL.STOP - CONTROL.FUEL) / 4;
@@ -27,6 +53,7 @@ const SAVED = (CONTROL.SAVED - CONTROL.FUEL) / 4;
 const FRESH = (CONTROL.FRESH - CONTROL.FUEL) / 4;
 const HARD = (CONTROL.HARD - CONTROL.FUEL) / 4;
 const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
+const TOUCH_LIMIT = (CONTROL.TOUCH_LIMIT - CONTROL.FUEL) / 4;
 const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
 const DELTA_SLOT = (CONTROL.DELTA_SLOT - CONTROL.FUEL) / 4;
 const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
@@ -41,6 +68,16 @@ export class ControlMemory {
   readonly stackBytes: number;
   /** What instances import as `svc.yield`. */
   readonly yieldImport: WebAssembly.ImportValue;
+  /** What they import as `svc.room`. */
+  readonly roomImport: (what: number, amount: number) => number;
+  /** What the message that uses it takes of the memory that all share. */
+  readonly message: MessageMemory;
+  readonly #pagesMax: number;
+  /** Undefined: its messages can be suspended. */
+  readonly #endShort: (() => unknown) | undefined;
+  readonly #shortPagesMax: number;
+  /** By how much it has grown, in pages of the budget. */
+  #counted = 0;
   // Views, made again when wasm has grown the memory: then their length is 0.
   #numbers = new Float64Array(0);
   #words = new Int32Array(0);
@@ -55,11 +92,17 @@ export class ControlMemory {
     const onYield = options.onYield ?? (() => undefined);
     const isSuspending = options.canSuspend === true;
     this.yieldImport = isSuspending ? (new WebAssembly.Suspending(onYield) as unknown as () => void) : onYield;
+    this.roomImport = (what, amount) => this.#room(what, amount);
+    this.message = new MessageMemory(options.budget ?? MemoryBudget.unbounded(), isSuspending ? 0 : FREE_PAGES);
     this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
-    const fixed = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
+    this.#endShort = isSuspending ? undefined : onYield;
+    const { bytesMax } = this.message.budget;
+    this.#shortPagesMax = Math.min(SHORT_JOURNAL_BYTES_MAX, bytesMax * SHORT_JOURNAL_SHARE) / WASM_PAGE_BYTES;
     const journal = Math.ceil(options.journalBytesMax / WASM_PAGE_BYTES);
-    const maximum = Math.min(PAGES_MAX, fixed + Math.max(1, journal));
-    this.memory = new WebAssembly.Memory({ initial: Math.min(fixed + 64, maximum), maximum });
+    const maximum = Math.min(PAGES_MAX, FIXED_PAGES + Math.max(1, journal));
+    this.#pagesMax = maximum;
+    const first = isSuspending ? FIRST_PAGES_SUSPENDABLE : FIRST_PAGES;
+    this.memory = new WebAssembly.Memory({ initial: Math.min(FIXED_PAGES + first, maximum), maximum });
     this.#refresh();
   }
 
@@ -72,11 +115,53 @@ export class ControlMemory {
     this.#deltas = new Uint8Array(buffer, CONTROL.DELTAS, DELTAS_BYTES);
   }
 
+  #room(what: number, amount: number): number {
+    const { message } = this;
+    if (what === ROOM.HEAP) return message.grow(amount);
+    if (what === ROOM.JOURNAL) return this.#growJournal() ? ROOM.GRANTED : ROOM.REFUSED;
+    const more = message.touch(amount);
+    const words = this.#current();
+    words[TOUCH_LIMIT] = (words[TOUCHED] ?? 0) + more;
+    return ROOM.GRANTED;
+  }
+
+  #growJournal(): boolean {
+    const { memory, message } = this;
+    const pages = memory.buffer.byteLength / WASM_PAGE_BYTES;
+    const journal = pages - FIXED_PAGES;
+    if (journal >= this.#shortPagesMax) this.#endShort?.();
+    const wanted = Math.min(Math.max(journal, GROWTH_PAGES.MIN), GROWTH_PAGES.MAX);
+    const more = Math.min(wanted, this.#pagesMax - pages);
+    if (more <= 0) return false;
+    message.take(more * MEMORY_PAGES_PER_PAGE, 'the message cannot keep what it changes');
+    memory.grow(more);
+    this.#counted += more * MEMORY_PAGES_PER_PAGE;
+    return true;
+  }
+
+  /** By how much the pre-images have made it larger. */
+  get grownBytes(): number {
+    return this.#counted * MEMORY_PAGE_BYTES;
+  }
+
+  /** It is not used any more; pages that the budget counts for it. */
+  release(): number {
+    const counted = this.#counted;
+    this.#counted = 0;
+    return counted;
+  }
+
+  #current(): Int32Array {
+    if (this.#words.length === 0) this.#refresh();
+    return this.#words;
+  }
+
   /**
-   * Header words for a new message; pages from `freshPage` on are all zeros. Its end is `seal` or `undone`, on this memory:
-   * what a message has changed is in the journal that it began on, and nowhere else.
+   * Header words for a new message; pages from `freshPage` on are all zeros, and after `touchLimit` pages it asks for room.
+   * Its end is `seal` or `undone`, on this memory: what a message has changed is in the journal that it began on, and
+   * nowhere else.
    */
-  begin(instructions: number, freshPage: number): void {
+  begin(instructions: number, freshPage: number, touchLimit: number): void {
     if (this.#numbers.length === 0) this.#refresh();
     // Pages that an earlier message left touched would not be saved for this one.
     if (this.#isOpen || this.#words[TOUCHED] !== 0)
@@ -91,6 +176,7 @@ export class ControlMemory {
     words[FRESH] = freshPage;
     words[HARD] = 0;
     words[GLOBALS_SAVED] = 0;
+    words[TOUCH_LIMIT] = touchLimit;
   }
 
   /** New instructions for the message in progress. */
@@ -134,6 +220,11 @@ export class ControlMemory {
     return this.#words[HARD] !== 0;
   }
 
+  /** How many pages the running message has touched. */
+  get touchedCount(): number {
+    return this.#current()[TOUCHED] ?? 0;
+  }
+
   /** Pages touched by the running message, in order of touching; a view, valid until wasm runs again. */
   touchedPages(): Int32Array {
     if (this.#words.length === 0) this.#refresh();
@@ -155,21 +246,33 @@ export class ControlMemory {
     } while ((words[DELTA_INDEX] ?? touched) < touched);
   }
 
-  /**
-   * The largest page touched by the running message, or −1; forgets all of them. In `used`, if given, they become 1, and
-   * so do the pages behind them, which a store may have spilled into.
-   */
-  seal(used?: Uint8Array): number {
+  /** Has the tally count the pages that the running message has touched, which are about to be undone. */
+  markTouched(tally: HeapTally): void {
+    const { marks } = tally;
+    if (marks === undefined) return;
+    const count = this.#current()[TOUCHED] ?? 0;
+    const list = this.#list;
+    for (let k = 0; k < count; k++) {
+      const page = list[k] ?? 0;
+      if (marks[page] === PAGE.UNTOUCHED || marks[page + 1] === PAGE.UNTOUCHED) tally.touch(page, PAGE.ZEROS);
+    }
+  }
+
+  /** The largest page touched by the running message, or −1; forgets all of them, and has the tally count them as used. */
+  seal(tally?: HeapTally): number {
     this.#close();
     if (this.#words.length === 0) this.#refresh();
     const count = this.#words[TOUCHED] ?? 0;
     const map = this.#map;
     const list = this.#list;
+    const marks = tally?.marks;
     let largest = -1;
     for (let k = 0; k < count; k++) {
       const page = list[k] ?? 0;
       map[page] = 0;
-      if (used !== undefined) used[page] = used[page + 1] = 1;
+      // Nearly all have been used before, and so has what is behind them.
+      if (marks !== undefined && (marks[page] !== PAGE.USED || marks[page + 1] !== PAGE.USED))
+        tally?.touch(page, PAGE.USED);
       if (page > largest) largest = page;
     }
     this.#words[TOUCHED] = 0;

@@ -8,6 +8,7 @@ import type { Fault } from './fault.ts';
 import type { OutputLine, RejectCode, Response, Step, StepFault } from './index.ts';
 import type { HeapPool } from './heap-pool.ts';
 import type { Instance } from './instance.ts';
+import { MEMORY_PAGE_BYTES } from './memory-budget.ts';
 import { StateChanges } from './kept-canister.ts';
 import type { StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
@@ -54,6 +55,10 @@ const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 export const SYS_TRANSIENT = 2;
 const CANISTER_REJECT = 4;
 export const CANISTER_ERROR = 5;
+
+/** A heap that is stored as a whole is copied so often on its way to the disk. */
+const IMAGE_COPIES = 4;
+const IMAGE_PAGES_UNASKED = (16 * 2 ** 20) / MEMORY_PAGE_BYTES;
 
 interface PartsOptions {
   readonly policy: MeteringPolicy;
@@ -126,6 +131,18 @@ export class EngineParts {
     if (heapBytes <= canister.heapBytesMax) return undefined;
     const message = `Canister exceeded its current Wasm memory limit of ${canister.heapBytesMax} bytes. The peak Wasm memory usage was ${heapBytes} bytes. The limit is the canister's setting wasm_memory_limit: its controllers can raise it.`;
     return { kind: 'trap', message };
+  }
+
+  /** Why a heap that is to be stored at once is too large for that; undefined: it is not. */
+  imageFault({ kept }: CanisterState, { usedPages }: Instance): Fault | undefined {
+    const { budget } = this.control.message;
+    if (kept === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
+      return undefined;
+    // Next time there may be.
+    budget.ask(usedPages * IMAGE_COPIES);
+    budget.refused();
+    const bytes = usedPages * IMAGE_COPIES * MEMORY_PAGE_BYTES;
+    return { kind: 'trap', message: budget.explain(`storing the new heap takes ${bytes} bytes for a while`) };
   }
 
   /** How the execution answered its call. */

@@ -14,8 +14,10 @@ import { EngineParts, type EngineResult, type Running, runToEnd, TOO_LONG } from
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from './heap-pool.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
+import type { Shortages } from './shortage.ts';
 import type { InstrumentedCode } from './instance.ts';
 import type { KeptCanister } from './kept-canister.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
 import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
@@ -39,6 +41,8 @@ export interface SharedStores {
   readonly pool: StablePagePool;
   readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
+  /** What its memory is taken from, as that of all threads. */
+  readonly budget: MemoryBudget;
 }
 
 export interface StoreLimits {
@@ -48,18 +52,22 @@ export interface StoreLimits {
   readonly frameBytesMax?: number;
   /** Heaps kept for canisters to come; those of a thread alone unless told. */
   readonly heaps?: HeapPoolLimits;
+  /** One that nobody reaches unless told. */
+  readonly budget?: MemoryBudget;
 }
 
 export function createStores({
   stableBytesMax,
   frameBytesMax = FRAME_BYTES_MAX,
   heaps = heapPoolLimits(1),
+  budget = MemoryBudget.unbounded(),
 }: StoreLimits): SharedStores {
   return {
     environment: new Environment(new Map()),
-    pool: new StablePagePool(stableBytesMax),
+    pool: new StablePagePool(stableBytesMax, budget),
     heaps: new HeapPool(heaps),
-    frames: new SuspendedFrames(frameBytesMax),
+    frames: new SuspendedFrames(frameBytesMax, budget),
+    budget,
   };
 }
 
@@ -94,9 +102,14 @@ export class Engine {
     installed?.instance.moveTo(this.#parts.imports, this.#parts.control);
   }
 
-  /** Size of the control memory, which grows with the pre-images of its largest message. */
+  /** By how much the pre-images of its largest message have made the control memory larger. */
   get journalBytes(): number {
-    return this.#parts.control.memory.buffer.byteLength;
+    return this.#parts.control.grownBytes;
+  }
+
+  /** Lets go of the control memory: nothing must run here any more. */
+  dispose(): void {
+    this.#parts.heaps.dropped(this.#parts.control.release());
   }
 
   /** Bytes that waiting composite queries hold. */
@@ -139,6 +152,7 @@ export class Engine {
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
     // What `executing` does, but for methods without generators: see `runMethodToEnd`.
     this.#open(canister);
+    if (canister.kept !== undefined) canister.mark();
     try {
       const result =
         task.kind === 'update' || task.kind === 'query'
@@ -150,9 +164,17 @@ export class Engine {
     }
   }
 
-  /** The same, for whoever drives it: see `Running`. */
-  *executing(canister: CanisterState, task: Task, nowMs: number, isAgain = false): Running<EngineResult> {
-    this.#open(canister);
+  /** The same, for whoever drives it: see `Running`. `refused`: what it was refused before, if its log is run again. */
+  *executing(
+    canister: CanisterState,
+    task: Task,
+    nowMs: number,
+    isAgain = false,
+    refused?: Shortages,
+  ): Running<EngineResult> {
+    this.#open(canister, refused);
+    // Begun again, it has an effect or two already.
+    if (canister.kept !== undefined && !isAgain) canister.mark();
     try {
       return this.#told(canister, task, yield* this.#running(canister, task, nowMs, isAgain));
     } finally {
@@ -164,6 +186,7 @@ export class Engine {
   #told(canister: CanisterState, task: Task, result: EngineResult): EngineResult {
     const { kept } = canister;
     if (kept === undefined || result === TOO_LONG || isQuery(task)) return result;
+    const { shortages } = this.#parts.control.message;
     const { changes } = this.#parts;
     if (!kept.isLogged) changes.chooseWay(canister, kept);
     else if (result.step.fault?.kind !== 'unavailable') {
@@ -174,6 +197,7 @@ export class Engine {
         nowMs: canister.instantMs,
         task,
         shared: sharedIfNew(canister, kept),
+        ...(shortages === undefined ? NOT_SHORT : { shortages }),
       });
     }
     result.changes = changes.take();
@@ -220,9 +244,10 @@ export class Engine {
    * Begins a message. A canister has one message at a time, whoever brings it and however large it is: another would run
    * on a half-changed heap. It may have run in another engine of the thread before.
    */
-  #open(canister: CanisterState): void {
+  #open(canister: CanisterState, refused?: Shortages): void {
     assertClosed(canister);
     this.adopt(canister);
+    this.#parts.control.message.beginTask(refused);
     canister.isInMessage = true;
     canister.hasReadEnvironment = false;
   }
@@ -269,7 +294,7 @@ export class Engine {
   /** A copy of the whole state, less the code. */
   capture(canister: CanisterState): Omit<CanisterImage, 'module'> {
     assertClosed(canister);
-    return captureState(canister);
+    return captureState(canister, this.#shared.budget);
   }
 
   /** Puts code and state in place of the present ones, running nothing; why it cannot be, or undefined. */
@@ -282,6 +307,8 @@ export class Engine {
     return restoreState(this.#parts, canister, code, image);
   }
 }
+
+const NOT_SHORT = {};
 
 /**
  * What a record costs to be read and begun, in instructions that could be executed meanwhile: 2 µs, two thirds of them for

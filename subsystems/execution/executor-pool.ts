@@ -19,6 +19,7 @@ import type {
   CodeChange,
   Executing,
   Execution,
+  MemoryFigures,
   ModuleInfo,
   OutputLine,
   PieceWritten,
@@ -27,6 +28,7 @@ import type {
   Step,
   Task,
 } from './index.ts';
+import { MEMORY_BYTES_MAX, MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from './type-budget.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -39,6 +41,8 @@ export interface ExecutionOptions {
   readonly wasmStackBytes: number;
   /** Where instrumented modules are kept; undefined: each start makes them anew. */
   readonly cacheDirectory?: string | undefined;
+  /** Bytes of memory that all canisters may have together; no bound unless given. */
+  readonly memoryBytes?: number;
 }
 
 interface Placed {
@@ -75,6 +79,8 @@ export class ExecutorPool implements Execution {
   readonly #loader: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
   readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
+  readonly #memory: SharedArrayBuffer;
+  readonly #budget: MemoryBudget;
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
   readonly #policy: MeteringPolicy;
@@ -102,8 +108,31 @@ export class ExecutorPool implements Execution {
     const types = new TypeBudget(bounds.typesMax);
     this.#loader = loader ?? new ModuleLoader({ ...options, onCacheFailure, types });
     this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
+    this.#memory = MemoryBudget.table(options.memoryBytes ?? MEMORY_BYTES_MAX, options.executors + 1);
+    this.#budget = new MemoryBudget(this.#memory, options.executors);
     this.#idle = new IdleModules((hash) => this.#letGo(hash), bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
+    // What one thread lacks another may be able to spare.
+    this.attendMemory(() => this.trim());
+  }
+
+  get memory(): MemoryFigures {
+    return this.#budget;
+  }
+
+  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+    this.#budget.attend(answer);
+  }
+
+  holdMemory(bytes: number): () => void {
+    const pages = Math.ceil(bytes / MEMORY_PAGE_BYTES);
+    const budget = this.#budget;
+    if (!budget.take(pages)) throw unfit(budget.explain(`${bytes} bytes of its heap have no room`), true);
+    return () => budget.giveBack(pages);
+  }
+
+  async trim(): Promise<void> {
+    await Promise.all(this.#executors.map((executor) => executor.ask((call) => ({ kind: 'trim', call }))));
   }
 
   get lanes(): number {
@@ -177,7 +206,7 @@ export class ExecutorPool implements Execution {
     place?.(isAwake);
     if (!isAwake) placed.isAsleep = true;
     if (answer?.kind !== 'awake') throw threadStopped();
-    if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
+    if (answer.problem !== undefined) throw unfit(answer.problem, answer.isShort);
     if (!isAwake) throw threadStopped();
     return answer.replayed;
   }
@@ -240,6 +269,7 @@ export class ExecutorPool implements Execution {
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
     const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
+    if (answer?.kind === 'short') throw unfit(answer.problem, true);
     if (answer?.kind !== 'image') throw threadStopped();
     return { ...answer.image, module };
   }
@@ -256,7 +286,7 @@ export class ExecutorPool implements Execution {
     place?.(isDone);
     if (module === undefined && isDone) this.#empty(placed);
     if (answer?.kind !== 'restored') throw threadStopped();
-    if (answer.problem !== undefined) throw new ServerError('invalid', 'state-unfit', answer.problem);
+    if (answer.problem !== undefined) throw unfit(answer.problem, answer.isShort);
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
@@ -292,6 +322,7 @@ export class ExecutorPool implements Execution {
     const live = [...this.#canisters.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
     await Promise.allSettled(live.map(([handle]) => this.checkpoint(handle)));
     this.#isClosing = true;
+    this.#budget.unattend();
     this.#idle.close();
     await Promise.all([this.#loader.close(), ...this.#executors.map((executor) => executor.terminate())]);
   }
@@ -358,7 +389,7 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors };
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, memory: this.#memory };
     const events = {
       debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
       ended: (record: StepRecord, changes: Uint8Array | undefined) => {
@@ -378,6 +409,7 @@ export class ExecutorPool implements Execution {
 
   #replace(lane: number, reason: string): void {
     if (this.#isClosing) return;
+    this.#budget.forget(lane);
     const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
     const executor = this.#startExecutor(lane);
     this.#executors[lane] = executor;
@@ -422,6 +454,12 @@ function gaugesOf(record: StepRecord): CanisterGauges {
 }
 
 const STOPPED_TEXT = "the actor's thread has stopped";
+
+function unfit(problem: string, isShort: boolean): ServerError {
+  return isShort
+    ? new ServerError('unavailable', 'memory-full', problem)
+    : new ServerError('invalid', 'state-unfit', problem);
+}
 
 function threadStopped(): ServerError {
   return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);

@@ -17,8 +17,10 @@
  */
 import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
+import { letGo } from '../storage/index.ts';
 import { RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
+import { isLackOfMemory } from './canister-image.ts';
 import type { CanisterState } from './canister-state.ts';
 import { ControlMemory, type ControlMemoryOptions } from './control-memory.ts';
 import {
@@ -37,6 +39,7 @@ import { TooLong } from './fault.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapPoolLimits } from './heap-pool.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
+import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
@@ -79,6 +82,12 @@ const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stoppin
 /** What passes the gate. */
 export type Work = TaskRecord | CanisterCommand;
 
+/** Why something cannot be: in words, and whether it is that there is no memory for it now. */
+interface Problem {
+  readonly problem: string;
+  readonly isShort: boolean;
+}
+
 /** What a thread needs of its engines. */
 export type ThreadEngine = Pick<
   Engine,
@@ -90,6 +99,7 @@ export type ThreadEngine = Pick<
   | 'checkpoint'
   | 'configure'
   | 'createCanister'
+  | 'dispose'
   | 'execute'
   | 'executing'
   | 'isHomeOf'
@@ -116,7 +126,7 @@ export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 /** What a simulation has of its own. */
 export interface ThreadParts {
   readonly createEngine?: CreateEngine;
-  readonly heapGarbage?: Pick<HeapGarbage, 'check'>;
+  readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly gate?: CanisterGate<Work>;
   readonly outbox?: RingProducer;
 }
@@ -133,7 +143,7 @@ export class ExecutorThread {
   readonly #long: LongMessages<ThreadEngine>;
   readonly #gate: CanisterGate<Work>;
   readonly #modules = new Map<string, InstrumentedCode>();
-  readonly #heapGarbage: Pick<HeapGarbage, 'check'>;
+  readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly #spinGate = new SpinGate();
   #unpublished = 0;
   #unpublishedInstructions = 0;
@@ -150,22 +160,41 @@ export class ExecutorThread {
     this.#gate = parts.gate ?? new CanisterGate(ownWork);
     this.#outbox = parts.outbox ?? new RingProducer(options.outbox);
     this.#port = options.port;
-    this.#stores = createStores({ stableBytesMax: STABLE_BYTES_MAX, heaps: heapPoolLimits(options.executors) });
+    const budget = new MemoryBudget(options.memory, options.lane);
+    this.#stores = createStores({
+      stableBytesMax: STABLE_BYTES_MAX,
+      heaps: heapPoolLimits(options.executors, budget.bytesMax),
+      budget,
+    });
     const reportBug = (message: string, cause: unknown): void =>
       this.#sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
     this.#long = new LongMessages({
       nowMs,
       createEngine: (onYield) => createEngine({ onYield, canSuspend: true }, this.#stores, reportBug),
-      dropEngine: (engine) => this.#leave(engine),
+      dropEngine: (engine) => {
+        this.#leave(engine);
+        engine.dispose();
+      },
       hasOthers: () => this.#inbox.hasMore || this.#gate.hasDue,
       // Answers of the messages before do not wait for the end of this one.
       onYield: () => this.#publish(),
     });
-    const droppedBytes = (): number => this.#stores.heaps.droppedBytes;
-    this.#heapGarbage =
-      parts.heapGarbage ??
-      new HeapGarbage({ made: heapsMade, live: () => this.heapsLive, droppedBytes }, options.executors);
+    const counts = {
+      made: heapsMade,
+      live: () => this.heapsLive,
+      droppedBytes: () => this.#stores.heaps.droppedBytes,
+      collected: (bytes: number) => budget.giveBack(bytes / MEMORY_PAGE_BYTES),
+    };
+    this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
+    budget.reclaim = (pages) => {
+      // A collection takes tens of milliseconds: not if it does not help.
+      const { heaps, pool } = this.#stores;
+      const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes;
+      if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * MEMORY_PAGE_BYTES) return false;
+      this.#trim();
+      return true;
+    };
   }
 
   /** Works for ever. Rejects with what went wrong in the host: then nothing of this thread can be relied on. */
@@ -253,7 +282,19 @@ export class ExecutorThread {
       }
       case 'environment':
         this.#stores.environment = new Environment(command.variables);
+        return;
+      case 'trim':
+        this.#trim();
+        this.#sendByPort({ kind: 'trimmed', call: command.call });
     }
+  }
+
+  /** Gives back the heaps, journals and slabs of stable memory that nobody uses. */
+  #trim(): void {
+    this.#long.trim();
+    this.#stores.heaps.clear();
+    this.#stores.pool.trim(0);
+    if (this.#heapGarbage.bytes > 0) this.#heapGarbage.collect();
   }
 
   /** Does work for a canister that is open to it. False: that is a long message, which has not ended. */
@@ -288,15 +329,27 @@ export class ExecutorThread {
         return;
       }
       case 'capture': {
-        const image = engine.capture(this.#canisterAt(handle));
-        this.#sendByPort({ kind: 'image', call: command.call, image });
+        const { call } = command;
+        try {
+          this.#sendByPort({ kind: 'image', call, image: engine.capture(this.#canisterAt(handle)) });
+        } catch (error) {
+          if (!isLackOfMemory(error)) throw error;
+          this.#sendByPort({ kind: 'short', call, problem: messageOf(error) });
+        }
         return;
       }
       case 'restore': {
         const code = command.hash === undefined ? undefined : this.#moduleOf(command.hash);
-        const problem = engine.restore(this.#canisterAt(handle), code, command.image);
         const { call } = command;
-        this.#sendByPort({ kind: 'restored', call, handle, problem, changes: engine.takeChanges() });
+        let problem: Problem | undefined;
+        try {
+          const reason = engine.restore(this.#canisterAt(handle), code, command.image);
+          if (reason !== undefined) problem = { problem: reason, isShort: false };
+        } catch (error) {
+          if (!isLackOfMemory(error)) throw error;
+          problem = problemOf(error);
+        }
+        this.#sendByPort({ kind: 'restored', call, handle, ...(problem ?? NO_PROBLEM), changes: engine.takeChanges() });
         return;
       }
       case 'addCycles': {
@@ -338,17 +391,17 @@ export class ExecutorThread {
     const code = hash === undefined ? undefined : this.#moduleOf(hash);
     const canister = this.#home.createCanister(stored.spec);
     if ((stored.log?.records.ends.length ?? 0) === 0) {
-      let outcome: string | number;
+      let outcome: string | number | Problem;
       try {
         outcome = runToEnd(this.#home.waking(canister, code, stored));
       } catch (error) {
-        outcome = messageOf(error);
+        outcome = problemOf(error);
       }
       this.#awake(command, this.#home, canister, outcome);
       return true;
     }
     this.#long.add(canister, async (engine) => {
-      const outcome = await runSuspendable(engine.waking(canister, code, stored)).catch(messageOf);
+      const outcome = await runSuspendable(engine.waking(canister, code, stored)).catch(problemOf);
       this.#awake(command, engine, canister, outcome);
       this.#gate.ended(handle);
     });
@@ -357,22 +410,26 @@ export class ExecutorThread {
 
   /** `outcome`: why it is not, or how many records were run again. */
   #awake(
-    { call, handle }: Extract<CanisterCommand, { readonly kind: 'wake' }>,
+    { call, handle, canister: { memory, log } }: Extract<CanisterCommand, { readonly kind: 'wake' }>,
     engine: ThreadEngine,
     canister: CanisterState,
-    outcome: string | number,
+    outcome: string | number | Problem,
   ): void {
+    // Nobody needs what was read any more. It may be as large as the canister, so it does not wait for its collection.
+    for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) letGo(bytes);
+    if (log !== undefined) letGo(log.records.bytes);
     const { account, version } = canister;
     const changes = engine.takeChanges();
-    if (typeof outcome === 'string') {
+    if (typeof outcome !== 'number') {
       // Of one that could not be woken nothing is to be stored.
       engine.removeCanister(canister);
-      this.#sendByPort({ kind: 'awake', call, handle, problem: outcome, replayed: undefined, changes: undefined });
+      const problem = typeof outcome === 'string' ? { problem: outcome, isShort: false } : outcome;
+      this.#sendByPort({ kind: 'awake', call, handle, ...problem, replayed: undefined, changes: undefined });
       return;
     }
     this.#canisters[handle] = canister;
     const replayed = outcome === 0 ? undefined : { records: outcome, balance: account.balance, version };
-    this.#sendByPort({ kind: 'awake', call, handle, problem: undefined, replayed, changes });
+    this.#sendByPort({ kind: 'awake', call, handle, ...NO_PROBLEM, replayed, changes });
   }
 
   #execute({ call, handle, task, nowMs }: TaskRecord): boolean {
@@ -482,13 +539,20 @@ export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
 }
 
+const NO_PROBLEM = { problem: undefined, isShort: false } as const;
+
+function problemOf(error: unknown): Problem {
+  return { problem: messageOf(error), isShort: isLackOfMemory(error) };
+}
+
 function endTooLong(): never {
   throw TOO_LONG_ERROR;
 }
 
 function engineOf({ wasmStackBytes: stackBytes, policy }: ExecutorOptions): CreateEngine {
   return (yields, shared, reportBug) => {
-    const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, ...yields });
+    const { budget } = shared;
+    const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, budget, ...yields });
     return new Engine({ policy, control, shared, reportBug });
   };
 }

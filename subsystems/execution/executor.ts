@@ -7,6 +7,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange, OutgoingCall, OutputLine, Step, Task } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
+import { buffersOf } from '../storage/index.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
@@ -31,7 +32,7 @@ import {
 } from './wire.ts';
 
 /** What every executor thread is told when it starts. */
-export type ExecutorSettings = Pick<ExecutorOptions, 'lane' | 'policy' | 'wasmStackBytes' | 'executors'>;
+export type ExecutorSettings = Pick<ExecutorOptions, 'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory'>;
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
 export interface ExecutorThreadHandle {
@@ -351,8 +352,8 @@ function stopped(): Step {
 function transferables(command: Command): ArrayBuffer[] {
   if (command.kind === 'wake') {
     const { memory, log } = command.canister;
-    const large = [memory.heap.bytes, memory.stable.bytes, ...(log === undefined ? [] : [log.records.bytes])];
-    return large.map(({ buffer }) => buffer as ArrayBuffer);
+    const records = log === undefined ? [] : [log.records.bytes.buffer as ArrayBuffer];
+    return [...buffersOf(memory.heap), ...buffersOf(memory.stable), ...records];
   }
   return [];
 }

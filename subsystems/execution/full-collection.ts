@@ -10,7 +10,7 @@
  * executor never returns to.
  */
 import { GCProfiler, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { collectGarbage } from '../threads/index.ts';
 
 /** Not touched, so the machine provides none of them. */
 const UNTOUCHED_BYTES = 128 * 2 ** 20;
@@ -57,8 +57,7 @@ export class FullCollection {
   /** Does one now. */
   atOnce(): void {
     this.#forget();
-    collect ??= exposed();
-    collect();
+    collectGarbage('full');
   }
 
   #forget(): void {
@@ -72,11 +71,4 @@ export class FullCollection {
     this.#profile = new GCProfiler();
     this.#profile.start();
   }
-}
-
-let collect: (() => void) | undefined;
-
-function exposed(): () => void {
-  setFlagsFromString('--expose-gc');
-  return runInNewContext('gc') as () => void;
 }

@@ -8,14 +8,15 @@
  * and in the pool; and the bytes of those that the pool did not take.
  *
  * At a quarter of what there may be, a collection begins in the background (full-collection.ts). If that has not ended when
- * there is as much as there may be, the thread stops for one.
+ * there is as much as there may be, the thread stops for one. It also does when memory is wanted that garbage has.
  */
 import { FullCollection } from './full-collection.ts';
 
 /** In all threads together; see heap-budget.ts for what is left beside live heaps. */
 const GARBAGE_HEAPS_MAX = 800;
-/** The same for the sizes of heaps that the pools did not take. */
+/** The same for the bytes of heaps that the pools did not take; and as part of what all actors may have. */
 const GARBAGE_BYTES_MAX = 4 * 2 ** 30;
+const GARBAGE_SHARE = 1 / 8;
 /** From this share of either on, it is collected in the background. */
 const BEGIN_SHARE = 1 / 4;
 /** While that is under way, it is asked about it each time so many tasks have been done. */
@@ -28,6 +29,8 @@ export interface HeapCounts {
   live(): number;
   /** Bytes of heaps that have been dropped so far. */
   droppedBytes(): number;
+  /** So many of them are the machine's again. */
+  collected?(bytes: number): void;
 }
 
 type Collection = Pick<FullCollection, 'begin' | 'hasEnded' | 'atOnce'>;
@@ -52,11 +55,16 @@ export class HeapGarbage {
   #droppedBytesNext = 0;
   #tasksToLook = 0;
 
-  constructor(counts: HeapCounts, threads: number, collection: Collection = new FullCollection()) {
+  constructor(
+    counts: HeapCounts,
+    threads: number,
+    collection: Collection = new FullCollection(),
+    memoryBytesMax = Number.POSITIVE_INFINITY,
+  ) {
     this.#counts = counts;
     this.#collection = collection;
     this.#heapsMax = Math.max(16, Math.floor(GARBAGE_HEAPS_MAX / threads));
-    this.#bytesMax = GARBAGE_BYTES_MAX / threads;
+    this.#bytesMax = Math.min(GARBAGE_BYTES_MAX, memoryBytesMax * GARBAGE_SHARE) / threads;
     this.#waitFor(this.#collected);
   }
 
@@ -67,21 +75,40 @@ export class HeapGarbage {
     const isDue = made >= this.#madeNext || droppedBytes >= this.#droppedBytesNext;
     if (!isDue && (this.#begun === undefined || --this.#tasksToLook > 0)) return;
     const now = { made, live: this.#counts.live(), droppedBytes };
-    if (this.#begun !== undefined && this.#collection.hasEnded()) {
-      this.#collected = this.#begun;
-      this.#begun = undefined;
-    }
+    if (this.#begun !== undefined && this.#collection.hasEnded()) this.#hasCollected(this.#begun);
     const share = this.#shareOf(now);
     if (share >= 1) {
       this.#collection.atOnce();
-      this.#collected = now;
-      this.#begun = undefined;
+      this.#hasCollected(now);
     } else if (share >= BEGIN_SHARE && this.#begun === undefined) {
       this.#collection.begin();
       this.#begun = now;
     }
     this.#tasksToLook = TASKS_PER_LOOK;
     this.#waitFor(now);
+  }
+
+  /** Bytes of garbage that have not been collected. */
+  get bytes(): number {
+    return this.#counts.droppedBytes() - this.#collected.droppedBytes;
+  }
+
+  /** Collects what there is now. */
+  collect(): void {
+    this.#collection.atOnce();
+    this.#hasCollected({
+      made: this.#counts.made(),
+      live: this.#counts.live(),
+      droppedBytes: this.#counts.droppedBytes(),
+    });
+  }
+
+  /** A collection has ended that began then. */
+  #hasCollected(begin: Count): void {
+    const { droppedBytes } = this.#collected;
+    this.#collected = begin;
+    this.#begun = undefined;
+    this.#counts.collected?.(begin.droppedBytes - droppedBytes);
   }
 
   /** How much garbage there is at most, as a share of what there may be. */

@@ -13,13 +13,20 @@
  */
 import { type InstrumentedExports, PAGE_BYTES, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
 import type { ControlMemory } from './control-memory.ts';
+import { type HeapTally, PAGE, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import type { PointerWidth } from './heap-budget.ts';
 import type { Ic0Imports, InstrumentedCode } from './instance.ts';
 
-/** Larger heaps are not kept: what they cost is their content. Zeroing one of this size takes about a millisecond. */
-export const SPARE_HEAP_BYTES_MAX = 16 * 2 ** 20;
+/**
+ * Larger heaps are not kept: what they cost is their content, and nobody knows what of them has to be zeroed. Zeroing one of
+ * this size takes about a millisecond.
+ */
+const SPARE_HEAP_BYTES_MAX = SMALL_HEAP_BYTES_MAX;
 /** In all threads together: they take address space as live ones do (heap-budget.ts). */
 const SPARE_HEAPS_MAX = 256;
+/** In each thread, and in all of them as part of what all actors may have. */
+const SPARE_BYTES_MAX = 256 * 2 ** 20;
+const SPARE_SHARE = 1 / 8;
 
 /** How a memory was made; whole 64 KiB pages. */
 export interface HeapShape {
@@ -38,6 +45,7 @@ export interface BoundInstance {
 
 export interface SpareHeap extends HeapShape {
   readonly memory: WebAssembly.Memory;
+  readonly tally: HeapTally;
   /** Undefined: none that could be used again. */
   readonly bound: BoundInstance | undefined;
 }
@@ -69,14 +77,25 @@ export class HeapPool {
     return this.#bytes;
   }
 
-  /** Sum of the sizes of those that have been left to the collector so far. */
+  /** What all of them have of the machine's memory. */
+  get countedBytes(): number {
+    return this.#spares.reduce((sum, { tally }) => sum + tally.counted, 0) * PAGE_BYTES;
+  }
+
+  /** What those have of the machine's memory that have been left to the collector so far, together. */
   get droppedBytes(): number {
     return this.#droppedBytes;
   }
 
-  /** Says that a heap which would have come here is left to the collector. */
-  dropped(heapBytes: number): void {
-    this.#droppedBytes += heapBytes;
+  /** Says that a memory is left to the collector for which the budget counts so many pages of 4 KiB. */
+  dropped(countedPages: number): void {
+    this.#droppedBytes += countedPages * PAGE_BYTES;
+  }
+
+  /** Leaves all of them to the collector. */
+  clear(): void {
+    for (const { tally } of this.#spares.splice(0)) this.dropped(tally.counted);
+    this.#bytes = 0;
   }
 
   /**
@@ -84,6 +103,7 @@ export class HeapPool {
    * Throws RangeError when a smaller one cannot be grown.
    */
   take(shape: HeapShape, code: InstrumentedCode): SpareHeap | undefined {
+    if (shape.pages * WASM_PAGE_BYTES > SPARE_HEAP_BYTES_MAX) return undefined;
     let best: SpareHeap | undefined;
     for (const spare of this.#spares) {
       if (spare.pointerWidth !== shape.pointerWidth || spare.pagesMax !== shape.pagesMax) continue;
@@ -96,24 +116,26 @@ export class HeapPool {
     if (missing === 0) return best;
     const grow = best.memory.grow.bind(best.memory) as (delta: number | bigint) => unknown;
     grow(shape.pointerWidth === 64 ? BigInt(missing) : missing);
+    best.tally.growTo(shape.pages * WASM_PAGE_BYTES);
     return { ...best, pages: shape.pages };
   }
 
-  /** Takes a heap back; `used`: by 4 KiB page, other than 0 where it may be something else than zeros. */
-  give(spare: SpareHeap, used: Uint8Array): void {
+  /** Takes a heap back; its tally says what may be something else than zeros. */
+  give(spare: SpareHeap): void {
     const bytes = spare.pages * WASM_PAGE_BYTES;
     const { heapsMax, bytesMax } = this.#limits;
-    if (bytes > SPARE_HEAP_BYTES_MAX || bytes > bytesMax || heapsMax === 0) {
-      this.dropped(bytes);
+    const { marks } = spare.tally;
+    if (marks === undefined || bytes > bytesMax || heapsMax === 0) {
+      this.dropped(spare.tally.counted);
       return;
     }
-    zero(new Uint8Array(spare.memory.buffer), used);
+    zero(new Uint8Array(spare.memory.buffer), marks);
     this.#spares.push(spare);
     this.#bytes += bytes;
     for (let oldest = this.#spares[0]; oldest !== undefined; oldest = this.#spares[0]) {
       if (this.#spares.length <= heapsMax && this.#bytes <= bytesMax) return;
       this.#remove(oldest);
-      this.dropped(oldest.pages * WASM_PAGE_BYTES);
+      this.dropped(oldest.tally.counted);
     }
   }
 
@@ -128,9 +150,12 @@ export class HeapPool {
   }
 }
 
-/** Bounds for one of `threads` threads. */
-export function heapPoolLimits(threads: number): HeapPoolLimits {
-  return { heapsMax: Math.min(64, Math.max(8, Math.floor(SPARE_HEAPS_MAX / threads))), bytesMax: 256 * 2 ** 20 };
+/** Bounds for one of `threads` threads, of what all actors may have together. */
+export function heapPoolLimits(threads: number, memoryBytesMax = Number.POSITIVE_INFINITY): HeapPoolLimits {
+  return {
+    heapsMax: Math.min(64, Math.max(8, Math.floor(SPARE_HEAPS_MAX / threads))),
+    bytesMax: Math.min(SPARE_BYTES_MAX, (SPARE_SHARE * memoryBytesMax) / threads),
+  };
 }
 
 /** An instance of the module is worth more than the right size. */
@@ -138,10 +163,11 @@ function rank({ bound, pages }: SpareHeap, code: InstrumentedCode): number {
   return bound?.code === code ? pages + 2 ** 32 : pages;
 }
 
-function zero(heap: Uint8Array, used: Uint8Array): void {
-  for (let page = used.indexOf(1); page >= 0; page = used.indexOf(1, page)) {
+function zero(heap: Uint8Array, marks: Uint8Array): void {
+  for (let page = marks.indexOf(PAGE.USED); page >= 0; page = marks.indexOf(PAGE.USED, page)) {
     const first = page;
-    while (used[page] === 1) page++;
+    while (marks[page] === PAGE.USED) page++;
     heap.fill(0, first * PAGE_BYTES, page * PAGE_BYTES);
+    marks.fill(PAGE.ZEROS, first, page);
   }
 }

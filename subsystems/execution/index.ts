@@ -155,6 +155,16 @@ export interface CanisterObserver {
   lost(): void;
 }
 
+/** Memory that canisters have together, as `--memory-bytes` counts it. */
+export interface MemoryFigures {
+  readonly bytesMax: number;
+  readonly bytesUsed: number;
+  /** With more in use, idle canisters are put to sleep. */
+  readonly bytesHigh: number;
+  /** How often somebody was refused. */
+  readonly refusals: number;
+}
+
 /** A piece of a checkpoint took so many milliseconds until it was durable; the next one begins when this resolves. */
 export type PieceWritten = (pieceMs: number) => Promise<void>;
 
@@ -174,6 +184,19 @@ export interface Executing {
 export interface Execution {
   /** How many executor threads there are; each runs one step at a time. */
   readonly lanes: number;
+  readonly memory: MemoryFigures;
+  /**
+   * `answer` is called when somebody needs so many bytes, and puts idle canisters to sleep; it has when it resolves. Until
+   * this is called executors give back what they can spare, and that is all.
+   */
+  attendMemory(answer: (bytesWanted: number) => Promise<void>): void;
+  /**
+   * Takes memory for what is about to be read of a sleeping canister; the function gives it back. Throws ServerError
+   * `memory-full` when there is no room for it.
+   */
+  holdMemory(bytes: number): () => void;
+  /** Has every executor give back the memory that nobody uses any more. */
+  trim(): Promise<void>;
   /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
   laneOf(handle: number): number;
   /**
@@ -208,7 +231,8 @@ export interface Execution {
   sleep(handle: number): Promise<void>;
   /**
    * Brings a sleeping canister, or one that was never live, to life; undefined if no log had to be run again. Rejects
-   * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way.
+   * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way, with
+   * `memory-full` when there is no room for it now.
    */
   wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
   /** A handle for a canister that sleeps; `instantMs`: when its last message began, ms since 1970. Its time goes on from there. */

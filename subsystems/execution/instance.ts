@@ -8,8 +8,8 @@
  * of the memory (another memory of the old size gets the old bytes) and dropped data segments. The latter also after a
  * commit, because every message of a canister begins with the module's segments.
  *
- * Memories come from the thread's pool and return to it; see heap-pool.ts. For that an instance that is the only one on
- * its memory keeps book of the pages that it has used.
+ * Memories come from the thread's pool and return to it; see heap-pool.ts. For that, and for the budget that all actors
+ * share (memory-budget.ts), each keeps book of the pages that were touched: heap-tally.ts.
  */
 import {
   CONTROL,
@@ -22,17 +22,13 @@ import {
   SPILL_BYTES,
   WASM_PAGE_BYTES,
 } from '../metering/instrument/index.ts';
-import type { StoredPages } from '../storage/index.ts';
+import { CHUNK_PAGES, letGo, type StoredPages } from '../storage/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { PageSet } from './page-set.ts';
-import { type Fault, faultOf, OutOfInstructions } from './fault.ts';
-import {
-  type BoundInstance,
-  type HeapPool,
-  type HeapShape,
-  SPARE_HEAP_BYTES_MAX,
-  type SpareHeap,
-} from './heap-pool.ts';
+import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.ts';
+import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from './heap-pool.ts';
+import { HeapTally, PAGE } from './heap-tally.ts';
+import { OutOfMemory } from './memory-budget.ts';
 import { PageEntries, type PageSink } from './page-entries.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
@@ -63,21 +59,23 @@ export class Instance {
   #env: number | bigint = 0;
   /** From this 4 KiB page on, the heap is all zeros. */
   #freshPage: number;
-  /** By 4 KiB page, 1: it may be something else than zeros. Undefined: nobody knows, or the heap is not for the pool. */
-  #used: Uint8Array | undefined = undefined;
+  #tally: HeapTally;
   readonly #heaps: HeapPool | undefined;
-  /** Its memory is another instance's, too. */
-  #isShared = false;
+  /** Another instance was or is on its memory: that is not for the pool. */
+  #wasShared = false;
   #isInMessage = false;
   #instructionLimit = 0;
   #isExhausted = false;
   #bytesAtBegin = 0;
+  /** Pages taken for its first content. */
+  #takenAtFirst = 0;
 
   private constructor(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
     heap: WebAssembly.Memory,
+    tally: HeapTally,
     heaps?: HeapPool,
     bound?: BoundInstance,
   ) {
@@ -87,45 +85,62 @@ export class Instance {
     this.#memory = heap;
     this.#heap = new Uint8Array(heap.buffer);
     this.#freshPage = this.#heap.length / PAGE_BYTES;
+    this.#tally = tally;
+    tally.owner = this;
     this.#heaps = heaps;
     this.#wasm = this.#reusable(bound) ?? this.#instantiate();
   }
 
-  /** As new, on a heap of zeros. */
+  /** As new, on a heap of zeros, of which so many pages of 4 KiB are about to be used. Throws OutOfMemory, and RangeError. */
   static #onZeros(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
     pages: number,
+    pagesUsed: number,
     heaps: HeapPool | undefined,
   ): Instance {
-    const { memory, bound } = zeros(code, pages, heaps);
+    const { budget } = control.message;
+    const { memory, tally, bound } = zeros(code, pages, heaps);
+    const wanted = tally.marks === undefined ? tally.uncounted : Math.max(0, pagesUsed - tally.counted);
+    if (!control.message.takeOrWait(wanted)) {
+      heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound });
+      budget.refused();
+      throw new OutOfMemory(budget.explain(`a heap of ${pages * WASM_PAGE_BYTES} bytes has no room now`));
+    }
     const globals = globalsAtFirst.get(code);
-    const instance = new Instance(code, imports, control, memory, heaps, globals && bound);
+    const instance = new Instance(code, imports, control, memory, tally, heaps, globals && bound);
     if (globals !== undefined) instance.loadGlobals(globals);
     else if (heaps !== undefined) globalsAtFirst.set(code, instance.saveGlobals());
     instance.#freshPage = 0;
-    if (heaps !== undefined) instance.#used = marksOf(pages * WASM_PAGE_BYTES);
+    instance.#takenAtFirst = wanted;
     return instance;
+  }
+
+  /** Its first content is in place. */
+  #placed(): this {
+    this.#tally.settle(this.#control.message.budget, this.#takenAtFirst);
+    return this;
   }
 
   /** A heap from scratch with the module's data in it. The start function has not run: run entry `start`. */
   static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heaps?: HeapPool): Instance {
-    const instance = Instance.#onZeros(code, imports, control, code.layout.heapPagesInitial, heaps);
-    for (const { offset, bytes } of code.layout.data) {
+    const { data, heapPagesInitial } = code.layout;
+    const dataPages = data.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES) + 1, 0);
+    const instance = Instance.#onZeros(code, imports, control, heapPagesInitial, dataPages, heaps);
+    for (const { offset, bytes } of data) {
       instance.#heap.set(bytes, offset);
       instance.#use(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + bytes.length) / PAGE_BYTES));
     }
-    return instance;
+    return instance.#placed();
   }
 
   /** On the memory of another instance, for an upgrade that keeps the heap: neither gives it to the pool. */
   static onSameHeap(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, other: Instance): Instance {
-    const instance = new Instance(code, imports, control, other.#memory, other.#heaps);
+    const instance = new Instance(code, imports, control, other.#memory, other.#tally, other.#heaps);
     // The journal that it goes on with has been begun with this.
     instance.#freshPage = other.#freshPage;
-    other.#used = undefined;
-    other.#isShared = true;
+    instance.#wasShared = other.#wasShared = true;
     return instance;
   }
 
@@ -138,40 +153,49 @@ export class Instance {
     heaps?: HeapPool,
   ): Instance {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
-    const instance = Instance.#onZeros(code, imports, control, pages, heaps);
+    const used = heap.length / PAGE_BYTES;
+    const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
     instance.#heap.set(heap);
-    instance.#use(0, heap.length / PAGE_BYTES);
-    return instance;
+    instance.#use(0, used);
+    return instance.#placed();
   }
 
-  /** On a heap of `heapBytes` with these pages in it, zeros elsewhere; why it cannot be, in words. Throws RangeError when there is no room for it. */
+  /**
+   * On a heap of `heapBytes` with these pages in it, whose buffers are let go, zeros elsewhere; why it cannot be, in words.
+   * Throws RangeError when there is no room for it.
+   */
   static onPages(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
     heapBytes: number,
-    { numbers, bytes }: StoredPages,
+    { numbers, chunks }: StoredPages,
     heaps?: HeapPool,
   ): Instance | string {
     const pages = heapBytes / PAGE_BYTES;
     const last = numbers.at(-1) ?? -1;
     if (last >= pages) return `page ${last} lies beyond the heap of ${heapBytes} bytes`;
-    const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, heaps);
-    for (let at = 0; at < numbers.length;) {
-      // Neighbours at once.
-      const first = numbers[at] ?? 0;
-      let end = at + 1;
-      while (end < numbers.length && numbers[end] === first + end - at) end++;
-      instance.#heap.set(bytes.subarray(at * PAGE_BYTES, end * PAGE_BYTES), first * PAGE_BYTES);
-      instance.#use(first, first + end - at);
-      at = end;
+    const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, numbers.length, heaps);
+    for (const [k, chunk] of chunks.entries()) {
+      const begin = k * CHUNK_PAGES;
+      const chunkEnd = Math.min(numbers.length, begin + CHUNK_PAGES);
+      for (let at = begin; at < chunkEnd;) {
+        // Neighbours at once.
+        const first = numbers[at] ?? 0;
+        let end = at + 1;
+        while (end < chunkEnd && numbers[end] === first + end - at) end++;
+        instance.#heap.set(chunk.subarray((at - begin) * PAGE_BYTES, (end - begin) * PAGE_BYTES), first * PAGE_BYTES);
+        instance.#use(first, first + end - at);
+        at = end;
+      }
+      letGo(chunk);
     }
-    return instance;
+    return instance.#placed();
   }
 
   /** Pages from `first` up to `end` are not all zeros any more. */
   #use(first: number, end: number): void {
-    this.#used?.fill(1, first, end);
+    this.#tally.use(first, end);
     if (end > this.#freshPage) this.#freshPage = end;
   }
 
@@ -182,6 +206,7 @@ export class Instance {
         [IMPORT.MEMORY]: this.#memory,
         [IMPORT.CONTROL]: this.#control.memory,
         [IMPORT.YIELD]: this.#control.yieldImport,
+        [IMPORT.ROOM]: this.#control.roomImport,
       },
     });
     return instance.exports as unknown as InstrumentedExports;
@@ -225,9 +250,7 @@ export class Instance {
    */
   release(): void {
     if (this.#heap === NO_BYTES) return;
-    if (this.#isInMessage) this.#used = undefined;
-    if (!this.#isShared) this.#giveBack(this.#used, this.#wasm);
-    this.#used = undefined;
+    if (this.#tally.owner === this) this.#giveBack(this.#wasm, !this.#isInMessage);
     this.#heap = NO_BYTES;
     this.#words = NO_WORDS;
     this.#memory = this.#wasm = this.#promising = undefined as never;
@@ -244,7 +267,8 @@ export class Instance {
     this.#instructionLimit = instructionLimit;
     this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
-    this.#control.begin(instructionLimit, this.#freshPage);
+    const touchLimit = this.#control.message.begin(this.#tally, this.code.layout.heapPagesMax);
+    this.#control.begin(instructionLimit, this.#freshPage, touchLimit);
     this.#isInMessage = true;
   }
 
@@ -256,6 +280,36 @@ export class Instance {
   /** Charges a system call for `instructions`; throws OutOfInstructions when they are not left. */
   charge(instructions: number): void {
     if (this.#control.charge(instructions) < 0) throw new OutOfInstructions();
+  }
+
+  /** Size of the heap when the message began. */
+  get bytesBefore(): number {
+    return this.#bytesAtBegin;
+  }
+
+  /** Pages of 4 KiB that the budget counts for the heap. */
+  get countedPages(): number {
+    return this.#tally.counted;
+  }
+
+  /** Pages of 4 KiB that may be something else than zeros, but for those that the message has touched first. */
+  get usedPages(): number {
+    return this.#tally.marks === undefined ? Math.max(this.#freshPage, this.touchedPages) : this.#tally.counted;
+  }
+
+  /** How many pages of 4 KiB the message has touched. */
+  get touchedPages(): number {
+    return this.#control.touchedCount;
+  }
+
+  /** Whether the message may grow its canister's stable memory by so many bytes, with so much room that is taken already. */
+  mayGrowStable(bytes: number, roomBytes: number): boolean {
+    return this.#control.message.growStable(bytes, roomBytes);
+  }
+
+  /** What ends the message, because the host has no memory for what it does. */
+  stop(reason: string): HostTrap {
+    return this.#control.message.stop(reason);
   }
 
   /** Runs an entry point within the message, in one go. */
@@ -284,6 +338,7 @@ export class Instance {
 
   /** Runs what `calling` or `callingBack` has named on this thread's own stack. */
   runToEnd(): Fault | undefined {
+    if (this.#control.message.stoppedAfter !== undefined) return this.#stopAgain();
     const { invoke, callback } = this.#wasm;
     try {
       if (this.#entry !== CALLBACK) invoke(this.#entry);
@@ -297,6 +352,7 @@ export class Instance {
 
   /** The same on a stack of its own, which `svc.yield` of the control memory may suspend. */
   async runSuspendable(): Promise<Fault | undefined> {
+    if (this.#control.message.stoppedAfter !== undefined) return this.#stopAgain();
     const { invoke, callback } = (this.#promising ??= promisingExports(this.#wasm));
     try {
       if (this.#entry !== CALLBACK) await invoke(this.#entry);
@@ -323,7 +379,15 @@ export class Instance {
     this.#wasm.settle();
     const fault = faultOf(error, this.#control.stop);
     if (fault.kind === 'limit') this.#isExhausted = true;
-    return fault;
+    const note = this.#control.message.faulted(this.instructionsUsed());
+    return note === '' ? fault : { ...fault, message: fault.message + note };
+  }
+
+  /** When its message was first executed there was no memory for it. */
+  #stopAgain(): Fault {
+    const { message } = this.#control;
+    this.#control.charge(message.stoppedAfter ?? 0);
+    return { kind: 'trap', message: 'there was no memory left for it when it was first executed' };
   }
 
   /**
@@ -346,9 +410,9 @@ export class Instance {
     const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     const entries = new PageEntries(sink, end);
     // To read a page for the first time costs a fault, even where nothing is.
-    const used = this.#isInMessage ? undefined : this.#used;
+    const marks = this.#isInMessage ? undefined : this.#tally.marks;
     for (let page = 0; page < end; page++)
-      if (used === undefined || used[page] === 1) entries.addWhole(page, heap, page * PAGE_BYTES);
+      if (marks === undefined || marks[page] === PAGE.USED) entries.addWhole(page, heap, page * PAGE_BYTES);
     entries.end();
   }
 
@@ -450,6 +514,8 @@ export class Instance {
   growTo(heapBytes: number): void {
     const pages = (heapBytes - this.heapBytes) / WASM_PAGE_BYTES;
     if (pages <= 0) return;
+    const { message } = this.#control;
+    if (!message.growBy(pages)) throw new OutOfMemory(message.budget.explain(`${pages} pages of 64 KiB have no room`));
     const grow = this.#memory.grow.bind(this.#memory) as (delta: number | bigint) => unknown;
     grow(this.code.layout.pointerWidth === 64 ? BigInt(pages) : pages);
   }
@@ -467,16 +533,18 @@ export class Instance {
     this.#isExhausted = false;
     this.#bytesAtBegin = this.heap().length;
     this.#control.refuel(instructionLimit);
+    this.#control.message.goOn(this.#tally, this.code.layout.heapPagesMax);
     this.#isInMessage = true;
   }
 
   /** Keeps what the message did. */
   commit(): void {
     const isHard = this.#control.isHard;
-    if (this.#used !== undefined && this.heap().length !== this.#bytesAtBegin)
-      this.#used = larger(this.#used, this.#heap);
+    const tally = this.#tally;
+    tally.growTo(this.heapBytes);
     // A store may have spilled into the page behind the last one touched.
-    const largest = this.#control.seal(this.#used);
+    const largest = this.#control.seal(tally);
+    this.#control.message.settle(tally);
     if (largest + 2 > this.#freshPage) this.#freshPage = Math.min(largest + 2, this.heapBytes / PAGE_BYTES);
     if (isHard) this.#freshInstance();
     this.#isInMessage = false;
@@ -484,8 +552,13 @@ export class Instance {
 
   /** Takes back what the message did; never fails. */
   rollback(): void {
+    const tally = this.#tally;
+    tally.owner = this;
+    tally.growTo(this.heapBytes);
+    this.#control.markTouched(tally);
     this.#wasm.undo();
     this.#control.undone();
+    this.#control.message.settle(tally);
     if (this.heapBytes !== this.#bytesAtBegin) this.#shrink();
     else if (this.#control.isHard) this.#freshInstance();
     this.#isInMessage = false;
@@ -495,22 +568,26 @@ export class Instance {
   #shrink(): void {
     const wasm = this.#wasm;
     wasm.save_globals(CONTROL.GLOBALS_COPY);
-    const { memory, bound } = zeros(this.code, this.#bytesAtBegin / WASM_PAGE_BYTES, this.#heaps);
+    const { memory, tally, bound } = zeros(this.code, this.#bytesAtBegin / WASM_PAGE_BYTES, this.#heaps);
     const grown = this.heap();
+    const { marks } = this.#tally;
     const heap = new Uint8Array(memory.buffer);
     const pages = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     for (let page = 0; page < pages;) {
-      const end = this.#used === undefined ? pages : endOfRun(this.#used, page);
+      const end = marks === undefined ? pages : endOfRun(marks, page);
       if (end > page) heap.set(grown.subarray(page * PAGE_BYTES, end * PAGE_BYTES), page * PAGE_BYTES);
+      tally.use(page, end);
       page = Math.max(end, page + 1);
     }
-    if (this.#used !== undefined) {
-      // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
-      const used = larger(this.#used, grown);
-      for (let page = pages; used !== undefined && page < used.length; page++)
-        if (!isZeros(grown, page)) used[page] = 1;
-      this.#giveBack(used, this.#control.isHard ? undefined : wasm);
-    } else this.#heaps?.dropped(grown.length);
+    // There is room for it: the growth has taken that, too.
+    tally.settle(this.#control.message.budget, 0);
+    // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
+    for (let page = pages; marks !== undefined && page < marks.length; page++)
+      if (!isZeros(grown, page)) this.#tally.use(page, page + 1);
+    this.#giveBack(this.#control.isHard ? undefined : wasm);
+    tally.owner = this;
+    this.#tally = tally;
+    this.#wasShared = false;
     this.#memory = memory;
     this.#heap = heap;
     this.#words = NO_WORDS;
@@ -519,15 +596,17 @@ export class Instance {
   }
 
   /** The heap goes to the pool, if it is known what has to be zeroed; with an instance, if that may be used again. */
-  #giveBack(used: Uint8Array | undefined, wasm: InstrumentedExports | undefined): void {
-    if (used === undefined || this.#heaps === undefined) {
-      this.#heaps?.dropped(this.heapBytes);
+  #giveBack(wasm: InstrumentedExports | undefined, isPoolable = true): void {
+    const tally = this.#tally;
+    tally.settle(this.#control.message.budget, 0);
+    if (!isPoolable || this.#wasShared || this.#heaps === undefined) {
+      this.#heaps?.dropped(tally.counted);
       return;
     }
     const { code } = this;
     const bound = wasm && { code, imports: this.#imports, control: this.#control, wasm };
     const pages = this.heap().length / WASM_PAGE_BYTES;
-    this.#heaps.give({ ...shapeOf(code.layout, pages), memory: this.#memory, bound }, used);
+    this.#heaps.give({ ...shapeOf(code.layout, pages), memory: this.#memory, tally, bound });
   }
 
   /** The exports of an instance that came with a heap, if it can be this one's. */
@@ -619,9 +698,11 @@ function zeros(
   code: InstrumentedCode,
   pages: number,
   heaps: HeapPool | undefined,
-): Pick<SpareHeap, 'memory'> & Partial<Pick<SpareHeap, 'bound'>> {
+): Pick<SpareHeap, 'memory' | 'tally' | 'bound'> {
   const shape = shapeOf(code.layout, pages);
-  return heaps?.take(shape, code) ?? { memory: newHeap(shape) };
+  const spare = heaps?.take(shape, code);
+  if (spare !== undefined) return spare;
+  return { memory: newHeap(shape), tally: new HeapTally(pages * WASM_PAGE_BYTES), bound: undefined };
 }
 
 function newHeap({ pointerWidth, pages, pagesMax }: HeapShape): WebAssembly.Memory {
@@ -631,22 +712,10 @@ function newHeap({ pointerWidth, pages, pagesMax }: HeapShape): WebAssembly.Memo
   return new WebAssembly.Memory({ initial: pages, maximum: pagesMax });
 }
 
-/** A mark for each 4 KiB page of a heap, unless it is too large for the pool anyway. */
-function marksOf(heapBytes: number): Uint8Array | undefined {
-  return heapBytes > SPARE_HEAP_BYTES_MAX ? undefined : new Uint8Array(heapBytes / PAGE_BYTES);
-}
-
-/** The same marks for a heap that has grown. */
-function larger(used: Uint8Array, heap: Uint8Array): Uint8Array | undefined {
-  const marks = marksOf(heap.length);
-  marks?.set(used);
-  return marks;
-}
-
-/** Where the marks that begin at `page` end. */
-function endOfRun(used: Uint8Array, page: number): number {
+/** Where the used pages that begin at `page` end. */
+function endOfRun(marks: Uint8Array, page: number): number {
   let end = page;
-  while (used[end] === 1) end++;
+  while (marks[end] === PAGE.USED) end++;
   return end;
 }
 

@@ -3,7 +3,7 @@
  *
  * Two ways (design/durability.md). A small heap is kept by what each message changed of it. A large one by what the message
  * depended on, its record: after a crash the records since the last checkpoint are run again. Which of the two, is decided
- * after each step, by the heap's size. A canister becomes logged with a checkpoint that says what its memory does not:
+ * after each step, by the heap's size; and before one is committed that has changed much, which may be gigabytes. A canister becomes logged with a checkpoint that says what its memory does not:
  * `Standing`; from then on the pages that messages touch are remembered for the next checkpoint.
  */
 import { logKey, memoryId, META, metaKey, WriteSet } from '../storage/index.ts';
@@ -107,6 +107,7 @@ export class StateChanges {
   beforeCommit(canister: CanisterState, instance: Instance): void {
     const { kept } = canister;
     if (kept === undefined) return;
+    if (!kept.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, kept, instance);
     if (kept.isLogged) {
       instance.markDirtyPages(kept.lags[0].heap, kept.lags[1].heap);
     } else {
@@ -183,6 +184,18 @@ export class StateChanges {
   }
 
   // ---- by a log
+
+  /** What is stored is the canister before the message that is about to be committed: with that its log begins. */
+  #beginLog(canister: CanisterState, kept: KeptCanister, { bytesBefore }: Instance): void {
+    kept.isLogged = true;
+    const standing = {
+      ...standingOf(canister),
+      ...canister.beforeMessage(),
+      heapBytes: bytesBefore,
+      stablePages: canister.stable.pagesBefore,
+    };
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeStanding(this.#writer, standing));
+  }
 
   record({ id }: CanisterState, kept: KeptCanister, record: LogRecord): void {
     if (kept.isReplaying) {
@@ -285,6 +298,14 @@ export class StateChanges {
     }
     entries.end();
   }
+}
+
+/** What changed is copied a few times on its way to the disk: more than this goes by the log. */
+const CHANGED_PAGES_MAX = (64 * 2 ** 20) / STABLE_GRANULE_BYTES;
+
+/** A message has changed too much to store it at once. */
+function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boolean {
+  return touchedPages + stable.dirtyGranules.length > CHANGED_PAGES_MAX;
 }
 
 /** What one message may be held up by: 256 pages are copied in about a tenth of a millisecond. */

@@ -12,6 +12,8 @@ import type { LoadedModule } from './module-loader.ts';
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 /** `get_candid_pointer` only returns an address. */
 const CANDID_POINTER_INSTRUCTIONS = 10_000_000;
+/** So many instructions would touch 6 GiB. */
+const CANDID_POINTER_PAGES = 4096;
 
 const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
   ['canister_update ', 'update'],
@@ -103,6 +105,7 @@ function textOf(metadata: Metadata, name: string): string | undefined {
 function candidFromPointer(code: InstrumentedCode, stackBytes: number): string | undefined {
   if (!code.layout.hasCandidPointer) return undefined;
   const control = new ControlMemory({ stackBytes, journalBytesMax: 1 << 20 });
+  control.message.touchedPagesMax = CANDID_POINTER_PAGES;
   return Instance.create(code, trappingImports(code.module), control).candidText(CANDID_POINTER_INSTRUCTIONS);
 }
 

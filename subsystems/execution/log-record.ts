@@ -2,13 +2,14 @@
  * The records of a log, and what a log begins with, as they are stored (`record-bytes.ts` has the primitives):
  *
  *     record     u8 version · u8 kind · what follows depends on the kind
- *       update     flags · f64 instant · [texts shared] · count entry · data caller · data argument · [context]
+ *       update     flags · f64 instant · [texts shared] · count entry · data caller · data argument · [context] · [shortages]
  *       callback   flags · f64 instant · [texts shared] · u8 code · 56 bytes callbacks · data caller ·
- *                  data reply, if the code is 0, or else text reject message · [context] · [u128 refunded]
- *       system     flags · f64 instant · [texts shared] · count entry
+ *                  data reply, if the code is 0, or else text reject message · [context] · [u128 refunded] · [shortages]
+ *       system     flags · f64 instant · [texts shared] · count entry · [shortages]
  *       configure  settings
  *       numbers    u128 balance · f64 version · u64 timer
  *     context    [u64 deadline] · [u128 cycles] · [f64 instructions] · [f64 limit]
+ *     shortages  2 × (u8 kind · 1: count granted, 2: f64 instructions): of the first run of the task, and of its second
  *     settings   flags · [count, so many data: controllers] · [texts env] · [u8 status] · [f64 version] · [f64 heap bytes]
  *     standing   u8 version · policy · u128 balance · f64 version · u64 timer · f64 instant · settings · f64 heap bytes ·
  *                f64 stable pages · count, so many (data callee · count slot · count count)
@@ -23,6 +24,7 @@ import type { CanisterStatus } from './canister-state.ts';
 import { CALLBACK_BYTES, type CanisterSettings, FULL_LIMIT, type RejectCode, type Task } from './index.ts';
 import { OPEN_CALLS_MAX, type OpenCallsEntry } from './open-calls.ts';
 import { RecordReader, type RecordWriter } from './record-bytes.ts';
+import { RUNS_MAX, type Shortage, type Shortages } from './shortage.ts';
 
 /** What a log begins with, besides memory, globals and certified data. */
 export interface Standing {
@@ -46,12 +48,16 @@ export type LogRecord =
       readonly task: Task;
       /** The variables that all canisters have from here on; undefined: as before, or nobody has looked. */
       readonly shared: ReadonlyMap<string, string> | undefined;
+      /** What it was refused for lack of memory; undefined: nothing. */
+      readonly shortages?: Shortages;
     }
   | { readonly kind: 'configure'; readonly settings: CanisterSettings }
   /** What happened without a step that could be run again: cycles came in, an upgrade failed. */
   | { readonly kind: 'numbers'; readonly balance: bigint; readonly version: number; readonly timerNs: bigint };
 
 const VERSION = 1;
+/** Of records that say what was refused for lack of memory: an older svc must not run them as if nothing had been. */
+const SHORT_VERSION = 2;
 
 const UPDATE = 1;
 const CALLBACK = 2;
@@ -67,6 +73,10 @@ const HAS_CYCLES = 8;
 const HAS_INSTRUCTIONS = 16;
 const HAS_LIMIT = 32;
 const HAS_REFUND = 64;
+const HAS_SHORTAGES = 128;
+
+const REFUSED = 1;
+const STOPPED = 2;
 
 // Flags of settings.
 const HAS_CONTROLLERS = 1;
@@ -77,6 +87,7 @@ const HAS_HEAP_BYTES = 16;
 
 const STATUSES = ['running', 'stopping', 'stopped'] as const satisfies readonly CanisterStatus[];
 const NO_BYTES = new Uint8Array(0);
+const NO_SHORTAGES: { readonly shortages?: Shortages | undefined } = {};
 
 type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
 
@@ -84,10 +95,12 @@ type MessageTask = Extract<Task, { readonly instructionsMax: number }>;
 
 /** A record's bytes: a view, valid until the writer begins again. */
 export function encodeRecord(writer: RecordWriter, record: LogRecord): Uint8Array {
-  writer.begin().u8(VERSION);
+  const { shortages } = record.kind === 'task' ? record : NO_SHORTAGES;
+  writer.begin().u8(shortages === undefined ? VERSION : SHORT_VERSION);
   switch (record.kind) {
     case 'task':
-      writeTask(writer, record.task, record.nowMs, record.shared);
+      writeTask(writer, record.task, record.nowMs, record.shared, shortages === undefined ? 0 : HAS_SHORTAGES);
+      if (shortages !== undefined) writeShortages(writer, shortages);
       break;
     case 'configure':
       writer.u8(CONFIGURE);
@@ -107,8 +120,9 @@ function writeTask(
   task: Task,
   nowMs: number,
   shared: ReadonlyMap<string, string> | undefined,
+  withShortages: number,
 ): void {
-  const withShared = shared === undefined ? 0 : HAS_SHARED;
+  const withShared = (shared === undefined ? 0 : HAS_SHARED) | withShortages;
   switch (task.kind) {
     case 'update':
       writeBeginning(writer, UPDATE, withShared | contextFlags(task), nowMs, shared);
@@ -136,6 +150,21 @@ function writeTask(
       return;
     default:
       throw new Error(`a task of kind ${task.kind} is in no log`);
+  }
+}
+
+function writeShortages(writer: RecordWriter, shortages: Shortages): void {
+  if (shortages.length > RUNS_MAX) throw new Error(`a task has ${shortages.length} runs`);
+  for (let run = 0; run < RUNS_MAX; run++) {
+    const shortage = shortages[run];
+    if (shortage === undefined) writer.u8(0);
+    else if (shortage.kind === 'refused') {
+      writer.u8(REFUSED);
+      writer.count(shortage.granted);
+    } else {
+      writer.u8(STOPPED);
+      writer.f64(shortage.instructions);
+    }
   }
 }
 
@@ -231,14 +260,14 @@ export class LogReader {
   read(start: number, end: number): LogRecord {
     const reader = this.#reader;
     reader.open(start, end);
-    checkVersion(reader);
+    const version = checkVersion(reader, SHORT_VERSION);
     const kind = reader.u8();
-    const record = this.#readKind(kind);
+    const record = this.#readKind(kind, version === SHORT_VERSION ? HAS_SHORTAGES : 0);
     reader.close();
     return record;
   }
 
-  #readKind(kind: number): LogRecord {
+  #readKind(kind: number, withShortages: number): LogRecord {
     const reader = this.#reader;
     switch (kind) {
       case UPDATE:
@@ -247,7 +276,10 @@ export class LogReader {
         const flags = reader.u8();
         const nowMs = reader.instant();
         const shared = (flags & HAS_SHARED) === 0 ? undefined : reader.texts();
-        return { kind: 'task', nowMs, task: this.#readTask(kind, flags & ~HAS_SHARED), shared };
+        const task = this.#readTask(kind, flags & ~(HAS_SHARED | withShortages));
+        const isShort = (flags & withShortages) !== 0;
+        const record = { kind: 'task', nowMs, task, shared } as const;
+        return isShort ? { ...record, shortages: readShortages(reader) } : record;
       }
       case CONFIGURE:
         return { kind: 'configure', settings: readSettings(reader) };
@@ -300,9 +332,28 @@ const SETTINGS_FLAGS = HAS_CONTROLLERS | HAS_ENV | HAS_STATUS | HAS_VERSION | HA
 /** Of a response; 0: it is a reply. */
 const CODES: readonly (RejectCode | 0)[] = [0, 1, 2, 3, 4, 5, 6];
 
-function checkVersion(reader: RecordReader): void {
+function checkVersion(reader: RecordReader, newest = VERSION): number {
   const version = reader.u8();
-  if (version !== VERSION) throw reader.malformed(`it has format ${version}, and this svc reads format ${VERSION}`);
+  if (version < VERSION || version > newest)
+    throw reader.malformed(`it has format ${version}, and this svc reads formats up to ${newest}`);
+  return version;
+}
+
+function readShortages(reader: RecordReader): Shortages {
+  const first = readShortage(reader);
+  const second = readShortage(reader);
+  return second === undefined ? [first] : [first, second];
+}
+
+function readShortage(reader: RecordReader): Shortage | undefined {
+  switch (reader.oneOf([0, REFUSED, STOPPED])) {
+    case REFUSED:
+      return { kind: 'refused', granted: reader.count() };
+    case STOPPED:
+      return { kind: 'stopped', instructions: reader.natural() };
+    default:
+      return undefined;
+  }
 }
 
 function readSettings(reader: RecordReader): CanisterSettings {

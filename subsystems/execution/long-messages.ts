@@ -76,6 +76,16 @@ export class LongMessages<E extends LongEngine = Engine> {
     return this.#underWay;
   }
 
+  /** What their journals have of memory. */
+  get spareBytes(): number {
+    return this.#spare.reduce((sum, { engine }) => sum + engine.journalBytes, 0);
+  }
+
+  /** Lets go of engines that are kept for messages to come. */
+  trim(): void {
+    for (const { engine } of this.#spare.splice(0)) this.#around.dropEngine(engine);
+  }
+
   /** Takes a message in: `run` begins it in its first turn, and resolves when it has ended. */
   add(canister: CanisterState, run: (engine: E) => Promise<void>): void {
     if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push({ canister, run });

@@ -26,6 +26,8 @@ export class OpenCalls {
   #firstWord = 0;
   readonly #slots = new Map<string, number>();
   #total = 0;
+  /** What has changed since `mark`, in order; undefined: nobody asks. */
+  #changes: { readonly key: string; readonly slot: number; readonly by: 1 | -1 }[] | undefined;
 
   get total(): number {
     return this.#total;
@@ -40,6 +42,7 @@ export class OpenCalls {
     if (count >= OPEN_CALLS_PER_CALLEE_MAX) return 0;
     this.#counts[slot] = count + 1;
     this.#total++;
+    this.#changes?.push({ key, slot, by: 1 });
     return slot;
   }
 
@@ -49,6 +52,7 @@ export class OpenCalls {
     if (count === 0) return;
     this.#total--;
     this.#counts[slot] = count - 1;
+    this.#changes?.push({ key: this.#callees[slot] ?? '', slot, by: -1 });
     if (count > 1) return;
     this.#slots.delete(this.#callees[slot] ?? '');
     const word = slot >>> 5;
@@ -77,9 +81,30 @@ export class OpenCalls {
     const entries: OpenCallsEntry[] = [];
     for (const [callee, slot] of this.#slots) {
       const count = this.#counts[slot] ?? 0;
-      if (count > 0) entries.push({ callee: Uint8Array.from(Buffer.from(callee, 'latin1')), slot, count });
+      if (count > 0) entries.push({ callee: calleeOf(callee), slot, count });
     }
     return entries;
+  }
+
+  /** A message begins: `entriesAtMark` says what there was. */
+  mark(): void {
+    if (this.#changes === undefined) this.#changes = [];
+    else if (this.#changes.length > 0) this.#changes.length = 0;
+  }
+
+  /** What `entries` said then. */
+  entriesAtMark(): OpenCallsEntry[] {
+    const counts = new Map<string, { readonly slot: number; count: number }>();
+    for (const [key, slot] of this.#slots) counts.set(key, { slot, count: this.#counts[slot] ?? 0 });
+    for (const { key, slot, by } of this.#changes?.toReversed() ?? []) {
+      const entry = counts.get(key);
+      if (entry?.slot === slot) entry.count -= by;
+      // Another one had the slot by then.
+      else counts.set(key, { slot, count: -by });
+    }
+    return [...counts]
+      .filter(([, { count }]) => count > 0)
+      .map(([key, { slot, count }]) => ({ callee: calleeOf(key), slot, count }));
   }
 
   /** Forgets all of them: no response of theirs will come. */
@@ -91,6 +116,7 @@ export class OpenCalls {
     this.#firstWord = 0;
     this.#slots.clear();
     this.#total = 0;
+    if (this.#changes !== undefined) this.#changes.length = 0;
   }
 
   #addSlot(key: string): number {
@@ -111,6 +137,10 @@ export class OpenCalls {
     this.#callees[slot] = key;
     this.#slots.set(key, slot);
   }
+}
+
+function calleeOf(key: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(key, 'latin1'));
 }
 
 function keyOf(callee: Uint8Array): string {

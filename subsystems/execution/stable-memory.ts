@@ -61,6 +61,16 @@ export class StableMemory {
     return this.#pages * STABLE_PAGE_BYTES;
   }
 
+  /** What could be written without more memory. */
+  get roomBytes(): number {
+    return this.#pool.freeBytes;
+  }
+
+  /** Size when the message in progress began. */
+  get pagesBefore(): number {
+    return this.#pagesBefore;
+  }
+
   /** The granules the message in progress has written, in the order of their first write; valid until commit or rollback. */
   get dirtyGranules(): readonly number[] {
     return this.#dirty;
@@ -270,8 +280,11 @@ export class StableMemory {
       this.#pool.give(slotOf(this.#entry(granule)));
       this.#setEntry(granule, this.#before[i] ?? 0);
     }
-    for (const key of this.#newTables) this.#tables.delete(key);
-    if (this.#newTables.length > 0) this.#lastKey = -1;
+    if (this.#newTables.length > 0) {
+      for (const key of this.#newTables) this.#tables.delete(key);
+      this.#pool.giveTables(this.#newTables.length);
+      this.#lastKey = -1;
+    }
     this.#pages = this.#pagesBefore;
     this.#forgetJournal();
   }
@@ -281,6 +294,7 @@ export class StableMemory {
     this.rollback();
     for (const table of this.#tables.values())
       for (const entry of table) if (entry !== 0) this.#pool.give(slotOf(entry));
+    this.#pool.giveTables(this.#tables.size);
     this.#tables.clear();
     this.#lastKey = -1;
     this.#pages = 0;
@@ -317,6 +331,7 @@ export class StableMemory {
 
   #addTable(granule: number): Int32Array {
     const key = Math.floor(granule / TABLE_ENTRIES);
+    this.#pool.takeTable();
     const table = new Int32Array(TABLE_ENTRIES);
     this.#tables.set(key, table);
     this.#newTables.push(key);

@@ -1,52 +1,132 @@
 import { ServerError } from '../../kernel/index.ts';
+import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
 
 /** The granule of stable memory: what is allocated, journalled, charged and stored as one. */
 export const STABLE_GRANULE_BYTES = 4096;
 const SLAB_SLOTS = 256;
+const SLAB_PAGES = (SLAB_SLOTS * STABLE_GRANULE_BYTES) / MEMORY_PAGE_BYTES;
+/** Of 1,024 entries of 4 bytes. */
+const TABLE_PAGES = 1;
+/** So many slots are kept for what comes next, and at most as many as are in use. */
+const SPARE_SLOTS = 64 * SLAB_SLOTS;
 
 /**
  * The memory behind every stable memory of one executor thread: slots of 4 KiB, cut from slabs of 1 MiB.
  *
  * One pool for all canisters keeps a page free of JavaScript objects of its own (a page is a number here), lets
- * what one canister gives back serve the next, and gives the thread one number that bounds it: `bytesMax`.
+ * what one canister gives back serve the next, and gives the thread one number that bounds it: `bytesMax`. Slabs count in
+ * the budget that all actors share; those that nobody uses any more are given back when there are many.
  */
 export class StablePagePool {
   readonly #slotsMax: number;
-  readonly #slabs: Uint8Array[] = [];
-  readonly #free: number[] = [];
-  #issued = 0;
+  readonly #budget: MemoryBudget;
+  /** Undefined: given back, and free to be made anew. */
+  readonly #slabs: (Uint8Array | undefined)[] = [];
+  readonly #freeSlabs: number[] = [];
+  #free: number[] = [];
+  #slots = 0;
+  /** With more free slots, slabs are looked through. */
+  #freeMax = SPARE_SLOTS;
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, budget: MemoryBudget = MemoryBudget.unbounded()) {
     this.#slotsMax = Math.floor(bytesMax / STABLE_GRANULE_BYTES);
+    this.#budget = budget;
   }
 
   /** Slots in use. */
   get used(): number {
-    return this.#issued - this.#free.length;
+    return this.#slots - this.#free.length;
   }
 
-  /** How many slots can still be taken. */
+  /** What can be taken without another slab. */
+  get freeBytes(): number {
+    return this.#free.length * STABLE_GRANULE_BYTES;
+  }
+
+  /** Pages that the budget counts for slabs. */
+  get slabPages(): number {
+    return (this.#slabs.length - this.#freeSlabs.length) * SLAB_PAGES;
+  }
+
+  /** How many slots can still be taken, as far as this thread is concerned. */
   get left(): number {
     return this.#slotsMax - this.used;
   }
 
-  /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when the thread has none left. */
+  /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
   take(isZeroed: boolean): number {
-    const free = this.#free.pop();
-    if (free !== undefined) {
-      if (isZeroed) {
-        const start = StablePagePool.offsetOf(free);
-        this.slabOf(free).fill(0, start, start + STABLE_GRANULE_BYTES);
-      }
-      return free;
+    if (this.#free.length === 0) this.#addSlab();
+    const slot = this.#free.pop() ?? 0;
+    if (isZeroed) {
+      const start = StablePagePool.offsetOf(slot);
+      this.slabOf(slot).fill(0, start, start + STABLE_GRANULE_BYTES);
     }
-    if (this.#issued >= this.#slotsMax) throw exhausted(this.#slotsMax);
-    if (this.#issued % SLAB_SLOTS === 0) this.#slabs.push(newSlab(this.#slotsMax));
-    return this.#issued++;
+    return slot;
   }
 
   give(slot: number): void {
     this.#free.push(slot);
+    if (this.#free.length > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
+  }
+
+  /** Gives slabs back that are free as a whole; about so many free slots are kept. */
+  trim(slotsKept: number): void {
+    const freeIn = new Map<number, number>();
+    for (const slot of this.#free) freeIn.set(slot >> 8, (freeIn.get(slot >> 8) ?? 0) + 1);
+    let excess = this.#free.length - slotsKept;
+    for (const [slab, free] of freeIn) {
+      if (excess <= 0) break;
+      if (free < this.#slotsIn(slab)) continue;
+      excess -= free;
+      this.#dropSlab(slab);
+    }
+    this.#free = this.#free.filter((slot) => this.#slabs[slot >> 8] !== undefined);
+    this.#freeMax = Math.max(SPARE_SLOTS, 2 * this.#free.length);
+  }
+
+  #addSlab(): void {
+    const slots = Math.min(SLAB_SLOTS, this.#slotsMax - this.#slots);
+    if (slots <= 0) throw exhausted(this.#slotsMax);
+    if (!this.#budget.take(SLAB_PAGES)) {
+      this.#budget.refused();
+      throw noRoom(this.#budget.explain('stable memory cannot be written'));
+    }
+    const number = this.#freeSlabs.pop() ?? this.#slabs.length;
+    try {
+      this.#slabs[number] = new Uint8Array(slots * STABLE_GRANULE_BYTES);
+    } catch (cause) {
+      this.#budget.giveBack(SLAB_PAGES);
+      throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
+    }
+    this.#slots += slots;
+    // The first one is taken first.
+    for (let k = slots - 1; k >= 0; k--) this.#free.push(number * SLAB_SLOTS + k);
+  }
+
+  /** A canister needs another table to find its slots by. Throws as `take` does. */
+  takeTable(): void {
+    if (this.#budget.take(TABLE_PAGES)) return;
+    this.#budget.refused();
+    throw noRoom(this.#budget.explain('stable memory cannot be written'));
+  }
+
+  giveTables(count: number): void {
+    this.#budget.giveBack(count * TABLE_PAGES);
+  }
+
+  #dropSlab(number: number): void {
+    const slab = this.#slabs[number];
+    if (slab === undefined) return;
+    this.#slots -= this.#slotsIn(number);
+    this.#slabs[number] = undefined;
+    this.#freeSlabs.push(number);
+    // At once, and not when it is collected.
+    (slab.buffer as ArrayBuffer).transfer(0);
+    this.#budget.giveBack(SLAB_PAGES);
+  }
+
+  #slotsIn(slab: number): number {
+    return (this.#slabs[slab]?.length ?? 0) / STABLE_GRANULE_BYTES;
   }
 
   /** The slab that holds `slot`; the slot begins at `offsetOf(slot)` in it. */
@@ -61,20 +141,13 @@ export class StablePagePool {
   }
 }
 
-function newSlab(slotsMax: number): Uint8Array {
-  try {
-    return new Uint8Array(SLAB_SLOTS * STABLE_GRANULE_BYTES);
-  } catch (cause) {
-    throw exhausted(slotsMax, cause);
-  }
+function exhausted(slotsMax: number): ServerError {
+  const mebibytes = (slotsMax * STABLE_GRANULE_BYTES) / (1 << 20);
+  return noRoom(
+    `stable memory: this executor holds at most ${mebibytes} MiB of written stable pages for all its canisters, and they are used up`,
+  );
 }
 
-function exhausted(slotsMax: number, cause?: unknown): ServerError {
-  const mebibytes = (slotsMax * STABLE_GRANULE_BYTES) / (1 << 20);
-  return new ServerError(
-    'unavailable',
-    'stable-memory-exhausted',
-    `stable memory: this executor holds at most ${mebibytes} MiB of written stable pages for all its canisters, and they are used up`,
-    { cause },
-  );
+function noRoom(message: string, cause?: unknown): ServerError {
+  return new ServerError('unavailable', 'stable-memory-exhausted', message, { cause });
 }

@@ -17,6 +17,7 @@
 import type { CanisterState } from './canister-state.ts';
 import type { Instance } from './instance.ts';
 import { PAGE_BYTES } from '../metering/instrument/index.ts';
+import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
 import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
 
 export interface SuspendedFrame {
@@ -29,6 +30,8 @@ export interface SuspendedFrame {
   readonly stablePages: number;
   /** Content by number of the granule of stable memory. */
   readonly granules: Map<number, Uint8Array>;
+  /** What the budget counts for it. */
+  pagesCounted: number;
 }
 
 /** Besides its pages. */
@@ -42,8 +45,11 @@ export class SuspendedFrames {
   #lastNumber = 0;
   #bytes = 0;
 
-  constructor(bytesMax: number) {
+  readonly #budget: MemoryBudget;
+
+  constructor(bytesMax: number, budget: MemoryBudget = MemoryBudget.unbounded()) {
     this.bytesMax = bytesMax;
+    this.#budget = budget;
   }
 
   /** Bytes held now. */
@@ -65,8 +71,10 @@ export class SuspendedFrames {
       pages: instance.dirtyContents(),
       stablePages: stable.pages,
       granules: stable.dirtyContents(),
+      pagesCounted: 0,
     };
-    if (this.#bytes + sizeOf(frame) > this.bytesMax) return 0;
+    if (this.#bytes + sizeOf(frame) > this.bytesMax || this.#budget.pagesLeft < pagesOf(frame)) return 0;
+    frame.pagesCounted = pagesOf(frame);
     this.putBack(frame);
     return frame.number;
   }
@@ -74,6 +82,7 @@ export class SuspendedFrames {
   /** Keeps a frame that `take` has taken out, as it was. */
   putBack(frame: SuspendedFrame): void {
     this.#bytes += sizeOf(frame);
+    this.#budget.add(frame.pagesCounted);
     this.#frames.set(frame.number, frame);
     (frame.canister.frames ??= new Set()).add(frame);
   }
@@ -84,6 +93,7 @@ export class SuspendedFrames {
     if (frame === undefined) return undefined;
     this.#frames.delete(number);
     this.#bytes -= sizeOf(frame);
+    this.#budget.giveBack(frame.pagesCounted);
     const { canister } = frame;
     canister.frames?.delete(frame);
     if (canister.frames?.size === 0) canister.frames = undefined;
@@ -106,7 +116,10 @@ export class SuspendedFrames {
       for (const [page, bytes] of pages) if (!frame.pages.has(page)) frame.pages.set(page, bytes);
       for (const [granule, bytes] of granules) if (!frame.granules.has(granule)) frame.granules.set(granule, bytes);
       this.#bytes += sizeOf(frame) - before;
-      if (this.#bytes > this.bytesMax) this.take(frame.number);
+      const more = pagesOf(frame) - frame.pagesCounted;
+      const hasRoom = this.#budget.take(more);
+      if (hasRoom) frame.pagesCounted += more;
+      if (!hasRoom || this.#bytes > this.bytesMax) this.take(frame.number);
     }
   }
 
@@ -115,6 +128,10 @@ export class SuspendedFrames {
     while (this.#frames.has(this.#lastNumber));
     return this.#lastNumber;
   }
+}
+
+function pagesOf(frame: SuspendedFrame): number {
+  return Math.ceil(sizeOf(frame) / MEMORY_PAGE_BYTES);
 }
 
 function sizeOf({ globals, pages, granules }: SuspendedFrame): number {

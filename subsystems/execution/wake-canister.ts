@@ -8,8 +8,9 @@ import type { EngineParts, Running } from './engine-parts.ts';
 import type { CanisterSettings, SleepingCanister } from './index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { decodeStanding, LogReader, type Standing } from './log-record.ts';
+import { OutOfMemory } from './memory-budget.ts';
 
-/** Why it cannot be, in words, or how many records were run again. */
+/** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
 export function* wakeCanister(
   parts: EngineParts,
   engine: Pick<Engine, 'executing' | 'configure'>,
@@ -50,7 +51,9 @@ export function* wakeCanister(
     switch (record.kind) {
       case 'task':
         if (record.shared !== undefined) canister.shared = new Environment(record.shared);
-        yield* engine.executing(canister, record.task, record.nowMs);
+        yield* engine.executing(canister, record.task, record.nowMs, false, record.shortages ?? []);
+        if (parts.control.message.lacksRoom)
+          throw new OutOfMemory(parts.control.message.budget.explain('running its log again takes more memory'));
         break;
       case 'configure':
         engine.configure(canister, record.settings);

@@ -134,7 +134,9 @@ export type HostCommand =
   | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
   | { readonly kind: 'forgetModule'; readonly hash: string }
   /** The variables of all canisters that come after it. */
-  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> };
+  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
+  /** The memory that the thread can spare is needed. */
+  | { readonly kind: 'trim'; readonly call: number };
 
 /** What is about one canister, and so in order with its tasks. */
 export type CanisterCommand =
@@ -189,6 +191,8 @@ export type PortMessage =
       readonly changes: Uint8Array | undefined;
       /** Why it is not. */
       readonly problem: string | undefined;
+      /** It is that there is no room for it now. */
+      readonly isShort: boolean;
       readonly replayed: Replayed | undefined;
     }
   | {
@@ -204,8 +208,12 @@ export type PortMessage =
       readonly call: number;
       readonly handle: number;
       readonly problem: string | undefined;
+      readonly isShort: boolean;
       readonly changes: Uint8Array | undefined;
     }
+  | { readonly kind: 'trimmed'; readonly call: number }
+  /** There is no memory for what was asked. */
+  | { readonly kind: 'short'; readonly call: number; readonly problem: string }
   /** A fault of the host's own, for the log. */
   | { readonly kind: 'bug'; readonly message: string };
 
@@ -220,6 +228,8 @@ export interface ExecutorOptions {
   readonly wasmStackBytes: number;
   /** How many executors there are. */
   readonly executors: number;
+  /** What all of them take memory from: memory-budget.ts. */
+  readonly memory: SharedArrayBuffer;
 }
 
 const EMPTY = new Uint8Array(0);

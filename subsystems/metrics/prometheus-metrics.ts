@@ -5,6 +5,7 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Clock } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
+import type { Execution } from '../execution/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StorageFigures } from '../storage/index.ts';
 import { actorText, type MeasuredCanister } from './actor-lines.ts';
@@ -14,6 +15,7 @@ import type { Metrics, Tally } from './index.ts';
 export interface PrometheusMetricsNeeds {
   readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
   readonly scheduler: Pick<Scheduler, 'live'>;
+  readonly execution: Pick<Execution, 'memory'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures'>;
   readonly clock: Clock;
 }
@@ -28,7 +30,7 @@ export class PrometheusMetrics implements Metrics {
 
   constructor(needs: PrometheusMetricsNeeds) {
     this.#with = needs;
-    const { clock, scheduler, storage } = needs;
+    const { clock, scheduler, storage, execution } = needs;
     const startedMs = clock.nowMs();
     this.#gauge('svc_uptime_seconds', 'Seconds since the server started.', () => (clock.nowMs() - startedMs) / 1000);
     this.#countRequests();
@@ -39,6 +41,13 @@ export class PrometheusMetrics implements Metrics {
     );
     this.#counter('svc_evictions_total', 'Actors put to sleep.', () => scheduler.live.evictions);
     this.#counter('svc_wakeups_total', 'Actors woken.', () => scheduler.live.wakeUps);
+    this.#gauge('svc_memory_bytes', 'Memory that actors have together.', () => execution.memory.bytesUsed);
+    this.#gauge('svc_memory_bytes_max', 'Memory that they may have: --memory-bytes.', () => execution.memory.bytesMax);
+    this.#counter(
+      'svc_memory_refusals_total',
+      'How often an actor was refused memory.',
+      () => execution.memory.refusals,
+    );
     if (storage.isKept) this.#showState();
   }
 

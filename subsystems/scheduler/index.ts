@@ -49,10 +49,12 @@ export interface CanisterHost {
    * With kind `missing` nothing tries again: what other canisters have sent it stays stored, and calls to it are rejected.
    */
   wake(handle: number): Promise<void>;
-  /** Nothing of the canister executes or waits: its executor drops it. */
-  sleep(handle: number): void;
+  /** Nothing of the canister executes or waits: its executor drops it. Resolves when it has. */
+  sleep(handle: number): void | Promise<void>;
   /** Bytes of heap and stable memory, as last known; asked only if they are limited. */
   bytesOf(handle: number): number;
+  /** Bytes of heap, as last known. */
+  heapBytesOf?(handle: number): number;
   /** Its status or its timer is another now, and no step brings that about. Both are to be stored with this unit. */
   changed(handle: number): void;
   /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */

@@ -105,10 +105,14 @@ export class RoundScheduler implements Scheduler {
       expire: (nowMs) => this.#calls.expire(nowMs),
       timerChanged: (agenda) => this.#recordChanged(agenda),
     });
-    this.#sleeping = new Sleeping(options, {
-      awake: (agenda) => this.#awake(agenda),
-      failed: (agenda, error) => this.#wakeFailed(agenda, error),
-    });
+    this.#sleeping = new Sleeping(
+      options,
+      {
+        awake: (agenda) => this.#awake(agenda),
+        failed: (agenda, error) => this.#wakeFailed(agenda, error),
+      },
+      this.#journal.isKept ? granted.execution : undefined,
+    );
     this.#executions = new Executions(
       {
         execution: granted.execution,

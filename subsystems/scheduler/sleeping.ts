@@ -6,6 +6,8 @@
  * all are busy it waits, and so that it does not wait for ever, the one that has been awake for longest starts nothing more
  * after a while, sleeps, and stands in line again.
  *
+ * Where executors share a bounded memory (relief.ts), idle canisters also give way to whoever needs that.
+ *
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
  * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  */
@@ -14,6 +16,8 @@ import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
 import { LiveSet, seatOf } from './live-set.ts';
 import { Queue } from './queue.ts';
+import { Relief } from './relief.ts';
+import type { Execution, MemoryFigures } from '../execution/index.ts';
 
 export interface SleepingOptions {
   /** How many canisters are awake at most; 0 is no limit. */
@@ -40,6 +44,11 @@ const PATIENCE_MS = 100;
 const LOST_WAKES_MAX = 3;
 /** After a failure, what must not be refused is tried again; heartbeats and timers wait as long. */
 const RETRY_MS = 5_000;
+/** For so long one is tried again that there is no memory for: others become idle meanwhile. */
+const MEMORY_TRIES = 100;
+const MEMORY_RETRY_MS = 100;
+/** Smaller heaps count less than their size. */
+const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
 export class Sleeping {
   /** How often one was put to sleep, and woken. */
@@ -53,18 +62,37 @@ export class Sleeping {
   readonly #awake = new Set<Agenda>();
   readonly #idle = new LiveSet();
   readonly #wanted = new Queue<Agenda>();
+  /** Those that take much of what all have together: they wait until there is so much, and nobody waits behind them. */
+  readonly #wantedLarge = new Queue<Agenda>();
   readonly #isWanted = new Set<Agenda>();
   #waking = 0;
+  /** Of heaps: those that wake have not taken theirs yet, and those that fall asleep have not given it back. */
+  #wakingBytes = 0;
+  #fallingBytes = 0;
   /** Of those that are awake or waking. */
   #bytes = 0;
   #patience: NodeJS.Timeout | undefined;
   #host: CanisterHost | undefined;
+  readonly #relief: Relief | undefined;
+  readonly #memory: MemoryFigures | undefined;
 
-  constructor(options: SleepingOptions, events: SleepingEvents) {
+  /** `execution`: given if canisters can sleep; it is told which of them to put to sleep for want of memory. */
+  constructor(
+    options: SleepingOptions,
+    events: SleepingEvents,
+    execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
+  ) {
     this.#cap = options.liveCap ?? 0;
     this.#bytesMax = options.liveBytes ?? 0;
-    this.isBounded = this.#cap > 0 || this.#bytesMax > 0;
+    this.isBounded = this.#cap > 0 || this.#bytesMax > 0 || execution !== undefined;
     this.#events = events;
+    this.#memory = execution?.memory;
+    if (execution !== undefined)
+      this.#relief = new Relief(execution, {
+        coldest: () => this.#idle.coldest,
+        putToSleep: (agenda) => this.#putToSleep(agenda),
+        bytesOf: ({ handle }) => this.#host?.bytesOf(handle) ?? 0,
+      });
   }
 
   attach(host: CanisterHost): void {
@@ -122,7 +150,7 @@ export class Sleeping {
       this.#wake(agenda);
     } else if (!this.#isWanted.has(agenda)) {
       this.#isWanted.add(agenda);
-      this.#wanted.push(agenda);
+      (this.#isLarge(agenda) ? this.#wantedLarge : this.#wanted).push(agenda);
       this.#advance();
     }
   }
@@ -135,7 +163,7 @@ export class Sleeping {
     // Somebody counts on it: another has to give way.
     if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isGivingWay = false;
     if (work?.isGivingWay === true && work.isQuiet) {
-      this.#putToSleep(agenda);
+      void this.#putToSleep(agenda);
       if (work.waiting > 0) this.busyStill(agenda);
       this.#advance();
       return;
@@ -162,34 +190,56 @@ export class Sleeping {
 
   /** Wakes those for whom there is a place, and makes sure that not more are awake than may be. */
   #advance(): void {
-    for (;;) {
-      const next = this.#wanted.peek();
-      if (next === undefined) break;
-      if (this.#isWanted.has(next)) {
-        if (this.#waking >= WAKES_MAX || !this.#makeRoom(next)) {
-          this.#bePatient();
-          return;
-        }
-        this.#isWanted.delete(next);
-        this.#wanted.shift();
-        this.#wake(next);
-      } else {
-        this.#wanted.shift();
-      }
+    const isServed = this.#serve(this.#wanted);
+    if (!this.#serve(this.#wantedLarge) || !isServed) {
+      this.#bePatient();
+      return;
     }
     while (this.#isOver(0, 0)) {
       const victim = this.#idle.coldest;
       if (victim === undefined) return;
-      this.#putToSleep(victim);
+      void this.#putToSleep(victim);
     }
+  }
+
+  /** Wakes those who stand in a line; false: some have to wait. */
+  #serve(line: Queue<Agenda>): boolean {
+    for (let next = line.peek(); next !== undefined; next = line.peek()) {
+      if (this.#isWanted.has(next)) {
+        if (this.#waking >= WAKES_MAX || !this.#makeRoom(next)) return false;
+        this.#isWanted.delete(next);
+        line.shift();
+        this.#wake(next);
+      } else {
+        line.shift();
+      }
+    }
+    return true;
+  }
+
+  #heapBytesOf({ handle }: Agenda): number {
+    return this.#host?.heapBytesOf?.(handle) ?? 0;
+  }
+
+  /** Whether it has to wait for memory; one that can never have it is told so. */
+  #isLarge(agenda: Agenda): boolean {
+    const bytes = this.#heapBytesOf(agenda);
+    return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
+  }
+
+  /** Whether memory is lacking for it, when those are gone that fall asleep, and those are there that wake. */
+  #lacksMemory(next: Agenda): boolean {
+    if (this.#memory === undefined || !this.#isLarge(next)) return false;
+    const { bytesUsed, bytesMax } = this.#memory;
+    return bytesUsed - this.#fallingBytes + this.#wakingBytes + this.#heapBytesOf(next) > bytesMax;
   }
 
   #makeRoom(next: Agenda): boolean {
     const bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(next.handle) ?? 0);
-    while (this.#isOver(1, bytes)) {
+    while (this.#isOver(1, bytes) || this.#lacksMemory(next)) {
       const victim = this.#idle.coldest;
       if (victim === undefined) return false;
-      this.#putToSleep(victim);
+      void this.#putToSleep(victim);
     }
     return true;
   }
@@ -201,11 +251,22 @@ export class Sleeping {
     return (this.#cap > 0 && places + more > this.#cap) || (this.#bytesMax > 0 && this.#bytes + bytes > this.#bytesMax);
   }
 
-  #putToSleep(agenda: Agenda): void {
+  /** Resolves when its executor has dropped it. */
+  #putToSleep(agenda: Agenda): Promise<void> {
     this.evictions++;
     this.#fallAsleep(agenda);
-    this.#host?.sleep(agenda.handle);
+    const fallen = this.#host?.sleep(agenda.handle) ?? Promise.resolve();
     agenda.shrink();
+    const bytes = this.#relief === undefined ? 0 : this.#heapBytesOf(agenda);
+    if (bytes >= LARGE_HEAP_BYTES) {
+      this.#fallingBytes += bytes;
+      const freed = fallen.then(() => this.#relief?.trim());
+      void freed.then(() => {
+        this.#fallingBytes -= bytes;
+        this.#advance();
+      });
+    }
+    return fallen;
   }
 
   #fallAsleep(agenda: Agenda): void {
@@ -224,13 +285,33 @@ export class Sleeping {
     this.#count(agenda);
     agenda.work.isWaking = true;
     agenda.work.isStatusNew = false;
+    const heapBytes = this.#isLarge(agenda) ? this.#heapBytesOf(agenda) : 0;
+    this.#wakingBytes += heapBytes;
     // Later: the executor that it has died with may still be about to be replaced.
     Promise.resolve()
-      .then(() => host.wake(agenda.handle))
+      .then(() => this.#wakeWithMemory(host, agenda))
+      .finally(() => (this.#wakingBytes -= heapBytes))
       .then(
         () => this.#woken(agenda),
         (error: unknown) => this.#failed(agenda, error instanceof Error ? error : new Error(String(error))),
       );
+  }
+
+  async #wakeWithMemory(host: CanisterHost, agenda: Agenda): Promise<void> {
+    const canFit = this.#heapBytesOf(agenda) <= (this.#memory?.bytesMax ?? 0);
+    for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
+      try {
+        await host.wake(agenda.handle);
+        return;
+      } catch (error) {
+        const isShort = error instanceof ServerError && error.code === 'memory-full';
+        if (!isShort || triesLeft === 0 || agenda.isWithdrawn) throw error;
+      }
+      // Of its stable memory nobody knows how much was written.
+      const bytes = host.heapBytesOf?.(agenda.handle) ?? host.bytesOf(agenda.handle);
+      const hasSlept = await this.#relief?.makeRoom(bytes);
+      if (hasSlept !== true) await new Promise((resolve) => setTimeout(resolve, MEMORY_RETRY_MS).unref());
+    }
   }
 
   #ended(agenda: Agenda): boolean {
@@ -292,6 +373,9 @@ export class Sleeping {
         break;
       }
       this.#advance();
+      const large = this.#wantedLarge.peek();
+      // There may be garbage that nobody has seen to.
+      if (large !== undefined) void this.#relief?.makeRoom(this.#heapBytesOf(large)).then(() => this.#advance());
     }, PATIENCE_MS);
     this.#patience.unref();
   }

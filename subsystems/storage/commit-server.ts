@@ -21,6 +21,7 @@ import {
   type ToStorage,
   UNIT,
 } from './storage-wire.ts';
+import { buffersOf } from './stored-pages.ts';
 
 interface Asked<R extends StorageRequest = StorageRequest> {
   readonly call: number;
@@ -110,7 +111,7 @@ export class CommitServer {
       const transferred: ArrayBuffer[] = [];
       if (request.kind === 'canister') {
         const { memory, records } = result as StorageAnswers['canister'];
-        for (const { bytes } of [memory.heap, memory.stable, records]) transferred.push(bytes.buffer as ArrayBuffer);
+        transferred.push(...buffersOf(memory.heap), ...buffersOf(memory.stable), records.bytes.buffer as ArrayBuffer);
       }
       if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
       this.#send({ kind: 'answer', call, answer: result }, transferred);

@@ -1,10 +1,13 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { HistogramFigures } from '../metrics/index.ts';
 import type { Entry, Family } from './tables.ts';
+import type { StoredPages } from './stored-pages.ts';
 import type { WriteSet } from './write-set.ts';
 
 export { logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
+export { letGo } from './let-go.ts';
+export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
 export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
 
 /**
@@ -38,7 +41,7 @@ export interface Journal {
 
 /** One canister's memories as they are stored. */
 export interface StoredMemory {
-  /** Pages of PAGE_BYTES each, ascending; the others are zeros. `bytes` has them one after the other. */
+  /** Pages of PAGE_BYTES each; the others are zeros. */
   readonly heap: StoredPages;
   readonly stable: StoredPages;
 }
@@ -59,11 +62,6 @@ export interface StoredCanister {
 export interface PackedRecords {
   readonly bytes: Uint8Array;
   readonly ends: Uint32Array;
-}
-
-export interface StoredPages {
-  readonly numbers: Uint32Array;
-  readonly bytes: Uint8Array;
 }
 
 /** What was committed since this process opened the state, and how that went. */

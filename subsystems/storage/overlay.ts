@@ -17,10 +17,11 @@ import {
   pageNumberOf,
   prefixEnd,
 } from './overlay-layer.ts';
-import type { PackedRecords, StoredMemory, StoredPages } from './index.ts';
+import type { PackedRecords, StoredMemory } from './index.ts';
 import type { LayerTable } from './layer-table.ts';
 import { RecordPacker } from './record-packer.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
+import { PageCollector, type StoredPages } from './stored-pages.ts';
 import { applyWriteSet, PAGE_BYTES, type WriteSetVisitor } from './write-set.ts';
 
 /** What goes to the tables in one write: about a megabyte of pages. */
@@ -37,8 +38,12 @@ export class Overlay {
   #patchedFamily: Family = 'heap';
   #patched: LayerPages | undefined;
 
-  constructor(tables: Tables) {
+  readonly #garbage: () => void;
+
+  /** `garbage` is called when some megabytes of what the tables gave are not needed any more. */
+  constructor(tables: Tables, garbage: () => void = () => undefined) {
     this.#tables = tables;
+    this.#garbage = garbage;
     this.#visitor = {
       put: (family, key, value) => {
         if (isPageFamily(family)) throw misplaced(family, key);
@@ -178,27 +183,33 @@ export class Overlay {
   }
 
   #pagesOf(family: PageFamily, id: Uint8Array): StoredPages {
-    const pages = new Map<number, Uint8Array>();
     const idKey = latin1Of(id);
-    const layers = this.#layers().map((layer) => layer.pages[family].get(idKey));
-    if (!layers.some((layer) => layer?.isCleared === true)) {
-      for (const [key, value] of this.#tables.range(family, id, prefixEnd(id))) {
-        if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
-        pages.set(pageNumberOf(key), value);
+    const newer = new Map<number, Uint8Array>();
+    let isCleared = false;
+    for (const layer of this.#layers().toReversed()) {
+      const own = layer.pages[family].get(idKey);
+      if (own === undefined) continue;
+      if (own.isCleared) {
+        isCleared = true;
+        newer.clear();
       }
+      for (const [number, page] of own.pages) newer.set(number, page);
     }
-    for (const layer of layers.toReversed()) {
-      if (layer === undefined) continue;
-      if (layer.isCleared) pages.clear();
-      for (const [number, page] of layer.pages) pages.set(number, page);
+    const numbers = Uint32Array.from(newer.keys()).sort();
+    const collector = new PageCollector(this.#garbage);
+    let at = 0;
+    const addNewer = (end: number): void => {
+      for (let number = numbers[at]; number !== undefined && number < end; number = numbers[++at])
+        collector.add(number, newer.get(number) ?? EMPTY);
+    };
+    for (const [key, value] of isCleared ? [] : this.#tables.range(family, id, prefixEnd(id))) {
+      if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
+      const number = pageNumberOf(key);
+      addNewer(number);
+      if (!newer.has(number)) collector.add(number, value);
     }
-    const numbers = Uint32Array.from(pages.keys()).sort();
-    const bytes = new Uint8Array(numbers.length * PAGE_BYTES);
-    for (const [at, number] of numbers.entries()) {
-      const page = pages.get(number);
-      if (page !== undefined) bytes.set(page, at * PAGE_BYTES);
-    }
-    return { numbers, bytes };
+    addNewer(Number.POSITIVE_INFINITY);
+    return collector.take();
   }
 
   #layers(): OverlayLayer[] {

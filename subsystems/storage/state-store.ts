@@ -7,6 +7,7 @@
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
 import { CommitFigures } from './commit-figures.ts';
+import { letGo } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
@@ -19,6 +20,10 @@ export interface StateStoreOptions {
   readonly foldBytes?: number;
   /** Whether a commit waits for the disk. */
   readonly isSynced: boolean;
+  /** Called when some megabytes are garbage. */
+  readonly garbage?: () => void;
+  /** Units are handed over: nobody else has them when they are committed. */
+  readonly ownsUnits?: boolean;
 }
 
 /** What the tables know of the log. */
@@ -62,7 +67,7 @@ export class StateStore {
     this.#tables = tables;
     this.#options = options;
     this.#foldBytes = options.foldBytes ?? FOLD_BYTES;
-    this.#overlay = new Overlay(tables);
+    this.#overlay = new Overlay(tables, options.garbage);
     this.#last = lastUnitOf(tables);
     const floor = tables.get('meta', FLOOR_KEY);
     this.#log = openLog({
@@ -133,7 +138,10 @@ export class StateStore {
     if (this.#unapplied.length === 0) return;
     const units = this.#unapplied;
     this.#unapplied = [];
-    for (const unit of units) this.#overlay.apply(unit);
+    for (const unit of units) {
+      this.#overlay.apply(unit);
+      if (this.#options.ownsUnits === true) letGo(unit);
+    }
   }
 
   #freeze(): void {

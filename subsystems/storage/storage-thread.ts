@@ -5,11 +5,12 @@
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
+import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
 import { FileDisk } from './file-disk.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { openStateDirectory, type StateDirectory } from './state-directory.ts';
-import { StateStore } from './state-store.ts';
+import { type KnownLog, StateStore } from './state-store.ts';
 import { StepLog } from './step-log.ts';
 import { carried, type FromStorageThread, type StorageThreadOptions } from './storage-wire.ts';
 
@@ -54,7 +55,9 @@ async function openStore({ tables, log }: StateDirectory): Promise<StateStore> {
   const { isSynced } = options;
   const opened = await RocksdbTables.open(tables);
   try {
-    return new StateStore(opened, (known) => StepLog.open(new FileDisk(log), known), { isSynced });
+    const garbage = (): void => collectGarbage('young');
+    const openLog = (known: KnownLog): StepLog => StepLog.open(new FileDisk(log), known);
+    return new StateStore(opened, openLog, { isSynced, garbage, ownsUnits: true });
   } catch (error) {
     await opened.close();
     throw error;

@@ -11,6 +11,7 @@
  * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written.
  */
 import { ServerError } from '../../kernel/index.ts';
+import { letGo } from './let-go.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
 export const PAGE_BYTES = 4096;
@@ -22,6 +23,8 @@ const CLEAR = 3;
 const PATCH = 4;
 
 const FIRST_BYTES = 4096;
+/** Room that is kept for what comes. */
+const KEPT_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
 export const PATCH_PAGES_MAX = 0xffff;
 
@@ -86,7 +89,9 @@ export class WriteSet {
 
   reset(): void {
     this.#length = 0;
-    if (this.#bytes.length > 1 << 20) this.#bytes = new Uint8Array(FIRST_BYTES);
+    if (this.#bytes.length <= KEPT_BYTES) return;
+    letGo(this.#bytes);
+    this.#bytes = new Uint8Array(FIRST_BYTES);
   }
 
   #keyOnly(kind: number, family: Family, key: Uint8Array): void {
@@ -105,6 +110,7 @@ export class WriteSet {
     if (this.#length > this.#bytes.length) {
       const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.#length));
       larger.set(this.#bytes.subarray(0, at));
+      letGo(this.#bytes);
       this.#bytes = larger;
     }
     return at;

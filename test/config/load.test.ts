@@ -38,12 +38,19 @@ test('each plugin has its section, and nobody can change one', async () => {
     '127.0.0.1:0',
     '--cycles=7',
     '-v',
+    '--memory-bytes',
+    '1000000000',
     '--executors',
     '3',
   ]);
   assert.deepEqual(config.http, { host: '127.0.0.1', port: 0, version: '0.1.0', build: 'dev' });
   assert.deepEqual(config.metering, { isEnabled: true, startingCycles: 7n, instructionLimit: 40_000_000_000 });
-  assert.deepEqual(config.execution, { executors: 3, wasmStackBytes: 4_194_304, cacheDirectory: undefined });
+  assert.deepEqual(config.execution, {
+    executors: 3,
+    wasmStackBytes: 4_194_304,
+    cacheDirectory: undefined,
+    memoryBytes: 1_000_000_000,
+  });
   assert.equal(config.manifest.file, resolve('/srv/actors/a.json'));
   assert.equal(config.canisters.forwardDebugOutput, true);
   assert.deepEqual(log, { isJson: false, isVerbose: true });

@@ -113,6 +113,8 @@ export class RandomEngine implements ThreadEngine {
     subject.home = this;
   }
 
+  dispose(): void {}
+
   get journalBytes(): number {
     return this.#journalBytes;
   }

@@ -17,6 +17,7 @@ import type {
 } from '../../subsystems/execution/index.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire.ts';
 import type { CanisterStatus } from '../../subsystems/scheduler/index.ts';
+import type { StoredPages } from '../../subsystems/storage/index.ts';
 import { Books, decodeChanges } from './books.ts';
 import { bytesOf, ObservedGate, type WorkSeen } from './observed-gate.ts';
 import { POLICY, RandomEngine } from './random-engine.ts';
@@ -104,7 +105,7 @@ export class RandomThreads extends SteppedThreads {
         return {
           createEngine: (yields, shared) => new RandomEngine(yields, shared, thread, host),
           // There are no heaps.
-          heapGarbage: { check: () => undefined },
+          heapGarbage: { check: () => undefined, collect: () => undefined, bytes: 0 },
           gate: createGate((handle, work, isAdmitted) => {
             thread.arrived(handle, work);
             if (isAdmitted) return;
@@ -321,10 +322,7 @@ export class RandomThreads extends SteppedThreads {
   }
 }
 
-const NO_PAGES = (): { readonly numbers: Uint32Array; readonly bytes: Uint8Array } => ({
-  numbers: new Uint32Array(0),
-  bytes: new Uint8Array(0),
-});
+const NO_PAGES = (): StoredPages => ({ numbers: new Uint32Array(0), chunks: [] });
 
 const LOADER = {
   load: (bytes: Uint8Array) => Promise.resolve(randomModule(bytes)),

@@ -64,6 +64,9 @@ export class SteppedThreads extends ExecutorPool {
     this.#log = log;
   }
 
+  /** Their memory is never short, and a wait of the event loop's would outlive the seed. */
+  override attendMemory(): void {}
+
   canExecute(lane: number): boolean {
     const { thread, turn, isDead } = this.#at(lane);
     return turn === undefined && !isDead && thread.hasWork;

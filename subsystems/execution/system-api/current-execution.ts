@@ -20,7 +20,7 @@ import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** What the system API needs of a live instance. */
-export type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed'>;
+export type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'>;
 
 /** How an execution answered its call. */
 export type Answer = 'none' | 'reply' | 'reject';

@@ -1,6 +1,6 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { HostTrap } from '../fault.ts';
-import { STABLE_GRANULE_BYTES, type StableMemory } from '../stable-memory.ts';
+import { STABLE_GRANULE_BYTES, STABLE_PAGE_BYTES, STABLE_PAGES_MAX, type StableMemory } from '../stable-memory.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
 /** Instructions for each 4 KiB of stable memory that a message is the first to write. */
@@ -33,20 +33,26 @@ export function stableMemoryImports(x: CurrentExecution) {
     try {
       stable.write(offset, heap, source, size);
     } catch (error) {
-      if (error instanceof ServerError) throw new HostTrap(`ic0.${name}: ${error.message}`);
+      if (error instanceof ServerError) throw memory.stop(`ic0.${name}: ${error.message}`);
       throw error;
     }
   };
+  const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
+    // Beyond its maximum it does not grow anyway.
+    const isPossible = pages <= pagesMax - stable.pages;
+    if (isPossible && !x.memory.mayGrowStable(pages * STABLE_PAGE_BYTES, stable.roomBytes)) return -1;
+    return stable.grow(pages, pagesMax);
+  };
   return {
     stable64_size: () => x.canister.stable.pages,
-    stable64_grow: (pages: number) => x.canister.stable.grow(pages),
+    stable64_grow: (pages: number) => grow(x.canister.stable, pages, STABLE_PAGES_MAX),
     stable64_write: (offset: number, source: number, size: number) =>
       write('stable64_write', x.canister.stable, offset, source, size),
     stable64_read: (destination: number, offset: number, size: number) =>
       read('stable64_read', x.canister.stable, destination, offset, size),
 
     stable_size: () => narrow('stable_size', x.canister.stable).pages,
-    stable_grow: (pages: number) => narrow('stable_grow', x.canister.stable).grow(pages, NARROW_PAGES_MAX),
+    stable_grow: (pages: number) => grow(narrow('stable_grow', x.canister.stable), pages, NARROW_PAGES_MAX),
     stable_write: (offset: number, source: number, size: number) =>
       write('stable_write', narrow('stable_write', x.canister.stable), offset, source, size),
     stable_read: (destination: number, offset: number, size: number) =>

@@ -6,6 +6,7 @@
  *   import svc.memory    memory 0: the canister's heap (0 pages if the module declares none)
  *   import svc.control   memory 1: the control memory, one for all instances of a thread (layout below)
  *   import svc.yield     called when a slice of fuel is used up: the host may run other canisters' messages meanwhile
+ *   import svc.room      (what i32, amount f64) -> i32: asks for memory, see ROOM
  *   import ic0.*         the system API; how values cross is said in `wasm/ic0-signatures.ts`
  *
  *   export invoke         (entry i32)               runs entry point `layout.entries[entry]`
@@ -38,7 +39,7 @@
 import type { SegmentTraps } from '../../wasm/index.ts';
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 116;
+export const INSTRUMENTER_VERSION = 117;
 
 /** Granularity of rollback and of dirty tracking. */
 export const PAGE_BYTES = 4096;
@@ -88,6 +89,8 @@ export const CONTROL = {
   DELTA_ENTRIES: MAP_BYTES + 44,
   /** i32: bytes that they take. */
   DELTA_BYTES: MAP_BYTES + 48,
+  /** i32: with so many pages touched, `svc.room` is asked before the next one. */
+  TOUCH_LIMIT: MAP_BYTES + 52,
   GLOBALS: MAP_BYTES + 256,
   GLOBALS_COPY: MAP_BYTES + 32768,
   LIST: MAP_BYTES + 65536,
@@ -102,11 +105,24 @@ export const FUEL_SLICE = 2 ** 20;
 /** Most instructions a message can be given: sums with a slice must be exact as doubles. */
 export const FUEL_MAX = 2 ** 52;
 
+/** What `svc.room` is asked for, and what it answers. */
+export const ROOM = {
+  /** The heap is to grow by `amount` pages of 64 KiB: REFUSED, GRANTED, or LATER: yield, and ask again. */
+  HEAP: 0,
+  /** The control memory ends: with GRANTED there is room for one more slot at least, at the place that SAVED says now. */
+  JOURNAL: 1,
+  /** Page `amount` of the heap is the first one beyond TOUCH_LIMIT; the host raises that, or throws. */
+  PAGE: 2,
+  REFUSED: 0,
+  GRANTED: 1,
+  LATER: 2,
+} as const;
+
 /** Values of CONTROL.STOP. */
 export const STOP = { NONE: 0, OUT_OF_INSTRUCTIONS: 1, STACK_OVERFLOW: 2, JOURNAL_FULL: 3 } as const;
 
 export const IMPORT_MODULE = 'svc';
-export const IMPORT = { MEMORY: 'memory', CONTROL: 'control', YIELD: 'yield' } as const;
+export const IMPORT = { MEMORY: 'memory', CONTROL: 'control', YIELD: 'yield', ROOM: 'room' } as const;
 export const EXPORT = {
   INVOKE: 'invoke',
   CALLBACK: 'callback',

@@ -37,6 +37,7 @@ export const set = (local: number): number[] => [OP.LOCAL_SET, ...unsigned(local
 export const tee = (local: number): number[] => [OP.LOCAL_TEE, ...unsigned(local)];
 export const i32 = (value: number): number[] => [OP.I32_CONST, ...signed(value)];
 export const i64 = (value: number): number[] => [OP.I64_CONST, ...signed(value)];
+export const f64 = (value: number): number[] => [OP.F64_CONST, ...new Uint8Array(Float64Array.of(value).buffer)];
 export const call = (functionIndex: number): number[] => [OP.CALL, ...unsigned(functionIndex)];
 export const br = (depth: number): number[] => [OP.BR, ...unsigned(depth)];
 export const brIf = (depth: number): number[] => [OP.BR_IF, ...unsigned(depth)];

@@ -14,6 +14,7 @@ import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';
 import type { FuelGlobals } from './fuel.ts';
 import type { FunctionTypes } from './function-types.ts';
+import { roomType } from './growth.ts';
 import type { AdaptedImport } from './system-calls.ts';
 
 const SECTION = {
@@ -108,7 +109,7 @@ function limits({ is64, minimum, maximum }: { is64: boolean; minimum: number; ma
  */
 function imports({ module, types, imports: adapted }: EncodeInput): Uint8Array {
   const out = new ByteWriter();
-  out.unsigned(adapted.length + 3);
+  out.unsigned(adapted.length + 4);
   for (const { name, typeIndex } of adapted) {
     out.name('ic0');
     out.name(name);
@@ -119,6 +120,10 @@ function imports({ module, types, imports: adapted }: EncodeInput): Uint8Array {
   out.name(IMPORT.YIELD);
   out.byte(KIND.FUNCTION);
   out.unsigned(types.index([], []));
+  out.name(IMPORT_MODULE);
+  out.name(IMPORT.ROOM);
+  out.byte(KIND.FUNCTION);
+  out.unsigned(roomType(types));
   const is64 = module.pointerWidth === 64;
   const minimum = module.memories[0]?.minimum ?? 0;
   out.name(IMPORT_MODULE);

@@ -3,7 +3,7 @@
  *
  * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import {
   ByteWriter,
@@ -34,6 +34,7 @@ import {
 import { addFuelFunctions, FuelGlobals } from './fuel.ts';
 import { FunctionTypes } from './function-types.ts';
 import { addSmallFunctions, isSmall } from './inlining-budget.ts';
+import { addGrow } from './growth.ts';
 import { addJournalFunctions, addUndo } from './journal.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
@@ -54,8 +55,8 @@ export interface InstrumentOptions {
   readonly depth?: boolean;
 }
 
-/** Functions that are imported besides the system API: `svc.yield`. */
-const HOST_FUNCTIONS = 1;
+/** Functions that are imported besides the system API: `svc.yield` and `svc.room`. */
+const HOST_FUNCTIONS = 2;
 
 export interface InstrumentedModule {
   readonly bytes: Uint8Array;
@@ -74,8 +75,8 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const imported = module.importedFunctionCount;
   const functionCount = module.functionTypes.length;
   const types = new FunctionTypes(module);
-  // The host's function stands behind the imports: the module's own move up by one, the adapters come after them.
-  const yieldIndex = imported;
+  // The host's functions stand behind the imports: the module's own move up, the adapters come after them.
+  const host = { yield: imported, room: imported + 1 };
   const firstAdded = functionCount + HOST_FUNCTIONS;
   const callable = (index: number): number => (index < imported ? firstAdded + index : index + HOST_FUNCTIONS);
   const added = new AddedFunctions(types, firstAdded);
@@ -83,8 +84,9 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
 
   const fuelGlobals = new FuelGlobals(module.globals.length);
   const imports = addSystemCalls(added, module, fuelGlobals);
-  const fuel = addFuelFunctions(added, address, fuelGlobals, yieldIndex);
-  const journal = addJournalFunctions(added, address, fuelGlobals);
+  const fuel = addFuelFunctions(added, address, fuelGlobals, host.yield);
+  const journal = addJournalFunctions(added, address, fuelGlobals, host.room);
+  const grow = addGrow(added, address, host);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
 
@@ -121,6 +123,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     types,
     fuel,
     journal,
+    grow,
     callable,
     withJournal,
     withDepth,

@@ -19,11 +19,14 @@
  * in the map and appends it to the list. So afterwards the list is the set of dirty pages, and `undo` takes everything
  * back, latest first: where two pre-images overlap, the earlier one is right.
  *
+ * Saving takes memory, and so does a page that was never written: for either `touch` asks the host in time (`svc.room`), and
+ * before anything is recorded.
+ *
  * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page numbers
  * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, PAGE_BYTES, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
+import { CONTROL, PAGE_BYTES, ROOM, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import type { FuelGlobals } from './fuel.ts';
 import { RANGE_STEP_MAX } from './loop-ranges.ts';
@@ -40,6 +43,7 @@ import {
   HEAP,
   i32,
   i64,
+  f64,
   ifThen,
   ifThenElse,
   loop,
@@ -54,9 +58,6 @@ import {
 const { i32: I32, i64: I64, f64: F64 } = VALUE_TYPE;
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
-/** The control memory grows by 4 MiB at a time. */
-const GROWTH_PAGES = 64;
-
 export interface JournalFunctions {
   /** (page i32) */
   readonly touch: number;
@@ -73,8 +74,13 @@ export interface JournalFunctions {
   readonly touchRangeExport: number;
 }
 
-export function addJournalFunctions(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): JournalFunctions {
-  const touch = addTouch(added, address, fuel);
+export function addJournalFunctions(
+  added: AddedFunctions,
+  address: AddressCode,
+  fuel: FuelGlobals,
+  roomIndex: number,
+): JournalFunctions {
+  const touch = addTouch(added, address, fuel, roomIndex);
   const prepare = addPrepare(added, address, touch);
   const touchRange = addTouchRange(added, address, touch);
   const touchRangeExport = added.add(
@@ -90,7 +96,7 @@ const increment = (field: number): number[] => writeI32(field, code(readI32(fiel
 /** Address of slot number `index` (on the stack) of the pre-images. */
 export const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
-function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals): number {
+function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals, roomIndex: number): number {
   const page = 0;
   const slot = 1;
   const length = 2;
@@ -101,16 +107,19 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
     OP.UNREACHABLE,
   );
   const pageAddress = code(get(page), address.fromI32, address.constant(PAGE_SHIFT), address.shl);
+  const nextSlot = code(readI32(CONTROL.SAVED), slotAddress);
   const growJournal = code(
-    i32(GROWTH_PAGES),
-    [OP.MEMORY_GROW, CONTROL_MEMORY],
-    i32(-1),
-    OP.I32_EQ,
+    i32(ROOM.JOURNAL),
+    f64(0),
+    call(roomIndex),
+    OP.I32_EQZ,
     ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
+    // The host may have taken what is saved somewhere else.
+    nextSlot,
+    set(slot),
   );
   const savePage = code(
-    readI32(CONTROL.SAVED),
-    slotAddress,
+    nextSlot,
     tee(slot),
     i32(SLOT_BYTES),
     OP.I32_ADD,
@@ -166,6 +175,10 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
       address.ltU,
       OP.I32_EQZ,
       ifThen(trapLikeTheStore),
+      readI32(CONTROL.TOUCHED),
+      readI32(CONTROL.TOUCH_LIMIT),
+      OP.I32_GE_U,
+      ifThen(i32(ROOM.PAGE), get(page), OP.F64_CONVERT_I32_U, call(roomIndex), OP.DROP),
       get(page),
       readI32(CONTROL.FRESH),
       OP.I32_LT_U,

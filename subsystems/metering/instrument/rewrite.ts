@@ -56,6 +56,8 @@ export interface RewriteContext {
   readonly types: FunctionTypes;
   readonly fuel: FuelFunctions;
   readonly journal: JournalFunctions;
+  /** (delta) -> old size or −1, both in addresses' type: instead of `memory.grow`. */
+  readonly grow: number;
   /** The function to call or refer to instead of a module's function: adapters for imports. */
   readonly callable: (functionIndex: number) => number;
   readonly withJournal: boolean;
@@ -292,6 +294,12 @@ export class BodyRewriter {
           this.#bulk(opcode);
           out.copy(bytes, from, to);
           windows.pop(3);
+          break;
+        case OP.MEMORY_GROW:
+          out.byte(OP.CALL);
+          out.unsigned(this.#context.grow);
+          windows.pop(1);
+          windows.pushUnknown(1);
           break;
         case OP.DATA_DROP:
           out.put(SET_HARD);

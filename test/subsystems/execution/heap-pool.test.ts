@@ -10,9 +10,11 @@ import {
   heapPoolLimits,
   type SpareHeap,
 } from '../../../subsystems/execution/heap-pool.ts';
+import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/heap-tally.ts';
 import { type CodeChange, FULL_LIMIT } from '../../../subsystems/execution/index.ts';
 import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/instance.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
+import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
 import { collectEntries, runsOf } from '../../support/page-entries.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { ANONYMOUS, assemble, contextOf, load, POLICY, STACK_BYTES, type Width, WIDTHS } from './engine-fixture.ts';
@@ -91,8 +93,8 @@ function argumentOf({ grows = 0, address = 4096, length = 0, byte = 0, flags = 0
 class CheckedPool extends HeapPool {
   checks = 0;
 
-  override give(spare: SpareHeap, used: Uint8Array): void {
-    super.give(spare, used);
+  override give(spare: SpareHeap): void {
+    super.give(spare);
     this.#check(spare);
   }
 
@@ -206,7 +208,9 @@ function instanceOf({ installed }: CanisterState): Instance {
 function storedPages(heap: Uint8Array): StoredPages {
   const pageAt = (page: number): Uint8Array => heap.subarray(page * PAGE, (page + 1) * PAGE);
   const numbers = [...Array(heap.length / PAGE).keys()].filter((page) => Buffer.compare(pageAt(page), ZEROS) !== 0);
-  return { numbers: Uint32Array.from(numbers), bytes: Buffer.concat(numbers.map(pageAt)) };
+  const collector = new PageCollector();
+  for (const number of numbers) collector.add(number, pageAt(number));
+  return collector.take();
 }
 
 function assertSame(one: CanisterState, other: CanisterState): void {
@@ -222,7 +226,7 @@ function assertSame(one: CanisterState, other: CanisterState): void {
     pages.map(({ page }) => page),
     [...stored.numbers],
   );
-  assert.equal(Buffer.compare(Buffer.concat(pages.map(({ bytes }) => bytes)), stored.bytes), 0);
+  assert.equal(Buffer.compare(Buffer.concat(pages.map(({ bytes }) => bytes)), Buffer.concat(stored.chunks)), 0);
 }
 
 /** What a caller sees of it. */
@@ -462,7 +466,7 @@ describe('the pool of heaps', () => {
 
   function spareOf(pages: number, pagesMax = 512): SpareHeap {
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pagesMax });
-    return { pointerWidth: 32, pages, pagesMax, memory, bound: undefined };
+    return { pointerWidth: 32, pages, pagesMax, memory, tally: new HeapTally(pages * WASM_PAGE), bound: undefined };
   }
   const take = (pool: HeapPool, pages: number, pagesMax = 512, pointerWidth: Width = 32): SpareHeap | undefined =>
     pool.take({ pointerWidth, pages, pagesMax }, code);
@@ -470,7 +474,7 @@ describe('the pool of heaps', () => {
   test('serves a heap of the size, else grows a smaller one, and none of another kind', () => {
     const pool = new HeapPool(LIMITS);
     const [small, large] = [spareOf(1), spareOf(4)];
-    for (const spare of [small, large]) pool.give(spare, new Uint8Array(spare.pages * 16));
+    for (const spare of [small, large]) pool.give(spare);
     assert.equal(take(pool, 4, 511), undefined);
     assert.equal(take(pool, 4, 512, 64), undefined);
     assert.equal(take(pool, 3)?.memory, small.memory);
@@ -484,21 +488,27 @@ describe('the pool of heaps', () => {
     const pool = new HeapPool(LIMITS);
     const spare = spareOf(1);
     const heap = new Uint8Array(spare.memory.buffer).fill(1);
-    const used = new Uint8Array(16);
-    used[0] = used[3] = used[4] = used[15] = 1;
-    pool.give(spare, used);
-    for (let page = 0; page < 16; page++) assert.equal(heap[page * PAGE], used[page] === 1 ? 0 : 1);
+    const { tally } = spare;
+    for (const page of [0, 3, 4, 15]) tally.use(page, page + 1);
+    const used = tally.marks?.slice() ?? [];
+    pool.give(spare);
+    for (let page = 0; page < 16; page++) assert.equal(heap[page * PAGE], used[page] === MARK.USED ? 0 : 1);
+    // They are the machine's loss all the same.
+    assert.deepEqual(
+      tally.marks,
+      used.map((mark) => (mark === MARK.USED ? MARK.ZEROS : MARK.UNTOUCHED)),
+    );
   });
 
   test('is bounded in number and bytes; the oldest go first', () => {
     const pool = new HeapPool({ heapsMax: 3, bytesMax: 20 * WASM_PAGE });
     const spares = [1, 2, 3, 4].map((pages) => spareOf(pages));
-    for (const spare of spares) pool.give(spare, new Uint8Array(0));
+    for (const spare of spares) pool.give(spare);
     assert.deepEqual([pool.count, pool.bytes], [3, 9 * WASM_PAGE]);
     assert.equal(take(pool, 1), undefined);
-    pool.give(spareOf(16), new Uint8Array(0));
+    pool.give(spareOf(16));
     assert.deepEqual([pool.count, pool.bytes], [2, 20 * WASM_PAGE]);
-    pool.give(spareOf(21), new Uint8Array(0));
+    pool.give(spareOf(21));
     assert.equal(pool.count, 2);
     for (const threads of [1, 2, 8, 64]) {
       const { heapsMax } = heapPoolLimits(threads);

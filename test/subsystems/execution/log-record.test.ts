@@ -64,13 +64,21 @@ const settings = fc.record(
   },
   { requiredKeys: [] },
 );
+const shortage = fc.oneof(
+  fc.record({ kind: fc.constant('refused' as const), granted: entry }),
+  fc.record({ kind: fc.constant('stopped' as const), instructions: natural }),
+);
 const record: fc.Arbitrary<LogRecord> = fc.oneof(
-  fc.record({
-    kind: fc.constant('task' as const),
-    nowMs: instant,
-    task,
-    shared: fc.option(texts, { nil: undefined }),
-  }),
+  fc.record(
+    {
+      kind: fc.constant('task' as const),
+      nowMs: instant,
+      task,
+      shared: fc.option(texts, { nil: undefined }),
+      shortages: fc.oneof(fc.tuple(shortage), fc.tuple(fc.option(shortage, { nil: undefined }), shortage)),
+    },
+    { requiredKeys: ['kind', 'nowMs', 'task', 'shared'] },
+  ),
   fc.record({ kind: fc.constant('configure' as const), settings }),
   fc.record({ kind: fc.constant('numbers' as const), balance: u128, version: natural, timerNs: u64 }),
 );
@@ -225,7 +233,11 @@ suite('records of a log', () => {
 
   test('another version, an unknown kind, flag or choice and lengths beyond the end are named', () => {
     const system = [1, 3, 0, ...new Uint8Array(8)];
-    refused(() => decoded(Uint8Array.of(2, 3)), /a record of its log .*format 2, and this svc reads format 1/);
+    refused(() => decoded(Uint8Array.of(2, 3)), /no kind 3|cut off/);
+    refused(() => decoded(Uint8Array.of(3, 3)), /a record of its log .*format 3, and this svc reads formats up to 2/);
+    refused(() => decoded(Uint8Array.of(1, 3, 128, ...new Uint8Array(11))), /its flags are 128/);
+    refused(() => decoded(Uint8Array.of(2, 3, 128, ...new Uint8Array(9), 3, 0)), /no choice 3/);
+    refused(() => decodeStanding(Uint8Array.of(2)), /format 2, and this svc reads formats up to 1/);
     refused(() => decoded(Uint8Array.of(1, 6)), /no kind 6/);
     refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /its flags are 2/);
     refused(() => decoded(Uint8Array.of(1, 4, 32)), /flags of its settings are 32/);

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { OPEN_CALLS_MAX, OPEN_CALLS_PER_CALLEE_MAX, OpenCalls } from '../../../subsystems/execution/open-calls.ts';
+import {
+  OPEN_CALLS_MAX,
+  OPEN_CALLS_PER_CALLEE_MAX,
+  OpenCalls,
+  type OpenCallsEntry,
+} from '../../../subsystems/execution/open-calls.ts';
 
 const step = fc.record({ callee: fc.nat(4), isRaise: fc.boolean() });
 
@@ -29,6 +34,30 @@ test('open calls are counted by callee, slots are used again, and no count is lo
       }
     }),
     { numRuns: 300, seed: 20_261_120 },
+  );
+});
+
+test('what there was when a message began is known until the next one begins', () => {
+  const bySlot = (entries: readonly OpenCallsEntry[]): OpenCallsEntry[] => entries.toSorted((a, b) => a.slot - b.slot);
+  const messages = fc.array(fc.array(step, { maxLength: 12 }), { maxLength: 12 });
+  fc.assert(
+    fc.property(messages, (all) => {
+      const calls = new OpenCalls();
+      const open: { readonly callee: number; readonly slot: number }[] = [];
+      for (const steps of all) {
+        calls.mark();
+        const before = bySlot(calls.entries());
+        for (const { callee, isRaise } of steps) {
+          if (isRaise) open.push({ callee, slot: calls.raise(new Uint8Array([callee])) });
+          else {
+            const at = open.findIndex((each) => each.callee === callee);
+            if (at >= 0) calls.lower(open.splice(at, 1)[0]?.slot ?? 0);
+          }
+          assert.deepEqual(bySlot(calls.entriesAtMark()), before);
+        }
+      }
+    }),
+    { numRuns: 500, seed: 20_261_122 },
   );
 });
 

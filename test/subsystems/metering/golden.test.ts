@@ -38,9 +38,9 @@ describe('golden instrumentation', () => {
       const isWhole = input === 'sections.wat';
       // The module's own functions and, behind them, the adapters of its imports.
       const functions = {
-        // svc.yield stands behind the module's own imports.
-        first: module.importedFunctionCount + 1,
-        end: module.functionTypes.length + 1 + module.importedFunctionCount,
+        // svc.yield and svc.room stand behind the module's own imports.
+        first: module.importedFunctionCount + 2,
+        end: module.functionTypes.length + 2 + module.importedFunctionCount,
       };
       const data = layout.data
         .map(({ offset, bytes: content }) => `;; data at ${offset}: ${Buffer.from(content).toString('latin1')}\n`)

@@ -208,7 +208,7 @@ describe('stores that move by a step', () => {
           (global.set $g (${type}.add (local.get $b) (${type}.const 100)))
           ${code}))`);
       const text =
-        /\(func \(;1;\)[^]*?(?=\(func \(;2;\))/.exec(watOf(instrument(decodeModule(bytes)).bytes))?.[0] ?? '';
+        /\(func \(;2;\)[^]*?(?=\(func \(;3;\))/.exec(watOf(instrument(decodeModule(bytes)).bytes))?.[0] ?? '';
       if (/i32\.const 2097151|i32\.lt_u\n.*if|i32\.gt_u\n.*if/.test(text)) seen.hoisted++;
       if (/i64\.const 4096\n.*i64\.gt_s\n.*i32\.or/.test(text)) seen.ranges++;
       const instance = Instance.create(prepare(bytes), {}, control);

@@ -30,6 +30,7 @@ function canister(name: string, more: Partial<MeasuredCanister> = {}): MeasuredC
 class Sources {
   canisters: { wakeSeconds: HistogramFigures; replaySeconds: number; list(): readonly MeasuredCanister[] };
   readonly scheduler = { live: { liveCount: 0, evictions: 0, wakeUps: 0 } };
+  readonly execution = { memory: { bytesMax: 1 << 30, bytesHigh: 1 << 29, bytesUsed: 4096, refusals: 3 } };
   readonly clock = { nowMs: () => this.nowMs };
   nowMs = 1000;
   actors: MeasuredCanister[] = [];
@@ -194,9 +195,9 @@ test('pages that are read at once have each its own numbers', async () => {
 });
 
 test('a state that cannot be asked is told', async () => {
-  const { canisters, scheduler, clock } = new Sources();
+  const { canisters, scheduler, execution, clock } = new Sources();
   const storage = { isKept: true, figures: () => Promise.reject(new Error('the state directory is closed')) };
-  const metrics = new PrometheusMetrics({ canisters, scheduler, clock, storage });
+  const metrics = new PrometheusMetrics({ canisters, scheduler, execution, clock, storage });
   await assert.rejects(metrics.page(), /the state directory is closed/);
 });
 

@@ -25,6 +25,7 @@ export class DurableHost {
   holdsWakes = false;
   wakeProblem: Error | undefined;
   readonly bytes = new Map<number, number>();
+  readonly heaps = new Map<number, number>();
 
   constructor(options: DurableOptions = {}) {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
@@ -43,9 +44,16 @@ export class DurableHost {
         }
         if (this.wakeProblem !== undefined) throw this.wakeProblem;
         this.woken.push(handle);
+        this.execution.memory.bytesUsed += this.heaps.get(handle) ?? 0;
       },
-      sleep: (handle) => void this.slept.push(handle),
+      sleep: (handle) => {
+        this.slept.push(handle);
+        return Promise.resolve().then(() => {
+          this.execution.memory.bytesUsed -= this.heaps.get(handle) ?? this.bytes.get(handle) ?? 0;
+        });
+      },
       bytesOf: (handle) => this.bytes.get(handle) ?? 0,
+      heapBytesOf: (handle) => this.heaps.get(handle) ?? 0,
       changed: (handle) => void this.changed.push(handle),
     });
   }

@@ -32,7 +32,18 @@ export interface Started {
 
 export class HeldExecution implements Pick<
   Execution,
-  'lanes' | 'laneOf' | 'aheadOf' | 'run' | 'change' | 'uninstall' | 'refuseNew' | 'configure' | 'addCycles'
+  | 'lanes'
+  | 'laneOf'
+  | 'aheadOf'
+  | 'run'
+  | 'change'
+  | 'uninstall'
+  | 'refuseNew'
+  | 'configure'
+  | 'addCycles'
+  | 'memory'
+  | 'attendMemory'
+  | 'trim'
 > {
   readonly lanes: number;
   readonly started: Started[] = [];
@@ -43,6 +54,19 @@ export class HeldExecution implements Pick<
   refused = false;
   /** Why code cannot be dropped. */
   uninstallProblem: Error | undefined;
+  readonly memory = { bytesMax: 1000, bytesHigh: 900, bytesUsed: 0, refusals: 0 };
+  trims = 0;
+  /** An executor needs so many bytes; resolves when it is told to look again. */
+  want: (bytes: number) => Promise<void> = () => Promise.resolve();
+
+  attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
+    this.want = answer;
+  }
+
+  trim(): Promise<void> {
+    this.trims++;
+    return Promise.resolve();
+  }
 
   constructor(lanes = 1) {
     this.lanes = lanes;

@@ -125,6 +125,91 @@ test('bytes are bounded as well, and one alone may have more', async () => {
   assert.deepEqual(host.slept, [0, 1, 2], 'it has grown');
 });
 
+test('idle canisters give way to an executor that needs memory, the coldest first, and no more than it takes', async () => {
+  const host = new DurableHost().admit([0, 1, 2, 3], { isAsleep: true });
+  const { memory } = host.execution;
+  for (const handle of [0, 1, 2, 3]) host.bytes.set(handle, 200);
+  for (const handle of [0, 1, 2, 3, 0]) await use(host, handle);
+  memory.bytesUsed = 880;
+  await host.execution.want(0);
+  assert.deepEqual([host.slept, host.execution.trims], [[], 0], 'there is room, and nobody wants more');
+  host.deliver(2);
+  await host.endTurn();
+  await host.execution.want(400);
+  assert.deepEqual(host.slept, [1, 3], '2 is busy, and 0 was used last');
+  assert.ok(host.execution.trims > 0, 'executors have given back what those had');
+  await host.execution.want(700);
+  assert.deepEqual(host.slept, [1, 3, 0]);
+  const { trims } = host.execution;
+  await host.execution.want(900);
+  assert.deepEqual(host.slept, [1, 3, 0], 'nobody is idle');
+  assert.equal(host.execution.trims, trims + 1, 'there may be garbage');
+  assert.equal(host.scheduler.live.evictions, 3);
+  host.execution.endOne();
+  await host.endTurn();
+  memory.bytesUsed = 910;
+  await host.execution.want(0);
+  assert.deepEqual(host.slept, [1, 3, 0, 2], 'with most of it in use, before anybody is refused');
+});
+
+test('large ones that are wanted wait in line for the memory of others, and small ones do not wait behind them', async () => {
+  const host = new DurableHost().admit([0, 1, 2, 3], { isAsleep: true });
+  const { memory } = host.execution;
+  memory.bytesMax = memory.bytesHigh = 1000 * 2 ** 20;
+  for (const handle of [0, 1, 2]) host.heaps.set(handle, 600 * 2 ** 20);
+  host.deliver(0);
+  await host.endTurn();
+  for (const handle of [1, 2, 3]) host.deliver(handle);
+  await host.endTurn();
+  assert.deepEqual(host.woken, [0, 3], '0 is busy, and has most of it');
+  for (const next of [1, 2]) {
+    host.execution.endOne();
+    for (let turn = 0; turn < 5; turn++) await host.endTurn();
+    assert.equal(host.woken.at(-1), next);
+    assert.ok(memory.bytesUsed <= memory.bytesMax);
+    if (next === 1) assert.deepEqual(host.slept, [0]);
+    host.execution.endOne();
+    await host.endTurn();
+  }
+  assert.deepEqual(
+    host.slept.filter((handle) => handle !== 3),
+    [0, 1],
+  );
+});
+
+test('one that there is no memory for is woken when others have given way, and refused when they do not', async () => {
+  const host = new DurableHost().admit([0, 1], { isAsleep: true });
+  const { memory } = host.execution;
+  for (const handle of [0, 1]) host.heaps.set(handle, 500);
+  await use(host, 0);
+  memory.bytesUsed = 800;
+  const isShort = (): boolean => memory.bytesUsed > 500;
+  Object.defineProperty(host, 'wakeProblem', {
+    get: () => (isShort() ? new ServerError('unavailable', 'memory-full', 'there is no room') : undefined),
+  });
+  const told = host.deliver(1);
+  await host.endTurn();
+  assert.deepEqual([host.slept, host.woken], [[0], [0, 1]]);
+  host.execution.endOne();
+  await host.commit();
+  assert.notEqual(told.outcome, undefined);
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    memory.bytesUsed = 2000;
+    host.deliver(1);
+    await host.endTurn();
+    const refused = host.deliver(0);
+    for (let k = 0; k < 110; k++) {
+      await host.commit();
+      mock.timers.tick(100);
+    }
+    await host.commit();
+    assert.equal(refused.outcome?.kind === 'unavailable' ? refused.outcome.message : '', 'there is no room');
+  } finally {
+    mock.timers.reset();
+  }
+});
+
 test('one that cannot be woken refuses what waits with the reason, and the next message tries again', async () => {
   const host = new DurableHost().admit([0], { isAsleep: true });
   host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');

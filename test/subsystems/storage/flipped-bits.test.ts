@@ -51,7 +51,7 @@ function contentOf(store: StateStore): string {
   );
   const memories = CANISTERS.map((id) => {
     const { heap, stable } = store.canister(id).memory;
-    return [heap, stable].map(({ numbers, bytes }) => `${numbers.join(' ')} ${Buffer.from(bytes).toString('hex')}`);
+    return [heap, stable].map(({ numbers, chunks }) => `${numbers.join(' ')} ${Buffer.concat(chunks).toString('hex')}`);
   });
   return [...families, ...memories.flat()].join('\n\n');
 }

@@ -59,7 +59,8 @@ class Model {
       );
       assert.equal(records.bytes.length, records.ends.at(-1) ?? 0);
       for (const family of ['heap', 'stable'] as const) {
-        const { numbers, bytes } = memory[family];
+        const { numbers, chunks } = memory[family];
+        const bytes = Buffer.concat(chunks);
         const expected = [...this.pages]
           .filter(([key]) => key.startsWith(`${family} ${hex(id)} `))
           .map(([key, content]) => [Number(key.split(' ')[2]), crc32(content)] as const)

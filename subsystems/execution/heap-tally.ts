@@ -1,0 +1,93 @@
+/**
+ * How much of the machine's memory one heap has: what the budget counts for it, and by which pages.
+ *
+ * A 64-bit Motoko actor has 1,296 pages of 4 KiB and uses 48. The machine provides a page when it is first written, so small
+ * heaps count by the pages that were ever touched, also by messages that were undone: these are zeros again, and stay the
+ * machine's loss. Large heaps count with their whole size: nearly all of it is used, and marks for 6 GiB would take as much
+ * as a small actor. The tally belongs to the memory, and goes with it to the pool and to the next canister.
+ */
+import { PAGE_BYTES } from '../metering/instrument/index.ts';
+import type { MemoryBudget } from './memory-budget.ts';
+
+/** Up to this size pages are marked. */
+export const SMALL_HEAP_BYTES_MAX = 16 * 2 ** 20;
+
+/** What a page may be: never touched, so not there yet; zeros; anything. */
+export const PAGE = { UNTOUCHED: 0, ZEROS: 1, USED: 2 } as const;
+
+export class HeapTally {
+  /** Size of the heap in pages of 4 KiB. */
+  pages: number;
+  /** By page, one of PAGE; undefined: the heap is large. */
+  marks: Uint8Array | undefined;
+  /** Pages that the budget counts for it. */
+  counted = 0;
+  /** The instance that gives the heap back: an upgrade may have put a second one on it. */
+  owner: object | undefined = undefined;
+  /** Pages marked since the count was last settled. */
+  #fresh = 0;
+
+  constructor(heapBytes: number) {
+    this.pages = heapBytes / PAGE_BYTES;
+    this.marks = heapBytes > SMALL_HEAP_BYTES_MAX ? undefined : new Uint8Array(this.pages);
+  }
+
+  /** The heap has grown. */
+  growTo(heapBytes: number): void {
+    const pages = heapBytes / PAGE_BYTES;
+    if (pages === this.pages) return;
+    this.pages = pages;
+    const { marks } = this;
+    if (marks === undefined) return;
+    this.marks = heapBytes > SMALL_HEAP_BYTES_MAX ? undefined : new Uint8Array(pages);
+    this.marks?.set(marks);
+  }
+
+  /** Pages from `first` up to `end` may be anything now. */
+  use(first: number, end: number): void {
+    const { marks } = this;
+    if (marks === undefined) return;
+    for (let page = first; page < end; page++) {
+      if (marks[page] === PAGE.UNTOUCHED) this.#fresh++;
+      marks[page] = PAGE.USED;
+    }
+  }
+
+  /** A page and the one behind it, into which a store may have spilled, have been touched, and are that now. */
+  touch(page: number, as: typeof PAGE.ZEROS | typeof PAGE.USED): void {
+    const { marks } = this;
+    if (marks === undefined) return;
+    for (let k = page; k <= page + 1; k++) {
+      const before = marks[k];
+      // Behind the end there is none.
+      if (before === undefined || before >= as) continue;
+      if (before === PAGE.UNTOUCHED) this.#fresh++;
+      marks[k] = as;
+    }
+  }
+
+  /** What touching a page would add to the count. */
+  costOf(page: number): number {
+    const { marks } = this;
+    if (marks === undefined) return 0;
+    return (marks[page] === PAGE.UNTOUCHED ? 1 : 0) + (marks[page + 1] === PAGE.UNTOUCHED ? 1 : 0);
+  }
+
+  /** What all of the heap would add to the count. */
+  get uncounted(): number {
+    return this.pages - this.counted;
+  }
+
+  /** The budget counts what there is: nearly all messages touch what was touched before. */
+  get isSettled(): boolean {
+    return this.#fresh === 0 && (this.marks !== undefined || this.counted === this.pages);
+  }
+
+  /** Has the budget count what is the machine's, where `taken` pages have been taken for it meanwhile. */
+  settle(budget: MemoryBudget, taken: number): void {
+    const count = this.marks === undefined ? this.pages : this.counted + this.#fresh;
+    budget.add(count - this.counted - taken);
+    this.counted = count;
+    this.#fresh = 0;
+  }
+}

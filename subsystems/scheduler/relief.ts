@@ -1,0 +1,72 @@
+/**
+ * Puts idle canisters to sleep when executors need the memory that they have.
+ *
+ * Executors say so when they have taken most of what there is (`Execution.attendMemory`), and again, waiting for a while,
+ * before one refuses a message more memory. What a sleeping canister had is garbage in its executor at first: it counts as free when that
+ * has been collected.
+ */
+import type { Execution } from '../execution/index.ts';
+import type { Agenda } from './agenda.ts';
+
+/** What it needs of the canisters. */
+export interface Sleepers {
+  /** The one that has been idle for longest. */
+  readonly coldest: () => Agenda | undefined;
+  /** Resolves when its executor has dropped it. */
+  readonly putToSleep: (agenda: Agenda) => Promise<void>;
+  /** Bytes that it has at most. */
+  readonly bytesOf: (agenda: Agenda) => number;
+}
+
+/** Small canisters count less than their size: so it is looked again whether it was enough. */
+const ROUNDS_MAX = 16;
+
+export class Relief {
+  readonly #execution: Pick<Execution, 'memory' | 'trim'>;
+  readonly #sleepers: Sleepers;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(execution: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>, sleepers: Sleepers) {
+    this.#execution = execution;
+    this.#sleepers = sleepers;
+    execution.attendMemory(async (bytesWanted) => {
+      await this.makeRoom(bytesWanted);
+    });
+  }
+
+  /** Makes room for so many bytes, if idle canisters have them; whether any was put to sleep. One after the other. */
+  makeRoom(bytesWanted: number): Promise<boolean> {
+    const made = this.#last.then(() => this.#makeRoom(bytesWanted));
+    this.#last = made.catch(() => undefined);
+    return made;
+  }
+
+  async #makeRoom(bytesWanted: number): Promise<boolean> {
+    const { coldest, putToSleep, bytesOf } = this.#sleepers;
+    let hasSlept = false;
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      let missing = this.#missing(bytesWanted);
+      if (missing <= 0) break;
+      const falling: Promise<void>[] = [];
+      for (let victim = coldest(); victim !== undefined && missing > 0; victim = coldest()) {
+        missing -= bytesOf(victim);
+        falling.push(putToSleep(victim));
+      }
+      if (falling.length === 0 && round > 0) break;
+      await Promise.all(falling);
+      await this.trim();
+      hasSlept ||= falling.length > 0;
+    }
+    return hasSlept;
+  }
+
+  /** Has executors collect what those had that sleep. */
+  trim(): Promise<void> {
+    return this.#execution.trim();
+  }
+
+  #missing(bytesWanted: number): number {
+    const { bytesUsed, bytesHigh, bytesMax } = this.#execution.memory;
+    return Math.max(bytesUsed - bytesHigh, bytesUsed + bytesWanted - bytesMax);
+  }
+}

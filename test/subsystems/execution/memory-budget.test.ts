@@ -1,0 +1,460 @@
+/** What is counted of the memory that all actors share, who is refused, and that a refusal is the same when it is run again. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { captureState } from '../../../subsystems/execution/canister-image.ts';
+import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
+import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
+import { createStores, Engine, type EngineResult, type SharedStores } from '../../../subsystems/execution/engine.ts';
+import { type CanisterImage, FULL_LIMIT } from '../../../subsystems/execution/index.ts';
+import type { InstrumentedCode } from '../../../subsystems/execution/instance.ts';
+import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory-budget.ts';
+import { META } from '../../../subsystems/storage/index.ts';
+import { RecordPacker } from '../../../subsystems/storage/record-packer.ts';
+import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
+import { applyWriteSet } from '../../../subsystems/storage/write-set.ts';
+import { seeded } from '../../support/seeded.ts';
+import { hogModule } from '../../e2e/memory/hog.ts';
+import { ANONYMOUS, assemble, CANISTER_ID, contextOf, load, POLICY, STACK_BYTES, WIDTHS } from './engine-fixture.ts';
+
+const MIB = 2 ** 20;
+const PAGE = 4096;
+
+/** An engine of one thread with memory of its own. */
+class Thread {
+  readonly budget: MemoryBudget;
+  readonly stores: SharedStores;
+  readonly control: ControlMemory;
+  readonly engine: Engine;
+  nowMs = 1_800_000_000_000;
+  #collectedBytes = 0;
+
+  constructor(bytesMax: number) {
+    this.budget = new MemoryBudget(MemoryBudget.table(bytesMax, 1), 0);
+    const { budget } = this;
+    this.stores = createStores({ stableBytesMax: 1 << 30, budget });
+    this.control = new ControlMemory({ stackBytes: STACK_BYTES, journalBytesMax: 1 << 30, budget });
+    this.engine = new Engine({
+      policy: POLICY,
+      control: this.control,
+      shared: this.stores,
+      reportBug: (message, cause) => {
+        throw new Error(`a bug of the host: ${message}`, { cause });
+      },
+    });
+  }
+
+  create(snapshotBelowBytes?: number): CanisterState {
+    const spec = { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
+    return this.engine.createCanister({ ...spec, snapshotBelowBytes });
+  }
+
+  install(code: InstrumentedCode, canister = this.create()): CanisterState {
+    const rest = { argument: new Uint8Array(0), caller: ANONYMOUS };
+    const { step } = this.engine.change(canister, code, { mode: 'reinstall', ...rest }, this.nowMs++);
+    assert.ok(step.fault === undefined, step.fault?.message ?? '');
+    return canister;
+  }
+
+  upgrade(canister: CanisterState, code: InstrumentedCode, keepsHeap: boolean): EngineResult {
+    const rest = { argument: new Uint8Array(0), caller: ANONYMOUS, skipsPreUpgrade: false, keepsHeap };
+    return this.engine.change(canister, code, { mode: 'upgrade', ...rest }, this.nowMs++);
+  }
+
+  run(canister: CanisterState, method: string, step = 16, most = 0xffff_ffff): EngineResult {
+    const entries = canister.installed?.instance.code.layout.entries ?? [];
+    const entry = entries.findIndex((name) => name.split(' ')[1] === method);
+    const kind = entries[entry]?.startsWith('canister_query') === true ? 'query' : 'update';
+    const argument = new Uint8Array(Uint32Array.of(step, most).buffer);
+    const task = { kind, entry, argument, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT } as const;
+    return this.engine.execute(canister, task, this.nowMs++);
+  }
+
+  /** The u64 that it replied. */
+  ask(canister: CanisterState, method: string, step?: number, most?: number): number {
+    const { fault, answer } = this.run(canister, method, step, most).step;
+    assert.ok(fault === undefined, fault?.message ?? '');
+    assert.ok(answer?.kind === 'reply');
+    return Number(Buffer.from(answer.data).readBigUInt64LE());
+  }
+
+  /** Why it trapped. */
+  fault(canister: CanisterState, method: string, step?: number, most?: number): string {
+    const { fault } = this.run(canister, method, step, most).step;
+    assert.ok(fault !== undefined, `${method} did not fail`);
+    return fault.message;
+  }
+
+  /** What a collection of garbage does. */
+  collect(): void {
+    const { droppedBytes } = this.stores.heaps;
+    this.budget.giveBack((droppedBytes - this.#collectedBytes) / PAGE);
+    this.#collectedBytes = droppedBytes;
+  }
+
+  /** What ought to be counted when no message is under way. */
+  expected(canisters: readonly CanisterState[]): number {
+    let pages = 0;
+    for (const { installed, stable } of canisters) {
+      pages += installed?.instance.countedPages ?? 0;
+      pages += stable.tableBytes / PAGE;
+    }
+    const { heaps, pool } = this.stores;
+    pages += (heaps.countedBytes + heaps.droppedBytes - this.#collectedBytes) / PAGE + pool.slabPages;
+    return pages * PAGE + this.control.grownBytes;
+  }
+}
+
+function stateOf(canister: CanisterState): Omit<CanisterImage, 'module'> {
+  return captureState(canister, MemoryBudget.unbounded());
+}
+
+const NO_PAGE = Buffer.alloc(PAGE);
+
+function usedPages(heap: Uint8Array): number {
+  let used = 0;
+  for (let at = 0; at < heap.length; at += PAGE) if (NO_PAGE.compare(heap, at, at + PAGE) !== 0) used++;
+  return used;
+}
+
+const HOGS = { 32: load(hogModule(32)).code, 64: load(hogModule(64)).code } as const;
+
+for (const width of WIDTHS) {
+  const hog = HOGS[width];
+
+  describe(`memory that all actors share, ${width}-bit`, () => {
+    test('growth that has no room is −1; what was undone, or is gone, can be had again', () => {
+      const thread = new Thread(64 * MIB);
+      const [one, other] = [thread.install(hog), thread.install(hog)];
+      const all = thread.ask(one, 'grow', 16);
+      assert.ok(all * 65_536 > 30 * MIB && all * 65_536 < 64 * MIB, `${all} pages`);
+      assert.equal(thread.ask(other, 'grow', 16), 1, 'the other has nothing left to grow by');
+      assert.equal(thread.ask(other, 'inc'), 1);
+      assert.match(thread.fault(other, 'grow_and_trap'), /^unreachable \(it was refused more memory: \d+ of the/);
+      assert.equal(thread.ask(other, 'size'), 1);
+      assert.equal(thread.ask(one, 'size'), all);
+      assert.ok(thread.budget.refusals >= 2);
+      assert.equal(thread.budget.bytesUsed, thread.expected([one, other]));
+      thread.engine.removeCanister(one);
+      thread.collect();
+      assert.ok(thread.ask(other, 'grow', 16) * 65_536 > 30 * MIB);
+    });
+
+    test('to grow takes the room in which that is undone', () => {
+      const thread = new Thread(128 * MIB);
+      const canister = thread.install(hog);
+      assert.equal(thread.ask(canister, 'grow', 16, 1200), 1201);
+      const before = thread.budget.bytesUsed;
+      // 75 MiB and as much again are more than there is.
+      assert.equal(thread.ask(canister, 'grow', 1), 1201);
+      assert.equal(thread.ask(canister, 'look_and_grow', 1), 1201);
+      assert.equal(thread.budget.bytesUsed, before);
+    });
+
+    test('small heaps count by the pages that were ever touched, large ones by their size', () => {
+      const thread = new Thread(1024 * MIB);
+      const sparse = load(
+        assemble(
+          width,
+          `(module (import "ic0" "msg_reply" (func $reply)) (memory %index 100)
+            (func (export "canister_update touch") (i64.store (PTR.const 4000000) (i64.const 1)) (call $reply))
+            (func (export "canister_update fall") (i64.store (PTR.const 5000000) (i64.const 1)) unreachable)
+            (func (export "canister_query look") (i64.store (PTR.const 6000000) (i64.const 1)) (call $reply))
+            (func (export "canister_update grow") (drop (memory.grow (PTR.const 200))) (call $reply)))`,
+        ),
+      ).code;
+      const canister = thread.install(sparse);
+      const pages = (): number => canister.installed?.instance.countedPages ?? -1;
+      assert.equal(pages(), 0);
+      thread.run(canister, 'touch');
+      assert.equal(pages(), 2, 'it, and the one behind that a store may have reached');
+      thread.run(canister, 'touch');
+      assert.equal(pages(), 2);
+      thread.fault(canister, 'fall');
+      assert.equal(pages(), 4, 'undone, and the machine provides it all the same');
+      thread.run(canister, 'look');
+      assert.equal(pages(), 6);
+      assert.equal(thread.upgrade(canister, sparse, true).step.fault, undefined);
+      assert.equal(pages(), 6, 'the heap is the same');
+      thread.run(canister, 'grow');
+      assert.equal(pages(), 300 * 16, 'it is large now');
+      const { engine, stores, budget } = thread;
+      engine.removeCanister(canister);
+      assert.equal(stores.heaps.droppedBytes, 300 * 65_536);
+      assert.equal(budget.bytesUsed, 300 * 65_536, 'until it is collected');
+    });
+
+    test('with nothing left a page that was never touched is refused, and one that was is not', () => {
+      const thread = new Thread(64 * MIB);
+      const pages = load(
+        assemble(
+          width,
+          `(module
+            (import "ic0" "msg_arg_data_copy" (func $copy (param PTR PTR PTR)))
+            (import "ic0" "msg_reply" (func $reply))
+            (import "ic0" "msg_reply_data_append" (func $append (param PTR PTR)))
+            (memory %index 100)
+            (func (export "canister_update touch")
+              (call $copy (PTR.const 0) (PTR.const 0) (PTR.const 4))
+              (i64.store ${width === 64 ? '(i64.load32_u (i64.const 0))' : '(i32.load (i32.const 0))'} (i64.const 5))
+              (i64.store (PTR.const 8) (i64.const 5))
+              (call $append (PTR.const 8) (PTR.const 8))
+              (call $reply)))`,
+        ),
+      ).code;
+      const canister = thread.install(pages);
+      assert.equal(thread.ask(canister, 'touch', 4_000_000), 5);
+      const { budget } = thread;
+      const rest = budget.pagesLeft;
+      assert.ok(budget.take(rest));
+      for (let k = 0; k < 3; k++) assert.equal(thread.ask(canister, 'touch', 4_000_000), 5);
+      assert.match(
+        thread.fault(canister, 'touch', 5_000_000),
+        /^the message cannot use more of its heap: 67108864 of the/,
+      );
+      assert.equal(budget.bytesUsed, 64 * MIB);
+      assert.equal(thread.ask(canister, 'touch', 4_000_008), 5, 'the page is its own already');
+      budget.giveBack(rest);
+      assert.equal(thread.ask(canister, 'touch', 5_000_000), 5);
+      assert.equal(budget.bytesUsed, thread.expected([canister]));
+    });
+
+    test('stable memory is refused to grow when there is no room, and a write without room traps', () => {
+      const thread = new Thread(64 * MIB);
+      const canister = thread.install(hog);
+      const pages = thread.ask(canister, 'stable', 16);
+      assert.ok(pages * 65_536 > 40 * MIB && pages * 65_536 <= 64 * MIB, `${pages} pages`);
+      assert.equal(thread.ask(canister, 'inc'), 1);
+      assert.equal(thread.ask(canister, 'stable', 16), pages);
+      const { stable } = canister;
+      assert.equal(stable.grow(8_000_000), pages, 'however far, it is not written');
+      stable.commit();
+      thread.engine.removeCanister(canister);
+      thread.stores.pool.trim(0);
+      const other = thread.install(hog);
+      assert.ok(thread.budget.take(thread.budget.pagesLeft - (20 * MIB) / PAGE));
+      const before = other.stable.pages;
+      assert.match(thread.fault(other, 'pour'), /ic0.stable64_write: stable memory cannot be written: \d+ of the/);
+      assert.equal(other.stable.pages, before);
+      assert.ok(thread.ask(other, 'stable', 16) * 65_536 > 18 * MIB, 'what was undone can be had again');
+    });
+
+    test('pre-images count, and a message that has no room for them is undone', () => {
+      const thread = new Thread(64 * MIB);
+      const canister = thread.install(hog);
+      thread.ask(canister, 'grow', 16, 400);
+      thread.ask(canister, 'rewrite');
+      assert.ok(thread.control.grownBytes > 20 * MIB, 'the control memory has become larger');
+      assert.equal(thread.budget.bytesUsed, thread.expected([canister]));
+      const small = new Thread(40 * MIB);
+      const large = small.install(hog);
+      assert.equal(small.ask(large, 'grow', 300, 301), 301);
+      assert.ok(small.budget.take(small.budget.pagesLeft - 1024));
+      const before = stateOf(large);
+      assert.match(small.fault(large, 'rewrite'), /^the message cannot keep what it changes: \d+ of the/);
+      assert.deepEqual(stateOf(large), before);
+      assert.equal(small.ask(large, 'inc'), 1);
+    });
+
+    test('whatever canisters do, what is counted is what there is', () => {
+      for (let seed = 1; seed <= 6; seed++) {
+        const random = seeded(seed * 10 + width);
+        const thread = new Thread(random.pick([24, 48, 96]) * MIB);
+        const canisters: CanisterState[] = [];
+        const methods = ['grow', 'grow_and_trap', 'look_and_grow', 'rewrite', 'stable', 'inc', 'pour'] as const;
+        for (let round = 0; round < 150; round++) {
+          const canister = canisters[random.below(5)];
+          if (canister === undefined) {
+            const fresh = thread.create();
+            const rest = { argument: new Uint8Array(0), caller: ANONYMOUS };
+            const { step } = thread.engine.change(fresh, hog, { mode: 'reinstall', ...rest }, thread.nowMs++);
+            if (step.fault === undefined) canisters.push(fresh);
+          } else if (random.oneIn(12)) {
+            thread.upgrade(canister, hog, random.oneIn(2));
+          } else if (random.oneIn(15)) {
+            thread.engine.removeCanister(canister);
+            canisters.splice(canisters.indexOf(canister), 1);
+          } else {
+            const size = (canister.installed?.instance.heapBytes ?? 0) / 65_536;
+            thread.run(canister, random.pick(methods), 1 + random.below(40), size + random.below(120));
+          }
+          assert.equal(thread.budget.bytesUsed, thread.expected(canisters), `seed ${seed}, round ${round}`);
+          assert.ok(thread.budget.bytesUsed <= thread.budget.bytesMax + MIB);
+          if (random.oneIn(4)) thread.collect();
+          const instance = random.oneIn(10) ? canisters[0]?.installed?.instance : undefined;
+          if (instance !== undefined) assert.ok(usedPages(instance.heap()) <= instance.countedPages);
+        }
+      }
+    });
+  });
+}
+
+/** What a canister's steps told, as its log has it; brought to life again in another thread. */
+class Log {
+  readonly #records: Uint8Array[] = [];
+  #checkpoint: Uint8Array | undefined;
+
+  keep(changes: Uint8Array | undefined): void {
+    if (changes === undefined) return;
+    const ignore = (): void => undefined;
+    applyWriteSet(changes, {
+      put: (family, key, value) => {
+        if (family === 'log') this.#records.push(value.slice());
+        else if (String.fromCharCode(key[0] ?? 0) === META.checkpoint) this.#checkpoint = value.slice();
+      },
+      delete: ignore,
+      clear: ignore,
+      patch: ignore,
+    });
+  }
+
+  /** In a thread with so much memory, from the canister as it was before its log. */
+  replayed(
+    bytesMax: number,
+    first: CanisterImage,
+    code: InstrumentedCode,
+    of: CanisterState,
+  ): Thread & { state: CanisterState } {
+    const thread = new Thread(bytesMax);
+    const packer = new RecordPacker();
+    for (const record of this.#records) packer.add(record);
+    const state = thread.create(0);
+    const heap = new PageCollector();
+    for (let page = 0; page * PAGE < first.heap.length; page++)
+      heap.add(page, first.heap.subarray(page * PAGE, (page + 1) * PAGE));
+    assert.ok(this.#checkpoint !== undefined);
+    const outcome = thread.engine.wake(state, code, {
+      settings: of.settings,
+      timerNs: of.timerNs,
+      instantMs: of.instantMs,
+      heapBytes: first.heap.length,
+      stablePages: first.stablePages,
+      memory: { heap: heap.take(), stable: new PageCollector().take() },
+      copy: 0,
+      globals: first.globals,
+      certifiedData: first.certifiedData,
+      openCalls: [],
+      log: { checkpoint: this.#checkpoint, records: packer.take() },
+    });
+    assert.equal(outcome, this.#records.length);
+    return Object.assign(thread, { state });
+  }
+}
+
+for (const width of WIDTHS) {
+  const code = HOGS[width];
+
+  test(`what a message was refused is refused again when its log is run, with any memory, ${width}-bit`, () => {
+    let refused = 0;
+    let stopped = 0;
+    let refusedInCleanup = 0;
+    for (let seed = 1; seed <= 6; seed++) {
+      const random = seeded(seed * 100 + width);
+      const bytesMax = 48 * MIB;
+      const thread = new Thread(bytesMax);
+      const canister = thread.install(code, thread.create(0));
+      const log = new Log();
+      thread.engine.checkpoint(canister);
+      log.keep(thread.engine.takeChanges());
+      const first = { ...stateOf(canister), module: undefined };
+      let held = 0;
+      for (let round = 0; round < 60; round++) {
+        // Others take memory, and give it back.
+        thread.budget.giveBack(held);
+        thread.collect();
+        held = random.oneIn(3) ? 0 : Math.max(0, thread.budget.pagesLeft - random.below(9000));
+        assert.ok(thread.budget.take(held));
+        const method = random.pick([
+          'grow',
+          'grow',
+          'grow_and_trap',
+          'rewrite',
+          'stable',
+          'pour',
+          'inc',
+          'call',
+        ] as const);
+        const size = (canister.installed?.instance.heapBytes ?? 0) / 65_536;
+        const result = thread.run(canister, method, 1 + random.below(9), size + random.below(60));
+        log.keep(result.changes);
+        for (const shortage of thread.control.message.shortages ?? []) {
+          if (shortage?.kind === 'refused') refused++;
+          else if (shortage?.kind === 'stopped') stopped++;
+        }
+        for (const call of result.step.calls) {
+          // The callback grows and fails, and so the cleanup runs, which grows, too.
+          const response = { kind: 'reply', data: new Uint8Array(0) } as const;
+          const { callbacks } = call;
+          const context = contextOf(ANONYMOUS, { canAnswer: false });
+          const task = { kind: 'callback', callbacks, response, refunded: 0n, context, frame: 0 } as const;
+          const instructionsMax = FULL_LIMIT;
+          log.keep(thread.engine.execute(canister, { ...task, instructionsMax }, thread.nowMs++).changes);
+          const shortages = thread.control.message.shortages ?? [];
+          if (shortages[1] !== undefined) refusedInCleanup++;
+        }
+      }
+      const expected = stateOf(canister);
+      for (const memory of [1024 * MIB, bytesMax]) {
+        const again = log.replayed(memory, first, code, canister);
+        const found = stateOf(again.state);
+        assert.equal(Buffer.compare(found.heap, expected.heap), 0, `seed ${seed}: the heaps differ`);
+        assert.deepEqual(found.globals, expected.globals);
+        assert.deepEqual(found.stable, expected.stable);
+        assert.equal(found.stablePages, expected.stablePages);
+        assert.equal(again.state.account.balance, canister.account.balance);
+        assert.equal(again.state.version, canister.version);
+        assert.equal(again.budget.bytesUsed, again.expected([again.state]));
+      }
+    }
+    const counts = `${refused} refused, ${stopped} stopped, ${refusedInCleanup} in a cleanup`;
+    assert.ok(refused > 20 && stopped > 0 && refusedInCleanup > 0, counts);
+  });
+}
+
+test('a log that takes more memory than there is does not damage its canister: it is told', () => {
+  const thread = new Thread(256 * MIB);
+  const canister = thread.install(HOGS[32], thread.create(0));
+  const log = new Log();
+  thread.engine.checkpoint(canister);
+  log.keep(thread.engine.takeChanges());
+  const first = { ...stateOf(canister), module: undefined };
+  log.keep(thread.run(canister, 'grow', 1000, 1001).changes);
+  assert.equal(thread.ask(canister, 'size'), 1001);
+  assert.throws(() => log.replayed(48 * MIB, first, HOGS[32], canister), OutOfMemory);
+  assert.equal(log.replayed(256 * MIB, first, HOGS[32], canister).ask(canister, 'size'), 1001);
+});
+
+test('threads that take and give back at once lose nothing, and never have more than there is', async () => {
+  const table = MemoryBudget.table(1000 * PAGE, 5);
+  const budget = new MemoryBudget(table, 4);
+  const code = `
+    import { workerData, parentPort } from 'node:worker_threads';
+    import { MemoryBudget } from '${new URL('../../../subsystems/execution/memory-budget.ts', import.meta.url).href}';
+    const budget = new MemoryBudget(workerData.table, workerData.lane);
+    let has = 0; let most = 0; let refused = 0;
+    for (let k = 0; k < 200000; k++) {
+      const pages = 1 + (k * 7919 + workerData.lane * 31) % 300;
+      if (has < 250 && budget.take(pages)) has += pages; else { refused++; budget.giveBack(has); has = 0; }
+      most = Math.max(most, budget.bytesUsed);
+    }
+    parentPort.postMessage({ has, most, refused });`;
+  const ends = await Promise.all(
+    [0, 1, 2, 3].map(
+      (lane) =>
+        new Promise<{ has: number; most: number; refused: number }>((resolve, reject) => {
+          const url = new URL(`data:text/javascript,${encodeURIComponent(code)}`);
+          const worker = new Worker(url, { workerData: { table, lane } });
+          worker.once('message', resolve);
+          worker.once('error', reject);
+        }),
+    ),
+  );
+  for (const { most, refused } of ends) {
+    assert.ok(most <= 1000 * PAGE, `${most}`);
+    assert.ok(refused > 0);
+  }
+  assert.equal(budget.bytesUsed, ends.reduce((sum, { has }) => sum + has, 0) * PAGE);
+  // One has died: what it had is free.
+  budget.forget(0);
+  assert.equal(budget.bytesUsed, (ends[1]?.has ?? 0) * PAGE + (ends[2]?.has ?? 0) * PAGE + (ends[3]?.has ?? 0) * PAGE);
+});
