@@ -66,16 +66,17 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  const exited = once(child, 'exit').then(([code]) => code as number | null);
+  // `close`: all that it printed has been read.
+  const exited = once(child, 'close').then(([code]) => code as number | null);
   t.after(async () => {
     if (child.exitCode === null) child.kill('SIGKILL');
     await exited;
     await rm(folder, { recursive: true, force: true });
   });
-  const shows = async (pattern: RegExp): Promise<RegExpExecArray> => {
+  const shows = async (pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<RegExpExecArray> => {
     const deadline = Date.now() + READY_DEADLINE_MS;
     for (;;) {
-      const match = pattern.exec(output.stdout);
+      const match = pattern.exec(output[stream]);
       if (match !== null) return match;
       if (child.exitCode !== null || Date.now() > deadline) {
         throw new Error(`svc did not print ${pattern}:\n${output.stdout}\n${output.stderr}`);
@@ -84,7 +85,11 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     }
   };
   const origin = (await shows(/listening on (http:\S+)/))[1] ?? '';
-  if (options.until !== 'listening') await shows(/^ready: /m);
+  if (options.until !== 'listening') {
+    await shows(/^ready: /m);
+    // The log is another pipe: what the start has said is there once this is.
+    await shows(/^\S+ \S+ ready: |"event":"ready"/m, 'stderr');
+  }
   const request = async (path: string, init: RequestInit): Promise<{ status: number; body: string }> => {
     const response = await fetch(origin + path, init);
     return { status: response.status, body: await response.text() };
