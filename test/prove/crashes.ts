@@ -12,13 +12,16 @@ const SEEDS = 20_000;
 /** So many draw every size of a payload. */
 const SEEDS_FOR_ALL_SIZES = 150;
 const PROGRESS_EVERY_MS = 10_000;
+/** After so many a thread is replaced: what V8 keeps of their hundreds of modules and memories goes with it. */
+const SEEDS_PER_THREAD = 40;
 /** No seed takes nearly as long, on a machine however busy. */
 const STUCK_MS = 300_000;
 
+/** Every `step`-th seed from `first` up to `last`. */
 interface Work {
   readonly first: number;
   readonly step: number;
-  readonly count: number;
+  readonly last: number;
 }
 
 interface Report {
@@ -41,8 +44,8 @@ function numberOf(text: string | undefined): number {
   return number;
 }
 
-async function work({ first, step, count }: Work): Promise<void> {
-  for (let seed = first; seed <= count; seed += step) {
+async function work({ first, step, last }: Work): Promise<void> {
+  for (let seed = first; seed <= last; seed += step) {
     let failure: string | undefined;
     let tally: Tally | undefined;
     try {
@@ -63,28 +66,30 @@ async function supervise(count: number): Promise<void> {
   let done = 0;
   const seconds = (): number => Math.round((performance.now() - startMs) / 1000);
   const progress = setInterval(() => console.log(`  ${done} of ${count}, ${seconds()} s`), PROGRESS_EVERY_MS);
-  const finished = (first: number): Promise<void> =>
+  /** Has a thread do its share; the seed to go on with. One that hangs, or ends the thread, has failed. */
+  const share = (task: Work): Promise<number> =>
     new Promise((resolve) => {
-      let last: number | undefined;
-      const worker = new Worker(new URL(import.meta.url), {
-        workerData: { first, step: threads, count } satisfies Work,
-      });
+      let next = task.first;
+      let hasEnded = false;
+      const worker = new Worker(new URL(import.meta.url), { workerData: task });
       const watch = (): NodeJS.Timeout => setTimeout(() => end('hangs'), STUCK_MS);
       let stuck = watch();
       const end = (reason: string | undefined): void => {
+        if (hasEnded) return;
+        hasEnded = true;
         clearTimeout(stuck);
-        if (reason !== undefined) {
-          const seed = last === undefined ? first : last + threads;
-          failed.push(seed);
-          console.log(`seed ${seed} ${reason}`);
-        }
         void worker.terminate();
-        resolve();
+        if (reason !== undefined) {
+          failed.push(next);
+          console.log(`seed ${next} ${reason}`);
+          next += task.step;
+        }
+        resolve(next);
       };
       worker.on('message', ({ seed, failure, tally }: Report) => {
         clearTimeout(stuck);
         stuck = watch();
-        last = seed;
+        next = seed + task.step;
         done++;
         const { sizes: drawn = {}, ...numbers } = tally ?? {};
         for (const [what, many] of Object.entries(numbers)) sum.set(what, (sum.get(what) ?? 0) + many);
@@ -94,8 +99,14 @@ async function supervise(count: number): Promise<void> {
         console.log(failure);
       });
       worker.on('error', (error: unknown) => end(`ended its thread: ${messageOf(error)}`));
-      worker.on('exit', () => end(undefined));
+      worker.on('exit', () => end(next > task.last ? undefined : 'ended its thread'));
     });
+  const finished = async (first: number): Promise<void> => {
+    const span = threads * SEEDS_PER_THREAD;
+    for (let from = first; from <= count;) {
+      from = await share({ first: from, step: threads, last: Math.min(count, from + span - 1) });
+    }
+  };
   await Promise.all(Array.from({ length: threads }, (_, index) => finished(index + 1)));
   clearInterval(progress);
   const parts = [...sum].map(([what, many]) => `${many} ${what}`);

@@ -120,6 +120,14 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/floods.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'siege',
+    claims:
+      'endless loops, silent and flooding connections and a growing heap at once: a durable counter answers in time',
+    unit: 'seconds',
+    count: 300,
+    runs: [{ file: new URL('../e2e/siege.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'any-order',
     claims: 'stop, kill, start, evict, wake, upgrade, back up, restore in any order leave every answer as before',
     unit: 'seeds',

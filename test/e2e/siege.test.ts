@@ -1,0 +1,115 @@
+/**
+ * Everything that could hold others up, at once: loops without end, connections that say nothing, connections that never stop
+ * asking, and a heap that grows without end. A durable counter with a token is called a hundred times a second all the
+ * while. `npm run prove -- siege` is the long form, five minutes, in which every answer has to come within 250 ms.
+ */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { Agent } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { send } from '../support/http-client.ts';
+import { ProofSeeds } from '../support/proof-seeds.ts';
+import { EXAMPLES, startServer } from '../support/server.ts';
+import { wat } from '../support/wat.ts';
+
+const COUNTER = EXAMPLES.replace('actors.json', 'counter/Counter.mo');
+const TOKEN = 'siege';
+const LOOPS = 64;
+const SILENT = 2000;
+const FLOODING = 10;
+const EVERY_MS = 10;
+const ANSWER_MS_MAX = 250;
+/** From so many seconds on, the run is a proof: no answer may be late. In a short one the machine may be busy with other tests. */
+const PROOF_SECONDS = 60;
+
+const HOSTILE = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 1)
+  (func (export "canister_update spin") (loop $l (i32.store (i32.const 0) (i32.const 1)) (br $l)))
+  ;; 16 MiB more each time, all of it written.
+  (func (export "canister_update grow") (local $from i32) (local $at i32)
+    (local.set $from (memory.grow (i32.const 256)))
+    (if (i32.eq (local.get $from) (i32.const -1)) (then unreachable))
+    (local.set $at (i32.shl (local.get $from) (i32.const 16)))
+    (memory.fill (local.get $at) (i32.const 1) (i32.const 16777216))
+    (call $reply)))`);
+
+test('a durable counter answers in time under siege, and nothing of it is lost', async (t) => {
+  const seconds = new ProofSeeds(6).count;
+  const folder = await mkdtemp(join(tmpdir(), 'svc-siege-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const args = ['--state', join(folder, 'state'), '--auth-token', TOKEN, '--executors', '2'];
+  const limits = ['--memory-bytes', '1500000000', '--instruction-limit', '1000000000000000', '--cycles', '0'];
+  const manifest = JSON.stringify({ actors: { counter: { main: COUNTER } } });
+  const server = await startServer(t, { args: [...args, ...limits], manifest });
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  const install = async (name: string): Promise<void> => {
+    const installed = await send(server.origin, 'POST', `/install/${name}`, { headers, body: HOSTILE });
+    assert.equal(installed.status, 200, installed.text);
+  };
+  for (let n = 0; n < LOOPS; n++) await install(`loop${n}`);
+  await install('growing');
+
+  const { hostname, port } = new URL(server.origin);
+  const ignore = (): undefined => undefined;
+  let isOver = false;
+  for (let n = 0; n < LOOPS; n++) void send(server.origin, 'POST', `/call/loop${n}/spin`, { headers }).catch(ignore);
+  const silent: Socket[] = Array.from({ length: SILENT }, () => connect(Number(port), hostname).on('error', ignore));
+  const flood = new Worker(new URL('../support/flood-worker.ts', import.meta.url), {
+    workerData: { host: hostname, port: Number(port), connections: FLOODING },
+  });
+  t.after(async () => {
+    isOver = true;
+    for (const socket of silent) socket.destroy();
+    await flood.terminate();
+  });
+  const refused: string[] = [];
+  const growing = (async () => {
+    while (!isOver) {
+      const grown = await send(server.origin, 'POST', '/call/growing/grow', { headers }).catch(ignore);
+      if (grown !== undefined && grown.status !== 200) refused.push(grown.text);
+      await sleep(20);
+    }
+  })();
+
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  t.after(() => agent.destroy());
+  const lateMs: number[] = [];
+  let highest = 0;
+  const calls: Promise<void>[] = [];
+  const startMs = performance.now();
+  for (let n = 0; performance.now() < startMs + seconds * 1000; n++) {
+    calls.push(call());
+    await sleep(Math.max(0, startMs + n * EVERY_MS - performance.now()));
+  }
+  await Promise.all(calls);
+  const acknowledged = highest;
+  isOver = true;
+  await server.kill();
+  await growing;
+
+  async function call(): Promise<void> {
+    const sentMs = performance.now();
+    const answer = await send(server.origin, 'POST', '/call-json/counter/inc', { headers, body: '[]', agent });
+    assert.equal(answer.status, 200, answer.text);
+    highest = Math.max(highest, (answer.json() as [number])[0]);
+    lateMs.push(performance.now() - sentMs);
+  }
+
+  lateMs.sort((a, b) => a - b);
+  const quantile = (share: number): number => lateMs[Math.ceil(lateMs.length * share) - 1] ?? Infinity;
+  const figures = [0.5, 0.9, 0.99, 1].map((share) => `${share}: ${quantile(share).toFixed(1)} ms`).join(', ');
+  t.diagnostic(`${lateMs.length} answers in ${seconds} s, ${refused.length} growths refused; ${figures}`);
+  assert.ok(lateMs.length >= seconds * 50, `only ${lateMs.length} calls in ${seconds} s`);
+  assert.ok(quantile(seconds >= PROOF_SECONDS ? 1 : 0.9) <= ANSWER_MS_MAX, figures);
+  assert.equal(acknowledged, lateMs.length, 'each call counted once');
+
+  const again = await startServer(t, { args: [...args, ...limits], manifest });
+  const count = await send(again.origin, 'POST', '/query-json/counter/get', { headers, body: '[]' });
+  assert.deepEqual(count.json(), [acknowledged], 'what was acknowledged is there after SIGKILL');
+});
