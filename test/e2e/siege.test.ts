@@ -6,7 +6,6 @@
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -59,15 +58,15 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   const ignore = (): undefined => undefined;
   let isOver = false;
   for (let n = 0; n < LOOPS; n++) void send(server.origin, 'POST', `/call/loop${n}/spin`, { headers }).catch(ignore);
-  const silent: Socket[] = Array.from({ length: SILENT }, () => connect(Number(port), hostname).on('error', ignore));
   const flood = new Worker(new URL('../support/flood-worker.ts', import.meta.url), {
-    workerData: { host: hostname, port: Number(port), connections: FLOODING },
+    workerData: { host: hostname, port: Number(port), flooding: FLOODING, silent: SILENT },
   });
   t.after(async () => {
     isOver = true;
-    for (const socket of silent) socket.destroy();
     await flood.terminate();
   });
+  let silent = 0;
+  flood.on('message', (count: number) => (silent = count));
   const refused: string[] = [];
   const growing = (async () => {
     while (!isOver) {
@@ -89,6 +88,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   }
   await Promise.all(calls);
   const acknowledged = highest;
+  const silentInTheEnd = silent;
   isOver = true;
   await server.kill();
   await growing;
@@ -108,6 +108,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   assert.ok(lateMs.length >= seconds * 50, `only ${lateMs.length} calls in ${seconds} s`);
   assert.ok(quantile(seconds >= PROOF_SECONDS ? 1 : 0.9) <= ANSWER_MS_MAX, figures);
   assert.equal(acknowledged, lateMs.length, 'each call counted once');
+  assert.equal(silentInTheEnd, SILENT, 'those who say nothing are still there');
 
   const again = await startServer(t, { args: [...args, ...limits], manifest });
   const count = await send(again.origin, 'POST', '/query-json/counter/get', { headers, body: '[]' });

@@ -1,16 +1,32 @@
-/** Connections without a token that send requests as fast as the server takes them, and never end: a thread of its own. */
+/**
+ * Connections without a token, in a thread of their own: some send requests as fast as the server takes them and never end,
+ * others say nothing at all. Tells how many of the silent ones are open.
+ */
 import { connect } from 'node:net';
-import { workerData } from 'node:worker_threads';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
 
-const { host, port, connections } = workerData as { host: string; port: number; connections: number };
+const { host, port, flooding, silent } = workerData as { host: string; port: number; flooding: number; silent: number };
 const BURST = 'GET /health HTTP/1.1\r\nhost: svc\r\n\r\n'.repeat(200);
+/** Two thousand connections a second: what this thread needs for more of them the server would not have. */
+const AT_ONCE = 100;
+const EVERY_MS = 50;
 
-for (let n = 0; n < connections; n++) {
+// The answers are read and thrown away; a connection that the server ends is no surprise.
+const ignore = (): undefined => undefined;
+
+for (let n = 0; n < flooding; n++) {
   const socket = connect(port, host);
   const write = (): void => {
     while (socket.writable && socket.write(BURST));
   };
-  socket.on('connect', write).on('drain', write);
-  // The answers are read and thrown away; a connection that the server ends is no surprise.
-  socket.resume().on('error', () => undefined);
+  socket.on('connect', write).on('drain', write).resume().on('error', ignore);
+}
+let connected = 0;
+for (let n = 1; n <= silent; n++) {
+  const socket = connect(port, host).resume().on('error', ignore);
+  socket
+    .on('connect', () => parentPort?.postMessage(++connected))
+    .on('close', () => parentPort?.postMessage(--connected));
+  if (n % AT_ONCE === 0) await sleep(EVERY_MS);
 }
