@@ -1,0 +1,393 @@
+/**
+ * What is stored, and what crosses threads, byte for byte: a state directory of today has to open tomorrow, so none of these
+ * may change unless the format's version does. After a wanted change:
+ * `node --test --test-update-snapshots test/formats/pins.test.ts`, and read the diff.
+ */
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { MessageChannel } from 'node:worker_threads';
+import { numbersBytes } from '../../subsystems/canisters/kept-values.ts';
+import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/execution/callback-buffer.ts';
+import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/execution/index.ts';
+import { encodeRecord, encodeStanding, type LogRecord } from '../../subsystems/execution/log-record.ts';
+import { PageEntries } from '../../subsystems/execution/page-entries.ts';
+import { RecordWriter } from '../../subsystems/execution/record-bytes.ts';
+import { writeCall, writeChanges, writeDebug, writeStep, writeTask } from '../../subsystems/execution/wire.ts';
+import { writeHistoryEntry } from '../../subsystems/management/records/history-value.ts';
+import {
+  chunkKey,
+  historyKey,
+  pieceKey,
+  snapshotContentOf,
+  snapshotKey,
+} from '../../subsystems/management/records/record-keys.ts';
+import { writeSettings } from '../../subsystems/management/records/settings-value.ts';
+import { writeSnapshot } from '../../subsystems/management/records/snapshot-value.ts';
+import { Agenda } from '../../subsystems/scheduler/agenda.ts';
+import { CallContext, OpenCall } from '../../subsystems/scheduler/call-context.ts';
+import { CALL, CONTEXT, keyOf, RecordWriter as CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
+import { idToText } from '../../subsystems/scheduler/id-text.ts';
+import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
+import { logKey, memoryId, META, metaKey, WriteSet } from '../../subsystems/storage/index.ts';
+import { encodeFloor } from '../../subsystems/storage/log-floor.ts';
+import { encodeHeader, encodePart, HEADER_BLOCK_BYTES, partBytes } from '../../subsystems/storage/step-log-format.ts';
+import { createRing, RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
+
+const ID = Uint8Array.of(128, 0, 0, 0, 0, 16, 0, 1, 1, 1);
+const CALLER = Uint8Array.from({ length: 29 }, (_, at) => at + 1);
+const HASH = Uint8Array.from({ length: 32 }, (_, at) => 255 - at);
+const BYTES = Uint8Array.of(1, 2, 3, 250);
+const LARGE = 2n ** 100n + 7n;
+
+const context = {
+  caller: CALLER,
+  deadlineNs: 5_000_000_000n,
+  canAnswer: true,
+  cyclesAvailable: LARGE,
+  instructions: 7,
+};
+const bare = { caller: ID, deadlineNs: 0n, canAnswer: false, cyclesAvailable: 0n, instructions: 0 };
+
+function callbacks(): Uint8Array {
+  const buffer = new CallbackBuffer();
+  buffer.set(REPLY, 1, 0x1234_5678_9abcn);
+  buffer.set(REJECT, 2 ** 32 - 1, 7);
+  buffer.set(CLEANUP, 3, -1n);
+  buffer.slot = 9;
+  return buffer.write();
+}
+
+const update = { kind: 'update', entry: 300, argument: BYTES, context, instructionsMax: FULL_LIMIT } as const;
+const query: Task = { kind: 'query', entry: 1, argument: new Uint8Array(0), context: bare, instructionsMax: 1e9 };
+const reply = {
+  kind: 'callback',
+  callbacks: callbacks(),
+  response: { kind: 'reply', data: BYTES },
+  refunded: 12n,
+  context,
+  frame: 0,
+  instructionsMax: FULL_LIMIT,
+} as const;
+const reject: Task = {
+  ...reply,
+  response: { kind: 'reject', code: 4, message: 'nein, ünd' },
+  refunded: LARGE,
+  context: bare,
+};
+const system: Task = { kind: 'system', entry: 2 };
+const inspect: Task = { kind: 'inspect', entry: 3, method: 'größe', argument: BYTES, caller: CALLER };
+const dropFrame: Task = { kind: 'dropFrame', frame: 77 };
+const settings = {
+  controllers: [ID, CALLER],
+  env: new Map([['A', 'ö']]),
+  status: 'stopping',
+  version: 17,
+  heapBytesMax: 65_536,
+} as const;
+
+const shown = (name: string, bytes: Uint8Array): string =>
+  `${name}\n${(
+    Buffer.from(bytes)
+      .toString('hex')
+      .match(/.{1,96}/g) ?? []
+  )
+    .map((line) => `    ${line}\n`)
+    .join('')}`;
+
+function records(): string[] {
+  const writer = new RecordWriter();
+  const logged: Record<string, LogRecord> = {
+    'an update': { kind: 'task', nowMs: 1.5, task: update, shared: undefined },
+    'an update, after the shared variables changed': {
+      kind: 'task',
+      nowMs: 2,
+      task: { ...update, context: bare, instructionsMax: 5 },
+      shared: new Map([['B', 'x']]),
+    },
+    'an update that was refused memory': {
+      kind: 'task',
+      nowMs: 2,
+      task: update,
+      shared: undefined,
+      shortages: [{ kind: 'refused', granted: 3 }],
+    },
+    'a callback that was stopped, and its cleanup refused memory': {
+      kind: 'task',
+      nowMs: 2,
+      task: reply,
+      shared: undefined,
+      shortages: [
+        { kind: 'stopped', instructions: 1234 },
+        { kind: 'refused', granted: 0 },
+      ],
+    },
+    'a callback of a reject': { kind: 'task', nowMs: 3, task: reject, shared: undefined },
+    'a system task': { kind: 'task', nowMs: 4, task: system, shared: undefined },
+    'new settings': { kind: 'configure', settings },
+    'no settings': { kind: 'configure', settings: {} },
+    numbers: { kind: 'numbers', balance: LARGE, version: 5, timerNs: 6n },
+  };
+  const standing = encodeStanding(writer, {
+    policy: {
+      isEnabled: true,
+      startingCycles: LARGE,
+      cyclesPerMessage: 590_000,
+      cyclesPer10Instructions: 4,
+      instructionLimit: 4e10,
+    },
+    balance: 3n,
+    version: 4,
+    timerNs: 5n,
+    instantMs: 6.25,
+    settings,
+    heapBytes: 131_072,
+    stablePages: 2,
+    openCalls: [
+      { callee: CALLER, slot: 1, count: 2 },
+      { callee: new Uint8Array(0), slot: 2, count: 500 },
+    ],
+  });
+  return [
+    shown('log: what it begins with', standing),
+    ...Object.entries(logged).map(([name, record]) => shown(`log: ${name}`, encodeRecord(writer, record))),
+  ];
+}
+
+function writeSet(): Uint8Array {
+  const set = new WriteSet();
+  set.put('meta', metaKey(META.settings), BYTES);
+  set.delete('log', logKey(ID, 70_000));
+  set.clear('heap', memoryId(ID, 1));
+  const page = new Uint8Array(4096);
+  page.set([1, 0, 0, 0, 0, 0, 0, 0, 2], 4000);
+  page[100] = 9;
+  const entries = new PageEntries((pages, body) => set.patch('heap', memoryId(ID, 0), pages, body), 3);
+  entries.addWhole(70_000, page, 0);
+  entries.addChanged(1, undefined, 0, page, 0);
+  entries.end();
+  return set.take();
+}
+
+function callRecords(): string[] {
+  const writer = new CallRecordWriter();
+  const agenda = new Agenda(3, idToText(ID));
+  const client = new CallContext(
+    agenda,
+    { kind: 'ingress', done: () => undefined },
+    { caller: CALLER, deadlineNs: 5n, cycles: LARGE },
+  );
+  const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
+  const started = new CallContext(agenda, { kind: 'canister', call }, { caller: ID });
+  started.pending = { kind: 'start', context: started, call: 'update', method: 'größe', argument: BYTES, order: 8 };
+  const deleted = new CallContext(agenda, { kind: 'system' }, { caller: new Uint8Array(0) });
+  deleted.isDeleted = true;
+  deleted.hasAnswered = true;
+  deleted.instructions = 10;
+  deleted.charge = 20;
+  deleted.deletion = { kind: 'unavailable', code: 2, message: 'gone' };
+  deleted.fault = { kind: 'noCallback', code: 5, message: 'none' };
+  const answered = (response: OpenCall['pending']): Uint8Array => {
+    call.pending = response;
+    return writer.call(call, 2 ** 40);
+  };
+  return [
+    shown('calls: key of a context', keyOf(CONTEXT, 2 ** 40 + 1)),
+    shown('calls: key of a call', keyOf(CALL, 3)),
+    shown('calls: context of a client', writer.context(client, 0)),
+    shown('calls: context of a call that has not begun', writer.context(started, 2 ** 33)),
+    shown('calls: context that was deleted', writer.context(deleted, 0)),
+    shown('calls: a call', answered(undefined)),
+    shown(
+      'calls: a call with a reply',
+      answered({ kind: 'response', call, response: { kind: 'reply', data: BYTES }, refunded: 1n, order: 2 }),
+    ),
+    shown(
+      'calls: a call with a reject',
+      answered({
+        kind: 'response',
+        call,
+        response: { kind: 'reject', code: 3, message: 'ü' },
+        refunded: LARGE,
+        order: 2 ** 35,
+      }),
+    ),
+    shown('calls: a credit', writer.credit(ID, LARGE)),
+  ];
+}
+
+function management(): string[] {
+  const own = {
+    computeAllocation: 0n,
+    memoryAllocation: 1n,
+    freezingThreshold: 2_592_000n,
+    reservedCyclesLimit: LARGE,
+    minimumIncomingCanisterCallCycles: 4n,
+    wasmMemoryLimit: 5n,
+    wasmMemoryThreshold: 6n,
+    logVisibility: { kind: 'controllers' },
+    snapshotVisibility: { kind: 'viewers', viewers: [ID, CALLER] },
+    statusVisibility: { kind: 'public' },
+  } as const;
+  const entry = { timeNs: 10n ** 18n, version: 300 };
+  const user = { kind: 'user', id: CALLER } as const;
+  const canister = { kind: 'canister', id: ID, version: 7n } as const;
+  const history = [
+    { kind: 'creation', controllers: [ID, CALLER], environmentHash: HASH },
+    { kind: 'codeUninstall' },
+    { kind: 'codeDeployment', mode: 'upgrade', moduleHash: HASH },
+    {
+      kind: 'loadSnapshot',
+      from: undefined,
+      snapshotId: BYTES,
+      version: 8n,
+      takenAtNs: 9n,
+      isUploaded: true,
+    },
+    { kind: 'controllersChange', controllers: [] },
+  ] as const;
+  const description = {
+    source: 'taken',
+    wasmBytes: 100,
+    heapBytes: 65_536,
+    stableBytes: 131_072,
+    bytes: 300_000,
+    certifiedData: BYTES,
+    chunkHashes: [Buffer.from(HASH).toString('hex')],
+    version: 6,
+    timerNs: 7n,
+    lowMemoryHook: 'ready',
+  } as const;
+  const snapshot = snapshotContentOf(ID, 5n);
+  return [
+    shown('management: settings', writeSettings(own)),
+    ...history.map((details, at) =>
+      shown(
+        `management: history, ${details.kind}`,
+        writeHistoryEntry({ ...entry, origin: at % 2 === 0 ? user : canister, details }),
+      ),
+    ),
+    shown('management: a snapshot', writeSnapshot({ takenAtNs: 3n, pieces: 4, description })),
+    shown(
+      'management: an uploaded snapshot',
+      writeSnapshot({
+        takenAtNs: 3n,
+        pieces: 0,
+        description: { ...description, source: 'uploaded', timerNs: undefined, lowMemoryHook: undefined },
+      }),
+    ),
+    shown('management: key of a snapshot', snapshotKey(ID, 5n)),
+    shown('management: key of a chunk', chunkKey(ID, HASH)),
+    shown('management: key of a change', historyKey(ID, 6)),
+    shown("management: key of a snapshot's piece", pieceKey(snapshot, 'h', 2 ** 33)),
+  ];
+}
+
+function storage(): string[] {
+  const { bytes, seed } = encodeHeader(
+    { generation: 3, start: { unit: 2 ** 40, part: 5 }, durable: 2 ** 40 - 1, segmentBytes: 2 ** 26 },
+    HASH.subarray(0, 8),
+  );
+  const part = Buffer.alloc(partBytes(BYTES.length));
+  encodePart(part, 0, { unit: 9, part: 3, isLast: true, isMark: false, durable: 7, length: BYTES.length }, BYTES, seed);
+  const { line, crc } = backupHeader(2, Date.UTC(2026, 0, 2));
+  const block = Buffer.concat([Buffer.alloc(9, 1), BYTES]);
+  return [
+    shown('storage: a unit', writeSet()),
+    shown(`storage: header of a segment, ${HEADER_BLOCK_BYTES} bytes are reserved for it`, bytes),
+    shown('storage: a part', part),
+    shown('storage: what the tables know of the log', encodeFloor({ generation: 2 ** 33, durable: 2 ** 40 })),
+    shown('storage: first line of a backup', line),
+    shown(
+      'storage: checksum of its first block',
+      Buffer.from(blockCrc(block, crc).toString(16).padStart(8, '0'), 'hex'),
+    ),
+  ];
+}
+
+function wire(): string[] {
+  const shared = createRing(1 << 16);
+  const producer = new RingProducer(shared);
+  const consumer = new RingConsumer(shared);
+  const { port1: port } = new MessageChannel();
+  const call: OutgoingCall = {
+    callee: CALLER,
+    method: 'größe',
+    payload: BYTES,
+    cycles: LARGE,
+    timeoutSeconds: 10,
+    callbacks: callbacks(),
+  };
+  const step = {
+    ...NOTHING_RAN,
+    answer: { kind: 'reply', data: BYTES } as const,
+    cyclesAccepted: LARGE,
+    timerNs: 5n,
+    instructions: 1000,
+    charge: 2000,
+  };
+  const faulty = {
+    ...NOTHING_RAN,
+    fault: { kind: 'trap', code: 5, message: 'größe' } as const,
+    isAccepted: true,
+    frame: 3,
+  };
+  const about = {
+    call: 4,
+    handle: 5,
+    heapBytes: 65_536,
+    stableBytes: 131_072,
+    version: 6,
+    instantMs: 7.5,
+    loggedInstructions: 8,
+  };
+  const written: Record<string, () => boolean> = {};
+  for (const task of [update, query, reply, reject, system, inspect, dropFrame]) {
+    const kind = task.kind === 'callback' ? `callback of a ${task.response.kind}` : task.kind;
+    written[`task: ${kind}`] = () => writeTask(producer, port, { nowMs: 1.5, call: 2, handle: 3, task });
+  }
+  written['call'] = () => writeCall(producer, port, call);
+  written['call without limit'] = () => writeCall(producer, port, { ...call, timeoutSeconds: undefined });
+  written['step with an answer'] = () => writeStep(producer, port, { ...about, step, balance: undefined });
+  written['step with a fault'] = () => writeStep(producer, port, { ...about, step: faulty, balance: LARGE });
+  written['changes'] = () => writeChanges(producer, port, BYTES);
+  written['debug line'] = () => writeDebug(producer, port, 3, { text: 'größe', record: undefined });
+  written['debug line with a record'] = () => writeDebug(producer, port, 3, { text: 'a', record: '[TRAP]: a' });
+  const lines: string[] = [];
+  for (const [name, write] of Object.entries(written)) {
+    if (!write()) throw new Error(`${name} did not fit`);
+    producer.publish();
+    consumer.drain((type, at, length) => {
+      lines.push(shown(`thread: ${name}, type ${type}`, consumer.bytes.subarray(at, at + length)));
+    });
+  }
+  port.close();
+  return lines;
+}
+
+test('what is stored, and what crosses threads, is byte for byte as recorded', (t) => {
+  const numbers = numbersBytes({
+    balance: LARGE,
+    version: 1,
+    timerMs: Number.POSITIVE_INFINITY,
+    heapBytes: 2,
+    stableBytes: 3,
+    messages: 4,
+    traps: 5,
+    lastMessageMs: 6.5,
+    instantMs: 7.5,
+    cyclesCharged: 8,
+    status: 'stopped',
+    lowMemoryHook: 'executed',
+  });
+  const text = [
+    ...records(),
+    shown("a canister's numbers", numbers),
+    ...callRecords(),
+    ...management(),
+    ...storage(),
+    ...wire(),
+  ].join('\n');
+  t.assert.fileSnapshot(text, fileURLToPath(new URL('../fixtures/formats.txt', import.meta.url)), {
+    serializers: [String],
+  });
+});
