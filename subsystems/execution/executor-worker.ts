@@ -1,6 +1,14 @@
 /** The entry of an executor's worker thread. Whatever goes wrong in the host ends the thread: see executor-pool.ts. */
+import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { ExecutorThread } from './executor-thread.ts';
 import type { ExecutorOptions } from './wire.ts';
 
+/**
+ * Where all cores are busy, guests leave the processor to the threads that answer clients and write the log. On Linux a
+ * priority belongs to a thread, 0 is the one that asks, and to lower it takes no rights.
+ */
+const GUEST_NICENESS = 5;
+
+if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
 await new ExecutorThread(workerData as ExecutorOptions, () => performance.now()).serve();

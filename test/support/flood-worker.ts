@@ -23,10 +23,16 @@ for (let n = 0; n < flooding; n++) {
   socket.on('connect', write).on('drain', write).resume().on('error', ignore);
 }
 let connected = 0;
-for (let n = 1; n <= silent; n++) {
+/** Opens one that says nothing; the server closes it when it has been idle for long, and another one comes. */
+function beSilent(): void {
   const socket = connect(port, host).resume().on('error', ignore);
-  socket
-    .on('connect', () => parentPort?.postMessage(++connected))
-    .on('close', () => parentPort?.postMessage(--connected));
+  socket.on('connect', () => parentPort?.postMessage(++connected));
+  socket.on('close', () => {
+    parentPort?.postMessage(--connected);
+    setTimeout(beSilent, EVERY_MS);
+  });
+}
+for (let n = 1; n <= silent; n++) {
+  beSilent();
   if (n % AT_ONCE === 0) await sleep(EVERY_MS);
 }
