@@ -112,6 +112,12 @@ export const always: readonly IForbiddenRuleType[] = [
     from: { pathNot: '^benchmarks/macro/workerd/' },
     to: { couldNotResolve: true },
   },
+  {
+    name: 'ground-floor-imports-the-kernel-only',
+    comment: 'ic, bytes and figures are what all rooms share: they stand on the kernel, and know no room above them.',
+    from: { path: '^subsystems/(ic|bytes|figures)/' },
+    to: { path: '^subsystems/', pathNot: '^subsystems/(ic|bytes|figures)/' },
+  },
   ...owned,
 ];
 

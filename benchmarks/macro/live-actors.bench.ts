@@ -20,7 +20,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Logger, systemClock } from '../../kernel/index.ts';
 import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
-import { FULL_LIMIT, type ModuleInfo, type Step } from '../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
+import type { ModuleInfo } from '../../subsystems/execution/index.ts';
 import { createCompiler, type Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 
 interface Figures {

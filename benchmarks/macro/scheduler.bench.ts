@@ -10,11 +10,11 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../../kernel/index.ts';
-import { createCodec, principalToText } from '../../subsystems/codec/index.ts';
+import { createCodec } from '../../subsystems/codec/index.ts';
+import { principalToText, idToText } from '../../subsystems/ic/index.ts';
 import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
 import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
-import { idToText } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5' } } });

@@ -8,7 +8,7 @@
 import { bench, do_not_optimize, group, run } from 'mitata';
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { createStores, Engine } from '../../subsystems/execution/engine.ts';
-import { FULL_LIMIT } from '../../subsystems/execution/index.ts';
+import { FULL_LIMIT } from '../../subsystems/ic/index.ts';
 import { loadModule } from '../../subsystems/execution/load-module.ts';
 import { IC0_SIGNATURES } from '../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';

@@ -6,7 +6,7 @@
  * minimum and median of the rounds after the code is warm, and where it goes. ROUNDS=n sets the number of rounds.
  */
 import { readFileSync } from 'node:fs';
-import { instrument } from '../../subsystems/metering/instrument/index.ts';
+import { instrument } from '../../subsystems/instrument/index.ts';
 import { decodeModule, validateCanister, type WasmModule } from '../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { largeActor } from '../fixtures/large-actor.ts';

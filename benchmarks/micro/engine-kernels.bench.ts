@@ -8,7 +8,7 @@
 import { readFileSync } from 'node:fs';
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { Instance } from '../../subsystems/execution/instance.ts';
-import type { InstrumentOptions } from '../../subsystems/metering/instrument/index.ts';
+import type { InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import { compileAssemblyScript } from '../../test/support/assemblyscript.ts';
 import { CONTROL_OPTIONS, prepare } from '../../test/support/bare-canister.ts';
 import { renameExports } from '../../test/support/wasm-sections.ts';

@@ -7,7 +7,7 @@
  * At the end the time of one `inc` with begin and commit. ROUNDS=n sets the number of rounds.
  */
 import { readFileSync } from 'node:fs';
-import type { InstrumentOptions } from '../../subsystems/metering/instrument/index.ts';
+import type { InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import {
   type BareCanister,
   NO_ARGUMENTS,

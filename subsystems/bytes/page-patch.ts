@@ -1,13 +1,13 @@
 /**
- * Changes of a memory as page entries, the format that wasm writes for the heap (metering/instrument/delta.ts):
+ * Changes of a memory as page entries, the format that wasm writes for the heap (instrument/journal/delta.ts):
  *
  *     u32 page number · u16 runs · runs × (u16 offset · u16 length · the bytes as they are now)
  *
  * all little-endian and unaligned, pages of 4 KiB. Runs consist of changed 8-byte words and are at least two unchanged
  * words apart. A page may have two entries; as each says what is there now, they may be applied in any order.
  */
-import { PAGE_BYTES } from '../metering/instrument/index.ts';
-import { copyBytes } from './bytes.ts';
+import { copyBytes } from './copy-bytes.ts';
+import { PAGE_BYTES } from './page.ts';
 
 /** Takes some page entries, at most 65,535 and 64 KiB. The bytes are a view: valid during the call, not to be kept. */
 export type PageSink = (entries: number, bytes: Uint8Array) => void;

@@ -3,7 +3,7 @@
  * the lowest first, and the highest bit where another follows; bytes and texts (UTF-8) begin with their length as a count.
  */
 import { ServerError } from '../../kernel/index.ts';
-import { copyBytes } from './bytes.ts';
+import { copyBytes } from './copy-bytes.ts';
 
 const FIRST_BYTES = 1024;
 /** Larger buffers are not kept for the next record. */

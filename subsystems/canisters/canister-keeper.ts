@@ -3,7 +3,7 @@
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
 import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
-import type { CanisterIds } from './canister-id.ts';
+import type { CanisterIds } from '../ic/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import { identityBytes, numbersBytes } from './kept-values.ts';
 

@@ -1,8 +1,8 @@
+import { NS_PER_MS } from '../ic/index.ts';
 import type { CanisterLogRecord } from '../management/index.ts';
 
 /** Bytes of content kept for `fetch_canister_logs`; the IC keeps 4 KiB, which is little to debug with. */
 const LOG_BYTES_MAX = 64 * 1024;
-const NS_PER_MS = 1_000_000;
 
 /** What a canister printed, for its controllers: kept apart from the debug buffer, which reading clears. */
 export class CanisterLog {

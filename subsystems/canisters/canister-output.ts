@@ -1,4 +1,4 @@
-import type { OutputLine } from '../execution/index.ts';
+import type { OutputLine } from '../ic/index.ts';
 import { CanisterLog } from './canister-log.ts';
 import { DebugBuffer } from './debug-buffer.ts';
 

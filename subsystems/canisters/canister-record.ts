@@ -1,15 +1,23 @@
 import type { Clock, Logger } from '../../kernel/index.ts';
-import { type CandidInterface, principalToText } from '../codec/index.ts';
-import type { CanisterGauges, CanisterObserver, ModuleInfo, Outcome, OutputLine } from '../execution/index.ts';
+import type { CandidInterface } from '../codec/index.ts';
+import {
+  principalToText,
+  type Outcome,
+  type OutputLine,
+  type LowMemoryHook,
+  type CanisterStatus,
+  idFromText,
+  idToText,
+} from '../ic/index.ts';
+import type { CanisterGauges, CanisterObserver, ModuleInfo } from '../execution/index.ts';
 import type {
   CanisterLogRecord,
   CanisterUsage,
   EnforcedSettings,
   HostedCanister,
   HostedCode,
-  LowMemoryHook,
 } from '../management/index.ts';
-import { type CanisterStatus, idFromText, idToText, type Scheduler } from '../scheduler/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
 import type { CanisterKeeper } from './canister-keeper.ts';

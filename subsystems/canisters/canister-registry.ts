@@ -3,24 +3,16 @@
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { type Codec, principalFromText } from '../codec/index.ts';
+import type { Codec } from '../codec/index.ts';
+import { principalFromText, type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type {
-  CallKind,
-  CanisterSpec,
-  CodeChange,
-  Execution,
-  Outcome,
-  PieceWritten,
-  StepFault,
-} from '../execution/index.ts';
+import type { CanisterSpec, CodeChange, Execution, PieceWritten } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { HistogramFigures } from '../metrics/index.ts';
+import type { HistogramFigures } from '../figures/index.ts';
 import { type Scheduler, TextIndex } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
-import { CanisterIds, sameBytes } from './canister-id.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
 import {
   type CanisterIdentity,

@@ -6,14 +6,8 @@
  */
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import {
-  type CodeChange,
-  type Execution,
-  type ModuleInfo,
-  outcomeKindOf,
-  type Step,
-  type StepFault,
-} from '../execution/index.ts';
+import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
+import { outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HostedCode } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';

@@ -1,8 +1,9 @@
+import type { CanisterStatus, CallKind, Outcome } from '../ic/index.ts';
 import { defineCapability, type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
-import type { CallKind, ModuleInfo, Outcome } from '../execution/index.ts';
+import type { ModuleInfo } from '../execution/index.ts';
 import type { CanisterHost } from '../management/index.ts';
-import type { HistogramFigures } from '../metrics/index.ts';
+import type { HistogramFigures } from '../figures/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -11,7 +12,7 @@ export interface Canister {
   readonly id: Uint8Array;
   readonly idHex: string;
   readonly principal: string;
-  readonly status: 'running' | 'stopping' | 'stopped';
+  readonly status: CanisterStatus;
   /** It has an instance now. Without a live cap all have. */
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { principalToText } from '../codec/index.ts';
+import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { Execution } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
-import type { CanisterIds } from './canister-id.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 

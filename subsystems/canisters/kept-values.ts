@@ -2,10 +2,10 @@
  * What is stored of a canister besides its memory: who it is, rarely changed, and its numbers, after almost every step.
  * Who it is goes through V8's serializer, the numbers have fixed places.
  */
-import { deserialize, serialize } from 'node:v8';
+import { CANISTER_STATUSES, LOW_MEMORY_HOOKS, type LowMemoryHook, type CanisterStatus } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import type { EnforcedSettings, LowMemoryHook } from '../management/index.ts';
-import type { CanisterStatus } from '../scheduler/index.ts';
+import type { EnforcedSettings } from '../management/index.ts';
+import { deserialize, serialize } from 'node:v8';
 
 export interface KeptIdentity {
   readonly name: string;
@@ -34,8 +34,6 @@ export interface KeptNumbers {
   readonly lowMemoryHook: LowMemoryHook;
 }
 
-const STATUSES = ['running', 'stopping', 'stopped'] as const satisfies readonly CanisterStatus[];
-const HOOKS = ['condition_not_satisfied', 'ready', 'executed'] as const satisfies readonly LowMemoryHook[];
 const FLOATS = [
   'version',
   'timerMs',
@@ -64,8 +62,8 @@ export function numbersBytes(numbers: KeptNumbers): Uint8Array {
     const name = FLOATS[at];
     if (name !== undefined) scratch.setFloat64(FLOATS_AT + at * 8, numbers[name], true);
   }
-  scratch.setUint8(STATUS_AT, STATUSES.indexOf(numbers.status));
-  scratch.setUint8(STATUS_AT + 1, HOOKS.indexOf(numbers.lowMemoryHook));
+  scratch.setUint8(STATUS_AT, CANISTER_STATUSES.indexOf(numbers.status));
+  scratch.setUint8(STATUS_AT + 1, LOW_MEMORY_HOOKS.indexOf(numbers.lowMemoryHook));
   return scratchBytes;
 }
 
@@ -73,8 +71,8 @@ export function numbersBytes(numbers: KeptNumbers): Uint8Array {
 export function readNumbers(bytes: Uint8Array, key: Uint8Array): KeptNumbers {
   if (bytes.length !== NUMBERS_BYTES) throw corrupt(key);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
-  const status = STATUSES[view.getUint8(STATUS_AT)];
-  const lowMemoryHook = HOOKS[view.getUint8(STATUS_AT + 1)];
+  const status = CANISTER_STATUSES[view.getUint8(STATUS_AT)];
+  const lowMemoryHook = LOW_MEMORY_HOOKS[view.getUint8(STATUS_AT + 1)];
   if (status === undefined || lowMemoryHook === undefined) throw corrupt(key);
   const float = (name: (typeof FLOATS)[number]): number => view.getFloat64(FLOATS_AT + FLOATS.indexOf(name) * 8, true);
   return {

@@ -4,9 +4,9 @@
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
-import { idToText, type Scheduler } from '../scheduler/index.ts';
+import { idToText, hexOf } from '../ic/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
-import { hexOf } from './canister-id.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import type { CodeChanges } from './code-changes.ts';

@@ -2,8 +2,9 @@
  * What the management canister asks of this host, done over the registry, the scheduler and the executors.
  * Who may ask is the management canister's business; here it is only done.
  */
+import { WASM_PAGE_BYTES, NS_PER_MS, type StepFault, hexOf } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import type { CanisterImage, CodeChange, Execution, ModuleInfo, StepFault } from '../execution/index.ts';
+import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
   CanisterHost,
   CanisterLogRecord,
@@ -16,13 +17,9 @@ import type {
   RestoredState,
 } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
-import { hexOf } from './canister-id.ts';
 import { CanisterRecord } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
-
-const NS_PER_MS = 1_000_000;
-const STABLE_PAGE_BYTES = 65_536;
 
 export interface RegistryHostDependencies {
   readonly registry: CanisterRegistry;
@@ -182,7 +179,7 @@ export class RegistryHost implements CanisterHost {
       if (code === undefined) record.emptied();
       else record.code = code;
       record.heapBytes = state.image.heap.length;
-      record.stableBytes = state.image.stablePages * STABLE_PAGE_BYTES;
+      record.stableBytes = state.image.stablePages * WASM_PAGE_BYTES;
       const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
       this.#scheduler.restored(record.handle, module, timerMs);
     } finally {

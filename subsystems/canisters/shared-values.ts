@@ -1,6 +1,6 @@
 /** Values that most canisters have in common: one object for all that have the same. */
 import type { EnforcedSettings } from '../management/index.ts';
-import { idToText } from '../scheduler/index.ts';
+import { idToText } from '../ic/index.ts';
 
 export const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
 export const NO_LIMITS: EnforcedSettings = {};

@@ -1,14 +1,13 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
+import { NS_PER_MS, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, SleepingCanister } from '../execution/index.ts';
-import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../metrics/index.ts';
+import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
-import { hexOf } from './canister-id.ts';
 
-const NS_PER_MS = 1_000_000;
 const NO_BYTES = new Uint8Array(0);
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 

@@ -10,7 +10,7 @@ import {
   WORK_PER_BYTE,
   type PathStep,
 } from './faults.ts';
-import { PRINCIPAL_BYTES_MAX } from './principal.ts';
+import { PRINCIPAL_BYTES_MAX } from '../ic/index.ts';
 
 const EMPTY = new Uint8Array(0);
 

@@ -4,7 +4,7 @@ import type { CandidReader } from './candid-reader.ts';
 import { MARKER } from './encode-lossless.ts';
 import { unreachable } from './faults.ts';
 import { float32Text, floatText, writeInteger, writeJsonString } from './json-output.ts';
-import { PRINCIPAL_CHARACTERS_MAX, writePrincipalText } from './principal.ts';
+import { PRINCIPAL_CHARACTERS_MAX, writePrincipalText } from '../ic/index.ts';
 import { Op, TYPE_NAMES } from './types.ts';
 
 /*

@@ -2,7 +2,7 @@ import { base64Length, writeFromBase64 } from './base64.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { unreachable } from './faults.ts';
 import type { JsonReader } from './json-reader.ts';
-import { readPrincipalText } from './principal.ts';
+import { readPrincipalText } from '../ic/index.ts';
 import { INTEGER_BYTES, Op, TYPE_NAMES } from './types.ts';
 
 /*

@@ -48,4 +48,3 @@ export const Codec = defineCapability<Codec>('codec');
 export { createCodec } from './codec.ts';
 export { LARGE_BODY_BYTES } from './faults.ts';
 export { decodeAnySize, encodeAnySize } from './offloading-tuple.ts';
-export { principalFromText, principalToText } from './principal.ts';

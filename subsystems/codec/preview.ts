@@ -2,7 +2,7 @@ import { CandidReader } from './candid-reader.ts';
 import { integerReader } from './decode-values.ts';
 import { isInteger } from './encode-values.ts';
 import { float32Text, floatText } from './json-output.ts';
-import { principalToText } from './principal.ts';
+import { principalToText } from '../ic/index.ts';
 import { SkipTable } from './skip-candid.ts';
 import { decodeHeader } from './type-table.ts';
 import { isTuple, Op, TYPE_NAMES, type CandidType } from './types.ts';

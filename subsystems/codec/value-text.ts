@@ -1,7 +1,7 @@
 import type { IDL } from '@dfinity/candid';
 import { parseType } from './did-parser.ts';
 import { parseNatural, type Lexer, type Token } from './lexer.ts';
-import { parsePrincipal } from './principal.ts';
+import { parsePrincipal } from '../ic/index.ts';
 import { hashName, idToLabel } from './types.ts';
 
 /*

@@ -1,14 +1,15 @@
 /** A canister's whole state, out and in again: for snapshots, and for moving. */
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import { CHUNK_PAGES, letGo } from '../storage/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import type { EngineParts } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
-import { MEMORY_PAGE_BYTES, type MemoryBudget } from './memory-budget.ts';
-import { STABLE_GRANULE_BYTES, STABLE_PAGE_BYTES, STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import type { MemoryBudget } from './memory-budget.ts';
+import { STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this. */
 const RUN_BYTES_MAX = 1 << 20;
@@ -21,7 +22,7 @@ export function captureState(
   { installed: code, stable, certifiedData }: CanisterState,
   budget: MemoryBudget,
 ): Omit<CanisterImage, 'module'> {
-  const pages = Math.ceil((code?.instance.heapBytes ?? 0) / MEMORY_PAGE_BYTES);
+  const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
   // Once here, and once on its way.
   budget.demand(2 * pages, 'a copy of the state has no room now');
   budget.giveBack(2 * pages);
@@ -91,9 +92,9 @@ export function wakeState(
     const { numbers, chunks } = memory.stable;
     for (const [k, chunk] of chunks.entries()) {
       for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
-        const offset = granule * STABLE_GRANULE_BYTES;
-        if (!stable.contains(offset, STABLE_GRANULE_BYTES)) return `stable memory has no granule ${granule}`;
-        stable.write(offset, chunk, at * STABLE_GRANULE_BYTES, STABLE_GRANULE_BYTES);
+        const offset = granule * PAGE_BYTES;
+        if (!stable.contains(offset, PAGE_BYTES)) return `stable memory has no granule ${granule}`;
+        stable.write(offset, chunk, at * PAGE_BYTES, PAGE_BYTES);
       }
       letGo(chunk);
     }
@@ -147,7 +148,7 @@ function problemOf(
   }
   if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
   for (const { offset, bytes } of stable)
-    if (offset + bytes.length > stablePages * STABLE_PAGE_BYTES)
+    if (offset + bytes.length > stablePages * WASM_PAGE_BYTES)
       return `stable memory of ${stablePages} pages has no ${bytes.length} bytes at offset ${offset}`;
   return undefined;
 }

@@ -1,6 +1,7 @@
 /** What an executor knows of one canister besides its live instance's memory. */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
-import type { CanisterSettings, CanisterSpec, MethodKind } from './index.ts';
+import type { CanisterSettings, CanisterSpec } from './index.ts';
+import type { MethodKind } from '../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { KeptCanister } from './kept-canister.ts';

@@ -11,6 +11,7 @@
  * Stable memory has a journal of its own, which ends with the transaction; effects of the hook (certified data, burned
  * cycles) are carried over, all but the timer.
  */
+import { REJECT_CODE, WASM_PAGE_BYTES } from '../ic/index.ts';
 import { messageOf } from '../../kernel/index.ts';
 import { hookContext } from './call-context.ts';
 import type { CanisterState } from './canister-state.ts';
@@ -22,7 +23,6 @@ import {
   NO_BYTES,
   nothingRan,
   type Running,
-  SYS_TRANSIENT,
 } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
@@ -30,7 +30,7 @@ import type { CodeChange } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
 import type { MemoryOfNewCode } from './kept-canister.ts';
 import { finished } from './run-task.ts';
-import { START_ENTRY, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { START_ENTRY } from '../instrument/index.ts';
 import { StableMemory } from './stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
@@ -277,7 +277,11 @@ function installed(
 /** A heap that the machine has no room for is not the module's fault; the canister stays as it was. */
 function noRoomForHeap(error: unknown): EngineResult {
   if (!(error instanceof RangeError)) throw error;
-  return nothingRan('unavailable', SYS_TRANSIENT, `the canister's heap cannot be allocated: ${messageOf(error)}`);
+  return nothingRan(
+    'unavailable',
+    REJECT_CODE.SYS_TRANSIENT,
+    `the canister's heap cannot be allocated: ${messageOf(error)}`,
+  );
 }
 
 /** Gives back what a canister holds: it sleeps, or is gone. */

@@ -1,16 +1,9 @@
-import {
-  CONTROL,
-  DELTAS_BYTES,
-  FUEL_MAX,
-  MAP_BYTES,
-  ROOM,
-  STOP,
-  WASM_PAGE_BYTES,
-} from '../metering/instrument/index.ts';
+import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../instrument/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
-import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
+import { PAGE_BYTES, type PageSink } from '../bytes/index.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import { FREE_PAGES, MessageMemory } from './message-memory.ts';
-import type { PageSink } from './page-entries.ts';
 
 /** Options of a control memory. */
 export interface ControlMemoryOptions {
@@ -37,7 +30,7 @@ const FIRST_PAGES = 64;
 const FIRST_PAGES_SUSPENDABLE = 4;
 /** It doubles, within these bounds. */
 const GROWTH_PAGES = { MIN: 16, MAX: 64 } as const;
-const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / MEMORY_PAGE_BYTES;
+const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
 /**
  * What a message that cannot be suspended may save before it has gone on for too long: the thread keeps the memory for that.
  * At most, and as part of what all actors may have.
@@ -61,7 +54,7 @@ const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
 
 /**
  * A control memory of an executor thread: fuel, stack budget, saved globals and the undo journal of the running message
- * (layout in metering/instrument/abi.ts). The instances on it share it, so one message of theirs is under way at a time.
+ * (layout in instrument/abi.ts). The instances on it share it, so one message of theirs is under way at a time.
  */
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;
@@ -141,7 +134,7 @@ export class ControlMemory {
 
   /** By how much the pre-images have made it larger. */
   get grownBytes(): number {
-    return this.#counted * MEMORY_PAGE_BYTES;
+    return this.#counted * PAGE_BYTES;
   }
 
   /** It is not used any more; pages that the budget counts for it. */

@@ -1,14 +1,20 @@
 /** What the kinds of execution have in common: the tools of one engine, and how an execution ends. */
+import {
+  REJECT_CODE,
+  CallbackBuffer,
+  type OutputLine,
+  type RejectCode,
+  type Response,
+  type Step,
+  type StepFault,
+} from '../ic/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
-import { sliceBytes } from './bytes.ts';
-import { CallbackBuffer } from './callback-buffer.ts';
+import { sliceBytes, PAGE_BYTES } from '../bytes/index.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { Fault } from './fault.ts';
-import type { OutputLine, RejectCode, Response, Step, StepFault } from './index.ts';
 import type { HeapPool } from './heap-pool.ts';
 import type { Instance } from './instance.ts';
-import { MEMORY_PAGE_BYTES } from './memory-budget.ts';
 import { StateChanges } from './kept-canister.ts';
 import type { StablePagePool } from './stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
@@ -52,13 +58,9 @@ export async function runSuspendable<T>(running: Running<T>): Promise<T> {
 export const NO_BYTES = new Uint8Array(0);
 const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 
-export const SYS_TRANSIENT = 2;
-const CANISTER_REJECT = 4;
-export const CANISTER_ERROR = 5;
-
 /** A heap that is stored as a whole is copied so often on its way to the disk. */
 const IMAGE_COPIES = 4;
-const IMAGE_PAGES_UNASKED = (16 * 2 ** 20) / MEMORY_PAGE_BYTES;
+const IMAGE_PAGES_UNASKED = (16 * 2 ** 20) / PAGE_BYTES;
 
 interface PartsOptions {
   readonly policy: MeteringPolicy;
@@ -141,7 +143,7 @@ export class EngineParts {
     // Next time there may be.
     budget.ask(usedPages * IMAGE_COPIES);
     budget.refused();
-    const bytes = usedPages * IMAGE_COPIES * MEMORY_PAGE_BYTES;
+    const bytes = usedPages * IMAGE_COPIES * PAGE_BYTES;
     return { kind: 'trap', message: budget.explain(`storing the new heap takes ${bytes} bytes for a while`) };
   }
 
@@ -152,7 +154,7 @@ export class EngineParts {
       case 'reply':
         return { kind: 'reply', data: sliceBytes(x.reply, 0, x.replyLength) };
       case 'reject':
-        return { kind: 'reject', code: CANISTER_REJECT, message: x.rejectText };
+        return { kind: 'reject', code: REJECT_CODE.CANISTER_REJECT, message: x.rejectText };
       case 'none':
         return undefined;
     }
@@ -167,18 +169,18 @@ export class EngineParts {
     if (fault.kind === 'limit' && isPoor) {
       const message = `the canister is out of cycles: its balance paid for ${instructionLimit} instructions, which the message used up`;
       debug.conclude(message);
-      return { kind: 'outOfCycles', code: SYS_TRANSIENT, message };
+      return { kind: 'outOfCycles', code: REJECT_CODE.SYS_TRANSIENT, message };
     }
     if (fault.kind === 'limit') {
       const message = `Canister exceeded the limit of ${instructionLimit} instructions for single message execution.`;
       debug.conclude(message);
-      return { kind: 'limit', code: CANISTER_ERROR, message };
+      return { kind: 'limit', code: REJECT_CODE.CANISTER_ERROR, message };
     }
     const { kind, message } = fault;
-    if (kind === 'noCallback') return { kind, code: CANISTER_ERROR, message };
+    if (kind === 'noCallback') return { kind, code: REJECT_CODE.CANISTER_ERROR, message };
     if (kind === 'host') this.#reportBug(message, fault.cause);
     debug.conclude(message, fault.record);
-    return { kind: kind === 'calledTrap' ? kind : 'trap', code: CANISTER_ERROR, message };
+    return { kind: kind === 'calledTrap' ? kind : 'trap', code: REJECT_CODE.CANISTER_ERROR, message };
   }
 
   /** Ends an execution that has been undone and is begun again elsewhere: nothing is told of it. */
@@ -192,14 +194,14 @@ export class EngineParts {
   unreachable(kind: string, entry: number, role: EntryRole | undefined): EngineResult {
     const message = `internal error: ${kind} cannot reach entry point ${entry}, which is for ${role ?? 'nothing'}`;
     this.#reportBug(message, undefined);
-    return nothingRan('trap', CANISTER_ERROR, message);
+    return nothingRan('trap', REJECT_CODE.CANISTER_ERROR, message);
   }
 
   /** A canister whose balance does not pay for any message. */
   dry(): EngineResult {
     return nothingRan(
       'outOfCycles',
-      SYS_TRANSIENT,
+      REJECT_CODE.SYS_TRANSIENT,
       `the canister is out of cycles: a message costs at least ${this.policy.cyclesPerMessage}`,
     );
   }
@@ -207,7 +209,9 @@ export class EngineParts {
 
 /** In place of a result: the task used up its first slice where it could not be suspended, and has changed nothing. */
 export const TOO_LONG: EngineResult = Object.freeze({
-  step: Object.freeze(faultyStep({ kind: 'unavailable', code: SYS_TRANSIENT, message: 'begun again' }, 0, 0)),
+  step: Object.freeze(
+    faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: 'begun again' }, 0, 0),
+  ),
   debug: NO_LINES,
   isBalanceMoved: false,
 });
@@ -239,5 +243,5 @@ export function nothingRan(
 
 /** A task for a canister without code. */
 export function emptyCanister(isBalanceMoved = false): EngineResult {
-  return nothingRan('unavailable', CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
+  return nothingRan('unavailable', REJECT_CODE.CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
 }

@@ -13,14 +13,16 @@ import type { ControlMemory } from './control-memory.ts';
 import { EngineParts, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-parts.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from './heap-pool.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister, Task } from './index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from './index.ts';
+import type { Task } from '../ic/index.ts';
 import type { Shortages } from './shortage.ts';
 import type { InstrumentedCode } from './instance.ts';
 import type { KeptCanister } from './kept-canister.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
-import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-memory.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import { StablePagePool } from './stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
 import { wakeCanister } from './wake-canister.ts';
 
@@ -89,7 +91,7 @@ export class Engine {
 
   /** Written stable memory that this thread holds, of all its canisters. */
   get stableBytesStored(): number {
-    return this.#parts.pool.used * STABLE_GRANULE_BYTES;
+    return this.#parts.pool.used * PAGE_BYTES;
   }
 
   /** Whether the canister's instance is on this engine's journal. */

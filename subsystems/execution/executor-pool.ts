@@ -21,14 +21,13 @@ import type {
   Execution,
   MemoryFigures,
   ModuleInfo,
-  OutputLine,
   PieceWritten,
   Replayed,
   SleepingCanister,
-  Step,
-  Task,
 } from './index.ts';
-import { MEMORY_BYTES_MAX, MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
+import type { OutputLine, Step, Task } from '../ic/index.ts';
+import { MEMORY_BYTES_MAX, MemoryBudget } from './memory-budget.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from './type-budget.ts';
 import { unavailableStep } from './unavailable-step.ts';
@@ -125,7 +124,7 @@ export class ExecutorPool implements Execution {
   }
 
   holdMemory(bytes: number): () => void {
-    const pages = Math.ceil(bytes / MEMORY_PAGE_BYTES);
+    const pages = Math.ceil(bytes / PAGE_BYTES);
     const budget = this.#budget;
     if (!budget.take(pages)) throw unfit(budget.explain(`${bytes} bytes of its heap have no room`), true);
     return () => budget.giveBack(pages);

@@ -39,7 +39,8 @@ import { TooLong } from './fault.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapPoolLimits } from './heap-pool.ts';
 import { heapsMade, type InstrumentedCode } from './instance.ts';
-import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
 import { unavailableStep } from './unavailable-step.ts';
 import {
@@ -184,14 +185,14 @@ export class ExecutorThread {
       made: heapsMade,
       live: () => this.heapsLive,
       droppedBytes: () => this.#stores.heaps.droppedBytes,
-      collected: (bytes: number) => budget.giveBack(bytes / MEMORY_PAGE_BYTES),
+      collected: (bytes: number) => budget.giveBack(bytes / PAGE_BYTES),
     };
     this.#heapGarbage = parts.heapGarbage ?? new HeapGarbage(counts, options.executors, undefined, budget.bytesMax);
     budget.reclaim = (pages) => {
       // A collection takes tens of milliseconds: not if it does not help.
       const { heaps, pool } = this.#stores;
       const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes;
-      if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * MEMORY_PAGE_BYTES) return false;
+      if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * PAGE_BYTES) return false;
       this.#trim();
       return true;
     };

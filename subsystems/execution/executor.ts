@@ -5,7 +5,8 @@
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import type { CodeChange, OutgoingCall, OutputLine, Step, Task } from './index.ts';
+import type { CodeChange } from './index.ts';
+import type { OutgoingCall, OutputLine, Step, Task } from '../ic/index.ts';
 import type { InstrumentedCode } from './instance.ts';
 import { buffersOf } from '../storage/index.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';

@@ -11,7 +11,9 @@
  *
  * A heap may come here only if nothing can run on it or read it any more: see `Instance.release`.
  */
-import { type InstrumentedExports, PAGE_BYTES, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import type { InstrumentedExports } from '../instrument/index.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type HeapTally, PAGE, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import type { PointerWidth } from './heap-budget.ts';

@@ -1,18 +1,9 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './open-calls.ts';
-import type { OutputLine, Step, Task } from './step.ts';
+import type { CanisterStatus, MethodKind, OutputLine, Step, Task } from '../ic/index.ts';
 
 export type { OpenCallsEntry } from './open-calls.ts';
-export * from './step.ts';
-
-/** Interface spec, "Reject codes": 1 SYS_FATAL … 6 SYS_UNKNOWN. */
-export type RejectCode = 1 | 2 | 3 | 4 | 5 | 6;
-
-/** How a method is exported. */
-export type MethodKind = 'update' | 'query' | 'composite_query';
-/** How a message reaches it: a query method called as `update` runs replicated, its changes are dropped all the same. */
-export type CallKind = 'update' | 'query';
 
 /** What the host needs to know of a module, besides its code. */
 export interface ModuleInfo {
@@ -31,22 +22,6 @@ export interface ModuleInfo {
   readonly candid: string | undefined;
   readonly candidArgs: string | undefined;
 }
-
-/** The outcome of one message. A guest's fault is a value: nobody has to catch anything. */
-export type Outcome = {
-  /** Instructions used, in the IC's weighted units. */
-  readonly instructions: number;
-  /** Cycles charged for the execution. */
-  readonly charge: number;
-} & (
-  | { readonly kind: 'reply'; readonly data: Uint8Array }
-  /** `reject`: the canister said so (code 4). `trap` and `limit` have code 5. `noReply`: returned without an answer (code 5). `outOfCycles`: balance dry, or spent before the end. */
-  | {
-      readonly kind: 'reject' | 'trap' | 'limit' | 'noReply' | 'outOfCycles' | 'unavailable';
-      readonly code: RejectCode;
-      readonly message: string;
-    }
-);
 
 /** A canister's numbers as of its last ended step. */
 export interface CanisterGauges {
@@ -121,7 +96,7 @@ export interface Replayed {
 export interface CanisterSettings {
   readonly controllers?: readonly Uint8Array[];
   readonly env?: ReadonlyMap<string, string>;
-  readonly status?: 'running' | 'stopping' | 'stopped';
+  readonly status?: CanisterStatus;
   /** The version is at least this. */
   readonly version?: number;
   /** What update methods, installation and upgrades may leave of heap; Infinity: what the module says. */
@@ -168,10 +143,6 @@ export interface MemoryFigures {
 /** A piece of a checkpoint took so many milliseconds until it was durable; the next one begins when this resolves. */
 export type PieceWritten = (pieceMs: number) => Promise<void>;
 
-/**
- * Runs canisters: one step at a time each, atomically, metered, in executor threads.
- * Canisters are named by the handle that `create` returned.
- */
 /** Something that an executor has been given and has not ended. */
 export interface Executing {
   readonly handle: number;
@@ -181,6 +152,10 @@ export interface Executing {
   readonly sinceMs: number;
 }
 
+/**
+ * Runs canisters: one step at a time each, atomically, metered, in executor threads.
+ * Canisters are named by the handle that `create` returned.
+ */
 export interface Execution {
   /** How many executor threads there are; each runs one step at a time. */
   readonly lanes: number;

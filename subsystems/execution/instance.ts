@@ -17,11 +17,11 @@ import {
   IMPORT_MODULE,
   type InstrumentedExports,
   type ModuleLayout,
-  PAGE_BYTES,
   SLOT_BYTES,
   SPILL_BYTES,
-  WASM_PAGE_BYTES,
-} from '../metering/instrument/index.ts';
+} from '../instrument/index.ts';
+import { PAGE_BYTES, PageEntries, type PageSink } from '../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import { CHUNK_PAGES, letGo, type StoredPages } from '../storage/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import type { PageSet } from './page-set.ts';
@@ -29,7 +29,6 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from './heap-pool.ts';
 import { HeapTally, PAGE } from './heap-tally.ts';
 import { OutOfMemory } from './memory-budget.ts';
-import { PageEntries, type PageSink } from './page-entries.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
 export interface InstrumentedCode {

@@ -11,10 +11,8 @@ import type { CanisterState } from './canister-state.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
 import { encodeRecord, encodeStanding, type LogRecord, type Standing } from './log-record.ts';
-import { PageEntries } from './page-entries.ts';
+import { PageEntries, RecordWriter, PAGE_BYTES } from '../bytes/index.ts';
 import { PageSet } from './page-set.ts';
-import { RecordWriter } from './record-bytes.ts';
-import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
 
 /** Pages that a stored copy of a canister's memory does not have as they are now. */
 export class Lag {
@@ -238,7 +236,7 @@ export class StateChanges {
     if (lag.isWhole) {
       lag.isWhole = false;
       this.#clear(memoryId(id, 1 - kept.copy));
-      const pages = (installed?.instance.heapBytes ?? 0) / STABLE_GRANULE_BYTES;
+      const pages = (installed?.instance.heapBytes ?? 0) / PAGE_BYTES;
       for (let page = 0; page < pages; page++) lag.heap.add(page);
       for (const granule of stable.granules()) lag.stable.add(granule);
     }
@@ -285,15 +283,15 @@ export class StateChanges {
     if (installed === undefined) return;
     const heap = installed.instance.heap();
     const entries = new PageEntries((count, body) => this.#set.patch('heap', memory, count, body), SLICE_PAGES);
-    for (const page of pages) entries.addWhole(page, heap, page * STABLE_GRANULE_BYTES, ADD_ZEROS);
+    for (const page of pages) entries.addWhole(page, heap, page * PAGE_BYTES, ADD_ZEROS);
     entries.end();
   }
 
   #writeStable({ stable }: CanisterState, memory: Uint8Array, granules: Iterable<number>): void {
     const entries = new PageEntries((count, body) => this.#set.patch('stable', memory, count, body), SLICE_PAGES);
-    const content = new Uint8Array(STABLE_GRANULE_BYTES);
+    const content = new Uint8Array(PAGE_BYTES);
     for (const granule of granules) {
-      stable.read(granule * STABLE_GRANULE_BYTES, content, 0, STABLE_GRANULE_BYTES);
+      stable.read(granule * PAGE_BYTES, content, 0, PAGE_BYTES);
       entries.addWhole(granule, content, 0, ADD_ZEROS);
     }
     entries.end();
@@ -301,7 +299,7 @@ export class StateChanges {
 }
 
 /** What changed is copied a few times on its way to the disk: more than this goes by the log. */
-const CHANGED_PAGES_MAX = (64 * 2 ** 20) / STABLE_GRANULE_BYTES;
+const CHANGED_PAGES_MAX = (64 * 2 ** 20) / PAGE_BYTES;
 
 /** A message has changed too much to store it at once. */
 function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boolean {

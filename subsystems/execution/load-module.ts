@@ -1,10 +1,11 @@
 import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { type InstrumentedModule, instrument } from '../metering/instrument/index.ts';
+import { type InstrumentedModule, instrument } from '../instrument/index.ts';
 import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../wasm/index.ts';
 import type { CodeCache } from './code-cache.ts';
 import { ControlMemory } from './control-memory.ts';
-import type { MethodKind, ModuleInfo } from './index.ts';
+import type { MethodKind } from '../ic/index.ts';
+import type { ModuleInfo } from './index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
 import type { LoadedModule } from './module-loader.ts';
 

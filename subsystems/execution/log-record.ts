@@ -19,11 +19,11 @@
  * argument. It is not the layout that tasks have in the ring (`wire.ts`): there, fixed places for everything cost nothing,
  * here they would be 190 bytes a message; and a task that is read from a log goes to the engine of the same thread.
  */
+import { CANISTER_STATUSES, CALLBACK_BYTES, FULL_LIMIT, type RejectCode, type Task } from '../ic/index.ts';
 import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterStatus } from './canister-state.ts';
-import { CALLBACK_BYTES, type CanisterSettings, FULL_LIMIT, type RejectCode, type Task } from './index.ts';
+import type { CanisterSettings } from './index.ts';
 import { OPEN_CALLS_MAX, type OpenCallsEntry } from './open-calls.ts';
-import { RecordReader, type RecordWriter } from './record-bytes.ts';
+import { RecordReader, type RecordWriter } from '../bytes/index.ts';
 import { RUNS_MAX, type Shortage, type Shortages } from './shortage.ts';
 
 /** What a log begins with, besides memory, globals and certified data. */
@@ -85,7 +85,6 @@ const HAS_STATUS = 4;
 const HAS_VERSION = 8;
 const HAS_HEAP_BYTES = 16;
 
-const STATUSES = ['running', 'stopping', 'stopped'] as const satisfies readonly CanisterStatus[];
 const NO_BYTES = new Uint8Array(0);
 const NO_SHORTAGES: { readonly shortages?: Shortages | undefined } = {};
 
@@ -214,7 +213,7 @@ function writeSettings(
     for (const controller of controllers) writer.data(controller);
   }
   if (env !== undefined) writer.texts(env);
-  if (status !== undefined) writer.u8(STATUSES.indexOf(status));
+  if (status !== undefined) writer.u8(CANISTER_STATUSES.indexOf(status));
   if (version !== undefined) writer.f64(version);
   if (heapBytesMax !== undefined) writer.f64(heapBytesMax);
 }
@@ -362,7 +361,7 @@ function readSettings(reader: RecordReader): CanisterSettings {
   return {
     ...((flags & HAS_CONTROLLERS) === 0 ? {} : { controllers: readControllers(reader) }),
     ...((flags & HAS_ENV) === 0 ? {} : { env: reader.texts() }),
-    ...((flags & HAS_STATUS) === 0 ? {} : { status: reader.oneOf(STATUSES) }),
+    ...((flags & HAS_STATUS) === 0 ? {} : { status: reader.oneOf(CANISTER_STATUSES) }),
     ...((flags & HAS_VERSION) === 0 ? {} : { version: reader.natural() }),
     ...((flags & HAS_HEAP_BYTES) === 0 ? {} : { heapBytesMax: reader.limit() }),
   };

@@ -10,6 +10,8 @@
  * thread for that (`ask`) and look again when it is answered.
  */
 
+import { PAGE_BYTES } from '../bytes/index.ts';
+
 /** Part of the bound from which on idle canisters are put to sleep, so that hardly anybody has to wait for that. */
 const HIGH_SHARE = 7 / 8;
 
@@ -25,10 +27,9 @@ const IS_ATTENDED = 5;
 const WANTED = 6;
 const LANES = 8;
 
-export const MEMORY_PAGE_BYTES = 4096;
 /** What the table can count: 8 TiB. */
 const PAGES_MAX = 2 ** 31 - 1;
-export const MEMORY_BYTES_MAX = PAGES_MAX * MEMORY_PAGE_BYTES;
+export const MEMORY_BYTES_MAX = PAGES_MAX * PAGE_BYTES;
 
 /** There is no room for it: nothing has been taken. A RangeError, as V8 throws one where the machine has no memory left. */
 export class OutOfMemory extends RangeError {
@@ -54,7 +55,7 @@ export class MemoryBudget {
   /** A table for so many threads. */
   static table(bytesMax: number, lanes: number): SharedArrayBuffer {
     const table = new SharedArrayBuffer((LANES + lanes) * Int32Array.BYTES_PER_ELEMENT);
-    new Int32Array(table)[BOUND] = Math.min(Math.floor(bytesMax / MEMORY_PAGE_BYTES), PAGES_MAX);
+    new Int32Array(table)[BOUND] = Math.min(Math.floor(bytesMax / PAGE_BYTES), PAGES_MAX);
     return table;
   }
 
@@ -64,17 +65,17 @@ export class MemoryBudget {
   }
 
   get bytesMax(): number {
-    return this.#pagesMax * MEMORY_PAGE_BYTES;
+    return this.#pagesMax * PAGE_BYTES;
   }
 
   /** Bytes counted in all threads. */
   get bytesUsed(): number {
-    return this.#at(USED) * MEMORY_PAGE_BYTES;
+    return this.#at(USED) * PAGE_BYTES;
   }
 
   /** With more in use, idle canisters are put to sleep. */
   get bytesHigh(): number {
-    return this.#highPages * MEMORY_PAGE_BYTES;
+    return this.#highPages * PAGE_BYTES;
   }
 
   /** How often somebody was refused. */
@@ -189,7 +190,7 @@ export class MemoryBudget {
       if (waiting.async) await waiting.value;
       if (this.#at(IS_ATTENDED) === 0) return;
       seen = this.#at(ASKED);
-      await this.#answer?.(Atomics.exchange(table, WANTED, 0) * MEMORY_PAGE_BYTES);
+      await this.#answer?.(Atomics.exchange(table, WANTED, 0) * PAGE_BYTES);
       Atomics.store(table, ANSWERED, seen);
       Atomics.notify(table, ANSWERED);
     }

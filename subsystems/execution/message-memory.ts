@@ -16,11 +16,12 @@
  * After one refusal everything else is refused, until the message ends: so what is to be recorded is one number. When a
  * record is run again, what was granted then is granted now, unless there is no room: then the canister cannot be woken here.
  */
-import { MEMORY_PAGE_BYTES, type MemoryBudget } from './memory-budget.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { HostTrap } from './fault.ts';
-import type { HeapTally } from './heap-tally.ts';
-import { SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
-import { ROOM, WASM_PAGE_BYTES } from '../metering/instrument/index.ts';
+import { type HeapTally, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
+import { ROOM } from '../instrument/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { Shortage, Shortages } from './shortage.ts';
 
 /** Pages that a message may touch of a small heap before it asks, where a thread has one such message at a time. */
@@ -35,9 +36,9 @@ const QUESTIONS_MAX = 4;
 /** The same where the thread stands still meanwhile. */
 const BLOCKING_WAIT_MS = 50;
 const LOOK_MS = 1;
-const STABLE_STEP_PAGES = (16 * 2 ** 20) / MEMORY_PAGE_BYTES;
-const PAGES_PER_WASM_PAGE = WASM_PAGE_BYTES / MEMORY_PAGE_BYTES;
-const SMALL_PAGES_MAX = SMALL_HEAP_BYTES_MAX / MEMORY_PAGE_BYTES;
+const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
+const PAGES_PER_WASM_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
+const SMALL_PAGES_MAX = SMALL_HEAP_BYTES_MAX / PAGE_BYTES;
 
 export class MessageMemory {
   readonly budget: MemoryBudget;
@@ -147,7 +148,7 @@ export class MessageMemory {
   /** Whether stable memory may grow by so many bytes, where there is room for some that has been taken already. */
   growStable(bytes: number, roomBytes: number): boolean {
     if (bytes === 0) return true;
-    const pages = Math.max(0, Math.min(bytes / MEMORY_PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / MEMORY_PAGE_BYTES);
+    const pages = Math.max(0, Math.min(bytes / PAGE_BYTES, STABLE_STEP_PAGES) - roomBytes / PAGE_BYTES);
     let answer = this.#attempt(pages, false);
     while (answer === ROOM.LATER) answer = this.#attempt(pages, false);
     if (answer === ROOM.GRANTED) this.budget.giveBack(pages);
@@ -180,7 +181,7 @@ export class MessageMemory {
     if (this.#questions === 0) this.#untilMs = nowMs + waitMs;
     else if (nowMs > this.#untilMs) return false;
     if (this.#question !== 0) return true;
-    if (this.#questions++ === QUESTIONS_MAX || pages * MEMORY_PAGE_BYTES > budget.bytesMax) return false;
+    if (this.#questions++ === QUESTIONS_MAX || pages * PAGE_BYTES > budget.bytesMax) return false;
     this.#question = budget.ask(pages);
     return this.#question !== 0;
   }
@@ -232,7 +233,7 @@ export class MessageMemory {
     const { budget } = this;
     if (budget.take(pages)) return true;
     const question = budget.ask(pages);
-    if (question === 0 || pages * MEMORY_PAGE_BYTES > budget.bytesMax) return false;
+    if (question === 0 || pages * PAGE_BYTES > budget.bytesMax) return false;
     budget.isAnswered(question, BLOCKING_WAIT_MS);
     return budget.take(pages);
   }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { codeVersion } from '../metering/instrument/index.ts';
+import { codeVersion } from '../instrument/index.ts';
 import { CodeCache } from './code-cache.ts';
 import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from './module-loader.ts';

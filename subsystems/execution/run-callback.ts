@@ -12,7 +12,7 @@
  *
  * In a composite query the state before the callback is the query's frame, laid over the committed state.
  */
-import { CLEANUP, REJECT, REPLY, type Which } from './callback-buffer.ts';
+import { REJECT_CODE, CLEANUP, REJECT, REPLY, type Which, type Step, type StepFault, type Task } from '../ic/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import {
   emptyCanister,
@@ -22,10 +22,8 @@ import {
   NO_BYTES,
   nothingRan,
   type Running,
-  SYS_TRANSIENT,
 } from './engine-parts.ts';
 import type { Fault } from './fault.ts';
-import type { Step, StepFault, Task } from './index.ts';
 import type { Instance } from './instance.ts';
 import { finished, noRoomForFrame } from './run-task.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
@@ -128,7 +126,7 @@ function* runCompositeCallback(
   if (frame === undefined || frame.canister !== canister)
     return nothingRan(
       'unavailable',
-      SYS_TRANSIENT,
+      REJECT_CODE.SYS_TRANSIENT,
       'the state that the composite query waited with is gone: its canister has new code, or the executor needed the room',
     );
   if (canister.account.isDry) return parts.dry();
@@ -136,7 +134,7 @@ function* runCompositeCallback(
   if (instance.heapBytes > frame.heapBytes)
     return nothingRan(
       'unavailable',
-      SYS_TRANSIENT,
+      REJECT_CODE.SYS_TRANSIENT,
       'the heap of the canister has grown while its composite query waited for a call',
     );
 

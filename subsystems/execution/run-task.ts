@@ -13,6 +13,7 @@
  * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
  * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
  */
+import { REJECT_CODE, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import {
@@ -22,10 +23,8 @@ import {
   faultyStep,
   NO_BYTES,
   type Running,
-  SYS_TRANSIENT,
 } from './engine-parts.ts';
 import type { Fault } from './fault.ts';
-import { NOTHING_RAN, type Step, type Task } from './index.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
 
@@ -251,7 +250,7 @@ export function noRoomForFrame(parts: EngineParts, instructions: number): Step {
   const mebibytes = parts.frames.bytesMax / (1 << 20);
   const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in this executor, and no more fits in`;
   parts.x.debug.conclude(message);
-  return faultyStep({ kind: 'unavailable', code: SYS_TRANSIENT, message }, instructions, 0);
+  return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }
 
 function methodMode(role: EntryRole | undefined, isUpdate: boolean): Mode | undefined {

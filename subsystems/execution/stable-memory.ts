@@ -17,19 +17,17 @@
  *
  * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
  */
-import { copyBytes } from './bytes.ts';
-import { PageEntries, type PageSink } from './page-entries.ts';
-import { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../bytes/index.ts';
+import { StablePagePool } from './stable-pages.ts';
 
-export { STABLE_GRANULE_BYTES, StablePagePool } from './stable-pages.ts';
+export { StablePagePool } from './stable-pages.ts';
 
-/** The page of `stable_grow` and `stable_size`. */
-export const STABLE_PAGE_BYTES = 65_536;
 /** 500 GiB, the limit of the interface specification. */
 export const STABLE_PAGES_MAX = 8_192_000;
 
 const TABLE_ENTRIES = 1024;
-const TABLE_BYTES = TABLE_ENTRIES * STABLE_GRANULE_BYTES;
+const TABLE_BYTES = TABLE_ENTRIES * PAGE_BYTES;
 
 export class StableMemory {
   readonly #pool: StablePagePool;
@@ -58,7 +56,7 @@ export class StableMemory {
   }
 
   get bytes(): number {
-    return this.#pages * STABLE_PAGE_BYTES;
+    return this.#pages * WASM_PAGE_BYTES;
   }
 
   /** What could be written without more memory. */
@@ -80,7 +78,7 @@ export class StableMemory {
   get storedBytes(): number {
     let stored = 0;
     for (const table of this.#tables.values()) for (const entry of table) if (entry !== 0) stored++;
-    return stored * STABLE_GRANULE_BYTES;
+    return stored * PAGE_BYTES;
   }
 
   /** What finding the written pages costs beside them. */
@@ -103,14 +101,14 @@ export class StableMemory {
 
   /** Copies `length` bytes from `offset` to `target[at…]`. The caller has checked the bounds. */
   read(offset: number, target: Uint8Array, at: number, length: number): void {
-    let granule = Math.floor(offset / STABLE_GRANULE_BYTES);
-    let within = offset - granule * STABLE_GRANULE_BYTES;
+    let granule = Math.floor(offset / PAGE_BYTES);
+    let within = offset - granule * PAGE_BYTES;
     let to = at;
     const end = at + length;
     while (to < end) {
       const table = this.#table(granule);
       if (table === undefined) {
-        const inTable = (granule % TABLE_ENTRIES) * STABLE_GRANULE_BYTES + within;
+        const inTable = (granule % TABLE_ENTRIES) * PAGE_BYTES + within;
         const part = Math.min(TABLE_BYTES - inTable, end - to);
         target.fill(0, to, to + part);
         to += part;
@@ -118,7 +116,7 @@ export class StableMemory {
         within = 0;
         continue;
       }
-      const part = Math.min(STABLE_GRANULE_BYTES - within, end - to);
+      const part = Math.min(PAGE_BYTES - within, end - to);
       const entry = table[granule % TABLE_ENTRIES] ?? 0;
       if (entry === 0) {
         target.fill(0, to, to + part);
@@ -135,8 +133,8 @@ export class StableMemory {
   /** How many granules a write of `[offset, offset + length)` would dirty that are still clean in this message. */
   cleanGranules(offset: number, length: number): number {
     if (length === 0) return 0;
-    const first = Math.floor(offset / STABLE_GRANULE_BYTES);
-    const last = Math.floor((offset + length - 1) / STABLE_GRANULE_BYTES);
+    const first = Math.floor(offset / PAGE_BYTES);
+    const last = Math.floor((offset + length - 1) / PAGE_BYTES);
     let clean = 0;
     for (let granule = first; granule <= last;) {
       const table = this.#table(granule);
@@ -158,13 +156,13 @@ export class StableMemory {
    * Throws ServerError `stable-memory-exhausted` when the thread's pool is; what was written before is journalled like the rest.
    */
   write(offset: number, source: Uint8Array, at: number, length: number): void {
-    let granule = Math.floor(offset / STABLE_GRANULE_BYTES);
-    let within = offset - granule * STABLE_GRANULE_BYTES;
+    let granule = Math.floor(offset / PAGE_BYTES);
+    let within = offset - granule * PAGE_BYTES;
     let from = at;
     const end = at + length;
     while (from < end) {
-      const part = Math.min(STABLE_GRANULE_BYTES - within, end - from);
-      const slot = this.#writable(granule, part === STABLE_GRANULE_BYTES);
+      const part = Math.min(PAGE_BYTES - within, end - from);
+      const slot = this.#writable(granule, part === PAGE_BYTES);
       copyBytes(source, from, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot) + within, part);
       from += part;
       granule++;
@@ -217,19 +215,19 @@ export class StableMemory {
   /** Begins a message with another size and other content in some granules, which count as its writes. Throws as `write` does. */
   layOver(pages: number, granules: ReadonlyMap<number, Uint8Array>): void {
     this.#pages = pages;
-    for (const [granule, bytes] of granules) this.write(granule * STABLE_GRANULE_BYTES, bytes, 0, bytes.length);
+    for (const [granule, bytes] of granules) this.write(granule * PAGE_BYTES, bytes, 0, bytes.length);
   }
 
   /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes. */
   contents(runBytesMax: number): { offset: number; bytes: Uint8Array }[] {
     const runs: { offset: number; bytes: Uint8Array }[] = [];
-    const runMax = Math.max(1, Math.floor(runBytesMax / STABLE_GRANULE_BYTES));
+    const runMax = Math.max(1, Math.floor(runBytesMax / PAGE_BYTES));
     let first = -1;
     let last = -2;
     const end = (): void => {
       if (first < 0) return;
-      const offset = first * STABLE_GRANULE_BYTES;
-      const bytes = new Uint8Array((last + 1 - first) * STABLE_GRANULE_BYTES);
+      const offset = first * PAGE_BYTES;
+      const bytes = new Uint8Array((last + 1 - first) * PAGE_BYTES);
       this.read(offset, bytes, 0, bytes.length);
       runs.push({ offset, bytes });
     };
@@ -257,10 +255,10 @@ export class StableMemory {
   }
 
   #content(entry: number): Uint8Array {
-    if (entry === 0) return new Uint8Array(STABLE_GRANULE_BYTES);
+    if (entry === 0) return new Uint8Array(PAGE_BYTES);
     const slot = slotOf(entry);
     const start = StablePagePool.offsetOf(slot);
-    return this.#pool.slabOf(slot).slice(start, start + STABLE_GRANULE_BYTES);
+    return this.#pool.slabOf(slot).slice(start, start + PAGE_BYTES);
   }
 
   /** Keeps what the message wrote. */
@@ -321,7 +319,7 @@ export class StableMemory {
       const start = StablePagePool.offsetOf(old);
       this.#pool
         .slabOf(slot)
-        .set(this.#pool.slabOf(old).subarray(start, start + STABLE_GRANULE_BYTES), StablePagePool.offsetOf(slot));
+        .set(this.#pool.slabOf(old).subarray(start, start + PAGE_BYTES), StablePagePool.offsetOf(slot));
     }
     table[granule % TABLE_ENTRIES] = -(slot + 1);
     this.#dirty.push(granule);

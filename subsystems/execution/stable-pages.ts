@@ -1,10 +1,9 @@
+import { PAGE_BYTES } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
+import { MemoryBudget } from './memory-budget.ts';
 
-/** The granule of stable memory: what is allocated, journalled, charged and stored as one. */
-export const STABLE_GRANULE_BYTES = 4096;
 const SLAB_SLOTS = 256;
-const SLAB_PAGES = (SLAB_SLOTS * STABLE_GRANULE_BYTES) / MEMORY_PAGE_BYTES;
+const SLAB_PAGES = (SLAB_SLOTS * PAGE_BYTES) / PAGE_BYTES;
 /** Of 1,024 entries of 4 bytes. */
 const TABLE_PAGES = 1;
 /** So many slots are kept for what comes next, and at most as many as are in use. */
@@ -29,7 +28,7 @@ export class StablePagePool {
   #freeMax = SPARE_SLOTS;
 
   constructor(bytesMax: number, budget: MemoryBudget = MemoryBudget.unbounded()) {
-    this.#slotsMax = Math.floor(bytesMax / STABLE_GRANULE_BYTES);
+    this.#slotsMax = Math.floor(bytesMax / PAGE_BYTES);
     this.#budget = budget;
   }
 
@@ -40,7 +39,7 @@ export class StablePagePool {
 
   /** What can be taken without another slab. */
   get freeBytes(): number {
-    return this.#free.length * STABLE_GRANULE_BYTES;
+    return this.#free.length * PAGE_BYTES;
   }
 
   /** Pages that the budget counts for slabs. */
@@ -59,7 +58,7 @@ export class StablePagePool {
     const slot = this.#free.pop() ?? 0;
     if (isZeroed) {
       const start = StablePagePool.offsetOf(slot);
-      this.slabOf(slot).fill(0, start, start + STABLE_GRANULE_BYTES);
+      this.slabOf(slot).fill(0, start, start + PAGE_BYTES);
     }
     return slot;
   }
@@ -93,7 +92,7 @@ export class StablePagePool {
     }
     const number = this.#freeSlabs.pop() ?? this.#slabs.length;
     try {
-      this.#slabs[number] = new Uint8Array(slots * STABLE_GRANULE_BYTES);
+      this.#slabs[number] = new Uint8Array(slots * PAGE_BYTES);
     } catch (cause) {
       this.#budget.giveBack(SLAB_PAGES);
       throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
@@ -126,7 +125,7 @@ export class StablePagePool {
   }
 
   #slotsIn(slab: number): number {
-    return (this.#slabs[slab]?.length ?? 0) / STABLE_GRANULE_BYTES;
+    return (this.#slabs[slab]?.length ?? 0) / PAGE_BYTES;
   }
 
   /** The slab that holds `slot`; the slot begins at `offsetOf(slot)` in it. */
@@ -137,12 +136,12 @@ export class StablePagePool {
   }
 
   static offsetOf(slot: number): number {
-    return (slot & (SLAB_SLOTS - 1)) * STABLE_GRANULE_BYTES;
+    return (slot & (SLAB_SLOTS - 1)) * PAGE_BYTES;
   }
 }
 
 function exhausted(slotsMax: number): ServerError {
-  const mebibytes = (slotsMax * STABLE_GRANULE_BYTES) / (1 << 20);
+  const mebibytes = (slotsMax * PAGE_BYTES) / (1 << 20);
   return noRoom(
     `stable memory: this executor holds at most ${mebibytes} MiB of written stable pages for all its canisters, and they are used up`,
   );

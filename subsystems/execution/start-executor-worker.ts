@@ -1,7 +1,7 @@
 /** Starts executor threads as worker threads of Node. */
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { messageStackBytes, threadStackMb } from '../metering/instrument/index.ts';
+import { messageStackBytes, threadStackMb } from '../instrument/index.ts';
 import type { StartExecutorThread } from './executor.ts';
 import { sizeLongStacks } from './long-stacks.ts';
 

@@ -16,9 +16,8 @@
  */
 import type { CanisterState } from './canister-state.ts';
 import type { Instance } from './instance.ts';
-import { PAGE_BYTES } from '../metering/instrument/index.ts';
-import { MEMORY_PAGE_BYTES, MemoryBudget } from './memory-budget.ts';
-import { STABLE_GRANULE_BYTES } from './stable-memory.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import { MemoryBudget } from './memory-budget.ts';
 
 export interface SuspendedFrame {
   readonly number: number;
@@ -131,9 +130,9 @@ export class SuspendedFrames {
 }
 
 function pagesOf(frame: SuspendedFrame): number {
-  return Math.ceil(sizeOf(frame) / MEMORY_PAGE_BYTES);
+  return Math.ceil(sizeOf(frame) / PAGE_BYTES);
 }
 
 function sizeOf({ globals, pages, granules }: SuspendedFrame): number {
-  return FRAME_BYTES + globals.length + pages.size * PAGE_BYTES + granules.size * STABLE_GRANULE_BYTES;
+  return FRAME_BYTES + globals.length + pages.size * PAGE_BYTES + granules.size * PAGE_BYTES;
 }

@@ -1,8 +1,6 @@
-import { NOTHING_RAN, type Step } from './step.ts';
-
-const SYS_TRANSIENT = 2;
+import { REJECT_CODE, NOTHING_RAN, type Step } from '../ic/index.ts';
 
 /** The step of a task that was never begun. */
 export function unavailableStep(message: string): Step {
-  return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: SYS_TRANSIENT, message } };
+  return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message } };
 }

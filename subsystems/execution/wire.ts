@@ -19,18 +19,9 @@
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../metering/index.ts';
-import type {
-  CanisterImage,
-  CanisterSettings,
-  CanisterSpec,
-  CodeChange,
-  RejectCode,
-  Replayed,
-  SleepingCanister,
-} from './index.ts';
-import type { InstrumentedCode } from './instance.ts';
-import type { RingConsumer, RingProducer } from '../threads/index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, Replayed, SleepingCanister } from './index.ts';
 import {
+  type RejectCode,
   CALLBACK_BYTES,
   type ContextView,
   type OutgoingCall,
@@ -39,7 +30,9 @@ import {
   type Step,
   type StepFault,
   type Task,
-} from './step.ts';
+} from '../ic/index.ts';
+import type { InstrumentedCode } from './instance.ts';
+import type { RingConsumer, RingProducer } from '../threads/index.ts';
 
 export const RING_BYTES = 1 << 20;
 /** Larger payloads are copied once by structured clone instead of twice through the ring, and never fill it. */

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
 import { decodeAnySize, encodeAnySize, type EncodingOptions, type TupleCodec } from '../codec/index.ts';
-import type { CallKind, Outcome } from '../execution/index.ts';
+import type { CallKind, Outcome } from '../ic/index.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
 

@@ -1,5 +1,5 @@
 import type { ErrorKind } from '../../kernel/index.ts';
-import type { Outcome } from '../execution/index.ts';
+import type { Outcome } from '../ic/index.ts';
 
 /** The one place where a kind of error becomes a status; the statuses are the contract's. */
 export const HTTP_STATUS = {

@@ -1,9 +1,9 @@
+import { REJECT_CODE, type Outcome } from '../ic/index.ts';
+import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
-import type { Outcome } from '../execution/index.ts';
 
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -18,8 +18,6 @@ const LINGER_MS = 1000;
 const RETRY_AFTER_SECONDS = 1;
 /** How often a stream whose client takes nothing looks whether that has lasted too long, or the server stops. */
 const STALL_CHECK_MS = 250;
-/** The reject code of a canister's own fault: it trapped, or its answer is not one. */
-const CANISTER_ERROR = 5;
 
 const NO_HEADERS: readonly string[] = [];
 const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];
@@ -147,7 +145,7 @@ export class Responder {
       return;
     }
     const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };
-    const rejectCode = typeof outcome?.code === 'number' ? outcome.code : CANISTER_ERROR;
+    const rejectCode = typeof outcome?.code === 'number' ? outcome.code : REJECT_CODE.CANISTER_ERROR;
     const code = errorCodeOf(error.kind, rejectCode);
     const body = Array.isArray(logs) ? { code, message: error.message, logs } : { code, message: error.message };
     this.json(response, HTTP_STATUS[error.kind], body, error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);

@@ -1,5 +1,5 @@
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import { principalFromText } from '../codec/index.ts';
+import { principalFromText } from '../ic/index.ts';
 
 /** The principal of a request that claims none. */
 const ANONYMOUS: Uint8Array = Uint8Array.of(4);

@@ -1,4 +1,4 @@
-import { CALLBACK_BYTES, type Callbacks } from './index.ts';
+import { CALLBACK_BYTES, type Callbacks } from './step.ts';
 
 /**
  * The functions and environments that a call leaves behind for its response, as CALLBACK_BYTES bytes that travel through

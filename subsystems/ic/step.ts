@@ -6,7 +6,7 @@
  * task carries what the execution must know of its call context, and a step brings back every effect that reaches
  * beyond the canister. A step that faulted has no effects but its charge, its debug lines and its instructions.
  */
-import type { RejectCode } from './index.ts';
+import type { RejectCode } from './reject-codes.ts';
 
 /** What an execution must know of the call it works for. */
 export interface ContextView {

@@ -36,17 +36,16 @@
  * The map comes first so that the test in front of a store needs no offset: it is the most frequent injected code.
  */
 
-import type { SegmentTraps } from '../../wasm/index.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import type { SegmentTraps } from '../wasm/index.ts';
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
 export const INSTRUMENTER_VERSION = 117;
 
-/** Granularity of rollback and of dirty tracking. */
-export const PAGE_BYTES = 4096;
 /** Bytes saved beyond the end of a touched page, so that one test covers stores up to so far behind the tested address. */
 export const SPILL_BYTES = 256;
 export const SLOT_BYTES = PAGE_BYTES + SPILL_BYTES;
-export const WASM_PAGE_BYTES = 65536;
 
 /**
  * 65,535 and not 65,536: an address computed as base + constant must not wrap from the last page of a full 4 GiB to the first.

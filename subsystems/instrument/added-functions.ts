@@ -1,4 +1,4 @@
-import type { ValueType } from '../../wasm/index.ts';
+import type { ValueType } from '../wasm/index.ts';
 import { type Code, unsigned } from './assembler.ts';
 import type { FunctionTypes } from './function-types.ts';
 

@@ -1,5 +1,5 @@
 /** Short pieces of wasm written by hand: each function returns the bytes of one or a few instructions. */
-import { ByteWriter, MISC, OP, SIMD, VALUE_TYPE } from '../../wasm/index.ts';
+import { ByteWriter, MISC, OP, SIMD, VALUE_TYPE } from '../wasm/index.ts';
 
 export type Code = readonly number[];
 

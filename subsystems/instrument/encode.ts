@@ -8,13 +8,14 @@ import {
   OP,
   VALUE_TYPE,
   type WasmModule,
-} from '../../wasm/index.ts';
-import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL, WASM_PAGE_BYTES } from './abi.ts';
+} from '../wasm/index.ts';
+import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL } from './abi.ts';
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';
-import type { FuelGlobals } from './fuel.ts';
+import type { FuelGlobals } from './metering/fuel.ts';
 import type { FunctionTypes } from './function-types.ts';
-import { roomType } from './growth.ts';
+import { roomType } from './journal/growth.ts';
 import type { AdaptedImport } from './system-calls.ts';
 
 const SECTION = {

@@ -7,7 +7,7 @@
  *       br_table on $entry: call the entry point (stack, fuel) → fuel
  *       control memory ← fuel)
  */
-import { type Global, OP, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import { type Global, OP, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { CONTROL, type SavedGlobal, START_ENTRY, STOP } from './abi.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import {
@@ -25,7 +25,7 @@ import {
   unsigned,
   writeI32,
 } from './assembler.ts';
-import type { FuelGlobals } from './fuel.ts';
+import type { FuelGlobals } from './metering/fuel.ts';
 
 const { i32: I32, i64: I64, f64: F64, funcref: FUNCREF, v128: V128 } = VALUE_TYPE;
 

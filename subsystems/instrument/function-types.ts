@@ -1,4 +1,4 @@
-import { type FunctionType, type ValueType, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
+import { type FunctionType, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { unsigned } from './assembler.ts';
 
 /** Parameters that every function gets behind its own: bytes of stack left, fuel. Fuel also comes back, as the last result. */

@@ -15,13 +15,13 @@ import {
   type WasmModule,
   describeFunction,
   refusal,
-} from '../../wasm/index.ts';
+} from '../wasm/index.ts';
 import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi.ts';
 import { AddedFunctions } from './added-functions.ts';
-import { analyzeModule } from './analyze.ts';
+import { analyzeModule } from './analyze/analyze.ts';
 import { addressCode } from './assembler.ts';
-import { callGraph } from './call-graph.ts';
-import { addDelta } from './delta.ts';
+import { callGraph } from './metering/call-graph.ts';
+import { addDelta } from './journal/delta.ts';
 import { encodeModule } from './encode.ts';
 import {
   addCallback,
@@ -31,17 +31,17 @@ import {
   entryPoints,
   type EntryContext,
 } from './entry-points.ts';
-import { addFuelFunctions, FuelGlobals } from './fuel.ts';
+import { addFuelFunctions, FuelGlobals } from './metering/fuel.ts';
 import { FunctionTypes } from './function-types.ts';
-import { addSmallFunctions, isSmall } from './inlining-budget.ts';
-import { addGrow } from './growth.ts';
-import { addJournalFunctions, addUndo } from './journal.ts';
+import { addSmallFunctions, isSmall } from './analyze/inlining-budget.ts';
+import { addGrow } from './journal/growth.ts';
+import { addJournalFunctions, addUndo } from './journal/journal.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 
 export * from './abi.ts';
 export { codeVersion } from './code-version.ts';
-export { messageStackBytes, threadStackMb } from './guest-stack.ts';
+export { messageStackBytes, threadStackMb } from './metering/guest-stack.ts';
 
 /**
  * V8 refuses functions of more than 7,654,321 bytes; but what its optimising compiler takes for one is proportional, too:

@@ -29,12 +29,13 @@ import {
   type ValueType,
   VALUE_TYPE,
   type WasmModule,
-} from '../../wasm/index.ts';
-import { CONTROL, PAGE_BYTES, STOP } from './abi.ts';
-import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze.ts';
+} from '../wasm/index.ts';
+import { CONTROL, STOP } from './abi.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
+import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze/analyze.ts';
 import { i32, writeI32 } from './assembler.ts';
-import type { CallGraph } from './call-graph.ts';
-import { emitCharge, emitIsUsedUp, emitRefillCall, type FuelFunctions } from './fuel.ts';
+import type { CallGraph } from './metering/call-graph.ts';
+import { emitCharge, emitIsUsedUp, emitRefillCall, type FuelFunctions } from './metering/fuel.ts';
 import { type FunctionTypes, THREADED_PARAMS } from './function-types.ts';
 import {
   emitIsOnNewPage,
@@ -43,10 +44,10 @@ import {
   emitPageOf,
   emitSum,
   type JournalFunctions,
-} from './journal.ts';
-import { emitRange, type Range } from './loop-ranges.ts';
-import { type Step, type SteppingLoop, steppingLoop } from './loop-strides.ts';
-import { STORE, TouchedWindows, type WindowsMark } from './touched-windows.ts';
+} from './journal/journal.ts';
+import { emitRange, type Range } from './journal/loop-ranges.ts';
+import { type Step, type SteppingLoop, steppingLoop } from './journal/loop-strides.ts';
+import { STORE, TouchedWindows, type WindowsMark } from './journal/store-coverage.ts';
 
 /** Everything that rewriting a body needs to know of the module and of what was added to it. */
 export interface RewriteContext {

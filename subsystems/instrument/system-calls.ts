@@ -7,11 +7,11 @@
  *       call $ic0.x (f64.convert_i64_u $a …)                     ;; no BigInt, see wasm/ic0-signatures.ts
  *       FUEL in the control memory                               ;; what the host left
  */
-import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../../wasm/index.ts';
-import { systemCallOverhead } from '../cost-table.ts';
+import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
+import { systemCallOverhead } from './metering/cost-table.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { call, type Code, code, get, i64, set } from './assembler.ts';
-import type { FuelGlobals } from './fuel.ts';
+import type { FuelGlobals } from './metering/fuel.ts';
 import { THREADED_PARAMS, THREADED_RESULTS } from './function-types.ts';
 
 const { i32: I32, i64: I64, f64: F64 } = VALUE_TYPE;

@@ -11,12 +11,11 @@
  * So nothing here checks who asks. What cannot be done throws, or rejects with, a ServerError: kind `unavailable` when
  * trying again may help, any other kind when not. Anything else that is thrown is a bug.
  */
+import type { CanisterStatus, LowMemoryHook, StepFault } from '../ic/index.ts';
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
-import type { CanisterImage, CodeChange, ModuleInfo, StepFault } from '../execution/index.ts';
+import type { CanisterImage, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Change } from './history.ts';
 import type { ManagementAnswer, ManagementRequest } from './index.ts';
-
-export type CanisterStatus = 'running' | 'stopping' | 'stopped';
 
 /**
  * A canister as the management canister sees it. Live: the fields follow the last ended step. Always the same object
@@ -49,8 +48,6 @@ export interface HostedCode {
   /** The bytes as uploaded (raw or gzip), shared: not to be written to. */
   readonly wasm: Uint8Array;
 }
-
-export type LowMemoryHook = 'condition_not_satisfied' | 'ready' | 'executed';
 
 /** Totals since the canister was created. */
 export interface CanisterUsage {

@@ -1,5 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { Response } from '../execution/index.ts';
+import type { Response } from '../ic/index.ts';
 import type { ManagementEntry } from './host.ts';
 
 export type { Change, ChangeDetails, ChangeOrigin } from './history.ts';

@@ -1,5 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { RejectCode } from '../execution/index.ts';
+import type { RejectCode } from '../ic/index.ts';
 
 /**
  * A call that is refused. Thrown by the methods, turned into a reject where the call is answered; a refused call has

@@ -6,11 +6,10 @@
  * are written. What is not there reads as zeros in both. After a restart only the description is in memory, until the
  * content is asked for.
  */
+import { WASM_PAGE_BYTES, type LowMemoryHook } from '../ic/index.ts';
 import { bytesOfChunks, type Chunks, ChunkStore } from './chunk-store.ts';
-import type { CanisterHost, GlobalValue, LowMemoryHook, RestoredState } from './host.ts';
+import type { CanisterHost, GlobalValue, RestoredState } from './host.ts';
 import type { StoredBytes } from './stored-bytes.ts';
-
-export const WASM_PAGE_BYTES = 65_536;
 
 /** What a snapshot is, without its content. */
 export interface SnapshotDescription {

@@ -2,7 +2,7 @@
  * Text of the exposition format, version 0.0.4, for what prom-client has no way to render: histograms that were counted
  * elsewhere (its own can only observe), and families with a line an actor (actor-lines.ts says why).
  */
-import type { HistogramFigures } from './histogram.ts';
+import type { HistogramFigures } from '../figures/index.ts';
 
 /** The two lines that stand before the samples of a family. `help` has neither a backslash nor a line feed. */
 export function familyText(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string {

@@ -1,7 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
 
-export { Histogram, type HistogramFigures, SECONDS_BOUNDS } from './histogram.ts';
-
 /** A number that only grows. Whoever counts adds to `value`. */
 export interface Tally {
   value: number;

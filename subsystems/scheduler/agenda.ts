@@ -1,10 +1,8 @@
-import type { CallKind, ModuleInfo, Response } from '../execution/index.ts';
+import { type CanisterStatus, type CallKind, type Response, idFromText } from '../ic/index.ts';
+import type { ModuleInfo } from '../execution/index.ts';
 import type { CallContext, OpenCall } from './call-context.ts';
-import { idFromText } from './id-text.ts';
 import type { Seat } from './live-set.ts';
 import { Queue } from './queue.ts';
-
-export type CanisterStatus = 'running' | 'stopping' | 'stopped';
 
 /** A call of a method that waits. */
 export interface WaitingStart {

@@ -1,4 +1,4 @@
-import type { Callbacks, ContextView, Outcome, RejectCode, StepFault } from '../execution/index.ts';
+import type { Callbacks, ContextView, Outcome, RejectCode, StepFault } from '../ic/index.ts';
 import type { Agenda, WaitingResponse, WaitingStart } from './agenda.ts';
 
 /** Who waits for the answer of a call. */

@@ -7,7 +7,7 @@
  * kept from its first ended step that left calls open; before that nothing has happened that the client knows of. Queries
  * are never kept. What comes and goes within one unit is not written, and an update without calls writes nothing here.
  */
-import type { Outcome } from '../execution/index.ts';
+import type { Outcome } from '../ic/index.ts';
 import type { Storage, WriteSet } from '../storage/index.ts';
 import type { Agenda, Credit, Waiting } from './agenda.ts';
 import type { CallContext, OpenCall } from './call-context.ts';

@@ -11,7 +11,7 @@
  * What is read may be damaged: every length is checked, and an error names the key.
  */
 import { ServerError } from '../../kernel/index.ts';
-import type { RejectCode, Response, StepFault } from '../execution/index.ts';
+import type { RejectCode, Response, StepFault } from '../ic/index.ts';
 import type { Entry } from '../storage/index.ts';
 import type { WaitingResponse, WaitingStart } from './agenda.ts';
 import type { CallContext, Deletion, OpenCall } from './call-context.ts';

@@ -15,6 +15,7 @@
  * - A composite query's calls are queries; when it has answered, what is still open is dropped.
  */
 import {
+  REJECT_CODE,
   type CallKind,
   outcomeKindOf,
   type OutgoingCall,
@@ -22,17 +23,12 @@ import {
   type RejectCode,
   type Response,
   type Step,
-} from '../execution/index.ts';
-import { principalToText } from '../codec/index.ts';
+  principalToText,
+} from '../ic/index.ts';
 import type { Agenda, Waiting } from './agenda.ts';
 import { CallContext, NOBODY, OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { SystemCanister } from './index.ts';
-
-const SYS_TRANSIENT = 2;
-const DESTINATION_INVALID = 3;
-const CANISTER_ERROR = 5;
-const SYS_UNKNOWN = 6;
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;
@@ -155,7 +151,7 @@ export class Calls {
     }
     if (call.callee.length > 0) return;
     const message = 'the server was restarted while the call was under way';
-    this.#respond(call, { kind: 'reject', code: SYS_TRANSIENT, message }, call.cycles);
+    this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, call.cycles);
   }
 
   #answerDeleted(context: CallContext): void {
@@ -169,7 +165,7 @@ export class Calls {
   expire(nowMs: number): void {
     for (const call of this.#limited) {
       if (call.deadlineMs > nowMs) continue;
-      this.#respond(call, { kind: 'reject', code: SYS_UNKNOWN, message: 'the call timed out' }, 0n);
+      this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message: 'the call timed out' }, 0n);
     }
   }
 
@@ -209,7 +205,7 @@ export class Calls {
       return;
     }
     const message = `Canister ${principalToText(context.agenda.id)} did not reply to the call`;
-    this.#answer(context, { kind: 'reject', code: CANISTER_ERROR, message }, 'noReply');
+    this.#answer(context, { kind: 'reject', code: REJECT_CODE.CANISTER_ERROR, message }, 'noReply');
   }
 
   #send(context: CallContext, outgoing: OutgoingCall): void {
@@ -272,28 +268,32 @@ export class Calls {
     const name = principalToText(callee.id);
     if (cycles < callee.minimumCycles && callee !== sender && evaluation === undefined) {
       return refused(
-        CANISTER_ERROR,
+        REJECT_CODE.CANISTER_ERROR,
         `Canister ${name} wants at least ${callee.minimumCycles} cycles with a call, and got ${cycles}`,
       );
     }
     const kind = callee.module?.methods.get(method);
     if (kind === undefined)
       return refused(
-        CANISTER_ERROR,
+        REJECT_CODE.CANISTER_ERROR,
         `Canister ${name} has no ${evaluation === undefined ? 'update' : 'query'} method '${method}'`,
       );
     if (evaluation === undefined) {
       if (kind !== 'composite_query') return undefined;
       return refused(
-        CANISTER_ERROR,
+        REJECT_CODE.CANISTER_ERROR,
         `Composite query '${method}' of canister ${name} cannot be called in replicated mode`,
       );
     }
     if (kind === 'update')
-      return refused(CANISTER_ERROR, `Canister ${name} has no query method '${method}': a query cannot call an update`);
+      return refused(
+        REJECT_CODE.CANISTER_ERROR,
+        `Canister ${name} has no query method '${method}': a query cannot call an update`,
+      );
     if (evaluation.depth >= QUERY_DEPTH_MAX)
-      return refused(CANISTER_ERROR, `the composite query is more than ${QUERY_DEPTH_MAX} calls deep`);
-    if (--evaluation.budget.callsLeft < 0) return refused(CANISTER_ERROR, 'the composite query makes too many calls');
+      return refused(REJECT_CODE.CANISTER_ERROR, `the composite query is more than ${QUERY_DEPTH_MAX} calls deep`);
+    if (--evaluation.budget.callsLeft < 0)
+      return refused(REJECT_CODE.CANISTER_ERROR, 'the composite query makes too many calls');
     return undefined;
   }
 
@@ -303,7 +303,7 @@ export class Calls {
     if (this.systemCanister === undefined) {
       this.#respond(
         call,
-        { kind: 'reject', code: DESTINATION_INVALID, message: 'this host has no management canister' },
+        { kind: 'reject', code: REJECT_CODE.DESTINATION_INVALID, message: 'this host has no management canister' },
         cycles,
       );
       return;
@@ -313,7 +313,7 @@ export class Calls {
       ({ response, refunded }) => this.#respond(call, response, refunded),
       (error: unknown) => {
         const message = `the management canister failed: ${error instanceof Error ? error.message : String(error)}`;
-        this.#respond(call, { kind: 'reject', code: SYS_TRANSIENT, message }, cycles);
+        this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_TRANSIENT, message }, cycles);
       },
     );
   }
@@ -338,21 +338,22 @@ export interface Refusal {
   readonly message: string;
 }
 
-export const THREAD_STOPPED: Refusal = { code: SYS_TRANSIENT, message: "the actor's thread has stopped" };
+export const THREAD_STOPPED: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: "the actor's thread has stopped" };
 
 const refused = (code: RejectCode, message: string): Refusal => ({ code, message });
 /** What a call to a canister that is not there is answered. */
 export const notFound = (id: Uint8Array): Refusal =>
-  refused(DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
+  refused(REJECT_CODE.DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(agenda: Agenda): Refusal | undefined {
   const name = principalToText(agenda.id);
   if (agenda.isLost) return THREAD_STOPPED;
-  if (agenda.isAbsent) return refused(DESTINATION_INVALID, `Canister ${name} was rejected when it was to be loaded`);
-  if (agenda.status !== 'running') return refused(CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
+  if (agenda.isAbsent)
+    return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} was rejected when it was to be loaded`);
+  if (agenda.status !== 'running') return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
   if (agenda.module === undefined && !agenda.isChanging)
-    return refused(CANISTER_ERROR, `Canister ${name} contains no Wasm module`);
+    return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} contains no Wasm module`);
   return undefined;
 }
 

@@ -4,8 +4,8 @@
  * An executor that has died hands back what it did not execute as `unavailable`. Messages and responses of canisters that
  * are kept then wait for the canister to be woken; all else is answered.
  */
-import { principalToText } from '../codec/index.ts';
-import { type Execution, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../execution/index.ts';
+import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
+import type { Execution } from '../execution/index.ts';
 import type { Agenda, Credit, Waiting, WaitingResponse, WaitingStart } from './agenda.ts';
 import type { CallContext } from './call-context.ts';
 import type { CallJournal } from './call-journal.ts';
@@ -13,10 +13,6 @@ import { type Calls, THREAD_STOPPED } from './calls.ts';
 import type { Lane } from './lanes.ts';
 import type { Sleeping } from './sleeping.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
-
-const SYS_TRANSIENT = 2;
-const CANISTER_REJECT = 4;
-const CANISTER_ERROR = 5;
 
 export const INSPECT = 'canister_inspect_message';
 
@@ -103,7 +99,11 @@ export class Executions {
     const isUnfit =
       (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
     if (entry === undefined || isUnfit) {
-      calls.refuse(context, CANISTER_ERROR, `Canister ${principalToText(agenda.id)} has no method '${method}'`);
+      calls.refuse(
+        context,
+        REJECT_CODE.CANISTER_ERROR,
+        `Canister ${principalToText(agenda.id)} has no method '${method}'`,
+      );
       return;
     }
     context.isExecuting = true;
@@ -169,7 +169,12 @@ export class Executions {
       context.instructions += step.instructions;
       if (step.fault !== undefined) calls.ended(context, step);
       else if (step.isAccepted) goOn();
-      else calls.refuse(context, CANISTER_REJECT, `Canister ${principalToText(agenda.id)} rejected the message`);
+      else
+        calls.refuse(
+          context,
+          REJECT_CODE.CANISTER_REJECT,
+          `Canister ${principalToText(agenda.id)} rejected the message`,
+        );
     });
   }
 
@@ -299,7 +304,7 @@ export class Executions {
 
 /** The step of a task whose executor has died, or begins nothing more. */
 function isNotBegun({ fault }: Step): boolean {
-  return fault?.kind === 'unavailable' && fault.code === SYS_TRANSIENT;
+  return fault?.kind === 'unavailable' && fault.code === REJECT_CODE.SYS_TRANSIENT;
 }
 
 function changesState(task: Task): boolean {

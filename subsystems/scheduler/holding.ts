@@ -2,8 +2,8 @@
  * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
  * stay awake. A sleeping one is woken for either.
  */
-import { principalToText } from '../codec/index.ts';
-import { type CodeChange, type Execution, type ModuleInfo, NOTHING_RAN, type Step } from '../execution/index.ts';
+import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
+import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { Calls } from './calls.ts';
@@ -11,9 +11,6 @@ import type { Executions } from './executions.ts';
 import type { Lane } from './lanes.ts';
 import type { Sleeping } from './sleeping.ts';
 import type { Ticking } from './ticking.ts';
-
-const SYS_TRANSIENT = 2;
-const CANISTER_REJECT = 4;
 
 export interface HoldingNeeds {
   readonly execution: Execution;
@@ -42,7 +39,10 @@ export class Holding {
       const problem = await this.#wakeUp(agenda);
       if (problem !== undefined) {
         work.changes--;
-        return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: SYS_TRANSIENT, message: problem.message } };
+        return {
+          ...NOTHING_RAN,
+          fault: { kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: problem.message },
+        };
       }
     }
     return await this.#change(agenda, module, change);
@@ -100,7 +100,7 @@ export class Holding {
   }
 
   #rejectAll(agenda: Agenda, message: string): void {
-    for (const context of agenda.work.contexts) this.#with.calls.delete(context, CANISTER_REJECT, message);
+    for (const context of agenda.work.contexts) this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
   }
 
   hold(agenda: Agenda): () => void {

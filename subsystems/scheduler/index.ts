@@ -1,8 +1,8 @@
+import type { CanisterStatus, CallKind, Outcome, Response, Step } from '../ic/index.ts';
 import { defineCapability } from '../../kernel/index.ts';
-import type { CallKind, CodeChange, ModuleInfo, Outcome, Response, Step } from '../execution/index.ts';
+import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 
-export { idFromText, idToText } from './id-text.ts';
 export { TextIndex } from './text-index.ts';
 
 /** A message from a client. */
@@ -28,8 +28,6 @@ export interface SystemCall {
 export interface SystemCanister {
   call(call: SystemCall): Promise<{ readonly response: Response; readonly refunded: bigint }>;
 }
-
-export type CanisterStatus = 'running' | 'stopping' | 'stopped';
 
 /** A canister that was there before. */
 export interface AdmitOptions {

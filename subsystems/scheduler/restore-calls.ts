@@ -9,7 +9,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, type Credit, type WaitingResponse, type WaitingStart } from './agenda.ts';
 import { CallContext, NOBODY, OpenCall } from './call-context.ts';
-import { idToText } from './id-text.ts';
+import { idToText } from '../ic/index.ts';
 import { type CallRecord, CONTEXT, CALL, type ContextRecord, keyOf, readRecord } from './call-records.ts';
 
 export interface RestoredCalls {

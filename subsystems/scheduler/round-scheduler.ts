@@ -9,10 +9,11 @@
  * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
  * canister knows the unit of its newest change, and answers wait for that.
  */
+import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText } from '../ic/index.ts';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
-import { type CodeChange, type Execution, type ModuleInfo, type Outcome, type Step } from '../execution/index.ts';
+import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
-import { Agenda, type CanisterStatus, isUrgent, queueOf, type Waiting } from './agenda.ts';
+import { Agenda, isUrgent, queueOf, type Waiting } from './agenda.ts';
 import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
@@ -20,7 +21,6 @@ import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from '
 import { DrainReport } from './drain-report.ts';
 import { Executions, INSPECT } from './executions.ts';
 import { Holding } from './holding.ts';
-import { idToText } from './id-text.ts';
 import type {
   AdmitOptions,
   CanisterHost,
@@ -40,9 +40,7 @@ import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
 /** Messages waiting for one canister; then `unavailable` (decisions.md, "Metering and limits"). */
 const QUEUE_MESSAGES_MAX = 10_000;
 
-const SYS_TRANSIENT = 2;
-const DESTINATION_INVALID = 3;
-const SERVER_STOPPING: Refusal = { code: SYS_TRANSIENT, message: 'the server is stopping' };
+const SERVER_STOPPING: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
 
 const LOW_MEMORY = 'canister_on_low_wasm_memory';
@@ -326,7 +324,7 @@ export class RoundScheduler implements Scheduler {
     const { work } = agenda;
     agenda.isAbsent = error instanceof ServerError && error.kind === 'missing';
     for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
-    const refusal: Refusal = { code: SYS_TRANSIENT, message: error.message };
+    const refusal: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
     for (const waiting of [...interrupted, ...takeAll(agenda)]) {
       const isKept = this.#journal.keeps(waiting);
@@ -393,7 +391,7 @@ export class RoundScheduler implements Scheduler {
     }
     const agenda = this.#agendas[message.handle];
     if (agenda === undefined) {
-      done(refusedOutcome('reject', DESTINATION_INVALID, 'the canister was deleted'));
+      done(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;
     }
     const standing = standingRefusal(agenda);
@@ -405,7 +403,7 @@ export class RoundScheduler implements Scheduler {
     const { work } = agenda;
     if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
-      done(refusedOutcome('unavailable', SYS_TRANSIENT, reason));
+      done(refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
@@ -512,7 +510,7 @@ export class RoundScheduler implements Scheduler {
   }
 
   #refuse(waiting: Waiting, { code, message }: Refusal): void {
-    const kind = code === SYS_TRANSIENT ? 'unavailable' : 'reject';
+    const kind = code === REJECT_CODE.SYS_TRANSIENT ? 'unavailable' : 'reject';
     switch (waiting.kind) {
       case 'start':
       case 'inspect':
@@ -559,5 +557,5 @@ function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 
   return { kind, code, message, instructions: 0, charge: 0 };
 }
 
-const STOPPING_OUTCOME = refusedOutcome('unavailable', SYS_TRANSIENT, SERVER_STOPPING.message);
+const STOPPING_OUTCOME = refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, SERVER_STOPPING.message);
 const DELETED = new Error('the canister was deleted');

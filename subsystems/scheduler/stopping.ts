@@ -1,7 +1,7 @@
 /** The states of canisters: running, stopping until no call of theirs is open, stopped. */
 import { ServerError } from '../../kernel/index.ts';
-import { principalToText } from '../codec/index.ts';
-import type { Agenda, CanisterStatus } from './agenda.ts';
+import { principalToText, type CanisterStatus } from '../ic/index.ts';
+import type { Agenda } from './agenda.ts';
 
 /** As the IC's replica: a canister that still has open calls then stays stopping. */
 const STOP_DEADLINE_MS = 5 * 60_000;

@@ -6,6 +6,7 @@
  * that traps leaves it off. Stopping and stopped canisters get neither; a timer that fell due meanwhile fires when the
  * canister runs again. Sleeping canisters are woken by either.
  */
+import { NS_PER_MS } from '../ic/index.ts';
 import type { Agenda } from './agenda.ts';
 
 export const HEARTBEAT = 'canister_heartbeat';
@@ -32,7 +33,6 @@ export interface TickingHost {
 
 /** How often deadlines of calls are looked at when timers are not. */
 const EXPIRY_CHECK_MS = 100;
-const NS_PER_MS = 1_000_000;
 
 export class Ticking {
   readonly #options: TickingOptions;

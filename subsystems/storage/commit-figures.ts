@@ -1,4 +1,4 @@
-import { Histogram, SECONDS_BOUNDS } from '../metrics/index.ts';
+import { Histogram, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { CommitNumbers } from './index.ts';
 
 const UNITS_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];

@@ -1,5 +1,5 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { HistogramFigures } from '../metrics/index.ts';
+import type { HistogramFigures } from '../figures/index.ts';
 import type { Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteSet } from './write-set.ts';
@@ -8,7 +8,7 @@ export { logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts'
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { letGo } from './let-go.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
-export { ID_BYTES, PAGE_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
+export { ID_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
 
 /**
  * What is to survive, and when it does.

@@ -22,7 +22,8 @@ import type { LayerTable } from './layer-table.ts';
 import { RecordPacker } from './record-packer.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
 import { PageCollector, type StoredPages } from './stored-pages.ts';
-import { applyWriteSet, PAGE_BYTES, type WriteSetVisitor } from './write-set.ts';
+import { applyWriteSet, type WriteSetVisitor } from './write-set.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** What goes to the tables in one write: about a megabyte of pages. */
 export const SLICE_CHANGES = 256;

@@ -1,4 +1,4 @@
-import { PAGE_BYTES } from './write-set.ts';
+import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** To map memory takes some microseconds. */
 const MAPPED_BYTES_MIN = 2 ** 20;

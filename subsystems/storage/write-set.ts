@@ -10,11 +10,11 @@
  *
  * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written.
  */
+import { PAGE_BYTES } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { letGo } from './let-go.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
-export const PAGE_BYTES = 4096;
 export const ID_BYTES = 10;
 
 const PUT = 1;

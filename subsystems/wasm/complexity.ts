@@ -11,7 +11,7 @@
  *
  * So the operands moved are counted and bounded; what a compiler makes of a program stays far below. The walk trusts
  * nothing, since the code is not validated yet; bodies that are too small to reach a bound are not walked at all.
- * What code costs V8 to compile is bounded by the instrumenter (metering/instrument/analyze.ts).
+ * What code costs V8 to compile is bounded by the instrumenter (instrument/analyze/).
  */
 import { decodeBody, InstructionBuffer } from './instructions.ts';
 import type { FunctionType, WasmModule } from './module.ts';

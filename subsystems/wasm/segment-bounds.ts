@@ -2,9 +2,8 @@
  * Active segments that do not fit. Such a module is valid; what traps is its instantiation. Sizes and offsets are known
  * before, so instantiating itself never fails here: the host reports the trap instead.
  */
+import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { DataSegment, ElementSegment, WasmModule } from './module.ts';
-
-const WASM_PAGE_BYTES = 65_536;
 
 /** What a trap at instantiation says, with the first segment that does not fit. */
 export interface SegmentTraps {

@@ -7,11 +7,11 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel } from 'node:worker_threads';
 import { numbersBytes } from '../../subsystems/canisters/kept-values.ts';
-import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/execution/callback-buffer.ts';
-import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/execution/index.ts';
+import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
+import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
 import { encodeRecord, encodeStanding, type LogRecord } from '../../subsystems/execution/log-record.ts';
-import { PageEntries } from '../../subsystems/execution/page-entries.ts';
-import { RecordWriter } from '../../subsystems/execution/record-bytes.ts';
+import { PageEntries } from '../../subsystems/bytes/page-patch.ts';
+import { RecordWriter } from '../../subsystems/bytes/record-bytes.ts';
 import { writeCall, writeChanges, writeDebug, writeStep, writeTask } from '../../subsystems/execution/wire.ts';
 import { writeHistoryEntry } from '../../subsystems/management/records/history-value.ts';
 import {
@@ -26,7 +26,7 @@ import { writeSnapshot } from '../../subsystems/management/records/snapshot-valu
 import { Agenda } from '../../subsystems/scheduler/agenda.ts';
 import { CallContext, OpenCall } from '../../subsystems/scheduler/call-context.ts';
 import { CALL, CONTEXT, keyOf, RecordWriter as CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
-import { idToText } from '../../subsystems/scheduler/id-text.ts';
+import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
 import { logKey, memoryId, META, metaKey, WriteSet } from '../../subsystems/storage/index.ts';
 import { encodeFloor } from '../../subsystems/storage/log-floor.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { ServerError } from '../../kernel/index.ts';
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { Instance } from '../../subsystems/execution/instance.ts';
-import { instrument, type InstrumentedModule } from '../../subsystems/metering/instrument/index.ts';
+import { instrument, type InstrumentedModule } from '../../subsystems/instrument/index.ts';
 import { decodeModule, validateCanister } from '../../subsystems/wasm/index.ts';
 import { BareHost, CONTROL_OPTIONS } from '../support/bare-canister.ts';
 import { type Seeded, seeded } from '../support/seeded.ts';

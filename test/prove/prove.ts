@@ -26,7 +26,7 @@ interface Part {
   readonly runs: readonly Run[];
 }
 
-const RANDOM_COUNTS = new URL('../subsystems/metering/random-counts.test.ts', import.meta.url);
+const RANDOM_COUNTS = new URL('../subsystems/instrument/random-counts.test.ts', import.meta.url);
 
 const PARTS: readonly Part[] = [
   {
@@ -34,7 +34,7 @@ const PARTS: readonly Part[] = [
     claims: 'instrumented modules do what the plain ones do: results, traps, memory, globals, in both widths',
     unit: 'seeds',
     count: 5000,
-    runs: [{ file: new URL('../subsystems/metering/random-modules.test.ts', import.meta.url), label: '' }],
+    runs: [{ file: new URL('../subsystems/instrument/random-modules.test.ts', import.meta.url), label: '' }],
   },
   {
     name: 'counts',
@@ -46,7 +46,7 @@ const PARTS: readonly Part[] = [
       { file: RANDOM_COUNTS, label: 'baseline compiler only', options: ['--liftoff-only'] },
       { file: RANDOM_COUNTS, label: 'optimising compiler only', options: ['--no-liftoff'] },
       {
-        file: new URL('../subsystems/metering/endless-loops.test.ts', import.meta.url),
+        file: new URL('../subsystems/instrument/endless-loops.test.ts', import.meta.url),
         label: 'loops without end run out of instructions',
       },
     ],
@@ -61,7 +61,7 @@ const PARTS: readonly Part[] = [
         file: new URL('../subsystems/execution/trap-points.test.ts', import.meta.url),
         label: 'stopped at random points',
       },
-      { file: new URL('../subsystems/metering/loop-strides.test.ts', import.meta.url), label: 'loops' },
+      { file: new URL('../subsystems/instrument/loop-strides.test.ts', import.meta.url), label: 'loops' },
     ],
   },
   {

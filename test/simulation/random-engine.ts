@@ -24,11 +24,11 @@ import type {
   CanisterSpec,
   CodeChange,
   SleepingCanister,
-  Task,
 } from '../../subsystems/execution/index.ts';
+import type { Task } from '../../subsystems/ic/index.ts';
 import type { InstrumentedCode } from '../../subsystems/execution/instance.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
-import { STOP } from '../../subsystems/metering/instrument/index.ts';
+import { STOP } from '../../subsystems/instrument/index.ts';
 import { Books, type Change, encodeChanges } from './books.ts';
 import { fromCode } from './random-modules.ts';
 import { type EngineHost, RandomSteps } from './random-steps.ts';

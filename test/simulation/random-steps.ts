@@ -15,9 +15,8 @@ import {
   type Step,
   type StepFault,
   type Task,
-} from '../../subsystems/execution/index.ts';
+} from '../../subsystems/ic/index.ts';
 import type { Change } from './books.ts';
-
 import { COMPOSITE, EMPTY, ENTRIES_PER_VERSION, type RandomCode } from './random-modules.ts';
 import type { Subject } from './random-subject.ts';
 import { type Draw, drawBytes, seal, sealText, unseal, unsealText } from './sealed.ts';

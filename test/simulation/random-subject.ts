@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { CanisterState } from '../../subsystems/execution/canister-state.ts';
 import type { Work } from '../../subsystems/execution/executor-thread.ts';
-import type { Task } from '../../subsystems/execution/index.ts';
+import type { Task } from '../../subsystems/ic/index.ts';
 import { Books, type Change } from './books.ts';
 import type { RandomEngine } from './random-engine.ts';
 

@@ -6,7 +6,7 @@
 import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
 import { HostTrap } from '../../subsystems/execution/fault.ts';
 import { type Ic0Imports, Instance, type InstrumentedCode } from '../../subsystems/execution/instance.ts';
-import { instrument, type InstrumentOptions } from '../../subsystems/metering/instrument/index.ts';
+import { instrument, type InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import {
   decodeModule,
   IC0_SIGNATURES,

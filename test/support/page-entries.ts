@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { PageSink } from '../../subsystems/execution/page-entries.ts';
+import type { PageSink } from '../../subsystems/bytes/page-patch.ts';
 
 const PAGE_BYTES = 4096;
 const WORD_BYTES = 8;

@@ -8,14 +8,13 @@
  * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
  * kept here, and the engine applies it only if the execution returns.
  */
-import { copyBytes, sliceBytes } from '../bytes.ts';
-import { slotOf } from '../callback-buffer.ts';
+import { copyBytes, sliceBytes } from '../../bytes/index.ts';
+import { slotOf, type ContextView, type OutgoingCall } from '../../ic/index.ts';
 import { chargeOf, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterState } from '../canister-state.ts';
 import { MODES, type Mode } from './contexts.ts';
 import { DebugOutput } from './debug-output.ts';
 import { ContractViolation, HostTrap } from '../fault.ts';
-import type { ContextView, OutgoingCall } from '../index.ts';
 import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 

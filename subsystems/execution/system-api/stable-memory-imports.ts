@@ -1,6 +1,8 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { HostTrap } from '../fault.ts';
-import { STABLE_GRANULE_BYTES, STABLE_PAGE_BYTES, STABLE_PAGES_MAX, type StableMemory } from '../stable-memory.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { STABLE_PAGES_MAX, type StableMemory } from '../stable-memory.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
 /** Instructions for each 4 KiB of stable memory that a message is the first to write. */
@@ -40,7 +42,7 @@ export function stableMemoryImports(x: CurrentExecution) {
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
     // Beyond its maximum it does not grow anyway.
     const isPossible = pages <= pagesMax - stable.pages;
-    if (isPossible && !x.memory.mayGrowStable(pages * STABLE_PAGE_BYTES, stable.roomBytes)) return -1;
+    if (isPossible && !x.memory.mayGrowStable(pages * WASM_PAGE_BYTES, stable.roomBytes)) return -1;
     return stable.grow(pages, pagesMax);
   };
   return {
@@ -76,7 +78,7 @@ function narrow(name: string, stable: StableMemory): StableMemory {
 }
 
 function tooManyDirty(name: string, granulesMax: number): HostTrap {
-  const mebibytes = (granulesMax * STABLE_GRANULE_BYTES) / (1 << 20);
+  const mebibytes = (granulesMax * PAGE_BYTES) / (1 << 20);
   return new HostTrap(
     `ic0.${name}: memory access limit exceeded: one message may write at most ${mebibytes} MiB of stable memory pages`,
   );

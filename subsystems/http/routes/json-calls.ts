@@ -1,7 +1,7 @@
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import type { Codec } from '../../codec/index.ts';
-import type { CallKind } from '../../execution/index.ts';
+import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall, type JsonForm } from '../canister-call.ts';
 import { readBody } from '../request-body.ts';
 import { GUARDED_BYTES_MAX, isFlagSet, queryParametersOf } from '../request-target.ts';

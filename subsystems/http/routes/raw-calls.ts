@@ -1,4 +1,4 @@
-import type { CallKind } from '../../execution/index.ts';
+import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall } from '../canister-call.ts';
 import { readBody } from '../request-body.ts';
 import { GUARDED_BYTES_MAX, queryParametersOf } from '../request-target.ts';

@@ -28,8 +28,8 @@ import {
   VALUE_TYPE,
   type WasmModule,
 } from '../../wasm/index.ts';
-import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../cost-table.ts';
-import { ChargePaths } from './charge-paths.ts';
+import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../metering/cost-table.ts';
+import { ChargePaths } from '../metering/charge-paths.ts';
 import { Uint32List } from './number-list.ts';
 
 export { NESTING_MAX };

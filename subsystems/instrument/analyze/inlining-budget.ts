@@ -6,7 +6,7 @@
  *
  * So the share is restored with empty functions that nothing calls, four bytes each, never compiled.
  */
-import type { AddedFunctions } from './added-functions.ts';
+import type { AddedFunctions } from '../added-functions.ts';
 
 const SMALL_BODY_BYTES = 50;
 

@@ -26,8 +26,10 @@
  * not far: beyond, and after a real spill, bytes may be in two entries, or be there though they did not change.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, DELTAS_BYTES, PAGE_BYTES, SPILL_BYTES, WASM_PAGE_BYTES } from './abi.ts';
-import type { AddedFunctions } from './added-functions.ts';
+import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import type { AddedFunctions } from '../added-functions.ts';
 import {
   type AddressCode,
   block,
@@ -49,7 +51,7 @@ import {
   tee,
   unsigned,
   writeI32,
-} from './assembler.ts';
+} from '../assembler.ts';
 import { slotAddress } from './journal.ts';
 
 const { i32: I32 } = VALUE_TYPE;

@@ -26,9 +26,11 @@
  * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, PAGE_BYTES, ROOM, SLOT_BYTES, STOP, WASM_PAGE_BYTES } from './abi.ts';
-import type { AddedFunctions } from './added-functions.ts';
-import type { FuelGlobals } from './fuel.ts';
+import { CONTROL, ROOM, SLOT_BYTES, STOP } from '../abi.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import type { AddedFunctions } from '../added-functions.ts';
+import type { FuelGlobals } from '../metering/fuel.ts';
 import { RANGE_STEP_MAX } from './loop-ranges.ts';
 import {
   type AddressCode,
@@ -53,7 +55,7 @@ import {
   tee,
   unsigned,
   writeI32,
-} from './assembler.ts';
+} from '../assembler.ts';
 
 const { i32: I32, i64: I64, f64: F64 } = VALUE_TYPE;
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);

@@ -37,8 +37,8 @@
  * second form, too, where the pages themselves cost more than the tests.
  */
 import { BLOCK_TYPE_EMPTY, type ByteWriter, type InstructionBuffer, OP } from '../../wasm/index.ts';
-import { PAGE_BYTES } from './abi.ts';
-import { code, get, i32, i64, set, tee } from './assembler.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { code, get, i32, i64, set, tee } from '../assembler.ts';
 
 /** Steps known only at run time are used up to here. */
 export const RANGE_STEP_MAX = 2 ** 40;

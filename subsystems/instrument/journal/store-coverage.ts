@@ -16,11 +16,12 @@
  * Hostile code could make this quadratic in nesting. Work is counted; past the budget the pass knows nothing more in
  * this function and every store is tested.
  */
-import { SPILL_BYTES, PAGE_BYTES } from './abi.ts';
+import { SPILL_BYTES } from '../abi.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 import { OP } from '../../wasm/index.ts';
-import { BLOCK, NESTING_MAX, type ModuleAnalysis } from './analyze.ts';
+import { BLOCK, NESTING_MAX, type ModuleAnalysis } from '../analyze/analyze.ts';
 import { LoopStrides, type Step, type SteppingLoop } from './loop-strides.ts';
-import { ValueTable } from './value-table.ts';
+import { ValueTable } from '../analyze/value-table.ts';
 
 /** What `store` decided. */
 export const STORE = {

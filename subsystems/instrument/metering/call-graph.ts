@@ -11,7 +11,7 @@
  * in functions that can come to another test: nobody looks at what is left in the others.
  */
 import type { WasmModule } from '../../wasm/index.ts';
-import type { ModuleAnalysis } from './analyze.ts';
+import type { ModuleAnalysis } from '../analyze/analyze.ts';
 import { frameBytes } from './guest-stack.ts';
 
 /** Cost of code that may run between two tests of the fuel, besides one function's own straight code. */

@@ -8,7 +8,7 @@
  * them: then each execution of the one is followed by exactly one execution of one of the others. Completed paths pay the
  * same sum. What is owed meanwhile is seen by nobody, because nothing is called in between.
  */
-import type { Uint32List } from './number-list.ts';
+import type { Uint32List } from '../analyze/number-list.ts';
 
 const NOBODY = -1;
 const SEVERAL = -2;

@@ -2,7 +2,7 @@
  * What instructions and system calls cost: the Internet Computer's weights (reference/metering.md §1 and §3).
  * The numbers are the replica's, not measured here; a program must count the same on both.
  */
-import { MISC, OPCODE_COUNT, SIMD, type Ic0Name } from '../wasm/index.ts';
+import { MISC, OPCODE_COUNT, SIMD, type Ic0Name } from '../../wasm/index.ts';
 
 /** Charged at the beginning of every function, so that even an empty one costs something. */
 export const FUNCTION_ENTRY_COST = 1;

@@ -40,8 +40,9 @@
  * Why wasm stopped itself is in a global, too, so that the cold paths stay short; `settle` tells the host after a fault.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, FUEL_SLICE, STOP, WASM_PAGE_BYTES } from './abi.ts';
-import type { AddedFunctions } from './added-functions.ts';
+import { CONTROL, FUEL_SLICE, STOP } from '../abi.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import type { AddedFunctions } from '../added-functions.ts';
 import {
   type AddressCode,
   call,
@@ -59,7 +60,7 @@ import {
   unsigned,
   writeF64,
   writeI32,
-} from './assembler.ts';
+} from '../assembler.ts';
 
 const { i64: I64, f64: F64 } = VALUE_TYPE;
 

@@ -19,7 +19,7 @@
  * Inlining does no other harm: an inlined function still takes its frame from the guest's stack.
  */
 import type { WasmModule } from '../../wasm/index.ts';
-import type { ModuleAnalysis } from './analyze.ts';
+import type { ModuleAnalysis } from '../analyze/analyze.ts';
 
 /** Deserialising `?((), List)` takes two frames a level in Motoko, of 21 locals each with enhanced persistence: 124 bytes. */
 const FRAME_BYTES = 20;

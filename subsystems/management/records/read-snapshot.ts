@@ -5,8 +5,8 @@ import {
   type StablePiece,
   TakenSnapshot,
   UploadedSnapshot,
-  WASM_PAGE_BYTES,
 } from '../snapshot.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { StoredBytes } from '../stored-bytes.ts';
 import { expectHash } from './chunk-records.ts';
 import { RecordReader } from './record-bytes.ts';

@@ -4,13 +4,8 @@
  * is written again, so its pieces are smaller.
  */
 import type { GlobalValue } from '../host.ts';
-import {
-  type SnapshotContent,
-  type StablePiece,
-  TakenSnapshot,
-  type UploadedSnapshot,
-  WASM_PAGE_BYTES,
-} from '../snapshot.ts';
+import { type SnapshotContent, type StablePiece, TakenSnapshot, type UploadedSnapshot } from '../snapshot.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { RecordWriter } from './record-bytes.ts';
 import { pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
 

@@ -1,12 +1,11 @@
-import type { LowMemoryHook } from '../host.ts';
+import { LOW_MEMORY_HOOKS, WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { hexOf } from '../candid-values.ts';
-import { type SnapshotDescription, WASM_PAGE_BYTES } from '../snapshot.ts';
+import type { SnapshotDescription } from '../snapshot.ts';
 import { type RecordReader, RecordWriter } from './record-bytes.ts';
 import { HASH_BYTES } from './record-keys.ts';
 
 /** Numbers are positions here: new ones come last. A snapshot is unfinished while its pieces are being written. */
 const STATES = ['unfinished', 'taken', 'uploaded'] as const;
-const HOOKS: readonly LowMemoryHook[] = ['condition_not_satisfied', 'ready', 'executed'];
 
 export interface StoredSnapshot {
   readonly takenAtNs: bigint;
@@ -23,7 +22,7 @@ export function writeSnapshot({ takenAtNs, description, pieces }: StoredSnapshot
   out.natural(description.bytes).natural(description.version).bytes(description.certifiedData);
   out.list(description.chunkHashes, (hash) => out.bytes(Buffer.from(hash, 'hex')));
   out.optional(description.timerNs, (timerNs) => out.natural(timerNs));
-  out.optional(description.lowMemoryHook, (hook) => out.byte(HOOKS.indexOf(hook)));
+  out.optional(description.lowMemoryHook, (hook) => out.byte(LOW_MEMORY_HOOKS.indexOf(hook)));
   return out.written();
 }
 
@@ -50,7 +49,7 @@ export function readSnapshotValue(value: RecordReader): StoredSnapshot | undefin
     return hash.length === HASH_BYTES ? hexOf(hash) : value.fail(`a hash of ${hash.length} bytes`);
   });
   const timerNs = value.optional(() => value.natural());
-  const lowMemoryHook = value.optional(() => value.oneOf(HOOKS));
+  const lowMemoryHook = value.optional(() => value.oneOf(LOW_MEMORY_HOOKS));
   if (source === 'taken' && (timerNs === undefined || lowMemoryHook === undefined))
     value.fail('a taken one without timer or hook');
   value.end();

@@ -1,5 +1,5 @@
 /** Those who send messages, and remember what they were told. */
-import type { Outcome } from '../../../subsystems/execution/index.ts';
+import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
 import { REPLY_BYTES_MAX } from '../../../subsystems/execution/system-api/responding.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';

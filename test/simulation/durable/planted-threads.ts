@@ -5,7 +5,7 @@
  */
 import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
 import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine.ts';
-import type { Task } from '../../../subsystems/execution/index.ts';
+import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
 import type { PlantedThreads } from './simulated-threads.ts';
 

@@ -7,7 +7,7 @@ import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Engine, type EngineOptions } from '../../../subsystems/execution/engine.ts';
 import type { CreateEngine, Work } from '../../../subsystems/execution/executor-thread.ts';
 import { HeapGarbage } from '../../../subsystems/execution/heap-garbage.ts';
-import type { Step, Task } from '../../../subsystems/execution/index.ts';
+import type { Step, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/instance.ts';
 import { loadModule } from '../../../subsystems/execution/load-module.ts';
 import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';

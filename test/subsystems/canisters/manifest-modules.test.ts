@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
-import { principalToText } from '../../../subsystems/codec/index.ts';
+import { principalToText } from '../../../subsystems/ic/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { RecordingLogger } from '../../support/kernel.ts';

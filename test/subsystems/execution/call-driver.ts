@@ -2,8 +2,13 @@
  * The smallest scheduler there can be: calls among canisters that live in the test's thread, one message at a time, in the
  * order sent. It knows call contexts, refunds and "did not reply", so that Motoko programs can await in engine tests.
  */
-import type { ContextView, OutgoingCall, Response, Step } from '../../../subsystems/execution/index.ts';
-import { FULL_LIMIT } from '../../../subsystems/execution/index.ts';
+import {
+  type ContextView,
+  type OutgoingCall,
+  type Response,
+  type Step,
+  FULL_LIMIT,
+} from '../../../subsystems/ic/index.ts';
 import type { TestCanister, TestResult } from './engine-fixture.ts';
 
 interface Origin {

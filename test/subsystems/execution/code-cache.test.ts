@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, readdirSync, symlinkSync } from 'node:fs';
 import {
   appendFile,
   copyFile,
@@ -22,7 +22,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/code-cache.ts';
 import { loadModule } from '../../../subsystems/execution/load-module.ts';
 import { ModuleLoader } from '../../../subsystems/execution/module-loader.ts';
-import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -238,18 +238,20 @@ suite('a module loader', () => {
 test('the version of kept code changes with every file that it depends on', async () => {
   const root = await temporaryDirectory();
   const subsystems = new URL('../../../subsystems/', import.meta.url);
-  for (const room of ['metering/instrument', 'wasm'])
+  for (const room of ['bytes', 'ic', 'instrument', 'wasm'])
     cpSync(new URL(room, subsystems), join(root, 'subsystems', room), { recursive: true });
+  cpSync(new URL('../kernel', subsystems), join(root, 'kernel'), { recursive: true });
+  symlinkSync(new URL('../node_modules', subsystems), join(root, 'node_modules'));
   await cp(new URL('../../../package.json', import.meta.url), join(root, 'package.json'));
-  const script = `console.log((await import('./subsystems/metering/instrument/code-version.ts')).codeVersion())`;
+  const script = `console.log((await import('./subsystems/instrument/code-version.ts')).codeVersion())`;
   const version = (): string =>
     execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: root, encoding: 'utf8' }).trim();
   assert.equal(version(), codeVersion());
   const seen = new Set([codeVersion()]);
-  for (const file of ['metering/instrument/rewrite.ts', 'wasm/decode.ts']) {
+  for (const file of ['instrument/rewrite.ts', 'instrument/journal/delta.ts', 'wasm/decode.ts']) {
     await appendFile(join(root, 'subsystems', file), '\n// changed\n');
     seen.add(version());
   }
-  assert.equal(seen.size, 3);
+  assert.equal(seen.size, 4);
   assert.ok(readdirSync(new URL('wasm', subsystems)).length > 5);
 });

@@ -5,7 +5,7 @@ import { inspect as show } from 'node:util';
 import { chargeOf } from '../../../subsystems/metering/index.ts';
 import { CALL_BYTES_MAX } from '../../../subsystems/execution/system-api/outgoing-draft.ts';
 import { OPEN_CALLS_PER_CALLEE_MAX } from '../../../subsystems/execution/open-calls.ts';
-import { CALLBACK_BYTES, type OutgoingCall, type Response } from '../../../subsystems/execution/index.ts';
+import { CALLBACK_BYTES, type OutgoingCall, type Response } from '../../../subsystems/ic/index.ts';
 import { blobWith, CALL_BLOB, CALLEE, construct, METHOD, PAYLOAD, perform, TEXT_AT } from './call-scripts.ts';
 import { faultOf, littleEndian, POLICY, replyOf, type TestResult, WIDTHS } from './engine-fixture.ts';
 import { BLOB_AT, type Call, encodeScript, HOOK_SLOTS, RESULTS_AT, ScriptCanister } from './script-canister.ts';

@@ -7,8 +7,6 @@ import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { createStores, Engine, type EngineResult } from '../../../subsystems/execution/engine.ts';
 import {
   type CallKind,
-  type CanisterSpec,
-  type CodeChange,
   type ContextView,
   FULL_LIMIT,
   outcomeKindOf,
@@ -17,7 +15,8 @@ import {
   type Response,
   type StepFault,
   type Task,
-} from '../../../subsystems/execution/index.ts';
+} from '../../../subsystems/ic/index.ts';
+import type { CanisterSpec, CodeChange } from '../../../subsystems/execution/index.ts';
 import type { Instance } from '../../../subsystems/execution/instance.ts';
 import { loadModule } from '../../../subsystems/execution/load-module.ts';
 import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { FULL_LIMIT, type OutgoingCall, type Response } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type OutgoingCall, type Response } from '../../../subsystems/ic/index.ts';
 import { CALL_BLOB, perform } from './call-scripts.ts';
 import { faultOf, replyOf, type TestResult, type Width, WIDTHS } from './engine-fixture.ts';
 import { BLOB_AT, type Call, encodeScript, HEAP_BYTES, RESULTS_AT, ScriptCanister, slotAt } from './script-canister.ts';

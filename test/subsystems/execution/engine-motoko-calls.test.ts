@@ -1,7 +1,7 @@
 /** Motoko programs that await, keep timers and get upgraded, in both persistence modes. */
 import assert from 'node:assert/strict';
 import { before as beforeAll, describe, test } from 'node:test';
-import type { Response } from '../../../subsystems/execution/index.ts';
+import type { Response } from '../../../subsystems/ic/index.ts';
 import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import { CallDriver } from './call-driver.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { FULL_LIMIT } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { chargeOf } from '../../../subsystems/metering/index.ts';
 import {
   ANONYMOUS,

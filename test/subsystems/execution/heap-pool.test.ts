@@ -11,7 +11,8 @@ import {
   type SpareHeap,
 } from '../../../subsystems/execution/heap-pool.ts';
 import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/heap-tally.ts';
-import { type CodeChange, FULL_LIMIT } from '../../../subsystems/execution/index.ts';
+import type { CodeChange } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/instance.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';

@@ -7,7 +7,8 @@ import { FullCollection } from '../../../subsystems/execution/full-collection.ts
 import { type HeapCounts, HeapGarbage } from '../../../subsystems/execution/heap-garbage.ts';
 import { HEAP_ADDRESS_GIB_MAX, HeapBudget } from '../../../subsystems/execution/heap-budget.ts';
 import { IdleModules } from '../../../subsystems/execution/idle-modules.ts';
-import { type CodeChange, FULL_LIMIT, type ModuleInfo, type Step } from '../../../subsystems/execution/index.ts';
+import type { CodeChange, ModuleInfo } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
 import { ModuleLoader } from '../../../subsystems/execution/module-loader.ts';
 import { fingerprintsOf, TypeBudget } from '../../../subsystems/execution/type-budget.ts';
 import { assemble, EMPTY_ARGS, load, POLICY, STACK_BYTES, TestCanister, type Width, WIDTHS } from './engine-fixture.ts';

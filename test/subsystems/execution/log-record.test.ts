@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
-import { FULL_LIMIT, type RejectCode } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type RejectCode } from '../../../subsystems/ic/index.ts';
 import {
   decodeStanding,
   encodeRecord,
@@ -12,7 +12,7 @@ import {
   type LogRecord,
   type Standing,
 } from '../../../subsystems/execution/log-record.ts';
-import { RecordWriter } from '../../../subsystems/execution/record-bytes.ts';
+import { RecordWriter } from '../../../subsystems/bytes/record-bytes.ts';
 import { ANONYMOUS, contextOf, EMPTY_ARGS } from './engine-fixture.ts';
 
 const U64_MAX = 2n ** 64n - 1n;

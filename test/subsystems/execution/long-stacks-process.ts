@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { sizeLongStacks } from '../../../subsystems/execution/long-stacks.ts';
-import { messageStackBytes } from '../../../subsystems/metering/instrument/index.ts';
+import { messageStackBytes } from '../../../subsystems/instrument/index.ts';
 import { wat } from '../../support/wat.ts';
 
 const CALLS_AT_ONCE = 40;

@@ -9,7 +9,7 @@
  * whose address is its environment; the hooks run those of the slots named in HOOK_SLOTS, if there are any.
  */
 import { IC0_SIGNATURES, type HostType, type Ic0Name } from '../../../subsystems/wasm/index.ts';
-import type { CallKind, ContextView } from '../../../subsystems/execution/index.ts';
+import type { CallKind, ContextView } from '../../../subsystems/ic/index.ts';
 import { assemble, type Sample, TestCanister, type TestResult, type Width } from './engine-fixture.ts';
 
 const OPERATION_BYTES = 72;

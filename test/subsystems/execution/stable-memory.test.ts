@@ -2,13 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
-import {
-  STABLE_GRANULE_BYTES,
-  STABLE_PAGE_BYTES,
-  STABLE_PAGES_MAX,
-  StableMemory,
-  StablePagePool,
-} from '../../../subsystems/execution/stable-memory.ts';
+import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
+import { STABLE_PAGES_MAX, StableMemory, StablePagePool } from '../../../subsystems/execution/stable-memory.ts';
 import { applied, assertSameBytes, collectEntries, runsOf } from '../../support/page-entries.ts';
 
 const MEBIBYTE = 1 << 20;
@@ -27,11 +23,11 @@ type Step =
   | { readonly do: 'commit' | 'rollback' };
 
 const offset = fc.oneof(
-  fc.nat(3 * STABLE_PAGE_BYTES),
+  fc.nat(3 * WASM_PAGE_BYTES),
   // Around the borders of granules, pages and tables.
   fc
     .record({
-      at: fc.constantFrom(0, 4096, 8192, STABLE_PAGE_BYTES, 2 * STABLE_PAGE_BYTES),
+      at: fc.constantFrom(0, 4096, 8192, WASM_PAGE_BYTES, 2 * WASM_PAGE_BYTES),
       by: fc.integer({ min: -3, max: 3 }),
     })
     .map(({ at, by }) => Math.max(0, at + by)),
@@ -61,7 +57,7 @@ test('stable memory behaves as a plain array whose messages are committed or und
       const stable = new StableMemory(pool);
       stable.grow(2);
       stable.commit();
-      let committed = new Uint8Array(2 * STABLE_PAGE_BYTES);
+      let committed = new Uint8Array(2 * WASM_PAGE_BYTES);
       let model = committed.slice();
       const write = (at: number, bytes: Uint8Array): void => {
         const part = bytes.subarray(0, Math.max(0, model.length - at));
@@ -77,8 +73,8 @@ test('stable memory behaves as a plain array whose messages are committed or und
       };
       for (const s of steps) {
         if (s.do === 'grow') {
-          assert.equal(stable.grow(s.pages), model.length / STABLE_PAGE_BYTES);
-          const grown = new Uint8Array(model.length + s.pages * STABLE_PAGE_BYTES);
+          assert.equal(stable.grow(s.pages), model.length / WASM_PAGE_BYTES);
+          const grown = new Uint8Array(model.length + s.pages * WASM_PAGE_BYTES);
           grown.set(model);
           model = grown;
         } else if (s.do === 'write') write(s.offset, s.bytes);
@@ -91,9 +87,9 @@ test('stable memory behaves as a plain array whose messages are committed or und
           assert.deepEqual([got[0], got[length + 1]], [0x55, 0x55]);
         } else if (s.do === 'commit') {
           const dirty = new Set(stable.dirtyGranules);
-          for (let granule = 0; granule * STABLE_GRANULE_BYTES < model.length; granule++) {
-            const from = granule * STABLE_GRANULE_BYTES;
-            const to = from + STABLE_GRANULE_BYTES;
+          for (let granule = 0; granule * PAGE_BYTES < model.length; granule++) {
+            const from = granule * PAGE_BYTES;
+            const to = from + PAGE_BYTES;
             const isChanged = Buffer.compare(model.subarray(from, to), padded(committed, from, to)) !== 0;
             if (isChanged) assert.ok(dirty.has(granule), `granule ${granule} changed and is not reported dirty`);
           }
@@ -108,7 +104,7 @@ test('stable memory behaves as a plain array whose messages are committed or und
       assert.equal(Buffer.compare(contents(stable), model), 0);
       stable.rollback();
       assert.equal(Buffer.compare(contents(stable), committed), 0);
-      assert.equal(pool.used * STABLE_GRANULE_BYTES, stable.storedBytes, 'no slot is lost');
+      assert.equal(pool.used * PAGE_BYTES, stable.storedBytes, 'no slot is lost');
       stable.clear();
       assert.equal(pool.used, 0);
     }),
@@ -130,7 +126,7 @@ test('growing to 500 GiB allocates nothing, and not a page more is granted', () 
   assert.equal(stable.grow(2 ** 64), -1);
   assert.equal(stable.pages, STABLE_PAGES_MAX);
   assert.equal(pool.used, 0);
-  const last = STABLE_PAGES_MAX * STABLE_PAGE_BYTES;
+  const last = STABLE_PAGES_MAX * WASM_PAGE_BYTES;
   stable.write(last - 3, new Uint8Array([1, 2, 3]), 0, 3);
   const end = new Uint8Array(5);
   stable.read(last - 5, end, 0, 5);
@@ -149,9 +145,9 @@ test('a limit of its own bounds a growth of the 32-bit interface', () => {
 test('bounds are checked without wrapping around', () => {
   const stable = new StableMemory(new StablePagePool(MEBIBYTE));
   stable.grow(1);
-  assert.ok(stable.contains(0, STABLE_PAGE_BYTES));
-  assert.ok(stable.contains(STABLE_PAGE_BYTES, 0));
-  assert.ok(!stable.contains(1, STABLE_PAGE_BYTES));
+  assert.ok(stable.contains(0, WASM_PAGE_BYTES));
+  assert.ok(stable.contains(WASM_PAGE_BYTES, 0));
+  assert.ok(!stable.contains(1, WASM_PAGE_BYTES));
   assert.ok(!stable.contains(2 ** 64 - 1, 2));
   assert.ok(!stable.contains(2, 2 ** 64 - 1));
 });
@@ -169,13 +165,13 @@ test('a message that touches memory everywhere and is rolled back leaves nothing
 });
 
 test('a pool that is used up refuses by name, and the message can be undone', () => {
-  const pool = new StablePagePool(4 * STABLE_GRANULE_BYTES);
+  const pool = new StablePagePool(4 * PAGE_BYTES);
   const stable = new StableMemory(pool);
   stable.grow(1);
   stable.write(0, new Uint8Array([7]), 0, 1);
   stable.commit();
   assert.throws(
-    () => stable.write(0, new Uint8Array(8 * STABLE_GRANULE_BYTES).fill(9), 0, 8 * STABLE_GRANULE_BYTES),
+    () => stable.write(0, new Uint8Array(8 * PAGE_BYTES).fill(9), 0, 8 * PAGE_BYTES),
     (error) => error instanceof ServerError && error.code === 'stable-memory-exhausted' && error.kind === 'unavailable',
   );
   stable.rollback();
@@ -184,16 +180,16 @@ test('a pool that is used up refuses by name, and the message can be undone', ()
 });
 
 test('a slot that another canister gave back starts as zeros', () => {
-  const pool = new StablePagePool(STABLE_GRANULE_BYTES);
+  const pool = new StablePagePool(PAGE_BYTES);
   const first = new StableMemory(pool);
   first.grow(1);
-  first.write(0, new Uint8Array(STABLE_GRANULE_BYTES).fill(0xff), 0, STABLE_GRANULE_BYTES);
+  first.write(0, new Uint8Array(PAGE_BYTES).fill(0xff), 0, PAGE_BYTES);
   first.commit();
   first.clear();
   const second = new StableMemory(pool);
   second.grow(1);
   second.write(10, new Uint8Array([1]), 0, 1);
-  const page = contents(second).subarray(0, STABLE_GRANULE_BYTES);
+  const page = contents(second).subarray(0, PAGE_BYTES);
   assert.deepEqual([...page.subarray(0, 12)], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
   assert.ok(page.subarray(12).every((byte) => byte === 0));
 });
@@ -210,7 +206,7 @@ test('the deltas of a message are what it changed, and the image is everything',
         stable.deltas(deltas.sink);
         assertSameBytes(applied(before, deltas, after.length), after, 'deltas');
         for (const { page, offset: at, bytes } of runsOf(deltas)) {
-          const from = page * STABLE_GRANULE_BYTES + at;
+          const from = page * PAGE_BYTES + at;
           // Runs begin and end with a word that differs.
           for (const word of [0, bytes.length - 8]) {
             const old = new Uint8Array(8);
@@ -250,8 +246,8 @@ test('the deltas of a message are what it changed, and the image is everything',
 test('deltas of many granules come in chunks, and granules at the end of the address space keep their numbers', () => {
   const stable = new StableMemory(new StablePagePool(16 * MEBIBYTE));
   stable.grow(STABLE_PAGES_MAX);
-  const bytes = new Uint8Array(40 * STABLE_GRANULE_BYTES).fill(7);
-  const far = STABLE_PAGES_MAX * STABLE_PAGE_BYTES - bytes.length;
+  const bytes = new Uint8Array(40 * PAGE_BYTES).fill(7);
+  const far = STABLE_PAGES_MAX * WASM_PAGE_BYTES - bytes.length;
   stable.write(far, bytes, 0, bytes.length);
   for (const collect of ['deltas', 'image'] as const) {
     const entries = collectEntries();
@@ -260,9 +256,9 @@ test('deltas of many granules come in chunks, and granules at the end of the add
     const runs = runsOf(entries);
     assert.deepEqual(
       runs.map(({ page }) => page),
-      Array.from({ length: 40 }, (_, k) => far / STABLE_GRANULE_BYTES + k),
+      Array.from({ length: 40 }, (_, k) => far / PAGE_BYTES + k),
     );
-    assert.ok(runs.every((run) => Buffer.compare(run.bytes, bytes.subarray(0, STABLE_GRANULE_BYTES)) === 0));
+    assert.ok(runs.every((run) => Buffer.compare(run.bytes, bytes.subarray(0, PAGE_BYTES)) === 0));
   }
   // The same bytes once more are no change.
   stable.commit();

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
 import { ControlMemory, type ControlMemoryOptions } from '../../../subsystems/execution/control-memory.ts';
 import { createStores, Engine, runSuspendable } from '../../../subsystems/execution/engine.ts';
-import { FULL_LIMIT, type Task } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type Task } from '../../../subsystems/ic/index.ts';
 import {
   ANONYMOUS,
   assemble,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { histogramText } from '../../../subsystems/metrics/exposition.ts';
-import { Histogram, SECONDS_BOUNDS } from '../../../subsystems/metrics/index.ts';
+import { Histogram, SECONDS_BOUNDS } from '../../../subsystems/figures/index.ts';
 import { parseExposition } from '../../support/exposition-parser.ts';
 
 test('a value belongs to the first bucket whose bound it does not pass', () => {

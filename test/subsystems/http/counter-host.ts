@@ -11,7 +11,7 @@ import {
   type UpgradeOptions,
 } from '../../../subsystems/canisters/index.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
-import type { CallKind, MethodKind, Outcome } from '../../../subsystems/execution/index.ts';
+import type { CallKind, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
 import {
   createHttpServer,
   type HttpServerNeeds,

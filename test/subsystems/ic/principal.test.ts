@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Principal } from '@dfinity/principal';
 import fc from 'fast-check';
-import { principalFromText, principalToText } from '../../../subsystems/codec/index.ts';
-import { bytes, hex, refuses } from './support.ts';
+import { principalFromText, principalToText } from '../../../subsystems/ic/index.ts';
+import { bytes, hex, refuses } from '../codec/support.ts';
 
 test('well-known principals', () => {
   for (const [text, content] of [

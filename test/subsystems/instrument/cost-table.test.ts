@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { instructionCosts, systemCallOverhead } from '../../../subsystems/metering/cost-table.ts';
+import { instructionCosts, systemCallOverhead } from '../../../subsystems/instrument/metering/cost-table.ts';
 import { OPCODE_COUNT, opcodeName } from '../../../subsystems/wasm/index.ts';
 import { naiveCost } from '../../support/naive-metering.ts';
 

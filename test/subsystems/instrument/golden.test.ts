@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, it } from 'node:test';
-import { instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule, validateCanister } from '../../../subsystems/wasm/index.ts';
 import { wat, watOf } from '../../support/wat.ts';
 

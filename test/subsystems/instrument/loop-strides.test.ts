@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
 import { Instance } from '../../../subsystems/execution/instance.ts';
-import { instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';

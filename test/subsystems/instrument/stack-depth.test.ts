@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { threadStackMb } from '../../../subsystems/metering/instrument/index.ts';
+import { threadStackMb } from '../../../subsystems/instrument/index.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { randomStackShape } from './random-stack-shape.ts';
 import { STACK_SHAPES } from './stack-shapes.ts';

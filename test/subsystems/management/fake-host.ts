@@ -1,17 +1,20 @@
 /** A host of canisters without code that runs: everything the management canister asks for works, in one Map. */
 import { createHash } from 'node:crypto';
 import { ServerError } from '../../../kernel/index.ts';
-import { principalToText } from '../../../subsystems/codec/index.ts';
-import type { CanisterImage, CodeChange, ModuleInfo, StepFault } from '../../../subsystems/execution/index.ts';
+import {
+  principalToText,
+  type StepFault,
+  type CanisterStatus,
+  type LowMemoryHook,
+} from '../../../subsystems/ic/index.ts';
+import type { CanisterImage, CodeChange, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import type {
   CanisterHost,
   CanisterLogRecord,
-  CanisterStatus,
   EnforcedSettings,
   GlobalValue,
   HostedCanister,
   HostedCode,
-  LowMemoryHook,
   ManagementEntry,
   NewCanister,
   RestoredState,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
-import { Histogram, type HistogramFigures } from '../../../subsystems/metrics/index.ts';
+import { Histogram, type HistogramFigures } from '../../../subsystems/figures/index.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { PrometheusMetrics } from '../../../subsystems/metrics/prometheus-metrics.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';

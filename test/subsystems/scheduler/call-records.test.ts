@@ -5,9 +5,9 @@ import { ServerError } from '../../../kernel/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
 import { CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/call-context.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, readRecord, RecordWriter } from '../../../subsystems/scheduler/call-records.ts';
-import { idToText } from '../../../subsystems/scheduler/id-text.ts';
+import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
-import type { RejectCode } from '../../../subsystems/execution/index.ts';
+import type { RejectCode } from '../../../subsystems/ic/index.ts';
 
 const bytes = fc.uint8Array({ maxLength: 40 });
 const text = fc.string({ unit: 'grapheme', maxLength: 30 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import type { Executing, Task } from '../../../subsystems/execution/index.ts';
+import type { Executing } from '../../../subsystems/execution/index.ts';
+import type { Task } from '../../../subsystems/ic/index.ts';
 import { DrainReport } from '../../../subsystems/scheduler/drain-report.ts';
 import { MODULE } from './held-execution.ts';
 

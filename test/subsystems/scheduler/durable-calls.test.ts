@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import type { Task } from '../../../subsystems/execution/index.ts';
+import type { Task } from '../../../subsystems/ic/index.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { DurableHost } from './durable-host.ts';
 import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';

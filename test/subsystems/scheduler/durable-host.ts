@@ -1,6 +1,7 @@
 /** A scheduler that keeps what it knows, with an execution and a journal that the test drives. */
-import type { Execution, Outcome } from '../../../subsystems/execution/index.ts';
-import { type AdmitOptions, idToText } from '../../../subsystems/scheduler/index.ts';
+import type { Execution } from '../../../subsystems/execution/index.ts';
+import { type Outcome, idToText } from '../../../subsystems/ic/index.ts';
+import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';

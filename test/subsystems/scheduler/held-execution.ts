@@ -1,12 +1,6 @@
 /** An execution whose tasks end when the test says so, and what tests of the scheduler say to it. */
-import {
-  type Execution,
-  type ModuleInfo,
-  NOTHING_RAN,
-  type OutgoingCall,
-  type Step,
-  type Task,
-} from '../../../subsystems/execution/index.ts';
+import type { Execution, ModuleInfo } from '../../../subsystems/execution/index.ts';
+import { NOTHING_RAN, type OutgoingCall, type Step, type Task } from '../../../subsystems/ic/index.ts';
 
 export const STEP: Step = { ...NOTHING_RAN, instructions: 1, charge: 1 };
 export const REPLY: Step = { ...STEP, answer: { kind: 'reply', data: new Uint8Array(0) } };

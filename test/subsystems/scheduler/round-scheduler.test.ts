@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Execution } from '../../../subsystems/execution/index.ts';
-import { idToText, type IngressMessage } from '../../../subsystems/scheduler/index.ts';
+import { idToText } from '../../../subsystems/ic/index.ts';
+import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { HeldExecution, MODULE, REPLY, type Started, STEP } from './held-execution.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import type { Outcome } from '../../../subsystems/execution/index.ts';
+import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
-import { idToText } from '../../../subsystems/scheduler/id-text.ts';
+import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { LiveSet } from '../../../subsystems/scheduler/live-set.ts';
 import { DurableHost } from './durable-host.ts';
 import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';

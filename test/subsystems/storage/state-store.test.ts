@@ -6,7 +6,8 @@ import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { Family } from '../../../subsystems/storage/tables.ts';
-import { applyWriteSet, PAGE_BYTES, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { applyWriteSet, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import { instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { instrument } from '../../../subsystems/instrument/index.ts';
 import { ByteWriter, decodeModule, signedLeb, validateCanister } from '../../../subsystems/wasm/index.ts';
 import { randomModule } from '../../support/random-module.ts';
 import { seeded } from '../../support/seeded.ts';

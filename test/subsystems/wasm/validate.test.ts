@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import { instrument } from '../../../subsystems/metering/instrument/index.ts';
+import { instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule, type Ic0Signature, IC0_SIGNATURES, validateCanister } from '../../../subsystems/wasm/index.ts';
 import { wat } from '../../support/wat.ts';
 

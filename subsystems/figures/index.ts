@@ -1,0 +1,2 @@
+/** Figures for operators that several rooms keep. */
+export * from './histogram.ts';

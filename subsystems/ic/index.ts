@@ -1,0 +1,14 @@
+/**
+ * The vocabulary of the Internet Computer that all rooms share: principals and canister ids, tasks and steps, reject codes,
+ * states, units. Plain data and its text forms; nothing here runs anything, and it stands on the kernel alone.
+ */
+export * from './callback-buffer.ts';
+export * from './canister-id.ts';
+export * from './canister-status.ts';
+export * from './id-text.ts';
+export type * from './methods.ts';
+export type * from './outcome.ts';
+export * from './principal.ts';
+export * from './reject-codes.ts';
+export * from './step.ts';
+export * from './units.ts';

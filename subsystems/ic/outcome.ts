@@ -1,0 +1,17 @@
+import type { RejectCode } from './reject-codes.ts';
+
+/** The outcome of one message. A guest's fault is a value: nobody has to catch anything. */
+export type Outcome = {
+  /** Instructions used, in the IC's weighted units. */
+  readonly instructions: number;
+  /** Cycles charged for the execution. */
+  readonly charge: number;
+} & (
+  | { readonly kind: 'reply'; readonly data: Uint8Array }
+  /** `reject`: the canister said so (code 4). `trap` and `limit` have code 5. `noReply`: returned without an answer (code 5). `outOfCycles`: balance dry, or spent before the end. */
+  | {
+      readonly kind: 'reject' | 'trap' | 'limit' | 'noReply' | 'outOfCycles' | 'unavailable';
+      readonly code: RejectCode;
+      readonly message: string;
+    }
+);

@@ -1,0 +1,17 @@
+/** Why a call was not answered: the codes of the interface specification, which canisters and HTTP clients see. */
+export const REJECT_CODE = {
+  /** Never succeeds: the host cannot do it. */
+  SYS_FATAL: 1,
+  /** May succeed later. */
+  SYS_TRANSIENT: 2,
+  /** There is no such canister or method. */
+  DESTINATION_INVALID: 3,
+  /** The canister said so (`ic0.msg_reject`). */
+  CANISTER_REJECT: 4,
+  /** The canister trapped, reached its limit, or did not answer. */
+  CANISTER_ERROR: 5,
+  /** Nobody knows whether the call was executed: its deadline has passed. */
+  SYS_UNKNOWN: 6,
+} as const;
+
+export type RejectCode = (typeof REJECT_CODE)[keyof typeof REJECT_CODE];
