@@ -1,5 +1,5 @@
 import { Clock, definePlugin, Logger } from '../kernel/index.ts';
-import { type ExecutionOptions, ExecutorPool } from '../subsystems/execution/executor-pool.ts';
+import { type ExecutionOptions, ExecutorPool } from '../subsystems/execution/pool/executor-pool.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 

@@ -104,7 +104,7 @@ test('no file names a path of some machine or the host of a registry', () => {
 const HANDED_THROUGH = [
   'subsystems/codec/codec-pool.ts',
   'subsystems/codec/lexer.ts',
-  'subsystems/execution/module-loader.ts',
+  'subsystems/execution/pool/module-loader.ts',
   'subsystems/storage/commit-queue.ts',
   'subsystems/wasm/refusal.ts',
 ];

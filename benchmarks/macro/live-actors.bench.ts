@@ -19,7 +19,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Logger, systemClock } from '../../kernel/index.ts';
-import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
+import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
 import type { ModuleInfo } from '../../subsystems/execution/index.ts';
 import { createCompiler, type Persistence } from '../../subsystems/compiler/motoko-compiler.ts';

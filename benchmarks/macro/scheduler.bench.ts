@@ -13,7 +13,7 @@ import { systemClock } from '../../kernel/index.ts';
 import { createCodec } from '../../subsystems/codec/index.ts';
 import { principalToText, idToText } from '../../subsystems/ic/index.ts';
 import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
-import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
+import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 

@@ -6,10 +6,10 @@
  * module on V8 alone, with imports that do as little as they can and no rollback: what the canister's own code costs.
  */
 import { bench, do_not_optimize, group, run } from 'mitata';
-import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
-import { createStores, Engine } from '../../subsystems/execution/engine.ts';
+import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
+import { createStores, Engine } from '../../subsystems/execution/engine/engine.ts';
 import { FULL_LIMIT } from '../../subsystems/ic/index.ts';
-import { loadModule } from '../../subsystems/execution/load-module.ts';
+import { loadModule } from '../../subsystems/execution/thread/load-module.ts';
 import { IC0_SIGNATURES } from '../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { report } from '../figures.ts';

@@ -6,8 +6,8 @@
  * KERNELS=a,b picks some. The six kernels with which the engine began are printed first, with a mean of their own.
  */
 import { readFileSync } from 'node:fs';
-import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../subsystems/execution/engine/instance.ts';
 import type { InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import { compileAssemblyScript } from '../../test/support/assemblyscript.ts';
 import { CONTROL_OPTIONS, prepare } from '../../test/support/bare-canister.ts';

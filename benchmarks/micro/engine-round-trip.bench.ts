@@ -12,7 +12,7 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Logger, systemClock } from '../../kernel/index.ts';
-import { ExecutorPool } from '../../subsystems/execution/executor-pool.ts';
+import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
 import { wat } from '../../test/support/wat.ts';
 import { type Figure, report, written } from '../figures.ts';

@@ -1,9 +1,9 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
-import type { OpenCallsEntry } from './open-calls.ts';
+import type { OpenCallsEntry } from './engine/open-calls.ts';
 import type { CanisterStatus, MethodKind, OutputLine, Step, Task } from '../ic/index.ts';
 
-export type { OpenCallsEntry } from './open-calls.ts';
+export type { OpenCallsEntry } from './engine/open-calls.ts';
 
 /** What the host needs to know of a module, besides its code. */
 export interface ModuleInfo {

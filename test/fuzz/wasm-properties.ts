@@ -1,8 +1,8 @@
 /** What must hold for any bytes that are given as a module. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../kernel/index.ts';
-import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../subsystems/execution/engine/instance.ts';
 import { instrument, type InstrumentedModule } from '../../subsystems/instrument/index.ts';
 import { decodeModule, validateCanister } from '../../subsystems/wasm/index.ts';
 import { BareHost, CONTROL_OPTIONS } from '../support/bare-canister.ts';

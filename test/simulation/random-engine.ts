@@ -7,7 +7,7 @@
  * it; an engine has one message at a time, for it has one journal. `RandomSteps` has what a message does.
  */
 import assert from 'node:assert/strict';
-import { type CanisterState, CanisterState as State } from '../../subsystems/execution/canister-state.ts';
+import { type CanisterState, CanisterState as State } from '../../subsystems/execution/engine/canister-state.ts';
 import {
   type EngineResult,
   type Runnable,
@@ -15,9 +15,9 @@ import {
   runToEnd,
   type SharedStores,
   TOO_LONG,
-} from '../../subsystems/execution/engine.ts';
-import type { ThreadEngine, Yields } from '../../subsystems/execution/executor-thread.ts';
-import { faultOf } from '../../subsystems/execution/fault.ts';
+} from '../../subsystems/execution/engine/engine.ts';
+import type { ThreadEngine, Yields } from '../../subsystems/execution/thread/executor-thread.ts';
+import { faultOf } from '../../subsystems/execution/engine/fault.ts';
 import type {
   CanisterImage,
   CanisterSettings,
@@ -26,7 +26,7 @@ import type {
   SleepingCanister,
 } from '../../subsystems/execution/index.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
-import type { InstrumentedCode } from '../../subsystems/execution/instance.ts';
+import type { InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { STOP } from '../../subsystems/instrument/index.ts';
 import { Books, type Change, encodeChanges } from './books.ts';

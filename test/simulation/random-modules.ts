@@ -1,6 +1,6 @@
 /** Modules without code: what entry points they have, and how long their messages take. */
-import type { InstrumentedCode } from '../../subsystems/execution/instance.ts';
-import type { LoadedModule } from '../../subsystems/execution/module-loader.ts';
+import type { InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
+import type { LoadedModule } from '../../subsystems/execution/pool/module-loader.ts';
 
 /** Entry points have other numbers in each version: one that is run on the wrong code shows. */
 export const ENTRIES_PER_VERSION = 16;

@@ -6,7 +6,7 @@
  * a number, and whatever answers it echoes that.
  */
 import assert from 'node:assert/strict';
-import type { EngineResult } from '../../subsystems/execution/engine.ts';
+import type { EngineResult } from '../../subsystems/execution/engine/engine.ts';
 import {
   NOTHING_RAN,
   type OutgoingCall,

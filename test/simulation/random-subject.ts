@@ -1,7 +1,7 @@
 /** What the engines of one thread know of its canisters, and of the work that has come for them. */
 import assert from 'node:assert/strict';
-import type { CanisterState } from '../../subsystems/execution/canister-state.ts';
-import type { Work } from '../../subsystems/execution/executor-thread.ts';
+import type { CanisterState } from '../../subsystems/execution/engine/canister-state.ts';
+import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
 import { Books, type Change } from './books.ts';
 import type { RandomEngine } from './random-engine.ts';

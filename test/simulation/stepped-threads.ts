@@ -6,10 +6,14 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
-import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/executor-pool.ts';
-import { type CreateEngine, ExecutorThread, type ThreadParts } from '../../subsystems/execution/executor-thread.ts';
-import type { StartExecutorThread } from '../../subsystems/execution/executor.ts';
-import type { ExecutorOptions } from '../../subsystems/execution/wire.ts';
+import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/pool/executor-pool.ts';
+import {
+  type CreateEngine,
+  ExecutorThread,
+  type ThreadParts,
+} from '../../subsystems/execution/thread/executor-thread.ts';
+import type { StartExecutorThread } from '../../subsystems/execution/pool/executor.ts';
+import type { ExecutorOptions } from '../../subsystems/execution/wire/wire.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { type RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
 

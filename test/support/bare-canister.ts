@@ -3,9 +3,9 @@
  * a caller, replies, traps, debug prints and a flat stable memory. One implementation serves both widths and plain as well
  * as instrumented modules; plain ones get their pointers as they are, so everything is converted here.
  */
-import { ControlMemory } from '../../subsystems/execution/control-memory.ts';
-import { HostTrap } from '../../subsystems/execution/fault.ts';
-import { type Ic0Imports, Instance, type InstrumentedCode } from '../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
+import { HostTrap } from '../../subsystems/execution/engine/fault.ts';
+import { type Ic0Imports, Instance, type InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
 import { instrument, type InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import {
   decodeModule,

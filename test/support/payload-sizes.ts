@@ -3,9 +3,9 @@
  * else, and how often each was drawn. Each class comes again after all the others have, so few messages see them all.
  */
 import { LARGE_BODY_BYTES } from '../../subsystems/codec/faults.ts';
-import { DEBUG_BYTES_MAX } from '../../subsystems/execution/system-api/debug-output.ts';
-import { REPLY_BYTES_MAX } from '../../subsystems/execution/system-api/responding.ts';
-import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire.ts';
+import { DEBUG_BYTES_MAX } from '../../subsystems/execution/engine/system-api/debug-output.ts';
+import { REPLY_BYTES_MAX } from '../../subsystems/execution/engine/system-api/responding.ts';
+import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire/wire.ts';
 import { FUEL_SLICE } from '../../subsystems/instrument/index.ts';
 import { PAGE_BYTES } from '../../subsystems/bytes/index.ts';
 import { FILL_BYTES } from '../../subsystems/storage/step-log.ts';

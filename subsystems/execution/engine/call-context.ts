@@ -1,4 +1,4 @@
-import type { ContextView } from '../ic/index.ts';
+import type { ContextView } from '../../ic/index.ts';
 
 const NO_BYTES = new Uint8Array(0);
 

@@ -1,12 +1,12 @@
 /** What an executor knows of one canister besides its live instance's memory. */
-import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../metering/index.ts';
-import type { CanisterSettings, CanisterSpec } from './index.ts';
-import type { MethodKind } from '../ic/index.ts';
+import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
+import type { CanisterSettings, CanisterSpec } from '../index.ts';
+import type { MethodKind } from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
-import { KeptCanister } from './kept-canister.ts';
+import { KeptCanister } from '../persistence/kept-canister.ts';
 import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
-import { StableMemory, type StablePagePool } from './stable-memory.ts';
+import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 
 /** Code in place and running: the instance, and what kind of method each entry point of its module is. */

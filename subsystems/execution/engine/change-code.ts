@@ -11,8 +11,8 @@
  * Stable memory has a journal of its own, which ends with the transaction; effects of the hook (certified data, burned
  * cycles) are carried over, all but the timer.
  */
-import { REJECT_CODE, WASM_PAGE_BYTES } from '../ic/index.ts';
-import { messageOf } from '../../kernel/index.ts';
+import { REJECT_CODE, WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { messageOf } from '../../../kernel/index.ts';
 import { hookContext } from './call-context.ts';
 import type { CanisterState } from './canister-state.ts';
 import {
@@ -26,12 +26,12 @@ import {
 } from './engine-parts.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
-import type { CodeChange } from './index.ts';
+import type { CodeChange } from '../index.ts';
 import { Instance, type InstrumentedCode } from './instance.ts';
-import type { MemoryOfNewCode } from './kept-canister.ts';
+import type { MemoryOfNewCode } from '../persistence/kept-canister.ts';
 import { finished } from './run-task.ts';
-import { START_ENTRY } from '../instrument/index.ts';
-import { StableMemory } from './stable-memory.ts';
+import { START_ENTRY } from '../../instrument/index.ts';
+import { StableMemory } from '../memory/stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 

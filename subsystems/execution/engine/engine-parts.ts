@@ -7,16 +7,16 @@ import {
   type Response,
   type Step,
   type StepFault,
-} from '../ic/index.ts';
-import type { MeteringPolicy } from '../metering/index.ts';
-import { sliceBytes, PAGE_BYTES } from '../bytes/index.ts';
+} from '../../ic/index.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
+import { sliceBytes, PAGE_BYTES } from '../../bytes/index.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
-import type { ControlMemory } from './control-memory.ts';
+import type { ControlMemory } from '../memory/control-memory.ts';
 import type { Fault } from './fault.ts';
-import type { HeapPool } from './heap-pool.ts';
+import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
-import { StateChanges } from './kept-canister.ts';
-import type { StablePagePool } from './stable-memory.ts';
+import { StateChanges } from '../persistence/kept-canister.ts';
+import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
 import { NO_CALLS } from './system-api/outgoing-draft.ts';

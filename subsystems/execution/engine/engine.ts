@@ -5,26 +5,26 @@
  * step. `run-task.ts` has methods, system tasks and inspection, `run-callback.ts` what follows a call, `change-code.ts`
  * installation and upgrades, `canister-image.ts` state out and in again, `suspended-frames.ts` composite queries that wait.
  */
-import type { MeteringPolicy } from '../metering/index.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterState } from './canister-state.ts';
-import { captureState, restoreState } from './canister-image.ts';
+import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
-import type { ControlMemory } from './control-memory.ts';
+import type { ControlMemory } from '../memory/control-memory.ts';
 import { EngineParts, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-parts.ts';
 import { Environment } from './environment.ts';
-import { HeapPool, type HeapPoolLimits, heapPoolLimits } from './heap-pool.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from './index.ts';
-import type { Task } from '../ic/index.ts';
-import type { Shortages } from './shortage.ts';
+import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from '../index.ts';
+import type { Task } from '../../ic/index.ts';
+import type { Shortages } from '../memory/shortage.ts';
 import type { InstrumentedCode } from './instance.ts';
-import type { KeptCanister } from './kept-canister.ts';
-import { MemoryBudget } from './memory-budget.ts';
+import type { KeptCanister } from '../persistence/kept-canister.ts';
+import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
-import { StablePagePool } from './stable-memory.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { StablePagePool } from '../memory/stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
-import { wakeCanister } from './wake-canister.ts';
+import { wakeCanister } from '../persistence/wake-canister.ts';
 
 export { type EngineResult, type Runnable, type Running, runSuspendable, runToEnd, TOO_LONG } from './engine-parts.ts';
 

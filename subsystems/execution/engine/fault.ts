@@ -1,5 +1,5 @@
-import { messageOf } from '../../kernel/index.ts';
-import { STOP } from '../instrument/index.ts';
+import { messageOf } from '../../../kernel/index.ts';
+import { STOP } from '../../instrument/index.ts';
 
 /** Why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {

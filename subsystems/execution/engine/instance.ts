@@ -19,16 +19,16 @@ import {
   type ModuleLayout,
   SLOT_BYTES,
   SPILL_BYTES,
-} from '../instrument/index.ts';
-import { PAGE_BYTES, PageEntries, type PageSink } from '../bytes/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
-import { CHUNK_PAGES, letGo, type StoredPages } from '../storage/index.ts';
-import type { ControlMemory } from './control-memory.ts';
-import type { PageSet } from './page-set.ts';
+} from '../../instrument/index.ts';
+import { PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { CHUNK_PAGES, letGo, type StoredPages } from '../../storage/index.ts';
+import type { ControlMemory } from '../memory/control-memory.ts';
+import type { PageSet } from '../memory/page-set.ts';
 import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.ts';
-import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from './heap-pool.ts';
-import { HeapTally, PAGE } from './heap-tally.ts';
-import { OutOfMemory } from './memory-budget.ts';
+import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
+import { HeapTally, PAGE } from '../memory/heap-tally.ts';
+import { OutOfMemory } from '../memory/memory-budget.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
 export interface InstrumentedCode {

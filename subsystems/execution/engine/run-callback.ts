@@ -12,7 +12,16 @@
  *
  * In a composite query the state before the callback is the query's frame, laid over the committed state.
  */
-import { REJECT_CODE, CLEANUP, REJECT, REPLY, type Which, type Step, type StepFault, type Task } from '../ic/index.ts';
+import {
+  REJECT_CODE,
+  CLEANUP,
+  REJECT,
+  REPLY,
+  type Which,
+  type Step,
+  type StepFault,
+  type Task,
+} from '../../ic/index.ts';
 import type { CanisterState } from './canister-state.ts';
 import {
   emptyCanister,
@@ -27,7 +36,7 @@ import type { Fault } from './fault.ts';
 import type { Instance } from './instance.ts';
 import { finished, noRoomForFrame } from './run-task.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
-import { ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
 

@@ -13,7 +13,7 @@
  * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
  * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
  */
-import { REJECT_CODE, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
+import { REJECT_CODE, NOTHING_RAN, type Step, type Task } from '../../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import {

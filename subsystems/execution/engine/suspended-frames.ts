@@ -16,8 +16,8 @@
  */
 import type { CanisterState } from './canister-state.ts';
 import type { Instance } from './instance.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
-import { MemoryBudget } from './memory-budget.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { MemoryBudget } from '../memory/memory-budget.ts';
 
 export interface SuspendedFrame {
   readonly number: number;

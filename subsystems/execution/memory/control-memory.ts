@@ -1,7 +1,7 @@
-import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../instrument/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../../instrument/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
-import { PAGE_BYTES, type PageSink } from '../bytes/index.ts';
+import { PAGE_BYTES, type PageSink } from '../../bytes/index.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { FREE_PAGES, MessageMemory } from './message-memory.ts';
 

@@ -11,13 +11,13 @@
  *
  * A heap may come here only if nothing can run on it or read it any more: see `Instance.release`.
  */
-import type { InstrumentedExports } from '../instrument/index.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import type { InstrumentedExports } from '../../instrument/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type HeapTally, PAGE, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import type { PointerWidth } from './heap-budget.ts';
-import type { Ic0Imports, InstrumentedCode } from './instance.ts';
+import type { Ic0Imports, InstrumentedCode } from '../engine/instance.ts';
 
 /**
  * Larger heaps are not kept: what they cost is their content, and nobody knows what of them has to be zeroed. Zeroing one of

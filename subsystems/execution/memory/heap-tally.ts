@@ -6,7 +6,7 @@
  * machine's loss. Large heaps count with their whole size: nearly all of it is used, and marks for 6 GiB would take as much
  * as a small actor. The tally belongs to the memory, and goes with it to the pool and to the next canister.
  */
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 
 /** Up to this size pages are marked. */

@@ -10,7 +10,7 @@
  * thread for that (`ask`) and look again when it is answered.
  */
 
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 
 /** Part of the bound from which on idle canisters are put to sleep, so that hardly anybody has to wait for that. */
 const HIGH_SHARE = 7 / 8;

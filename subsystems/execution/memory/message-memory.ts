@@ -16,12 +16,12 @@
  * After one refusal everything else is refused, until the message ends: so what is to be recorded is one number. When a
  * record is run again, what was granted then is granted now, unless there is no room: then the canister cannot be woken here.
  */
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';
-import { HostTrap } from './fault.ts';
+import { HostTrap } from '../engine/fault.ts';
 import { type HeapTally, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
-import { ROOM } from '../instrument/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
+import { ROOM } from '../../instrument/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { Shortage, Shortages } from './shortage.ts';
 
 /** Pages that a message may touch of a small heap before it asks, where a thread has one such message at a time. */

@@ -17,8 +17,8 @@
  *
  * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
  */
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
-import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../../bytes/index.ts';
 import { StablePagePool } from './stable-pages.ts';
 
 export { StablePagePool } from './stable-pages.ts';

@@ -1,5 +1,5 @@
-import { PAGE_BYTES } from '../bytes/index.ts';
-import { ServerError } from '../../kernel/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
 import { MemoryBudget } from './memory-budget.ts';
 
 const SLAB_SLOTS = 256;

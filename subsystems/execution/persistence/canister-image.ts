@@ -1,15 +1,15 @@
 /** A canister's whole state, out and in again: for snapshots, and for moving. */
-import { messageOf, ServerError } from '../../kernel/index.ts';
-import { WASM_PAGE_BYTES } from '../ic/index.ts';
-import { CHUNK_PAGES, letGo } from '../storage/index.ts';
-import type { CanisterState } from './canister-state.ts';
-import type { EngineParts } from './engine-parts.ts';
-import { rolesOf } from './entry-roles.ts';
-import type { CanisterImage, SleepingCanister } from './index.ts';
-import { Instance, type InstrumentedCode } from './instance.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
-import type { MemoryBudget } from './memory-budget.ts';
-import { STABLE_PAGES_MAX, StableMemory } from './stable-memory.ts';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { CHUNK_PAGES, letGo } from '../../storage/index.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import type { EngineParts } from '../engine/engine-parts.ts';
+import { rolesOf } from '../engine/entry-roles.ts';
+import type { CanisterImage, SleepingCanister } from '../index.ts';
+import { Instance, type InstrumentedCode } from '../engine/instance.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { MemoryBudget } from '../memory/memory-budget.ts';
+import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this. */
 const RUN_BYTES_MAX = 1 << 20;

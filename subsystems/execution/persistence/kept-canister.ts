@@ -6,13 +6,13 @@
  * after each step, by the heap's size; and before one is committed that has changed much, which may be gigabytes. A canister becomes logged with a checkpoint that says what its memory does not:
  * `Standing`; from then on the pages that messages touch are remembered for the next checkpoint.
  */
-import { logKey, memoryId, META, metaKey, WriteSet } from '../storage/index.ts';
-import type { CanisterState } from './canister-state.ts';
-import type { Environment } from './environment.ts';
-import type { Instance } from './instance.ts';
+import { logKey, memoryId, META, metaKey, WriteSet } from '../../storage/index.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import type { Environment } from '../engine/environment.ts';
+import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeStanding, type LogRecord, type Standing } from './log-record.ts';
-import { PageEntries, RecordWriter, PAGE_BYTES } from '../bytes/index.ts';
-import { PageSet } from './page-set.ts';
+import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
+import { PageSet } from '../memory/page-set.ts';
 
 /** Pages that a stored copy of a canister's memory does not have as they are now. */
 export class Lag {

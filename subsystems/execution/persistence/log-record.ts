@@ -19,12 +19,12 @@
  * argument. It is not the layout that tasks have in the ring (`wire.ts`): there, fixed places for everything cost nothing,
  * here they would be 190 bytes a message; and a task that is read from a log goes to the engine of the same thread.
  */
-import { CANISTER_STATUSES, CALLBACK_BYTES, FULL_LIMIT, type RejectCode, type Task } from '../ic/index.ts';
-import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterSettings } from './index.ts';
-import { OPEN_CALLS_MAX, type OpenCallsEntry } from './open-calls.ts';
-import { RecordReader, type RecordWriter } from '../bytes/index.ts';
-import { RUNS_MAX, type Shortage, type Shortages } from './shortage.ts';
+import { CANISTER_STATUSES, CALLBACK_BYTES, FULL_LIMIT, type RejectCode, type Task } from '../../ic/index.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
+import type { CanisterSettings } from '../index.ts';
+import { OPEN_CALLS_MAX, type OpenCallsEntry } from '../engine/open-calls.ts';
+import { RecordReader, type RecordWriter } from '../../bytes/index.ts';
+import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 
 /** What a log begins with, besides memory, globals and certified data. */
 export interface Standing {

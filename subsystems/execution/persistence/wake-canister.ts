@@ -1,14 +1,14 @@
 /** Brings a stored canister to life: its memory as it is stored, and what its log says has happened since. */
-import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterState } from './canister-state.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
 import { wakeState } from './canister-image.ts';
-import { Environment } from './environment.ts';
-import type { Engine } from './engine.ts';
-import type { EngineParts, Running } from './engine-parts.ts';
-import type { CanisterSettings, SleepingCanister } from './index.ts';
-import type { InstrumentedCode } from './instance.ts';
+import { Environment } from '../engine/environment.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { EngineParts, Running } from '../engine/engine-parts.ts';
+import type { CanisterSettings, SleepingCanister } from '../index.ts';
+import type { InstrumentedCode } from '../engine/instance.ts';
 import { decodeStanding, LogReader, type Standing } from './log-record.ts';
-import { OutOfMemory } from './memory-budget.ts';
+import { OutOfMemory } from '../memory/memory-budget.ts';
 
 /** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
 export function* wakeCanister(

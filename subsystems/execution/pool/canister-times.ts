@@ -9,7 +9,7 @@
  *
  * The clock of one process never goes back, so only canisters that come from a state directory can be ahead.
  */
-import type { Clock } from '../../kernel/index.ts';
+import type { Clock } from '../../../kernel/index.ts';
 
 /** How much of each second is not counted until the clock has caught up. */
 const SLOWDOWN = 0.1;

@@ -4,11 +4,11 @@
  * A canister belongs to one executor for as long as that lives. A dead executor is replaced at once, so that new
  * canisters find a place; those that lived in it have nowhere to come back from and answer `unavailable` for good.
  */
-import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
-import type { MeteringPolicy } from '../metering/index.ts';
+import { type Clock, type Logger, ServerError } from '../../../kernel/index.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
-import { HeapBudget } from './heap-budget.ts';
+import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
   CanisterGauges,
@@ -24,15 +24,15 @@ import type {
   PieceWritten,
   Replayed,
   SleepingCanister,
-} from './index.ts';
-import type { OutputLine, Step, Task } from '../ic/index.ts';
-import { MEMORY_BYTES_MAX, MemoryBudget } from './memory-budget.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
+} from '../index.ts';
+import type { OutputLine, Step, Task } from '../../ic/index.ts';
+import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
-import { TypeBudget } from './type-budget.ts';
-import { unavailableStep } from './unavailable-step.ts';
+import { TypeBudget } from '../thread/type-budget.ts';
+import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
-import type { StepRecord } from './wire.ts';
+import type { StepRecord } from '../wire/wire.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;

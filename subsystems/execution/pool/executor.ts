@@ -5,12 +5,12 @@
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import type { CodeChange } from './index.ts';
-import type { OutgoingCall, OutputLine, Step, Task } from '../ic/index.ts';
-import type { InstrumentedCode } from './instance.ts';
-import { buffersOf } from '../storage/index.ts';
-import { createRing, RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
-import { unavailableStep } from './unavailable-step.ts';
+import type { CodeChange } from '../index.ts';
+import type { OutgoingCall, OutputLine, Step, Task } from '../../ic/index.ts';
+import type { InstrumentedCode } from '../engine/instance.ts';
+import { buffersOf } from '../../storage/index.ts';
+import { createRing, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
+import { unavailableStep } from '../wire/unavailable-step.ts';
 import {
   CALL,
   CHANGES,
@@ -30,7 +30,7 @@ import {
   type StepRecord,
   type TaskRecord,
   writeTask,
-} from './wire.ts';
+} from '../wire/wire.ts';
 
 /** What every executor thread is told when it starts. */
 export type ExecutorSettings = Pick<ExecutorOptions, 'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory'>;

@@ -7,11 +7,11 @@
  * on disk (code-cache.ts), as long as somebody uses it.
  */
 import { Worker } from 'node:worker_threads';
-import { type ErrorKind, ServerError } from '../../kernel/index.ts';
-import { keepOnlyCode, removeCode } from './code-cache.ts';
-import type { ModuleInfo } from './index.ts';
-import type { InstrumentedCode } from './instance.ts';
-import { TypeBudget } from './type-budget.ts';
+import { type ErrorKind, ServerError } from '../../../kernel/index.ts';
+import { keepOnlyCode, removeCode } from '../thread/code-cache.ts';
+import type { ModuleInfo } from '../index.ts';
+import type { InstrumentedCode } from '../engine/instance.ts';
+import { TypeBudget } from '../thread/type-budget.ts';
 
 /** A module ready to run: what the host knows of it, and what executors get. */
 export interface LoadedModule {
@@ -183,7 +183,7 @@ export class ModuleLoader {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./module-worker.ts', import.meta.url), {
+    const worker = new Worker(new URL('../thread/module-worker.ts', import.meta.url), {
       name: 'modules',
       workerData: { cacheDirectory: this.#options.cacheDirectory } satisfies ModuleWorkerData,
       resourceLimits: { maxOldGenerationSizeMb: OLD_GENERATION_MB, stackSizeMb: 16 },

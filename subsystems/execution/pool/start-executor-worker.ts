@@ -1,7 +1,7 @@
 /** Starts executor threads as worker threads of Node. */
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { messageStackBytes, threadStackMb } from '../instrument/index.ts';
+import { messageStackBytes, threadStackMb } from '../../instrument/index.ts';
 import type { StartExecutorThread } from './executor.ts';
 import { sizeLongStacks } from './long-stacks.ts';
 
@@ -22,7 +22,7 @@ if (!('Suspending' in WebAssembly)) setFlagsFromString('--experimental-wasm-jspi
 
 export const startExecutorWorker: StartExecutorThread = (options, ended) => {
   sizeLongStacks(messageStackBytes(options.wasmStackBytes));
-  const worker = new Worker(new URL('./executor-worker.ts', import.meta.url), {
+  const worker = new Worker(new URL('../thread/executor-worker.ts', import.meta.url), {
     workerData: options,
     transferList: [options.port],
     name: `executor ${options.lane}`,

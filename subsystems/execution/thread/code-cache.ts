@@ -20,7 +20,7 @@ import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, rm
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
-import type { InstrumentedModule, ModuleLayout } from '../instrument/index.ts';
+import type { InstrumentedModule, ModuleLayout } from '../../instrument/index.ts';
 
 const MAGIC = Buffer.from('svc-code-1\n');
 const KEY_BYTES = 32;

@@ -16,13 +16,13 @@
  * simulations call `advance` when they please.
  */
 import { type MessagePort } from 'node:worker_threads';
-import { messageOf } from '../../kernel/index.ts';
-import { letGo } from '../storage/index.ts';
-import { RingConsumer, RingProducer, SpinGate } from '../threads/index.ts';
+import { messageOf } from '../../../kernel/index.ts';
+import { letGo } from '../../storage/index.ts';
+import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
-import { isLackOfMemory } from './canister-image.ts';
-import type { CanisterState } from './canister-state.ts';
-import { ControlMemory, type ControlMemoryOptions } from './control-memory.ts';
+import { isLackOfMemory } from '../persistence/canister-image.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import { ControlMemory, type ControlMemoryOptions } from '../memory/control-memory.ts';
 import {
   createStores,
   Engine,
@@ -33,16 +33,16 @@ import {
   runToEnd,
   type SharedStores,
   TOO_LONG,
-} from './engine.ts';
-import { Environment } from './environment.ts';
-import { TooLong } from './fault.ts';
+} from '../engine/engine.ts';
+import { Environment } from '../engine/environment.ts';
+import { TooLong } from '../engine/fault.ts';
 import { HeapGarbage } from './heap-garbage.ts';
-import { heapPoolLimits } from './heap-pool.ts';
-import { heapsMade, type InstrumentedCode } from './instance.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
-import { MemoryBudget } from './memory-budget.ts';
+import { heapPoolLimits } from '../memory/heap-pool.ts';
+import { heapsMade, type InstrumentedCode } from '../engine/instance.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
-import { unavailableStep } from './unavailable-step.ts';
+import { unavailableStep } from '../wire/unavailable-step.ts';
 import {
   type CanisterCommand,
   COMMAND,
@@ -60,7 +60,7 @@ import {
   writeChanges,
   writeDebug,
   writeStep,
-} from './wire.ts';
+} from '../wire/wire.ts';
 
 const PUBLISH_EVERY = 16;
 /** Instructions after which steps are published: about a millisecond. */

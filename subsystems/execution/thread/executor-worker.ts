@@ -2,7 +2,7 @@
 import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { ExecutorThread } from './executor-thread.ts';
-import type { ExecutorOptions } from './wire.ts';
+import type { ExecutorOptions } from '../wire/wire.ts';
 
 /**
  * Where all cores are busy, guests leave the processor to the threads that answer clients and write the log. On Linux a

@@ -10,7 +10,7 @@
  * executor never returns to.
  */
 import { GCProfiler, setFlagsFromString } from 'node:v8';
-import { collectGarbage } from '../threads/index.ts';
+import { collectGarbage } from '../../threads/index.ts';
 
 /** Not touched, so the machine provides none of them. */
 const UNTOUCHED_BYTES = 128 * 2 ** 20;

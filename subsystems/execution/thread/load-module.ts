@@ -1,13 +1,13 @@
 import { gunzipSync } from 'node:zlib';
-import { messageOf, ServerError } from '../../kernel/index.ts';
-import { type InstrumentedModule, instrument } from '../instrument/index.ts';
-import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../wasm/index.ts';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+import { type InstrumentedModule, instrument } from '../../instrument/index.ts';
+import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../../wasm/index.ts';
 import type { CodeCache } from './code-cache.ts';
-import { ControlMemory } from './control-memory.ts';
-import type { MethodKind } from '../ic/index.ts';
-import type { ModuleInfo } from './index.ts';
-import { Instance, type InstrumentedCode } from './instance.ts';
-import type { LoadedModule } from './module-loader.ts';
+import { ControlMemory } from '../memory/control-memory.ts';
+import type { MethodKind } from '../../ic/index.ts';
+import type { ModuleInfo } from '../index.ts';
+import { Instance, type InstrumentedCode } from '../engine/instance.ts';
+import type { LoadedModule } from '../pool/module-loader.ts';
 
 /** reference/modules.md §1: larger modules are no programs. */
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;

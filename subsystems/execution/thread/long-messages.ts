@@ -10,8 +10,8 @@
  *
  * A turn that short messages cut off goes on before another's begins.
  */
-import type { CanisterState } from './canister-state.ts';
-import type { Engine } from './engine.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import type { Engine } from '../engine/engine.ts';
 
 /** How long a message runs before another long one goes on. */
 export const TURN_MS = 4;

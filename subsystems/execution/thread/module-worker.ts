@@ -1,11 +1,11 @@
 /** The thread that checks, instruments and compiles modules (see module-loader.ts). */
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { messageOf, ServerError } from '../../kernel/index.ts';
-import { codeVersion } from '../instrument/index.ts';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+import { codeVersion } from '../../instrument/index.ts';
 import { CodeCache } from './code-cache.ts';
 import { loadModule } from './load-module.ts';
-import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from './module-loader.ts';
+import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from '../pool/module-loader.ts';
 import { fingerprintsOf } from './type-budget.ts';
 
 const port = parentPort;

@@ -6,7 +6,7 @@
  * some hundred modules. Counted are the types of all modules that were given to V8, each once: the same module compiled
  * again, or another from the same compiler, brings few or no new ones.
  */
-import type { FunctionType } from '../wasm/index.ts';
+import type { FunctionType } from '../../wasm/index.ts';
 
 /** An instrumented module has its types as they were and with fuel. */
 const TYPES_OF_A_TYPE = 2;

@@ -1,4 +1,4 @@
-import { REJECT_CODE, NOTHING_RAN, type Step } from '../ic/index.ts';
+import { REJECT_CODE, NOTHING_RAN, type Step } from '../../ic/index.ts';
 
 /** The step of a task that was never begun. */
 export function unavailableStep(message: string): Step {

@@ -18,8 +18,15 @@
  * that announces one.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import type { MeteringPolicy } from '../metering/index.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, Replayed, SleepingCanister } from './index.ts';
+import type { MeteringPolicy } from '../../metering/index.ts';
+import type {
+  CanisterImage,
+  CanisterSettings,
+  CanisterSpec,
+  CodeChange,
+  Replayed,
+  SleepingCanister,
+} from '../index.ts';
 import {
   type RejectCode,
   CALLBACK_BYTES,
@@ -30,9 +37,9 @@ import {
   type Step,
   type StepFault,
   type Task,
-} from '../ic/index.ts';
-import type { InstrumentedCode } from './instance.ts';
-import type { RingConsumer, RingProducer } from '../threads/index.ts';
+} from '../../ic/index.ts';
+import type { InstrumentedCode } from '../engine/instance.ts';
+import type { RingConsumer, RingProducer } from '../../threads/index.ts';
 
 export const RING_BYTES = 1 << 20;
 /** Larger payloads are copied once by structured clone instead of twice through the ring, and never fill it. */

@@ -3,8 +3,8 @@
  * into a canister whose message is suspended.
  */
 import { isMainThread } from 'node:worker_threads';
-import { CanisterGate } from '../../../subsystems/execution/canister-gate.ts';
-import { INLINE_BYTES_MAX, type TaskRecord } from '../../../subsystems/execution/wire.ts';
+import { CanisterGate } from '../../../subsystems/execution/thread/canister-gate.ts';
+import { INLINE_BYTES_MAX, type TaskRecord } from '../../../subsystems/execution/wire/wire.ts';
 
 function isLarge(work: unknown): boolean {
   const { task } = work as Partial<TaskRecord>;

@@ -1,8 +1,8 @@
 /** Those who send messages, and remember what they were told. */
 import type { Outcome } from '../../../subsystems/ic/index.ts';
-import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
-import { REPLY_BYTES_MAX } from '../../../subsystems/execution/system-api/responding.ts';
-import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';
+import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
+import { REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import {
   ARGUMENT_BYTES,

@@ -14,7 +14,7 @@
  * compares it with what it must be, and answers how many bytes it got and their sum; an actor that got another one enters
  * that. What is written into memory on request is told by the notes.
  */
-import { DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { wat } from '../../support/wat.ts';
 import { payload, payloadSeed, ROLES, type Role, SEED_FACTOR, SUM_FACTOR, WORD_FACTOR, WORD_MASK } from './payload.ts';
 import { PAYLOAD_BYTES_MAX, SPREAD_PAGES } from './payload-sizes.ts';

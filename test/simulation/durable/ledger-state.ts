@@ -1,7 +1,7 @@
 /** What an actor's memory says, and whether it says the same everywhere. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import {
   ADDRESSES,
   ENTRIES_AT,

@@ -7,11 +7,11 @@
  */
 import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
-import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/kept-canister.ts';
+import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/persistence/kept-canister.ts';
 import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
-import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
-import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/system-api/responding.ts';
-import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire.ts';
+import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
+import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
+import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire/wire.ts';
 import { SLICE_CHANGES } from '../../../subsystems/storage/overlay.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import type { Seeded } from '../../support/seeded.ts';

@@ -3,8 +3,8 @@
  * too large for the ring, while a message is under way. With the shipped engine, which asserts that none is; and with one
  * that does not, so that the simulator has to find what comes of it.
  */
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine/engine.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
 import type { PlantedThreads } from './simulated-threads.ts';

@@ -1,6 +1,6 @@
 /** What the ledger prints for a message, and what may be read of it. */
 import assert from 'node:assert/strict';
-import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { payload, payloadSeed } from './payload.ts';
 
 /** What is said where lines are missing. */

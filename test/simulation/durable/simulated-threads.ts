@@ -1,17 +1,17 @@
 /** Stepped threads with the real engine. */
 import { createHash } from 'node:crypto';
 import type { Clock, Logger } from '../../../kernel/index.ts';
-import type { CanisterGate } from '../../../subsystems/execution/canister-gate.ts';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Engine, type EngineOptions } from '../../../subsystems/execution/engine.ts';
-import type { CreateEngine, Work } from '../../../subsystems/execution/executor-thread.ts';
-import { HeapGarbage } from '../../../subsystems/execution/heap-garbage.ts';
+import type { CanisterGate } from '../../../subsystems/execution/thread/canister-gate.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { Engine, type EngineOptions } from '../../../subsystems/execution/engine/engine.ts';
+import type { CreateEngine, Work } from '../../../subsystems/execution/thread/executor-thread.ts';
+import { HeapGarbage } from '../../../subsystems/execution/thread/heap-garbage.ts';
 import type { Step, Task } from '../../../subsystems/ic/index.ts';
-import { heapsMade } from '../../../subsystems/execution/instance.ts';
-import { loadModule } from '../../../subsystems/execution/load-module.ts';
-import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
-import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire.ts';
+import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
+import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
+import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/wire.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { bytesOf, ObservedGate, type WorkSeen } from '../observed-gate.ts';
 import { type SteppedParts, SteppedThreads } from '../stepped-threads.ts';

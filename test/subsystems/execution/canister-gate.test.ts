@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CanisterGate } from '../../../subsystems/execution/canister-gate.ts';
+import { CanisterGate } from '../../../subsystems/execution/thread/canister-gate.ts';
 import { seeded } from '../../support/seeded.ts';
 
 interface Work {

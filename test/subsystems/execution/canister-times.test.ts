@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CanisterTimes } from '../../../subsystems/execution/canister-times.ts';
+import { CanisterTimes } from '../../../subsystems/execution/pool/canister-times.ts';
 
 const HOUR_MS = 3_600_000;
 

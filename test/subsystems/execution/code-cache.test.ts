@@ -19,9 +19,9 @@ import {
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/code-cache.ts';
-import { loadModule } from '../../../subsystems/execution/load-module.ts';
-import { ModuleLoader } from '../../../subsystems/execution/module-loader.ts';
+import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/thread/code-cache.ts';
+import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
+import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../support/motoko.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CyclesAccount } from '../../../subsystems/execution/canister-state.ts';
+import { CyclesAccount } from '../../../subsystems/execution/engine/canister-state.ts';
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { POLICY } from './engine-fixture.ts';
 

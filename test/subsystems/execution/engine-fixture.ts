@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import wabt from 'wabt';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { createStores, Engine, type EngineResult } from '../../../subsystems/execution/engine.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { createStores, Engine, type EngineResult } from '../../../subsystems/execution/engine/engine.ts';
 import {
   type CallKind,
   type ContextView,
@@ -17,9 +17,9 @@ import {
   type Task,
 } from '../../../subsystems/ic/index.ts';
 import type { CanisterSpec, CodeChange } from '../../../subsystems/execution/index.ts';
-import type { Instance } from '../../../subsystems/execution/instance.ts';
-import { loadModule } from '../../../subsystems/execution/load-module.ts';
-import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
+import type { Instance } from '../../../subsystems/execution/engine/instance.ts';
+import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
+import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
 
 export type Width = 32 | 64;
 export const WIDTHS: readonly Width[] = [32, 64];

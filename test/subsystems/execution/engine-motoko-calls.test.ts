@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before as beforeAll, describe, test } from 'node:test';
 import type { Response } from '../../../subsystems/ic/index.ts';
-import type { LoadedModule } from '../../../subsystems/execution/module-loader.ts';
+import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
 import { compileMotoko } from '../../support/motoko.ts';
 import { CallDriver } from './call-driver.ts';
 import { EMPTY_ARGS, faultOf, load, replyOf, TestCanister } from './engine-fixture.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
-import { ExecutorPool } from '../../../subsystems/execution/executor-pool.ts';
+import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
 import type { CanisterObserver, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';

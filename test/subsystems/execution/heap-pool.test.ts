@@ -1,19 +1,24 @@
 /** Heaps that are used again: nothing of one canister may be seen by the next, and nothing else may be different either. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { createStores, Engine, type EngineResult, type SharedStores } from '../../../subsystems/execution/engine.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import {
+  createStores,
+  Engine,
+  type EngineResult,
+  type SharedStores,
+} from '../../../subsystems/execution/engine/engine.ts';
 import {
   HeapPool,
   type HeapPoolLimits,
   heapPoolLimits,
   type SpareHeap,
-} from '../../../subsystems/execution/heap-pool.ts';
-import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/heap-tally.ts';
+} from '../../../subsystems/execution/memory/heap-pool.ts';
+import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/memory/heap-tally.ts';
 import type { CodeChange } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
-import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/instance.ts';
+import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/engine/instance.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
 import { collectEntries, runsOf } from '../../support/page-entries.ts';

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import type { Engine } from '../../../subsystems/execution/engine.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import type { Engine } from '../../../subsystems/execution/engine/engine.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';

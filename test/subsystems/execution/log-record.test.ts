@@ -11,7 +11,7 @@ import {
   LogReader,
   type LogRecord,
   type Standing,
-} from '../../../subsystems/execution/log-record.ts';
+} from '../../../subsystems/execution/persistence/log-record.ts';
 import { RecordWriter } from '../../../subsystems/bytes/record-bytes.ts';
 import { ANONYMOUS, contextOf, EMPTY_ARGS } from './engine-fixture.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { LONG_MESSAGES_MAX, LongMessages, TURN_MS } from '../../../subsystems/execution/long-messages.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { LONG_MESSAGES_MAX, LongMessages, TURN_MS } from '../../../subsystems/execution/thread/long-messages.ts';
 
 type Canister = CanisterState;
 

@@ -3,7 +3,7 @@
  * Prints a line of JSON.
  */
 import { readFileSync } from 'node:fs';
-import { sizeLongStacks } from '../../../subsystems/execution/long-stacks.ts';
+import { sizeLongStacks } from '../../../subsystems/execution/pool/long-stacks.ts';
 import { messageStackBytes } from '../../../subsystems/instrument/index.ts';
 import { wat } from '../../support/wat.ts';
 

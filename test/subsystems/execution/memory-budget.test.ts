@@ -2,14 +2,19 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { captureState } from '../../../subsystems/execution/canister-image.ts';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { createStores, Engine, type EngineResult, type SharedStores } from '../../../subsystems/execution/engine.ts';
+import { captureState } from '../../../subsystems/execution/persistence/canister-image.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import {
+  createStores,
+  Engine,
+  type EngineResult,
+  type SharedStores,
+} from '../../../subsystems/execution/engine/engine.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
-import type { InstrumentedCode } from '../../../subsystems/execution/instance.ts';
-import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory-budget.ts';
+import type { InstrumentedCode } from '../../../subsystems/execution/engine/instance.ts';
+import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { META } from '../../../subsystems/storage/index.ts';
 import { RecordPacker } from '../../../subsystems/storage/record-packer.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
@@ -430,7 +435,7 @@ test('threads that take and give back at once lose nothing, and never have more 
   const budget = new MemoryBudget(table, 4);
   const code = `
     import { workerData, parentPort } from 'node:worker_threads';
-    import { MemoryBudget } from '${new URL('../../../subsystems/execution/memory-budget.ts', import.meta.url).href}';
+    import { MemoryBudget } from '${new URL('../../../subsystems/execution/memory/memory-budget.ts', import.meta.url).href}';
     const budget = new MemoryBudget(workerData.table, workerData.lane);
     let has = 0; let most = 0; let refused = 0;
     for (let k = 0; k < 200000; k++) {

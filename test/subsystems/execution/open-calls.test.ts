@@ -6,7 +6,7 @@ import {
   OPEN_CALLS_PER_CALLEE_MAX,
   OpenCalls,
   type OpenCallsEntry,
-} from '../../../subsystems/execution/open-calls.ts';
+} from '../../../subsystems/execution/engine/open-calls.ts';
 
 const step = fc.record({ callee: fc.nat(4), isRaise: fc.boolean() });
 

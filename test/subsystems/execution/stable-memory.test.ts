@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
-import { STABLE_PAGES_MAX, StableMemory, StablePagePool } from '../../../subsystems/execution/stable-memory.ts';
+import { STABLE_PAGES_MAX, StableMemory, StablePagePool } from '../../../subsystems/execution/memory/stable-memory.ts';
 import { applied, assertSameBytes, collectEntries, runsOf } from '../../support/page-entries.ts';
 
 const MEBIBYTE = 1 << 20;

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CanisterState } from '../../../subsystems/execution/canister-state.ts';
-import { ControlMemory, type ControlMemoryOptions } from '../../../subsystems/execution/control-memory.ts';
-import { createStores, Engine, runSuspendable } from '../../../subsystems/execution/engine.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import { ControlMemory, type ControlMemoryOptions } from '../../../subsystems/execution/memory/control-memory.ts';
+import { createStores, Engine, runSuspendable } from '../../../subsystems/execution/engine/engine.ts';
 import { FULL_LIMIT, type Task } from '../../../subsystems/ic/index.ts';
 import {
   ANONYMOUS,

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../../subsystems/execution/instance.ts';
-import { createSystemApi, CurrentExecution } from '../../../subsystems/execution/system-api/index.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
+import { createSystemApi, CurrentExecution } from '../../../subsystems/execution/engine/system-api/index.ts';
 import {
   ANONYMOUS,
   assemble,

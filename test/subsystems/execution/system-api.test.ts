@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { DEBUG_BYTES_MAX, DEBUG_LINES_MAX } from '../../../subsystems/execution/system-api/debug-output.ts';
+import { DEBUG_BYTES_MAX, DEBUG_LINES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { faultOf, littleEndian, POLICY, replyOf, WIDTHS } from './engine-fixture.ts';
 import { ARGUMENT_AT, BLOB_AT, type Call, HEAP_BYTES, RESULTS_AT, ScriptCanister } from './script-canister.ts';
 

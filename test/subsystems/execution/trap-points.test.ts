@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
-import type { Instance } from '../../../subsystems/execution/instance.ts';
+import type { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
 import { EMPTY_ARGS, TestCanister, type TestResult } from './engine-fixture.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { compileAssemblyScript } from '../../support/assemblyscript.ts';
 import {
   CONTROL_OPTIONS,

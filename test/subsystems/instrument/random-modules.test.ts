@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { faultOf } from '../../../subsystems/execution/fault.ts';
-import { Instance } from '../../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { faultOf } from '../../../subsystems/execution/engine/fault.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
 import { naiveMetered } from '../../support/naive-metering.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';

@@ -1,7 +1,7 @@
 /** Runs each shape into its stack limit, first as V8 compiles it at once and then optimised; answers with the frames it took. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { prepare } from '../../support/bare-canister.ts';
 import { wat } from '../../support/wat.ts';
 

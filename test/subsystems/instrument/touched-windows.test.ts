@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ControlMemory } from '../../../subsystems/execution/control-memory.ts';
-import { Instance } from '../../../subsystems/execution/instance.ts';
+import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';

@@ -1,4 +1,4 @@
-import { CLEANUP } from '../../ic/index.ts';
+import { CLEANUP } from '../../../ic/index.ts';
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 import { amount128 } from './cycles.ts';

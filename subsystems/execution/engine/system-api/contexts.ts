@@ -4,7 +4,7 @@
  * A mode is a bit, an import's contexts are a mask, and the check in front of every import (`index.ts`) is one
  * `and`. The letters are those of the interface specification.
  */
-import type { Ic0Name } from '../../wasm/index.ts';
+import type { Ic0Name } from '../../../wasm/index.ts';
 
 /** What is being executed. The bit is the mode's place in the masks. */
 export const MODES = {

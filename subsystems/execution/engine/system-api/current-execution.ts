@@ -8,9 +8,9 @@
  * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
  * kept here, and the engine applies it only if the execution returns.
  */
-import { copyBytes, sliceBytes } from '../../bytes/index.ts';
-import { slotOf, type ContextView, type OutgoingCall } from '../../ic/index.ts';
-import { chargeOf, type MeteringPolicy } from '../../metering/index.ts';
+import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
+import { slotOf, type ContextView, type OutgoingCall } from '../../../ic/index.ts';
+import { chargeOf, type MeteringPolicy } from '../../../metering/index.ts';
 import type { CanisterState } from '../canister-state.ts';
 import { MODES, type Mode } from './contexts.ts';
 import { DebugOutput } from './debug-output.ts';

@@ -1,4 +1,4 @@
-import type { OutputLine } from '../../ic/index.ts';
+import type { OutputLine } from '../../../ic/index.ts';
 
 const TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 

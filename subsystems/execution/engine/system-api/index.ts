@@ -6,7 +6,7 @@
  * width, and one object serves every instance of a thread. Overheads of the calls are charged by instrumented
  * code; what depends on sizes is charged here.
  */
-import type { Ic0Name } from '../../wasm/index.ts';
+import type { Ic0Name } from '../../../wasm/index.ts';
 import { callImports } from './calls.ts';
 import { certifiedDataImports } from './certified-data.ts';
 import { contextMask, MODES } from './contexts.ts';

@@ -1,5 +1,5 @@
-import { copyBytes, sliceBytes } from '../../bytes/index.ts';
-import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../ic/index.ts';
+import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
+import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../../ic/index.ts';
 
 export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
 

@@ -1,4 +1,4 @@
-import { copyBytes } from '../../bytes/index.ts';
+import { copyBytes } from '../../../bytes/index.ts';
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 

@@ -1,8 +1,8 @@
-import { ServerError } from '../../../kernel/index.ts';
+import { ServerError } from '../../../../kernel/index.ts';
 import { HostTrap } from '../fault.ts';
-import { PAGE_BYTES } from '../../bytes/index.ts';
-import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { STABLE_PAGES_MAX, type StableMemory } from '../stable-memory.ts';
+import { PAGE_BYTES } from '../../../bytes/index.ts';
+import { WASM_PAGE_BYTES } from '../../../ic/index.ts';
+import { STABLE_PAGES_MAX, type StableMemory } from '../../memory/stable-memory.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
 /** Instructions for each 4 KiB of stable memory that a message is the first to write. */
