@@ -124,6 +124,19 @@ export const always: readonly IForbiddenRuleType[] = [
 /** For imports that load something. */
 export const atRunTime: readonly IForbiddenRuleType[] = [
   {
+    name: 'main-thread-runs-no-guest',
+    comment:
+      'execution/pool runs in the main thread, engine/, persistence/ and thread/ in executors and module workers: send a message (wire/).',
+    from: { path: '^subsystems/execution/(pool/|index[.]ts$)' },
+    to: { path: '^subsystems/execution/(thread|engine|persistence|memory)/', pathNot: '-budget[.]ts$' },
+  },
+  {
+    name: 'executors-know-no-pool',
+    comment: "What both sides need is in execution/wire; the pool is the main thread's.",
+    from: { path: '^subsystems/execution/(wire|thread|engine|memory|persistence)/' },
+    to: { path: '^subsystems/execution/pool/' },
+  },
+  {
     name: 'config-is-data',
     comment:
       'Only config/main.ts composes the server (and config/log.ts implements its Logger); the rest of config imports types at most.',

@@ -29,7 +29,7 @@ import type { OutputLine, Step, Task } from '../../ic/index.ts';
 import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
-import { TypeBudget } from '../thread/type-budget.ts';
+import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
 import type { StepRecord } from '../wire/wire.ts';

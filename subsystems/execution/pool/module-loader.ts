@@ -8,10 +8,10 @@
  */
 import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../../kernel/index.ts';
-import { keepOnlyCode, removeCode } from '../thread/code-cache.ts';
+import { keepOnlyCode, removeCode } from '../wire/code-cache.ts';
 import type { ModuleInfo } from '../index.ts';
 import type { InstrumentedCode } from '../engine/instance.ts';
-import { TypeBudget } from '../thread/type-budget.ts';
+import { TypeBudget } from '../wire/type-budget.ts';
 
 /** A module ready to run: what the host knows of it, and what executors get. */
 export interface LoadedModule {

@@ -2,7 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { type InstrumentedModule, instrument } from '../../instrument/index.ts';
 import { decodeModule, type FunctionType, validateCanister, type WasmModule } from '../../wasm/index.ts';
-import type { CodeCache } from './code-cache.ts';
+import type { CodeCache } from '../wire/code-cache.ts';
 import { ControlMemory } from '../memory/control-memory.ts';
 import type { MethodKind } from '../../ic/index.ts';
 import type { ModuleInfo } from '../index.ts';

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { codeVersion } from '../../instrument/index.ts';
-import { CodeCache } from './code-cache.ts';
+import { CodeCache } from '../wire/code-cache.ts';
 import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from '../pool/module-loader.ts';
-import { fingerprintsOf } from './type-budget.ts';
+import { fingerprintsOf } from '../wire/type-budget.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');

@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/thread/code-cache.ts';
+import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/wire/code-cache.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';

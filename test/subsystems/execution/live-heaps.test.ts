@@ -10,7 +10,7 @@ import { IdleModules } from '../../../subsystems/execution/pool/idle-modules.ts'
 import type { CodeChange, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
-import { fingerprintsOf, TypeBudget } from '../../../subsystems/execution/thread/type-budget.ts';
+import { fingerprintsOf, TypeBudget } from '../../../subsystems/execution/wire/type-budget.ts';
 import { assemble, EMPTY_ARGS, load, POLICY, STACK_BYTES, TestCanister, type Width, WIDTHS } from './engine-fixture.ts';
 
 const silent = (): void => undefined;
