@@ -10,7 +10,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../../kernel/index.ts';
-import { createCodec } from '../../subsystems/codec/index.ts';
+import { createCodec } from '../../subsystems/codec/codec.ts';
 import { principalToText, idToText } from '../../subsystems/ic/index.ts';
 import { compileMotoko } from '../../subsystems/compiler/motoko-compiler.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';

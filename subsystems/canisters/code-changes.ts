@@ -82,7 +82,7 @@ export class CodeChanges {
       case 'bytes':
         return argument.bytes;
       case 'candid':
-        return codec.encodeText(argument.text, candid?.initArgs);
+        return (candid?.initArgs ?? codec).encodeText(argument.text);
       case 'json':
         // Without types only the self-describing encoding says what a value is.
         if (candid?.initArgs === undefined) return codec.untyped.encode(Buffer.from(argument.text), { lossless: true });

@@ -49,8 +49,8 @@ export class CandidCodec implements Codec {
     return { text: did, methods, initArgs };
   }
 
-  encodeText(text: string, codec?: TupleCodec): Uint8Array {
-    return encodeValueText(text, codec instanceof OffloadingTuple ? codec.graph : undefined);
+  encodeText(text: string): Uint8Array {
+    return encodeValueText(text, undefined);
   }
 
   previewText(candid: Uint8Array, charactersMax: number): string | undefined {

@@ -55,5 +55,5 @@ export function formatPath(root: string, steps: readonly PathStep[], depth: numb
   }
   return text;
 }
-/** Bodies above this are converted in the codec's worker thread by `encodeAnySize` and `decodeAnySize`. */
+/** Bodies above this are converted in the codec's worker thread by a tuple's `encodeAnySize` and `decodeAnySize`. */
 export const LARGE_BODY_BYTES = 256 * 1024;

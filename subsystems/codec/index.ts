@@ -13,6 +13,12 @@ export interface TupleCodec {
   encode(json: Uint8Array, options: EncodingOptions): Uint8Array;
   /** A Candid message (hostile input: checked against quotas) → UTF-8 JSON text of an array. */
   decode(candid: Uint8Array, options: EncodingOptions): Uint8Array;
+  /** As `encode`: at once for small input; large input may go to another thread, so that this one goes on meanwhile. */
+  encodeAnySize(json: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
+  /** As `decode`, in the same way. */
+  decodeAnySize(candid: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
+  /** Candid value text, `(42, record { a = 1 })`, of these types → a Candid message. */
+  encodeText(text: string): Uint8Array;
 }
 
 export interface MethodInterface {
@@ -34,8 +40,8 @@ export interface CandidInterface {
 export interface Codec {
   /** Parses .did text; `candidArgs` is the text of the init argument tuple if known apart (`icp:… candid:args`). Throws a ServerError `invalid` with line and column. */
   parseInterface(did: string, candidArgs?: string): CandidInterface;
-  /** Candid value text, `(42 : nat8, record { a = 1 })` → a Candid message; typed by `codec` when given. */
-  encodeText(text: string, codec?: TupleCodec): Uint8Array;
+  /** Candid value text, `(42 : nat8, record { a = 1 })`, whose types the text itself says → a Candid message. */
+  encodeText(text: string): Uint8Array;
   /** A Candid message → value text for logs and histories, at most `charactersMax` long; undefined when it is not Candid. */
   previewText(candid: Uint8Array, charactersMax: number): string | undefined;
   /** The self-describing lossless encoding, for canisters without an interface. */
@@ -44,7 +50,3 @@ export interface Codec {
   close(): Promise<void>;
 }
 export const Codec = defineCapability<Codec>('codec');
-
-export { createCodec } from './codec.ts';
-export { LARGE_BODY_BYTES } from './faults.ts';
-export { decodeAnySize, encodeAnySize } from './offloading-tuple.ts';

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
-import { decodeAnySize, encodeAnySize, type EncodingOptions, type TupleCodec } from '../codec/index.ts';
+import { type EncodingOptions, type TupleCodec } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../ic/index.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
@@ -57,7 +57,7 @@ export class CanisterCall {
         return;
       }
       const { args, encoding } = this.#json;
-      const argument = encodeAnySize(args, body.length === 0 ? EMPTY_ARRAY : body, encoding);
+      const argument = args.encodeAnySize(body.length === 0 ? EMPTY_ARRAY : body, encoding);
       if (argument instanceof Uint8Array) this.#deliver(argument);
       else argument.then(this.#deliver).catch(this.failed);
     } catch (error) {
@@ -104,7 +104,7 @@ export class CanisterCall {
     };
     let json: Uint8Array | Promise<Uint8Array>;
     try {
-      json = decodeAnySize(results, reply, encoding);
+      json = results.decodeAnySize(reply, encoding);
     } catch (error) {
       return refused(error);
     }

@@ -8,7 +8,7 @@
  * 1, and it is logged.
  */
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
-import { type CandidInterface, type Codec, decodeAnySize, encodeAnySize } from '../codec/index.ts';
+import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
 import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './history.ts';
@@ -191,7 +191,7 @@ export class ManagementCanister implements Management {
     const run = this.#methods[method] as (argument: unknown, call: Call) => unknown;
     const result = await run(argument, call);
     const json = JSON.stringify(result === undefined ? [] : [result]);
-    const data = await encodeAnySize(results, Buffer.from(json), PLAIN);
+    const data = await results.encodeAnySize(Buffer.from(json), PLAIN);
     return { data, cyclesTaken: call.cyclesTaken };
   }
 
@@ -232,10 +232,10 @@ function expectAccess(
 }
 
 /** A method's only argument as JSON; undefined for those that take none. */
-async function decode(args: Parameters<typeof decodeAnySize>[0], candid: Uint8Array): Promise<unknown> {
+async function decode(args: TupleCodec, candid: Uint8Array): Promise<unknown> {
   let json: Uint8Array;
   try {
-    json = await decodeAnySize(args, candid, PLAIN);
+    json = await args.decodeAnySize(candid, PLAIN);
   } catch (error) {
     throw refusalOf(error, 4, 'IC0408');
   }

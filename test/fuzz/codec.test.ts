@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { IDL } from '@dfinity/candid';
 import fc from 'fast-check';
 import { ServerError } from '../../kernel/index.ts';
-import { createCodec } from '../../subsystems/codec/index.ts';
+import { createCodec } from '../../subsystems/codec/codec.ts';
 import { encodeValueText } from '../../subsystems/codec/encode-value-text.ts';
 import { CompiledTuple } from '../../subsystems/codec/tuple-codec.ts';
 import { graphOfTypes } from '../../subsystems/codec/types.ts';

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock, Logger, Random } from '../../../kernel/index.ts';
 import { CanisterRegistry } from '../../../subsystems/canisters/canister-registry.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
-import { createCodec } from '../../../subsystems/codec/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Compiler } from '../../../subsystems/compiler/index.ts';
 import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';

@@ -2,13 +2,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test, type TestContext } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import {
-  createCodec,
-  decodeAnySize,
-  encodeAnySize,
-  LARGE_BODY_BYTES,
-  type TupleCodec,
-} from '../../../subsystems/codec/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
+import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
+import type { TupleCodec } from '../../../subsystems/codec/index.ts';
 
 const DEFAULT = { lossless: false };
 const LOSSLESS = { lossless: true };
@@ -27,18 +23,18 @@ function numbers(count: number): Buffer {
 
 test('small input is converted at once, large input in the worker, with the same result', async (t) => {
   const { args } = start(t);
-  assert.ok(encodeAnySize(args, numbers(3), DEFAULT) instanceof Uint8Array);
+  assert.ok(args.encodeAnySize(numbers(3), DEFAULT) instanceof Uint8Array);
   const json = numbers(100_000);
   assert.ok(json.length > LARGE_BODY_BYTES);
   // Part of a larger buffer, which must stay whole.
   const around = Buffer.concat([Buffer.from('xx'), json]);
-  const pending = encodeAnySize(args, around.subarray(2), DEFAULT);
+  const pending = args.encodeAnySize(around.subarray(2), DEFAULT);
   assert.ok(pending instanceof Promise);
   const message = await pending;
   assert.deepEqual(message, args.encode(json, DEFAULT));
   assert.equal(around.length, json.length + 2);
   for (const options of [DEFAULT, LOSSLESS]) {
-    const text = await decodeAnySize(args, new Uint8Array(Buffer.concat([message, Buffer.alloc(0)])), options);
+    const text = await args.decodeAnySize(new Uint8Array(Buffer.concat([message, Buffer.alloc(0)])), options);
     assert.deepEqual(text, args.decode(message, options));
   }
 });
@@ -46,14 +42,14 @@ test('small input is converted at once, large input in the worker, with the same
 test('untyped values go the same way', async (t) => {
   const { untyped } = start(t);
   const json = Buffer.from(`["${'x'.repeat(LARGE_BODY_BYTES)}"]`);
-  const message = await encodeAnySize(untyped, json, LOSSLESS);
-  assert.deepEqual(Buffer.from(await decodeAnySize(untyped, message, LOSSLESS)), json);
+  const message = await untyped.encodeAnySize(json, LOSSLESS);
+  assert.deepEqual(Buffer.from(await untyped.decodeAnySize(message, LOSSLESS)), json);
 });
 
 test('errors come back as they are thrown at once', async (t) => {
   const { args } = start(t);
   const bad = Buffer.from(`[[1,${' '.repeat(LARGE_BODY_BYTES)}-1]]`);
-  await assert.rejects(Promise.resolve(encodeAnySize(args, bad, DEFAULT)), (error) => {
+  await assert.rejects(Promise.resolve(args.encodeAnySize(bad, DEFAULT)), (error) => {
     assert.ok(error instanceof ServerError);
     assert.deepEqual(
       [error.kind, error.code, error.message],
@@ -65,19 +61,19 @@ test('errors come back as they are thrown at once', async (t) => {
 
 test('a conversion that takes too long is ended, and the next one gets a new worker', async (t) => {
   const { args } = start(t, 1);
-  await assert.rejects(Promise.resolve(encodeAnySize(args, numbers(500_000), DEFAULT)), {
+  await assert.rejects(Promise.resolve(args.encodeAnySize(numbers(500_000), DEFAULT)), {
     code: 'codec-timeout',
     kind: 'invalid',
   });
   const patient = start(t);
-  assert.ok((await encodeAnySize(patient.args, numbers(100_000), DEFAULT)).length > 0);
-  await assert.rejects(Promise.resolve(encodeAnySize(args, numbers(500_000), DEFAULT)), { code: 'codec-timeout' });
+  assert.ok((await patient.args.encodeAnySize(numbers(100_000), DEFAULT)).length > 0);
+  await assert.rejects(Promise.resolve(args.encodeAnySize(numbers(500_000), DEFAULT)), { code: 'codec-timeout' });
 });
 
 test('several at once are done in turn', async (t) => {
   const { args } = start(t);
   const results = await Promise.all(
-    [60_000, 70_000, 80_000].map(async (count) => encodeAnySize(args, numbers(count), DEFAULT)),
+    [60_000, 70_000, 80_000].map(async (count) => args.encodeAnySize(numbers(count), DEFAULT)),
   );
   assert.deepEqual(
     results,
@@ -91,7 +87,7 @@ test('too many at once are refused, and closing rejects what has not ended', asy
   assert.ok(args !== undefined);
   const json = numbers(60_000);
   const outcomes = Array.from({ length: 40 }, () =>
-    Promise.resolve(encodeAnySize(args, json, DEFAULT)).then(
+    Promise.resolve(args.encodeAnySize(json, DEFAULT)).then(
       () => 'done',
       (error: unknown) => (error instanceof ServerError ? error.code : 'bug'),
     ),
@@ -100,7 +96,7 @@ test('too many at once are refused, and closing rejects what has not ended', asy
   const counts = Map.groupBy(await Promise.all(outcomes), (outcome) => outcome);
   assert.equal(counts.get('codec-busy')?.length, 7);
   assert.equal(counts.get('codec-closed')?.length, 33);
-  await assert.rejects(Promise.resolve(encodeAnySize(args, json, DEFAULT)), {
+  await assert.rejects(Promise.resolve(args.encodeAnySize(json, DEFAULT)), {
     code: 'codec-closed',
     kind: 'unavailable',
   });
@@ -108,10 +104,10 @@ test('too many at once are refused, and closing rejects what has not ended', asy
 });
 
 test('a worker that waits for work does not keep the process alive', () => {
-  const face = new URL('../../../subsystems/codec/index.ts', import.meta.url).href;
+  const file = new URL('../../../subsystems/codec/codec.ts', import.meta.url).href;
   const script = `
-    import { createCodec, encodeAnySize } from ${JSON.stringify(face)};
-    const message = await encodeAnySize(createCodec().untyped, Buffer.from('["' + 'x'.repeat(300_000) + '"]'), { lossless: true });
+    import { createCodec } from ${JSON.stringify(file)};
+    const message = await createCodec().untyped.encodeAnySize(Buffer.from('["' + 'x'.repeat(300_000) + '"]'), { lossless: true });
     console.log(message.length);`;
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
     timeout: 10_000,

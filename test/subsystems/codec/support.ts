@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
-import { createCodec, type TupleCodec } from '../../../subsystems/codec/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
+import type { TupleCodec } from '../../../subsystems/codec/index.ts';
 
 export const codec = createCodec();
 

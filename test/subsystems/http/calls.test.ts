@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
-import { createCodec } from '../../../subsystems/codec/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { CallerClaims } from '../../../subsystems/http/x-caller.ts';
 import { startHttpHost } from './counter-host.ts';

@@ -28,6 +28,9 @@ import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 export const jsonTextCodec: TupleCodec = {
   encode: (json) => checkedArray(json),
   decode: (candid) => checkedArray(candid),
+  encodeAnySize: (json) => checkedArray(json),
+  decodeAnySize: (candid) => checkedArray(candid),
+  encodeText: (text) => checkedArray(Buffer.from(text)),
 };
 
 function checkedArray(bytes: Uint8Array): Uint8Array {

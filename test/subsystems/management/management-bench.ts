@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createCodec } from '../../../subsystems/codec/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { MANAGEMENT_DID } from '../../../subsystems/management/interface-did.ts';
 import { ManagementCanister, type ManagementOptions } from '../../../subsystems/management/management-canister.ts';
