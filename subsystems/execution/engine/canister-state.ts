@@ -4,7 +4,7 @@ import type { CanisterSettings, CanisterSpec } from '../index.ts';
 import type { MethodKind } from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
-import { KeptCanister } from '../persistence/kept-canister.ts';
+import { PersistenceState } from '../persistence/kept-canister.ts';
 import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
@@ -55,7 +55,7 @@ export class CanisterState {
   /** Undefined until code is installed. */
   installed: InstalledCode | undefined = undefined;
   /** How it is kept; undefined: in memory only. */
-  readonly kept: KeptCanister | undefined;
+  readonly kept: PersistenceState | undefined;
   /** When its last message began, ms since 1970. */
   instantMs = 0;
   #markedVersion = 0;
@@ -70,7 +70,7 @@ export class CanisterState {
     this.controllers = spec.controllers;
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
-    this.kept = spec.snapshotBelowBytes === undefined ? undefined : new KeptCanister(spec.snapshotBelowBytes);
+    this.kept = spec.snapshotBelowBytes === undefined ? undefined : new PersistenceState(spec.snapshotBelowBytes);
     this.#env = spec.env;
     this.#shared = shared;
     this.#environment = shared.with(spec.env);

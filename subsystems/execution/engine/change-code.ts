@@ -16,7 +16,7 @@ import { messageOf } from '../../../kernel/index.ts';
 import { hookContext } from './call-context.ts';
 import type { CanisterState } from './canister-state.ts';
 import {
-  type EngineParts,
+  type EngineRuntime,
   type EngineResult,
   emptyCanister,
   faultyStep,
@@ -37,7 +37,7 @@ type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
 /** Runs the hooks of a change; a step without fault means that it is done, any other that the canister is what it was, less the charge. */
 export function* changeCode(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: CodeChange,
@@ -50,7 +50,7 @@ export function* changeCode(
 }
 
 function* install(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Installation,
@@ -99,7 +99,7 @@ function* install(
 }
 
 function* upgrade(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode,
   change: Upgrade,
@@ -201,7 +201,7 @@ function* upgrade(
 type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
 
 /** May throw RangeError: no room. */
-function newPlace(parts: EngineParts, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
+function newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
   const { imports, control, heaps } = parts;
   if (!keepsHeap) {
     // Where there is no room for it the old one's message is still open, for the caller to roll back.
@@ -234,7 +234,7 @@ function instantiationFault({ layout }: InstrumentedCode, isHeapNew: boolean): F
 }
 
 /** Start function and one hook, whichever the module has. */
-function* runHooks({ x }: EngineParts, instance: Instance, hook: string): Running<Fault | undefined> {
+function* runHooks({ x }: EngineRuntime, instance: Instance, hook: string): Running<Fault | undefined> {
   const start = instance.entry(START_ENTRY);
   const fault = start === undefined ? undefined : yield instance.calling(start);
   if (fault !== undefined) return fault;
@@ -245,7 +245,7 @@ function* runHooks({ x }: EngineParts, instance: Instance, hook: string): Runnin
 
 /** Puts new code in place whose memory is committed. */
 function installed(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   instance: Instance,
   memory: MemoryOfNewCode,
@@ -285,7 +285,7 @@ function noRoomForHeap(error: unknown): EngineResult {
 }
 
 /** Gives back what a canister holds: it sleeps, or is gone. */
-export function dropState(parts: EngineParts, canister: CanisterState): void {
+export function dropState(parts: EngineRuntime, canister: CanisterState): void {
   parts.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.installed = undefined;
@@ -294,7 +294,7 @@ export function dropState(parts: EngineParts, canister: CanisterState): void {
 }
 
 /** Drops code and state; balance, settings and version stay the canister's. */
-export function uninstallCode(parts: EngineParts, canister: CanisterState): void {
+export function uninstallCode(parts: EngineRuntime, canister: CanisterState): void {
   dropState(parts, canister);
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;

@@ -15,7 +15,7 @@ import type { ControlMemory } from '../memory/control-memory.ts';
 import type { Fault } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
-import { StateChanges } from '../persistence/kept-canister.ts';
+import { ChangeRecorder } from '../persistence/kept-canister.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -71,7 +71,7 @@ interface PartsOptions {
   readonly reportBug: (message: string, cause: unknown) => void;
 }
 
-export class EngineParts {
+export class EngineRuntime {
   readonly policy: MeteringPolicy;
   readonly control: ControlMemory;
   readonly pool: StablePagePool;
@@ -83,7 +83,7 @@ export class EngineParts {
   /** The functions of the callback in progress. */
   readonly callbacks = new CallbackBuffer();
   /** What steps change, for storage. */
-  readonly changes = new StateChanges();
+  readonly changes = new ChangeRecorder();
   readonly #reportBug: PartsOptions['reportBug'];
 
   constructor({ policy, control, pool, heaps, frames, reportBug }: PartsOptions) {

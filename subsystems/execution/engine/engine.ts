@@ -10,14 +10,14 @@ import { CanisterState } from './canister-state.ts';
 import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
-import { EngineParts, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-parts.ts';
+import { EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-parts.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from '../index.ts';
 import type { Task } from '../../ic/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
 import type { InstrumentedCode } from './instance.ts';
-import type { KeptCanister } from '../persistence/kept-canister.ts';
+import type { PersistenceState } from '../persistence/kept-canister.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
@@ -76,12 +76,12 @@ export function createStores({
 export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 
 export class Engine {
-  readonly #parts: EngineParts;
+  readonly #parts: EngineRuntime;
   readonly #shared: SharedStores;
 
   constructor({ policy, control, shared, reportBug }: EngineOptions) {
     const { pool, heaps, frames } = shared;
-    this.#parts = new EngineParts({ policy, control, reportBug, pool, heaps, frames });
+    this.#parts = new EngineRuntime({ policy, control, reportBug, pool, heaps, frames });
     this.#shared = shared;
   }
 
@@ -321,7 +321,7 @@ const RECORD_INSTRUCTIONS = 2_000;
 /** The variables that all canisters have, if this message has looked at them, and the log does not have them yet. */
 function sharedIfNew(
   { shared, hasReadEnvironment }: CanisterState,
-  kept: KeptCanister,
+  kept: PersistenceState,
 ): ReadonlyMap<string, string> | undefined {
   if (!hasReadEnvironment || kept.sharedInLog === shared) return undefined;
   kept.sharedInLog = shared;

@@ -25,7 +25,7 @@ import {
 import type { CanisterState } from './canister-state.ts';
 import {
   emptyCanister,
-  type EngineParts,
+  type EngineRuntime,
   type EngineResult,
   faultyStep,
   NO_BYTES,
@@ -47,7 +47,7 @@ const encoder = new TextEncoder();
 
 /** `isAgain`: the response has been taken in already, by a first try that used up its slice (`TOO_LONG`). */
 export function* runCallback(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
@@ -124,7 +124,7 @@ export function* runCallback(
 }
 
 function* runCompositeCallback(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: CallbackTask,
   nowMs: number,
@@ -213,13 +213,13 @@ function alsoFailed(reason: StepFault, cleanup: StepFault): StepFault {
   return { ...reason, message: `${reason.message}\n\ncall_on_cleanup also failed:\n\n${cleanup.message}` };
 }
 
-function setResponse({ x }: EngineParts, { response, refunded }: CallbackTask): void {
+function setResponse({ x }: EngineRuntime, { response, refunded }: CallbackTask): void {
   x.cyclesRefunded = refunded;
   x.rejectCode = response.kind === 'reply' ? 0 : response.code;
   x.rejectMessage = response.kind === 'reply' ? NO_BYTES : encoder.encode(response.message);
 }
 
-function forgetResponse({ x }: EngineParts): void {
+function forgetResponse({ x }: EngineRuntime): void {
   x.cyclesRefunded = 0n;
   x.rejectCode = 0;
   x.rejectMessage = NO_BYTES;
@@ -234,12 +234,12 @@ function shared(total: number): { readonly total: number; readonly callback: num
   return { total, callback: total - cleanup, cleanup };
 }
 
-function inTable({ callbacks }: EngineParts, instance: Instance, which: Which): Instance {
+function inTable({ callbacks }: EngineRuntime, instance: Instance, which: Which): Instance {
   return instance.callingBack(callbacks.fun(which), callbacks.env(which, instance.code.layout.pointerWidth));
 }
 
 /** Ends the callback of a query that waited with `frame`, too: the frame is there for the next try. */
-function tooLong(parts: EngineParts, frame?: SuspendedFrame): EngineResult {
+function tooLong(parts: EngineRuntime, frame?: SuspendedFrame): EngineResult {
   forgetResponse(parts);
   if (frame !== undefined) parts.frames.putBack(frame);
   return parts.tooLong();

@@ -18,7 +18,7 @@ import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import {
   emptyCanister,
-  type EngineParts,
+  type EngineRuntime,
   type EngineResult,
   faultyStep,
   NO_BYTES,
@@ -35,7 +35,7 @@ const encoder = new TextEncoder();
 
 /** Runs a method. */
 export function* runMethod(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
@@ -47,7 +47,7 @@ export function* runMethod(
 
 /** The same in one go. Nearly every message comes this way, and a generator would cost it 0.1 µs and 400 bytes. */
 export function runMethodToEnd(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
@@ -59,7 +59,7 @@ export function runMethodToEnd(
 
 /** Begins the method's message: the instance that is to run its entry point, or why nothing is to run. */
 function beginMethod(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   nowMs: number,
@@ -82,7 +82,7 @@ function beginMethod(
 }
 
 function endMethod(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: MethodTask,
   instance: Instance,
@@ -143,7 +143,7 @@ function endMethod(
 
 /** Runs the heartbeat, the global timer's hook, or the low memory hook. The timer is off before its hook begins, whatever becomes of that. */
 export function* runSystemTask(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: TaskOf<'system'>,
   nowMs: number,
@@ -190,7 +190,7 @@ export function* runSystemTask(
 
 /** Asks the canister whether it takes a message from outside. Whatever it does is undone. */
 export function* runInspection(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   task: TaskOf<'inspect'>,
   nowMs: number,
@@ -233,20 +233,20 @@ const DROPPED: EngineResult = { step: NOTHING_RAN, debug: [], isBalanceMoved: fa
 
 /** Gives up a composite query that waits. Runs nothing. */
 // oxlint-disable-next-line require-yield -- one of the kinds of task, which all are driven alike
-export function* dropFrame(parts: EngineParts, frame: number): Running<EngineResult> {
+export function* dropFrame(parts: EngineRuntime, frame: number): Running<EngineResult> {
   parts.frames.take(frame);
   return DROPPED;
 }
 
 /** Ends the execution. */
-export function finished(parts: EngineParts, step: Step, isBalanceMoved: boolean): EngineResult {
+export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boolean): EngineResult {
   const debug = parts.x.debug.take();
   parts.x.end();
   return { step, debug, isBalanceMoved };
 }
 
 /** The step of a composite query that would have to be kept and cannot be. */
-export function noRoomForFrame(parts: EngineParts, instructions: number): Step {
+export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step {
   const mebibytes = parts.frames.bytesMax / (1 << 20);
   const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in this executor, and no more fits in`;
   parts.x.debug.conclude(message);

@@ -3,7 +3,7 @@ import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import type { EngineParts } from '../engine/engine-parts.ts';
+import type { EngineRuntime } from '../engine/engine-parts.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from '../index.ts';
 import { Instance, type InstrumentedCode } from '../engine/instance.ts';
@@ -40,7 +40,7 @@ export function captureState(
  * Why it cannot be, in words, or undefined when it is done. Throws when there is no memory for it (`isLackOfMemory`).
  */
 export function restoreState(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   image: Omit<CanisterImage, 'module'>,
@@ -80,7 +80,7 @@ export type StoredState = Pick<
 
 /** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. Throws as above. */
 export function wakeState(
-  parts: EngineParts,
+  parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   { heapBytes, stablePages, memory, copy, globals, certifiedData }: StoredState,

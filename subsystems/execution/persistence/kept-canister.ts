@@ -10,12 +10,12 @@ import { logKey, memoryId, META, metaKey, WriteSet } from '../../storage/index.t
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Environment } from '../engine/environment.ts';
 import type { Instance } from '../engine/instance.ts';
-import { encodeRecord, encodeStanding, type LogRecord, type Standing } from './log-record.ts';
+import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
 import { PageSet } from '../memory/page-set.ts';
 
 /** Pages that a stored copy of a canister's memory does not have as they are now. */
-export class Lag {
+export class StalePages {
   readonly heap = new PageSet();
   readonly stable = new PageSet();
   /** There is no such copy: it lacks everything. */
@@ -32,7 +32,7 @@ export class Lag {
 }
 
 /** A canister's way to be kept. */
-export class KeptCanister {
+export class PersistenceState {
   /** Heaps up to this are kept by what changed. */
   readonly snapshotBelowBytes: number;
   isLogged = false;
@@ -53,7 +53,7 @@ export class KeptCanister {
   /** How many pieces of it may come yet; then the rest is written at once. */
   piecesLeft = 0;
   /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
-  readonly lags: readonly [Lag, Lag] = [new Lag(), new Lag()];
+  readonly lags: readonly [StalePages, StalePages] = [new StalePages(), new StalePages()];
 
   constructor(snapshotBelowBytes: number) {
     this.snapshotBelowBytes = snapshotBelowBytes;
@@ -61,11 +61,11 @@ export class KeptCanister {
   }
 
   /** Of the copy that counts. */
-  get lag(): Lag {
+  get lag(): StalePages {
     return this.lags[this.copy === 0 ? 0 : 1];
   }
 
-  get otherLag(): Lag {
+  get otherLag(): StalePages {
     return this.lags[this.copy === 0 ? 1 : 0];
   }
 
@@ -90,7 +90,7 @@ export class KeptCanister {
 export type MemoryOfNewCode = 'new' | 'heap-new' | 'kept';
 
 /** Collects what the steps of one engine change. */
-export class StateChanges {
+export class ChangeRecorder {
   readonly #set = new WriteSet();
   readonly #writer = new RecordWriter();
 
@@ -115,7 +115,7 @@ export class StateChanges {
     this.beforeStableCommit(canister, kept);
   }
 
-  beforeStableCommit({ stable, id }: CanisterState, kept: KeptCanister): void {
+  beforeStableCommit({ stable, id }: CanisterState, kept: PersistenceState): void {
     if (kept.isLogged) {
       for (const granule of stable.dirtyGranules) for (const lag of kept.lags) lag.stable.add(granule);
     } else {
@@ -130,7 +130,7 @@ export class StateChanges {
   }
 
   /** The globals, if a committed message has changed them. */
-  globals({ id }: CanisterState, kept: KeptCanister, instance: Instance): void {
+  globals({ id }: CanisterState, kept: PersistenceState, instance: Instance): void {
     const globals = instance.viewGlobals();
     if (kept.globals !== undefined && Buffer.compare(kept.globals, globals) === 0) return;
     kept.globals = globals.slice();
@@ -138,14 +138,14 @@ export class StateChanges {
   }
 
   /** A canister has other code, or none. */
-  newCode(canister: CanisterState, kept: KeptCanister, has: MemoryOfNewCode): void {
+  newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): void {
     kept.globals = undefined;
     if (has !== 'kept') this.#image(canister, kept, has === 'new');
     else if (kept.isLogged) this.checkpoint(canister, kept);
     else this.#withoutPages(canister, kept);
   }
 
-  #withoutPages(canister: CanisterState, kept: KeptCanister): void {
+  #withoutPages(canister: CanisterState, kept: PersistenceState): void {
     const { id, installed, certifiedData } = canister;
     if (installed === undefined) this.#set.delete('meta', metaKey(META.globals, id));
     else this.globals(canister, kept, installed.instance);
@@ -156,7 +156,7 @@ export class StateChanges {
     if (!kept.isLogged) this.#forgetOther(id, kept);
   }
 
-  #image(canister: CanisterState, kept: KeptCanister, isStableNew: boolean): void {
+  #image(canister: CanisterState, kept: PersistenceState, isStableNew: boolean): void {
     const { id, installed, stable } = canister;
     const set = this.#set;
     const memory = memoryId(id, kept.copy);
@@ -174,17 +174,17 @@ export class StateChanges {
   }
 
   /** A canister that is kept by what changed, and has become too large for it, goes on with a log. */
-  chooseWay(canister: CanisterState, kept: KeptCanister): void {
+  chooseWay(canister: CanisterState, kept: PersistenceState): void {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
     if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
     kept.isLogged = true;
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeStanding(this.#writer, standingOf(canister)));
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeCheckpointHeader(this.#writer, standingOf(canister)));
   }
 
   // ---- by a log
 
   /** What is stored is the canister before the message that is about to be committed: with that its log begins. */
-  #beginLog(canister: CanisterState, kept: KeptCanister, { bytesBefore }: Instance): void {
+  #beginLog(canister: CanisterState, kept: PersistenceState, { bytesBefore }: Instance): void {
     kept.isLogged = true;
     const standing = {
       ...standingOf(canister),
@@ -192,10 +192,10 @@ export class StateChanges {
       heapBytes: bytesBefore,
       stablePages: canister.stable.pagesBefore,
     };
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeStanding(this.#writer, standing));
+    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeCheckpointHeader(this.#writer, standing));
   }
 
-  record({ id }: CanisterState, kept: KeptCanister, record: LogRecord): void {
+  record({ id }: CanisterState, kept: PersistenceState, record: LogRecord): void {
     if (kept.isReplaying) {
       kept.records++;
       return;
@@ -214,7 +214,7 @@ export class StateChanges {
    * Writes some of what a checkpoint needs ahead of it, if that is much: to the other copy, which does not count yet.
    * True: `checkpoint` has little left to write.
    */
-  prepareCheckpoint(canister: CanisterState, kept: KeptCanister): boolean {
+  prepareCheckpoint(canister: CanisterState, kept: PersistenceState): boolean {
     if (!kept.isLogged) return true;
     if (!kept.isCopying) {
       if (kept.lag.pages <= PAGES_AT_ONCE_MAX) return true;
@@ -230,7 +230,7 @@ export class StateChanges {
     return lag.pages <= SLICE_PAGES || kept.piecesLeft === 0;
   }
 
-  #beginCopy({ id, installed, stable }: CanisterState, kept: KeptCanister): void {
+  #beginCopy({ id, installed, stable }: CanisterState, kept: PersistenceState): void {
     kept.isCopying = true;
     const lag = kept.otherLag;
     if (lag.isWhole) {
@@ -244,7 +244,7 @@ export class StateChanges {
   }
 
   /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
-  checkpoint(canister: CanisterState, kept: KeptCanister): void {
+  checkpoint(canister: CanisterState, kept: PersistenceState): void {
     if (!kept.isLogged) return;
     const { id } = canister;
     if (kept.isCopying) {
@@ -258,7 +258,7 @@ export class StateChanges {
     this.#withoutPages(canister, kept);
   }
 
-  #endLog({ id }: CanisterState, kept: KeptCanister): void {
+  #endLog({ id }: CanisterState, kept: PersistenceState): void {
     if (!kept.isLogged) return;
     this.#set.clear('log', id);
     this.#set.delete('meta', metaKey(META.checkpoint, id));
@@ -268,7 +268,7 @@ export class StateChanges {
     kept.instructions = 0;
   }
 
-  #forgetOther(id: Uint8Array, kept: KeptCanister): void {
+  #forgetOther(id: Uint8Array, kept: PersistenceState): void {
     if (!kept.otherLag.isWhole) this.#clear(memoryId(id, 1 - kept.copy));
     kept.forgetOther();
   }
@@ -318,7 +318,7 @@ export const PAGES_AT_ONCE_MAX = 2048;
 /** A page that was something else before is written even if it is zeros now. */
 const ADD_ZEROS = true;
 
-function standingOf(canister: CanisterState): Standing {
+function standingOf(canister: CanisterState): CheckpointHeader {
   const { account, version, timerNs, instantMs, stable, openCalls, settings, installed } = canister;
   return {
     policy: account.policy,

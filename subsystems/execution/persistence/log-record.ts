@@ -27,7 +27,7 @@ import { RecordReader, type RecordWriter } from '../../bytes/index.ts';
 import { RUNS_MAX, type Shortage, type Shortages } from '../memory/shortage.ts';
 
 /** What a log begins with, besides memory, globals and certified data. */
-export interface Standing {
+export interface CheckpointHeader {
   readonly policy: MeteringPolicy;
   readonly balance: bigint;
   readonly version: number;
@@ -219,7 +219,7 @@ function writeSettings(
 }
 
 /** Its bytes: a view, valid until the writer begins again. */
-export function encodeStanding(writer: RecordWriter, standing: Standing): Uint8Array {
+export function encodeCheckpointHeader(writer: RecordWriter, standing: CheckpointHeader): Uint8Array {
   const { policy, openCalls } = standing;
   writer.begin().u8(VERSION);
   writer.u8(policy.isEnabled ? 1 : 0);
@@ -375,7 +375,7 @@ function readControllers(reader: RecordReader): Uint8Array[] {
 }
 
 /** What a log begins with. Throws ServerError `state-corrupt`. */
-export function decodeStanding(bytes: Uint8Array): Standing {
+export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
   const reader = new RecordReader(bytes, 'the beginning of its log');
   reader.open(0, bytes.length);
   checkVersion(reader);

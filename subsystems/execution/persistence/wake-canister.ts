@@ -4,15 +4,15 @@ import type { CanisterState } from '../engine/canister-state.ts';
 import { wakeState } from './canister-image.ts';
 import { Environment } from '../engine/environment.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { EngineParts, Running } from '../engine/engine-parts.ts';
+import type { EngineRuntime, Running } from '../engine/engine-parts.ts';
 import type { CanisterSettings, SleepingCanister } from '../index.ts';
 import type { InstrumentedCode } from '../engine/instance.ts';
-import { decodeStanding, LogReader, type Standing } from './log-record.ts';
+import { decodeCheckpointHeader, LogReader, type CheckpointHeader } from './log-record.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
 
 /** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
 export function* wakeCanister(
-  parts: EngineParts,
+  parts: EngineRuntime,
   engine: Pick<Engine, 'executing' | 'configure'>,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
@@ -33,7 +33,7 @@ export function* wakeCanister(
     }
     return 0;
   }
-  const standing = decodeStanding(log.checkpoint);
+  const standing = decodeCheckpointHeader(log.checkpoint);
   const difference = policyDifference(standing.policy, parts.policy);
   if (difference !== undefined)
     return `its log was written with ${difference}: start once with that, stop gracefully, and change it then`;
@@ -89,7 +89,7 @@ function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): 
   );
 }
 
-function stand(canister: CanisterState, standing: Standing): void {
+function stand(canister: CanisterState, standing: CheckpointHeader): void {
   canister.configure(standing.settings);
   canister.account.add(standing.balance - canister.account.balance);
   canister.version = standing.version;

@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
 import { FULL_LIMIT, type RejectCode } from '../../../subsystems/ic/index.ts';
 import {
-  decodeStanding,
+  decodeCheckpointHeader,
   encodeRecord,
-  encodeStanding,
+  encodeCheckpointHeader,
   LogReader,
   type LogRecord,
-  type Standing,
+  type CheckpointHeader,
 } from '../../../subsystems/execution/persistence/log-record.ts';
 import { RecordWriter } from '../../../subsystems/bytes/record-bytes.ts';
 import { ANONYMOUS, contextOf, EMPTY_ARGS } from './engine-fixture.ts';
@@ -82,7 +82,7 @@ const record: fc.Arbitrary<LogRecord> = fc.oneof(
   fc.record({ kind: fc.constant('configure' as const), settings }),
   fc.record({ kind: fc.constant('numbers' as const), balance: u128, version: natural, timerNs: u64 }),
 );
-const standing: fc.Arbitrary<Standing> = fc.record({
+const standing: fc.Arbitrary<CheckpointHeader> = fc.record({
   policy: fc.record({
     isEnabled: fc.boolean(),
     startingCycles: u128,
@@ -104,7 +104,7 @@ const standing: fc.Arbitrary<Standing> = fc.record({
 
 const writer = new RecordWriter();
 const encoded = (one: LogRecord): Uint8Array => encodeRecord(writer, one).slice();
-const encodedStanding = (one: Standing): Uint8Array => encodeStanding(writer, one).slice();
+const encodedStanding = (one: CheckpointHeader): Uint8Array => encodeCheckpointHeader(writer, one).slice();
 const decoded = (log: Uint8Array, start = 0, end = log.length): LogRecord => new LogReader(log).read(start, end);
 
 /** Objects without prototypes and views of larger buffers are the same to us. */
@@ -160,7 +160,7 @@ suite('records of a log', () => {
 
   test('and so is what a log begins with', () => {
     fc.assert(
-      fc.property(standing, (one) => assert.deepEqual(plain(decodeStanding(encodedStanding(one))), plain(one))),
+      fc.property(standing, (one) => assert.deepEqual(plain(decodeCheckpointHeader(encodedStanding(one))), plain(one))),
       { numRuns: 300 },
     );
   });
@@ -204,7 +204,7 @@ suite('records of a log', () => {
     fc.assert(
       fc.property(fc.oneof(fc.uint8Array({ maxLength: 200 }), begun), (log) => {
         assert.ok(sizeOf(readOrRefused(() => decoded(log))) <= log.length + 56);
-        assert.ok(sizeOf(readOrRefused(() => decodeStanding(log))) <= log.length);
+        assert.ok(sizeOf(readOrRefused(() => decodeCheckpointHeader(log))) <= log.length);
       }),
       { numRuns: 3000 },
     );
@@ -215,7 +215,7 @@ suite('records of a log', () => {
       fc.property(record, standing, fc.nat(), (one, beginning, at) => {
         for (const [written, read] of [
           [encoded(one), decoded],
-          [encodedStanding(beginning), decodeStanding],
+          [encodedStanding(beginning), decodeCheckpointHeader],
         ] as const) {
           const flipped = written.slice();
           const byte = at % flipped.length;
@@ -237,7 +237,7 @@ suite('records of a log', () => {
     refused(() => decoded(Uint8Array.of(3, 3)), /a record of its log .*format 3, and this svc reads formats up to 2/);
     refused(() => decoded(Uint8Array.of(1, 3, 128, ...new Uint8Array(11))), /its flags are 128/);
     refused(() => decoded(Uint8Array.of(2, 3, 128, ...new Uint8Array(9), 3, 0)), /no choice 3/);
-    refused(() => decodeStanding(Uint8Array.of(2)), /format 2, and this svc reads formats up to 1/);
+    refused(() => decodeCheckpointHeader(Uint8Array.of(2)), /format 2, and this svc reads formats up to 1/);
     refused(() => decoded(Uint8Array.of(1, 6)), /no kind 6/);
     refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /its flags are 2/);
     refused(() => decoded(Uint8Array.of(1, 4, 32)), /flags of its settings are 32/);
@@ -248,7 +248,7 @@ suite('records of a log', () => {
     refused(() => decoded(Uint8Array.of(...system, 0xff, 0xff, 0xff, 0xff, 0xff, 0)), /more than 32 bits/);
     refused(() => decoded(Uint8Array.of(1, 3, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 0)), /NaN is no time/);
     refused(() => decoded(Uint8Array.of(1, 4, 2, 1, 1, 0xff, 0)), /not UTF-8/);
-    refused(() => decodeStanding(Uint8Array.of(1, 2)), /the beginning of its log .*no choice 2/);
+    refused(() => decodeCheckpointHeader(Uint8Array.of(1, 2)), /the beginning of its log .*no choice 2/);
     assert.deepEqual(decoded(Uint8Array.of(...system, 7)), {
       kind: 'task',
       nowMs: 0,
