@@ -77,7 +77,7 @@ export const CONTROL = {
   /** i32: from this 4 KiB page on, the heap was all zeros when the message began. */
   FRESH: MAP_BYTES + 24,
   /** i32: 1 when something happened that only a fresh instance takes back (data.drop). */
-  HARD: MAP_BYTES + 28,
+  NEEDS_FRESH_INSTANCE: MAP_BYTES + 28,
   /** i32: 1 when the globals have been saved since the message began. */
   GLOBALS_SAVED: MAP_BYTES + 32,
   /** i32: where in the list `delta` goes on; the host sets it to 0 before the first call. */

@@ -46,8 +46,8 @@ import {
   type JournalFunctions,
 } from './journal/journal.ts';
 import { emitRange, type Range } from './journal/loop-ranges.ts';
-import { type Step, type SteppingLoop, steppingLoop } from './journal/loop-strides.ts';
-import { STORE, TouchedWindows, type WindowsMark } from './journal/store-coverage.ts';
+import { type Stride, type StridingLoop, steppingLoop } from './journal/loop-strides.ts';
+import { STORE, StoreCoverage, type CoverageMark } from './journal/store-coverage.ts';
 
 /** Everything that rewriting a body needs to know of the module and of what was added to it. */
 export interface RewriteContext {
@@ -65,7 +65,7 @@ export interface RewriteContext {
   readonly withDepth: boolean;
 }
 
-const SET_HARD = writeI32(CONTROL.HARD, i32(1));
+const SET_NEEDS_FRESH_INSTANCE = writeI32(CONTROL.NEEDS_FRESH_INSTANCE, i32(1));
 /** No store at a larger offset can be in bounds; its test would only be wrong. */
 const OFFSET_MAX = 2 ** 40;
 /** Labels that doubling a loop puts around it. */
@@ -79,7 +79,7 @@ const PASS = {
   LOOK: 0,
   /** Ranges are touched in front of the loop. */
   RANGES: 1,
-  /** The same loop with tests inside, for ranges that are wild or too long. */
+  /** The same loop with tests inside, for ranges that may wrap or are too long. */
   TESTS: 2,
 } as const;
 /** Labels that stand around the loop, by pass. */
@@ -95,7 +95,7 @@ interface LoopPass {
   readonly charge: number;
   readonly out: number;
   readonly hints: number;
-  readonly windows: WindowsMark;
+  readonly windows: CoverageMark;
 }
 
 export class BodyRewriter {
@@ -103,7 +103,7 @@ export class BodyRewriter {
   readonly #module: WasmModule;
   readonly #is64: boolean;
   readonly #addressType: ValueType;
-  readonly #windows: TouchedWindows;
+  readonly #windows: StoreCoverage;
   readonly #overflow: readonly number[];
   readonly #out = new ByteWriter(1 << 16);
   /** Where unlikely branches stand in `#out`. */
@@ -116,7 +116,7 @@ export class BodyRewriter {
   #doubledLoop = 0;
   #pass: LoopPass | undefined;
   /** Of the loop that begins. */
-  #stepping: SteppingLoop | undefined;
+  #stepping: StridingLoop | undefined;
   #params = 0;
   #stack = 0;
   #fuel = 0;
@@ -138,7 +138,7 @@ export class BodyRewriter {
     this.#module = context.module;
     this.#is64 = context.module.pointerWidth === 64;
     this.#addressType = this.#is64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32;
-    this.#windows = new TouchedWindows(context.analysis);
+    this.#windows = new StoreCoverage(context.analysis);
     this.#overflow = context.fuel.globals.stopBecause(STOP.STACK_OVERFLOW);
   }
 
@@ -303,7 +303,7 @@ export class BodyRewriter {
           windows.pushUnknown(1);
           break;
         case OP.DATA_DROP:
-          out.put(SET_HARD);
+          out.put(SET_NEEDS_FRESH_INSTANCE);
           out.copy(bytes, from, to);
           break;
         default: {
@@ -607,7 +607,7 @@ export class BodyRewriter {
   }
 
   /** Tests the window of the address in a local: its page or, where the address moves by a step, whether the page is new. */
-  #addressTest(address: number, step: Step | undefined): void {
+  #addressTest(address: number, step: Stride | undefined): void {
     const { windowStart } = this.#windows;
     this.#get(address);
     if (step === undefined) {
@@ -647,10 +647,10 @@ export class BodyRewriter {
     out.byte(OP.END);
     if (range === undefined) return;
     const distance = this.#temporary('distance', VALUE_TYPE.i64);
-    const wild = this.#temporary('wild', VALUE_TYPE.i32);
+    const mayWrap = this.#temporary('mayWrap', VALUE_TYPE.i32);
     const place = (local: number): number => this.#local(local);
     const { touchSteps } = this.#context.journal;
-    this.#hoistedHints.push(emitRange(out, range, place, first, distance, wild, touchSteps));
+    this.#hoistedHints.push(emitRange(out, range, place, first, distance, mayWrap, touchSteps));
   }
 
   #insertHoisted(): void {

@@ -9,7 +9,11 @@ import { MessageChannel } from 'node:worker_threads';
 import { numbersBytes } from '../../subsystems/canisters/kept-values.ts';
 import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
 import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
-import { encodeRecord, encodeCheckpointHeader, type LogRecord } from '../../subsystems/execution/persistence/log-record.ts';
+import {
+  encodeRecord,
+  encodeCheckpointHeader,
+  type LogRecord,
+} from '../../subsystems/execution/persistence/log-record.ts';
 import { PageEntries } from '../../subsystems/bytes/page-patch.ts';
 import { RecordWriter } from '../../subsystems/bytes/record-bytes.ts';
 import { writeCall, writeChanges, writeDebug, writeStep, writeTask } from '../../subsystems/execution/wire/wire.ts';

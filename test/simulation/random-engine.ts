@@ -26,7 +26,7 @@ import type {
   SleepingCanister,
 } from '../../subsystems/execution/index.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
-import type { InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
+import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { STOP } from '../../subsystems/instrument/index.ts';
 import { Books, type Change, encodeChanges } from './books.ts';

@@ -1,5 +1,5 @@
 /** Modules without code: what entry points they have, and how long their messages take. */
-import type { InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
+import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
 import type { LoadedModule } from '../../subsystems/execution/pool/module-loader.ts';
 
 /** Entry points have other numbers in each version: one that is run on the wrong code shows. */

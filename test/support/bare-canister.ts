@@ -5,7 +5,8 @@
  */
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
 import { HostTrap } from '../../subsystems/execution/engine/fault.ts';
-import { type Ic0Imports, Instance, type InstrumentedCode } from '../../subsystems/execution/engine/instance.ts';
+import type { Ic0Imports, InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
+import { Instance } from '../../subsystems/execution/engine/instance.ts';
 import { instrument, type InstrumentOptions } from '../../subsystems/instrument/index.ts';
 import {
   decodeModule,

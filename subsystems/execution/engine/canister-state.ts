@@ -4,7 +4,7 @@ import type { CanisterSettings, CanisterSpec } from '../index.ts';
 import type { MethodKind } from '../../ic/index.ts';
 import type { Environment } from './environment.ts';
 import type { Instance } from './instance.ts';
-import { PersistenceState } from '../persistence/kept-canister.ts';
+import { PersistenceState } from '../persistence/persistence-state.ts';
 import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';

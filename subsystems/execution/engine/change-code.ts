@@ -23,12 +23,13 @@ import {
   NO_BYTES,
   nothingRan,
   type Running,
-} from './engine-parts.ts';
+} from './engine-runtime.ts';
 import { rolesOf } from './entry-roles.ts';
 import type { Fault } from './fault.ts';
 import type { CodeChange } from '../index.ts';
-import { Instance, type InstrumentedCode } from './instance.ts';
-import type { MemoryOfNewCode } from '../persistence/kept-canister.ts';
+import { Instance } from './instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import type { MemoryOfNewCode } from '../persistence/change-recorder.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY } from '../../instrument/index.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
@@ -56,7 +57,7 @@ function* install(
   change: Installation,
   nowMs: number,
 ): Running<EngineResult> {
-  const { x } = parts;
+  const { execution } = parts;
   const { stable: stableBefore, version: versionBefore, timerNs: timerBefore } = canister;
   let instance: Instance;
   try {
@@ -69,7 +70,16 @@ function* install(
   canister.version++;
   canister.timerNs = 0n;
   const limit = canister.account.instructionsAllowed;
-  x.begin('s', instance, canister, hookContext(change.caller), change.argument, canister.instant(nowMs), true, limit);
+  execution.begin(
+    's',
+    instance,
+    canister,
+    hookContext(change.caller),
+    change.argument,
+    canister.instant(nowMs),
+    true,
+    limit,
+  );
   instance.begin(limit);
   const fault =
     instantiationFault(code, true) ??
@@ -107,7 +117,7 @@ function* upgrade(
 ): Running<EngineResult> {
   const old = canister.installed?.instance;
   if (old === undefined) return emptyCanister();
-  const { x, policy } = parts;
+  const { execution, policy } = parts;
   const { account, stable, version: versionBefore, timerNs: timerBefore } = canister;
   const context = hookContext(change.caller);
   const instant = canister.instant(nowMs);
@@ -115,7 +125,7 @@ function* upgrade(
   // The old code's hook.
   const preLimit = account.instructionsAllowed;
   const preEntry = change.skipsPreUpgrade ? undefined : old.entry('canister_pre_upgrade');
-  x.begin('G', old, canister, context, NO_BYTES, instant, true, preLimit);
+  execution.begin('G', old, canister, context, NO_BYTES, instant, true, preLimit);
   old.begin(preLimit);
   let fault = preEntry === undefined ? undefined : yield old.calling(preEntry);
   if (fault?.kind === 'long') {
@@ -129,7 +139,7 @@ function* upgrade(
     const reason = parts.explain(fault, preLimit, preLimit < policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
-  const { certifiedData, cyclesGained } = x;
+  const { certifiedData, cyclesGained } = execution;
   let isBalanceMoved = parts.moveCycles(canister);
 
   /** Back to what was, after a fault of the second part. */
@@ -163,8 +173,8 @@ function* upgrade(
   }
   const { instance, isShared } = place;
   const limit = account.instructionsAllowed;
-  x.begin('s', instance, canister, context, change.argument, instant, true, limit);
-  x.certifiedData = certifiedData;
+  execution.begin('s', instance, canister, context, change.argument, instant, true, limit);
+  execution.certifiedData = certifiedData;
   if (isShared) instance.resume(limit);
   else instance.begin(limit);
   fault = instantiationFault(code, !change.keepsHeap) ?? (yield* runHooks(parts, instance, 'canister_post_upgrade'));
@@ -234,11 +244,11 @@ function instantiationFault({ layout }: InstrumentedCode, isHeapNew: boolean): F
 }
 
 /** Start function and one hook, whichever the module has. */
-function* runHooks({ x }: EngineRuntime, instance: Instance, hook: string): Running<Fault | undefined> {
+function* runHooks({ execution }: EngineRuntime, instance: Instance, hook: string): Running<Fault | undefined> {
   const start = instance.entry(START_ENTRY);
   const fault = start === undefined ? undefined : yield instance.calling(start);
   if (fault !== undefined) return fault;
-  x.enterMode('I');
+  execution.enterMode('I');
   const entry = instance.entry(hook);
   return entry === undefined ? undefined : yield instance.calling(entry);
 }
@@ -253,17 +263,17 @@ function installed(
   charge: number,
   isBalanceMoved: boolean,
 ): EngineResult {
-  const { x } = parts;
+  const { execution } = parts;
   parts.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.installed = { instance, roles: rolesOf(instance.code) };
-  if (x.certifiedData !== undefined) canister.certifiedData = x.certifiedData;
-  canister.timerNs = x.timerNs ?? 0n;
+  if (execution.certifiedData !== undefined) canister.certifiedData = execution.certifiedData;
+  canister.timerNs = execution.timerNs ?? 0n;
   if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, memory);
   const step = {
     fault: undefined,
     answer: undefined,
-    calls: x.calls,
+    calls: execution.calls,
     cyclesAccepted: 0n,
     timerNs: canister.timerNs,
     isAccepted: false,

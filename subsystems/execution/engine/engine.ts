@@ -10,14 +10,14 @@ import { CanisterState } from './canister-state.ts';
 import { captureState, restoreState } from '../persistence/canister-image.ts';
 import { changeCode, dropState, uninstallCode } from './change-code.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
-import { EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-parts.ts';
+import { EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-runtime.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from '../index.ts';
 import type { Task } from '../../ic/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
-import type { InstrumentedCode } from './instance.ts';
-import type { PersistenceState } from '../persistence/kept-canister.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import type { PersistenceState } from '../persistence/persistence-state.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
@@ -26,7 +26,14 @@ import { StablePagePool } from '../memory/stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
 import { wakeCanister } from '../persistence/wake-canister.ts';
 
-export { type EngineResult, type Runnable, type Running, runSuspendable, runToEnd, TOO_LONG } from './engine-parts.ts';
+export {
+  type EngineResult,
+  type Runnable,
+  type Running,
+  runSuspendable,
+  runToEnd,
+  TOO_LONG,
+} from './engine-runtime.ts';
 
 export interface EngineOptions {
   readonly policy: MeteringPolicy;

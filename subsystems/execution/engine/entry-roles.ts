@@ -1,5 +1,5 @@
 import type { EntryRole } from './canister-state.ts';
-import type { InstrumentedCode } from './instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 
 const PREFIXES: readonly (readonly [string, EntryRole])[] = [
   ['canister_update ', 'update'],

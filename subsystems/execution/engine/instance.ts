@@ -11,6 +11,7 @@
  * Memories come from the thread's pool and return to it; see heap-pool.ts. For that, and for the budget that all actors
  * share (memory-budget.ts), each keeps book of the pages that were touched: heap-tally.ts.
  */
+import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
 import {
   CONTROL,
   IMPORT,
@@ -29,15 +30,6 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
-
-/** A module as the executors get it: instrumented, compiled, structured-cloneable. */
-export interface InstrumentedCode {
-  readonly module: WebAssembly.Module;
-  readonly layout: ModuleLayout;
-}
-
-/** The system API as import functions by name; the same object may serve all instances of a thread. */
-export type Ic0Imports = Readonly<Record<string, (...args: never[]) => unknown>>;
 
 const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
 
@@ -538,14 +530,14 @@ export class Instance {
 
   /** Keeps what the message did. */
   commit(): void {
-    const isHard = this.#control.isHard;
+    const needsFreshInstance = this.#control.needsFreshInstance;
     const tally = this.#tally;
     tally.growTo(this.heapBytes);
     // A store may have spilled into the page behind the last one touched.
     const largest = this.#control.seal(tally);
     this.#control.message.settle(tally);
     if (largest + 2 > this.#freshPage) this.#freshPage = Math.min(largest + 2, this.heapBytes / PAGE_BYTES);
-    if (isHard) this.#freshInstance();
+    if (needsFreshInstance) this.#freshInstance();
     this.#isInMessage = false;
   }
 
@@ -559,7 +551,7 @@ export class Instance {
     this.#control.undone();
     this.#control.message.settle(tally);
     if (this.heapBytes !== this.#bytesAtBegin) this.#shrink();
-    else if (this.#control.isHard) this.#freshInstance();
+    else if (this.#control.needsFreshInstance) this.#freshInstance();
     this.#isInMessage = false;
   }
 
@@ -583,7 +575,7 @@ export class Instance {
     // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
     for (let page = pages; marks !== undefined && page < marks.length; page++)
       if (!isZeros(grown, page)) this.#tally.use(page, page + 1);
-    this.#giveBack(this.#control.isHard ? undefined : wasm);
+    this.#giveBack(this.#control.needsFreshInstance ? undefined : wasm);
     tally.owner = this;
     this.#tally = tally;
     this.#wasShared = false;

@@ -31,7 +31,7 @@ import {
   NO_BYTES,
   nothingRan,
   type Running,
-} from './engine-parts.ts';
+} from './engine-runtime.ts';
 import type { Fault } from './fault.ts';
 import type { Instance } from './instance.ts';
 import { finished, noRoomForFrame } from './run-task.ts';
@@ -65,14 +65,23 @@ export function* runCallback(
   const { installed } = canister;
   if (installed === undefined) return emptyCanister(isRefunded);
 
-  const { x, policy } = parts;
+  const { execution, policy } = parts;
   const { instance } = installed;
   const instant = canister.instant(nowMs);
   const affordable = Math.max(account.instructionsAllowed, Math.floor(policy.instructionLimit * CLEANUP_SHARE));
   const limits = shared(Math.min(affordable, task.instructionsMax));
   const isReply = task.response.kind === 'reply';
   setResponse(parts, task);
-  x.begin(isReply ? 'Ry' : 'Rt', instance, canister, task.context, argumentOf(task), instant, true, limits.total);
+  execution.begin(
+    isReply ? 'Ry' : 'Rt',
+    instance,
+    canister,
+    task.context,
+    argumentOf(task),
+    instant,
+    true,
+    limits.total,
+  );
   instance.begin(limits.callback);
   const fault = yield inTable(parts, instance, isReply ? REPLY : REJECT);
   const used = usedBy(instance, fault, limits.callback);
@@ -80,15 +89,15 @@ export function* runCallback(
   let step: Step;
   let isBalanceMoved = isRefunded;
   if (fault === undefined) {
-    x.discardDraft();
+    execution.discardDraft();
     parts.commit(canister, instance);
     isBalanceMoved = parts.moveCycles(canister) || isRefunded;
     step = {
       fault: undefined,
       answer: parts.answer(),
-      calls: x.calls,
-      cyclesAccepted: x.cyclesAccepted,
-      timerNs: x.timerNs,
+      calls: execution.calls,
+      cyclesAccepted: execution.cyclesAccepted,
+      timerNs: execution.timerNs,
       isAccepted: false,
       frame: 0,
       instructions: used,
@@ -96,21 +105,21 @@ export function* runCallback(
     };
   } else {
     parts.rollback(canister, instance);
-    x.withdrawCalls();
+    execution.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts);
     const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
     let reason = parts.explain(fault, limits.callback, isPoor);
     let total = used;
     let timerNs: bigint | undefined;
     if (parts.callbacks.hasCleanup) {
-      x.beginCleanup('C', used);
+      execution.beginCleanup('C', used);
       instance.begin(limits.cleanup);
       const cleanupFault = yield inTable(parts, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       if (cleanupFault === undefined) {
         parts.commit(canister, instance);
         isBalanceMoved = parts.moveCycles(canister) || isRefunded;
-        timerNs = x.timerNs;
+        timerNs = execution.timerNs;
       } else {
         parts.rollback(canister, instance);
         if (cleanupFault.kind === 'long') return tooLong(parts);
@@ -147,11 +156,11 @@ function* runCompositeCallback(
       'the heap of the canister has grown while its composite query waited for a call',
     );
 
-  const { x } = parts;
+  const { execution } = parts;
   const limits = shared(Math.min(parts.policy.instructionLimit, task.instructionsMax));
   const isReply = task.response.kind === 'reply';
   setResponse(parts, task);
-  x.begin(
+  execution.begin(
     isReply ? 'CRy' : 'CRt',
     instance,
     canister,
@@ -168,17 +177,17 @@ function* runCompositeCallback(
   let step: Step;
   if (fault === undefined) {
     // Also without calls of its own it may wait for others that were made before.
-    const isWaiting = x.answer === 'none';
+    const isWaiting = execution.answer === 'none';
     const number = isWaiting ? parts.frames.save(canister, instance, frame.number) : 0;
-    const performed = x.calls;
-    x.withdrawCalls();
+    const performed = execution.calls;
+    execution.withdrawCalls();
     parts.rollback(canister, instance);
     if (isWaiting && number === 0) step = noRoomForFrame(parts, used);
     else
       step = {
         fault: undefined,
         answer: parts.answer(),
-        calls: isWaiting ? performed : x.calls,
+        calls: isWaiting ? performed : execution.calls,
         cyclesAccepted: 0n,
         timerNs: undefined,
         isAccepted: false,
@@ -188,13 +197,13 @@ function* runCompositeCallback(
       };
   } else {
     parts.rollback(canister, instance);
-    x.withdrawCalls();
+    execution.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts, frame);
     let reason = parts.explain(fault, limits.callback, false);
     let total = used;
     if (parts.callbacks.hasCleanup) {
       // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
-      x.beginCleanup('CC', used);
+      execution.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
       const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, CLEANUP));
       total += usedBy(instance, cleanupFault, limits.cleanup);
@@ -213,16 +222,16 @@ function alsoFailed(reason: StepFault, cleanup: StepFault): StepFault {
   return { ...reason, message: `${reason.message}\n\ncall_on_cleanup also failed:\n\n${cleanup.message}` };
 }
 
-function setResponse({ x }: EngineRuntime, { response, refunded }: CallbackTask): void {
-  x.cyclesRefunded = refunded;
-  x.rejectCode = response.kind === 'reply' ? 0 : response.code;
-  x.rejectMessage = response.kind === 'reply' ? NO_BYTES : encoder.encode(response.message);
+function setResponse({ execution }: EngineRuntime, { response, refunded }: CallbackTask): void {
+  execution.cyclesRefunded = refunded;
+  execution.rejectCode = response.kind === 'reply' ? 0 : response.code;
+  execution.rejectMessage = response.kind === 'reply' ? NO_BYTES : encoder.encode(response.message);
 }
 
-function forgetResponse({ x }: EngineRuntime): void {
-  x.cyclesRefunded = 0n;
-  x.rejectCode = 0;
-  x.rejectMessage = NO_BYTES;
+function forgetResponse({ execution }: EngineRuntime): void {
+  execution.cyclesRefunded = 0n;
+  execution.rejectCode = 0;
+  execution.rejectMessage = NO_BYTES;
 }
 
 function argumentOf({ response }: CallbackTask): Uint8Array {

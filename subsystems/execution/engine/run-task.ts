@@ -23,7 +23,7 @@ import {
   faultyStep,
   NO_BYTES,
   type Running,
-} from './engine-parts.ts';
+} from './engine-runtime.ts';
 import type { Fault } from './fault.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
@@ -72,11 +72,11 @@ function beginMethod(
   const { account } = canister;
   if (account.isDry) return parts.dry();
 
-  const { x, policy } = parts;
+  const { execution, policy } = parts;
   const { instance } = installed;
   const affordable = isCharged ? account.instructionsAllowed : policy.instructionLimit;
   const limit = affordable < task.instructionsMax ? affordable : task.instructionsMax;
-  x.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
+  execution.begin(mode, instance, canister, task.context, task.argument, canister.instant(nowMs), isCharged, limit);
   instance.begin(limit);
   return instance;
 }
@@ -88,16 +88,16 @@ function endMethod(
   instance: Instance,
   runFault: Fault | undefined,
 ): EngineResult {
-  const { x, policy } = parts;
+  const { execution, policy } = parts;
   const { account } = canister;
-  const { mode, instructionLimit: limit } = x;
+  const { mode, instructionLimit: limit } = execution;
   const isCharged = task.kind === 'update';
   const fault = runFault ?? (mode === 'U' ? parts.heapFault(canister, instance) : undefined);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
 
   if (fault !== undefined) {
     parts.rollback(canister, instance);
-    x.withdrawCalls();
+    execution.withdrawCalls();
     if (fault.kind === 'long') return parts.tooLong();
     const charge = isCharged ? account.charge(instructions) : 0;
     const step = faultyStep(
@@ -108,21 +108,21 @@ function endMethod(
     return finished(parts, step, false);
   }
   let frame = 0;
-  let { calls } = x;
+  let { calls } = execution;
   if (mode === 'U') {
-    x.discardDraft();
+    execution.discardDraft();
     parts.commit(canister, instance);
   } else {
     if (mode === 'CQ' && calls.length > 0) {
-      const isWaiting = x.answer === 'none';
+      const isWaiting = execution.answer === 'none';
       if (isWaiting) frame = parts.frames.save(canister, instance, 0);
-      x.withdrawCalls();
+      execution.withdrawCalls();
       if (isWaiting && frame === 0) {
         parts.rollback(canister, instance);
         return finished(parts, noRoomForFrame(parts, instructions), false);
       }
       // Whoever has answered waits for nothing.
-      if (!isWaiting) calls = x.calls;
+      if (!isWaiting) calls = execution.calls;
     }
     parts.rollback(canister, instance);
   }
@@ -131,8 +131,8 @@ function endMethod(
     fault: undefined,
     answer: parts.answer(),
     calls,
-    cyclesAccepted: x.cyclesAccepted,
-    timerNs: x.timerNs,
+    cyclesAccepted: execution.cyclesAccepted,
+    timerNs: execution.timerNs,
     isAccepted: false,
     frame,
     instructions,
@@ -156,30 +156,30 @@ export function* runSystemTask(
   const { account } = canister;
   if (account.isDry) return parts.dry();
 
-  const { x } = parts;
+  const { execution } = parts;
   const { instance } = installed;
   const limit = account.instructionsAllowed;
-  x.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
+  execution.begin('T', instance, canister, SYSTEM_CONTEXT, NO_BYTES, canister.instant(nowMs), true, limit);
   instance.begin(limit);
   const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
     parts.rollback(canister, instance);
-    x.withdrawCalls();
+    execution.withdrawCalls();
     if (fault.kind === 'long') return parts.tooLong();
     const charge = account.charge(instructions);
     const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
-  x.discardDraft();
+  execution.discardDraft();
   parts.commit(canister, instance);
   const isBalanceMoved = parts.moveCycles(canister);
   const step: Step = {
     fault: undefined,
     answer: undefined,
-    calls: x.calls,
+    calls: execution.calls,
     cyclesAccepted: 0n,
-    timerNs: x.timerNs,
+    timerNs: execution.timerNs,
     isAccepted: false,
     frame: 0,
     instructions,
@@ -201,27 +201,27 @@ export function* runInspection(
   if (role !== 'inspect') return parts.unreachable(task.kind, task.entry, role);
   if (canister.account.isDry) return parts.dry();
 
-  const { x } = parts;
+  const { execution } = parts;
   const { instance } = installed;
   const limit = parts.policy.instructionLimit;
   const context = hookContext(task.caller);
-  x.begin('F', instance, canister, context, task.argument, canister.instant(nowMs), false, limit);
-  x.methodName = encoder.encode(task.method);
+  execution.begin('F', instance, canister, context, task.argument, canister.instant(nowMs), false, limit);
+  execution.methodName = encoder.encode(task.method);
   instance.begin(limit);
   const fault = yield instance.calling(task.entry);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   parts.rollback(canister, instance);
-  x.methodName = NO_BYTES;
+  execution.methodName = NO_BYTES;
   if (fault?.kind === 'long') return parts.tooLong();
   if (fault !== undefined)
     return finished(parts, faultyStep(parts.explain(fault, limit, false), instructions, 0), false);
   const step: Step = {
     fault: undefined,
     answer: undefined,
-    calls: x.calls,
+    calls: execution.calls,
     cyclesAccepted: 0n,
     timerNs: undefined,
-    isAccepted: x.isAccepted,
+    isAccepted: execution.isAccepted,
     frame: 0,
     instructions,
     charge: 0,
@@ -240,8 +240,8 @@ export function* dropFrame(parts: EngineRuntime, frame: number): Running<EngineR
 
 /** Ends the execution. */
 export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boolean): EngineResult {
-  const debug = parts.x.debug.take();
-  parts.x.end();
+  const debug = parts.execution.debug.take();
+  parts.execution.end();
   return { step, debug, isBalanceMoved };
 }
 
@@ -249,7 +249,7 @@ export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boole
 export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step {
   const mebibytes = parts.frames.bytesMax / (1 << 20);
   const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in this executor, and no more fits in`;
-  parts.x.debug.conclude(message);
+  parts.execution.debug.conclude(message);
   return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }
 

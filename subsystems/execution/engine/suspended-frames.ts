@@ -14,14 +14,20 @@
  * so a frame ends when the committed heap has grown past the frame's; and new code ends all frames of its canister.
  * The bytes of all frames of a thread are bounded; a frame that does not fit ends its query, too.
  */
-import type { CanisterState } from './canister-state.ts';
+import { type StableMemory } from '../memory/stable-memory.ts';
 import type { Instance } from './instance.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 
+/** What frames need of their canister. */
+export interface FramedCanister {
+  readonly stable: StableMemory;
+  frames: Set<SuspendedFrame> | undefined;
+}
+
 export interface SuspendedFrame {
   readonly number: number;
-  readonly canister: CanisterState;
+  readonly canister: FramedCanister;
   readonly heapBytes: number;
   readonly globals: Uint8Array;
   /** Content by number of the 4 KiB page. */
@@ -60,7 +66,7 @@ export class SuspendedFrames {
    * Keeps what the message in progress has made of its canister; to be called before the rollback. The frame's number,
    * or 0 when there is no room for it. `number`: the one the query had before, 0 if it was not suspended yet.
    */
-  save(canister: CanisterState, instance: Instance, number: number): number {
+  save(canister: FramedCanister, instance: Instance, number: number): number {
     const { stable } = canister;
     const frame: SuspendedFrame = {
       number: number === 0 ? this.#nextNumber() : number,
@@ -100,12 +106,12 @@ export class SuspendedFrames {
   }
 
   /** Ends all frames of a canister. */
-  dropAll(canister: CanisterState): void {
+  dropAll(canister: FramedCanister): void {
     for (const frame of canister.frames ?? []) this.take(frame.number);
   }
 
   /** Keeps for the canister's frames what the message in progress is about to change for good; to be called before the commit. */
-  preserve(canister: CanisterState, instance: Instance): void {
+  preserve(canister: FramedCanister, instance: Instance): void {
     const { frames, stable } = canister;
     if (frames === undefined) return;
     const pages = instance.preImages();

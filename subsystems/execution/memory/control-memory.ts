@@ -44,7 +44,7 @@ const STOPPED = (CONTROL.STOP - CONTROL.FUEL) / 4;
 const TOUCHED = (CONTROL.TOUCHED - CONTROL.FUEL) / 4;
 const SAVED = (CONTROL.SAVED - CONTROL.FUEL) / 4;
 const FRESH = (CONTROL.FRESH - CONTROL.FUEL) / 4;
-const HARD = (CONTROL.HARD - CONTROL.FUEL) / 4;
+const NEEDS_FRESH_INSTANCE = (CONTROL.NEEDS_FRESH_INSTANCE - CONTROL.FUEL) / 4;
 const GLOBALS_SAVED = (CONTROL.GLOBALS_SAVED - CONTROL.FUEL) / 4;
 const TOUCH_LIMIT = (CONTROL.TOUCH_LIMIT - CONTROL.FUEL) / 4;
 const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
@@ -167,7 +167,7 @@ export class ControlMemory {
     words[TOUCHED] = 0;
     words[SAVED] = 0;
     words[FRESH] = freshPage;
-    words[HARD] = 0;
+    words[NEEDS_FRESH_INSTANCE] = 0;
     words[GLOBALS_SAVED] = 0;
     words[TOUCH_LIMIT] = touchLimit;
   }
@@ -208,9 +208,9 @@ export class ControlMemory {
     return this.#words[STOPPED] ?? 0;
   }
 
-  get isHard(): boolean {
+  get needsFreshInstance(): boolean {
     if (this.#words.length === 0) this.#refresh();
-    return this.#words[HARD] !== 0;
+    return this.#words[NEEDS_FRESH_INSTANCE] !== 0;
   }
 
   /** How many pages the running message has touched. */

@@ -17,7 +17,7 @@ import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { ControlMemory } from './control-memory.ts';
 import { type HeapTally, PAGE, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import type { PointerWidth } from './heap-budget.ts';
-import type { Ic0Imports, InstrumentedCode } from '../engine/instance.ts';
+import type { Ic0Imports, InstrumentedCode } from '../wire/instrumented-code.ts';
 
 /**
  * Larger heaps are not kept: what they cost is their content, and nobody knows what of them has to be zeroed. Zeroing one of

@@ -3,10 +3,11 @@ import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import type { EngineRuntime } from '../engine/engine-parts.ts';
+import type { EngineRuntime } from '../engine/engine-runtime.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from '../index.ts';
-import { Instance, type InstrumentedCode } from '../engine/instance.ts';
+import { Instance } from '../engine/instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
@@ -120,8 +121,8 @@ export function wakeState(
     canister.kept.globals = globals;
     canister.kept.copy = copy;
     // What the other one has is not known any more.
-    canister.kept.lags[copy === 0 ? 1 : 0].isWhole = true;
-    canister.kept.lags[copy === 0 ? 0 : 1].isWhole = false;
+    canister.kept.stales[copy === 0 ? 1 : 0].isWhole = true;
+    canister.kept.stales[copy === 0 ? 0 : 1].isWhole = false;
   }
   return undefined;
 }

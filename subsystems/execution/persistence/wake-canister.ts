@@ -1,19 +1,26 @@
 /** Brings a stored canister to life: its memory as it is stored, and what its log says has happened since. */
+import type { Shortages } from '../memory/shortage.ts';
+import type { Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import { wakeState } from './canister-image.ts';
 import { Environment } from '../engine/environment.ts';
-import type { Engine } from '../engine/engine.ts';
-import type { EngineRuntime, Running } from '../engine/engine-parts.ts';
+import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
 import type { CanisterSettings, SleepingCanister } from '../index.ts';
-import type { InstrumentedCode } from '../engine/instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { decodeCheckpointHeader, LogReader, type CheckpointHeader } from './log-record.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
+
+/** Runs again what a log holds. */
+export interface LogRunner {
+  executing(canister: CanisterState, task: Task, nowMs: number, isAgain: boolean, refused: Shortages): Running<unknown>;
+  configure(canister: CanisterState, settings: CanisterSettings): void;
+}
 
 /** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
 export function* wakeCanister(
   parts: EngineRuntime,
-  engine: Pick<Engine, 'executing' | 'configure'>,
+  engine: LogRunner,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   stored: Omit<SleepingCanister, 'spec' | 'module'>,

@@ -7,7 +7,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
 import type { OutgoingCall, OutputLine, Step, Task } from '../../ic/index.ts';
-import type { InstrumentedCode } from '../engine/instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';

@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../../kernel/index.ts';
 import { keepOnlyCode, removeCode } from '../wire/code-cache.ts';
 import type { ModuleInfo } from '../index.ts';
-import type { InstrumentedCode } from '../engine/instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 
 /** A module ready to run: what the host knows of it, and what executors get. */

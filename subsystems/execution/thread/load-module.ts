@@ -6,7 +6,8 @@ import type { CodeCache } from '../wire/code-cache.ts';
 import { ControlMemory } from '../memory/control-memory.ts';
 import type { MethodKind } from '../../ic/index.ts';
 import type { ModuleInfo } from '../index.ts';
-import { Instance, type InstrumentedCode } from '../engine/instance.ts';
+import { Instance } from '../engine/instance.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { LoadedModule } from '../pool/module-loader.ts';
 
 /** reference/modules.md §1: larger modules are no programs. */

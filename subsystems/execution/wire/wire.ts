@@ -38,7 +38,7 @@ import {
   type StepFault,
   type Task,
 } from '../../ic/index.ts';
-import type { InstrumentedCode } from '../engine/instance.ts';
+import type { InstrumentedCode } from './instrumented-code.ts';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
 
 export const RING_BYTES = 1 << 20;

@@ -66,8 +66,8 @@ export interface JournalFunctions {
   /** (page i32): touches the page if it exists and is not touched yet. */
   readonly prepare: number;
   /**
-   * (first i64, distance i64, step i64, wild i32) -> i32: touches what stores at `first`, `first + step` … below
-   * `first + distance` change; or 1 if it is wild or too much, and the stores have to test for themselves.
+   * (first i64, distance i64, step i64, mayWrap i32) -> i32: touches what stores at `first`, `first + step` … below
+   * `first + distance` change; or 1 if the counter may wrap or the range is too long, and the stores have to test for themselves.
    */
   readonly touchSteps: number;
   /** (address i64, length i64): touches all pages of a range; a range out of bounds is left to the operation itself. */
@@ -224,7 +224,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
   const at = 0;
   const distance = 1;
   const step = 2;
-  const wild = 3;
+  const mayWrap = 3;
   const end = distance;
   const size = 4;
   const page = 5;
@@ -251,7 +251,7 @@ function addTouchSteps(added: AddedFunctions, address: AddressCode, touch: numbe
       get(distance),
       OP.I64_ADD,
       set(end),
-      get(wild),
+      get(mayWrap),
       isOutOfReach,
       OP.I32_OR,
       wraps,

@@ -29,7 +29,7 @@
  * does not wrap by steps of less than 64 KiB: the store is executed every time, and memory ends 64 KiB before the address
  * space does, so it traps first; larger steps are used only if `first + distance` is within the address space. The counted
  * local could step over the bound and wrap, if that is less than a step away from the largest number, or go past a bound
- * that it must hit exactly. Such loops are *wild*: they go where the second form has to look. A loop that is tested at its
+ * that it must hit exactly. Such loops *may wrap*: they go where the second form has to look. A loop that is tested at its
  * end may wrap the local before it is compared for the first time, so the distance is counted from there.
  *
  * No instruction pays for touching, and a loop may end in a trap or without instructions before it comes to what was
@@ -208,7 +208,7 @@ export interface Range {
 
 /**
  * Touches the range from the address in `first`, whose own page has been tested, or leaves the block around the code.
- * `distance` and `wild` are temporaries of type i64 and i32; returns where the unlikely branch stands in `out`.
+ * `distance` and `mayWrap` are temporaries of type i64 and i32; returns where the unlikely branch stands in `out`.
  */
 export function emitRange(
   out: ByteWriter,
@@ -216,7 +216,7 @@ export function emitRange(
   place: (local: number) => number,
   first: number,
   distance: number,
-  wild: number,
+  mayWrap: number,
   touchSteps: number,
 ): number {
   const { is64, relation, isAtEnd } = bound;
@@ -248,7 +248,7 @@ export function emitRange(
   }
   conditions.forEach((condition, k) => out.put(k === 0 ? condition : code(condition, OP.I32_OR)));
   if (conditions.length === 0) out.put(i32(0));
-  out.put(tee(wild));
+  out.put(tee(mayWrap));
   if (isAtEnd) out.put(code(get(distance), step64, OP.I64_ADD, set(distance)));
   if (scale !== 1) out.put(code(get(distance), i64(scale), OP.I64_MUL, set(distance)));
   out.put(code(first64, i64(PAGE_BYTES - 1), OP.I64_AND, get(distance), OP.I64_ADD, i64(PAGE_BYTES), OP.I64_GT_S));
@@ -259,7 +259,7 @@ export function emitRange(
   out.put(code(compared, limit, COMPARISON[relation][is64 ? 1 : 0] + (bound.isInclusive ? LE_FROM_LT : 0), OP.I32_AND));
   const moves = step === 0 ? step64 : i64(step * scale);
   const hint = out.length;
-  out.put(code([OP.IF, 0x40], first64, get(distance), moves, get(wild), [OP.CALL]));
+  out.put(code([OP.IF, 0x40], first64, get(distance), moves, get(mayWrap), [OP.CALL]));
   out.unsigned(touchSteps);
   out.put([OP.BR_IF, 1, OP.END]);
   return hint;

@@ -33,15 +33,15 @@ const PARTS_MAX = 8;
 const HOISTED_MAX = 8;
 
 /** How an address moves each time round: by a constant or, if `local` is not −1, by what that local holds. */
-export interface Step {
+export interface Stride {
   readonly constant: number;
   readonly local: number;
 }
 
 /** A loop without loops, calls and growth of memory inside: which locals it sets, and which of them move by a step. */
-export interface SteppingLoop {
+export interface StridingLoop {
   readonly assigned: ReadonlySet<number>;
-  readonly steps: ReadonlyMap<number, Step>;
+  readonly steps: ReadonlyMap<number, Stride>;
   /** Instructions that are stores and executed in every iteration that goes round. */
   readonly stores: ReadonlySet<number>;
   /** What it counts up to, if that is the one way out. */
@@ -53,12 +53,12 @@ interface Recipe {
   readonly opcode: number;
   readonly left: number;
   readonly right: number;
-  readonly step: Step;
+  readonly step: Stride;
   /** The local that moves, if it does. */
-  readonly mover: number;
+  readonly inductionVariable: number;
 }
 
-const STAYS: Step = { constant: 0, local: -1 };
+const STAYS: Stride = { constant: 0, local: -1 };
 
 /** A block or arm inside the loop that the walk is in. */
 interface Region {
@@ -69,10 +69,10 @@ interface Region {
 }
 
 /** Looks ahead from the `loop` at instruction `at`. Each instruction is looked at for its innermost loop only. */
-export function steppingLoop(buffer: InstructionBuffer, at: number): SteppingLoop | undefined {
+export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoop | undefined {
   const { opcode, first, second, labels, count } = buffer;
   const assigned = new Set<number>();
-  const steps = new Map<number, Step>();
+  const steps = new Map<number, Stride>();
   const regions: Region[] = [{ isPassable: false, stores: [] }];
   /** Stores whose region has ended: they stand if nothing goes round behind that. */
   const passed: number[] = [];
@@ -146,7 +146,7 @@ function stepOf(
   first: InstructionBuffer['first'],
   i: number,
   at: number,
-): Step | undefined {
+): Stride | undefined {
   if (i - 3 <= at) return undefined;
   const local = first[i] ?? 0;
   const isConstant = (k: number): boolean => opcode[k] === OP.I32_CONST || opcode[k] === OP.I64_CONST;
@@ -169,7 +169,7 @@ function stepOf(
 
 /** What is known of the values in the loop that is being rewritten. */
 export class LoopStrides {
-  #loop: SteppingLoop | undefined;
+  #loop: StridingLoop | undefined;
   readonly #recipes = new Map<number, Recipe>();
   #hoisted = 0;
   #hasRanges = false;
@@ -183,7 +183,7 @@ export class LoopStrides {
     return this.#loop?.stores.has(instruction) === true;
   }
 
-  begin(loop: SteppingLoop, hasRanges: boolean): void {
+  begin(loop: StridingLoop, hasRanges: boolean): void {
     this.#loop = loop;
     this.#hasRanges = hasRanges;
     this.#recipes.clear();
@@ -195,20 +195,26 @@ export class LoopStrides {
   }
 
   /** `value` is what `local` holds at the loop's head. */
-  moves(value: number, local: number, step: Step): void {
-    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step, mover: local });
+  moves(value: number, local: number, step: Stride): void {
+    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: 0, step, inductionVariable: local });
   }
 
   /** A local is read, which holds `value + constant`. */
   localGet(local: number, value: number, constant: number): void {
     if (this.#loop?.assigned.has(local) !== false || this.#recipes.has(value)) return;
-    this.#recipes.set(value, { opcode: OP.LOCAL_GET, left: local, right: constant, step: STAYS, mover: -1 });
+    this.#recipes.set(value, {
+      opcode: OP.LOCAL_GET,
+      left: local,
+      right: constant,
+      step: STAYS,
+      inductionVariable: -1,
+    });
   }
 
   /** A global is read that nothing in the loop sets. */
   globalGet(global: number, value: number): void {
     if (this.#recipes.has(value)) return;
-    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS, mover: -1 });
+    this.#recipes.set(value, { opcode: OP.GLOBAL_GET, left: global, right: 0, step: STAYS, inductionVariable: -1 });
   }
 
   /** `value` was computed; the right operand of `shl` and `mul` is a constant, all others are values. */
@@ -219,8 +225,9 @@ export class LoopStrides {
     const a = first.step;
     const second = isByConstant(opcode) ? undefined : this.#recipes.get(right);
     const b = second?.step;
-    const mover = second === undefined || stays(second.step) ? first.mover : second.mover;
-    let step: Step | undefined;
+    const inductionVariable =
+      second === undefined || stays(second.step) ? first.inductionVariable : second.inductionVariable;
+    let step: Stride | undefined;
     switch (opcode) {
       case OP.I32_SHL:
       case OP.I32_MUL:
@@ -242,11 +249,11 @@ export class LoopStrides {
         else if (b !== undefined && stays(a) && b.local === -1) step = { constant: -b.constant, local: -1 };
       }
     }
-    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step, mover });
+    if (step !== undefined) this.#recipes.set(value, { opcode, left, right, step, inductionVariable });
   }
 
   /** How the address `value` moves, if it can be computed in front of the loop and one more test there is in order. */
-  hoist(value: number): Step | undefined {
+  hoist(value: number): Stride | undefined {
     const recipe = this.#recipes.get(value);
     if (recipe === undefined || this.#hoisted === HOISTED_MAX) return undefined;
     if (Math.abs(recipe.step.constant) > STEP_MAX || this.#parts(value, PARTS_MAX) > PARTS_MAX) return undefined;
@@ -255,11 +262,11 @@ export class LoopStrides {
   }
 
   /** The range that `value`, which moves by `step`, goes through in the whole loop, if that can be said in front of it. */
-  range(value: number, step: Step): Range | undefined {
+  range(value: number, step: Stride): Range | undefined {
     const bound = this.#loop?.bound;
-    const mover = this.#recipes.get(value)?.mover ?? -1;
-    if (!this.#hasRanges || bound === undefined || stays(step) || bound.local !== mover) return undefined;
-    const counted = this.#loop?.steps.get(mover);
+    const inductionVariable = this.#recipes.get(value)?.inductionVariable ?? -1;
+    if (!this.#hasRanges || bound === undefined || stays(step) || bound.local !== inductionVariable) return undefined;
+    const counted = this.#loop?.steps.get(inductionVariable);
     if (counted === undefined || !isUsable(bound, counted.constant)) return undefined;
     if (counted.local !== -1) return { bound, step: 0, stepPlace: counted.local, scale: 1 };
     const scale = step.constant / counted.constant;
@@ -299,7 +306,7 @@ export class LoopStrides {
   }
 }
 
-function stays(step: Step): boolean {
+function stays(step: Stride): boolean {
   return step.constant === 0 && step.local === -1;
 }
 

@@ -20,7 +20,7 @@ import { SPILL_BYTES } from '../abi.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { OP } from '../../wasm/index.ts';
 import { BLOCK, NESTING_MAX, type ModuleAnalysis } from '../analyze/analyze.ts';
-import { LoopStrides, type Step, type SteppingLoop } from './loop-strides.ts';
+import { LoopStrides, type Stride, type StridingLoop } from './loop-strides.ts';
 import { ValueTable } from '../analyze/value-table.ts';
 
 /** What `store` decided. */
@@ -47,14 +47,14 @@ const CONSTANT_ADDRESS_MAX = 2 ** 31;
 const WORK_PER_INSTRUCTION_MAX = 64;
 
 /** A state that the walk can go back to. */
-export interface WindowsMark {
+export interface CoverageMark {
   readonly top: number;
   readonly floor: number;
   readonly facts: number;
   readonly globals: number;
 }
 
-export class TouchedWindows {
+export class StoreCoverage {
   readonly #analysis: ModuleAnalysis;
   // Locals: value number (0: none yet) and constant.
   #localValue = new Int32Array(64);
@@ -98,7 +98,7 @@ export class TouchedWindows {
   /** Of the last `store`, for TEST_LOCAL. */
   baseLocal = 0;
   /** Of the last `store`: how its address moves in the loop, if `hoistedValue + hoistedConstant` is tested in front of it. */
-  step: Step | undefined;
+  step: Stride | undefined;
   hoistedValue = 0;
   hoistedConstant = 0;
   /** Values in the innermost loop that is being rewritten. */
@@ -323,7 +323,7 @@ export class TouchedWindows {
   }
 
   /** `stepping` if stores in it may be tested in front of it, with their ranges if `hasRanges`. */
-  enterLoop(block: number, params: number, stepping?: SteppingLoop, hasRanges = false): void {
+  enterLoop(block: number, params: number, stepping?: StridingLoop, hasRanges = false): void {
     this.#forgetAssigned(block);
     if ((this.#analysis.blockFlags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
     this.#enter(block, params);
@@ -335,7 +335,7 @@ export class TouchedWindows {
   }
 
   /** What is known in front of a loop without parameters, to be given to `goBack` behind it. */
-  mark(): WindowsMark {
+  mark(): CoverageMark {
     return { top: this.#top, floor: this.#floor, facts: this.#facts, globals: this.#globals };
   }
 
@@ -343,7 +343,7 @@ export class TouchedWindows {
    * The walk goes back to the loop's beginning. Locals that are set inside are forgotten there anyway, and what was
    * learnt of others and of values still holds.
    */
-  goBack({ top, floor, facts, globals }: WindowsMark): void {
+  goBack({ top, floor, facts, globals }: CoverageMark): void {
     this.#top = top;
     this.#floor = floor;
     this.#keepFacts(facts);

@@ -7,7 +7,7 @@
  */
 import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
-import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/persistence/kept-canister.ts';
+import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/persistence/change-recorder.ts';
 import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';

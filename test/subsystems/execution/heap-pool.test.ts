@@ -18,7 +18,8 @@ import {
 import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/memory/heap-tally.ts';
 import type { CodeChange } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
-import { heapsMade, type Instance, type InstrumentedCode } from '../../../subsystems/execution/engine/instance.ts';
+import { heapsMade, type Instance } from '../../../subsystems/execution/engine/instance.ts';
+import type { InstrumentedCode } from '../../../subsystems/execution/wire/instrumented-code.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
 import { collectEntries, runsOf } from '../../support/page-entries.ts';

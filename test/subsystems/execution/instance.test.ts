@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { CalledTrap, ContractViolation, type Fault, HostTrap } from '../../../subsystems/execution/engine/fault.ts';
-import { type Ic0Imports, Instance } from '../../../subsystems/execution/engine/instance.ts';
+import type { Ic0Imports } from '../../../subsystems/execution/wire/instrumented-code.ts';
+import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { CONTROL_OPTIONS, prepare } from '../../support/bare-canister.ts';
 import { wat } from '../../support/wat.ts';
 

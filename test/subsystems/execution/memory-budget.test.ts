@@ -13,7 +13,7 @@ import {
 } from '../../../subsystems/execution/engine/engine.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
-import type { InstrumentedCode } from '../../../subsystems/execution/engine/instance.ts';
+import type { InstrumentedCode } from '../../../subsystems/execution/wire/instrumented-code.ts';
 import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { META } from '../../../subsystems/storage/index.ts';
 import { RecordPacker } from '../../../subsystems/storage/record-packer.ts';

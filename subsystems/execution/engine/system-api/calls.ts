@@ -16,18 +16,18 @@ const NOT_QUEUED = 2;
 const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Calls to other canisters. They are collected, and sent when the execution returns. */
-export function callImports(x: CurrentExecution) {
+export function callImports(execution: CurrentExecution) {
   const construction = (name: string): OutgoingDraft => {
-    if (!x.draft.isOpen) throw contractViolation(`ic0.${name}: no call is under construction`);
-    return x.draft;
+    if (!execution.draft.isOpen) throw contractViolation(`ic0.${name}: no call is under construction`);
+    return execution.draft;
   };
   const addCycles = (name: string, amount: bigint): void => {
     const draft = construction(name);
-    const available = x.spendableCycles;
+    const available = execution.spendableCycles;
     if (amount > available)
       throw new HostTrap(`ic0.${name}: ${amount} cycles are more than the ${available} that can be put on a call`);
     draft.cycles += amount;
-    x.cyclesGained -= amount;
+    execution.cyclesGained -= amount;
   };
   return {
     call_new: (
@@ -40,14 +40,14 @@ export function callImports(x: CurrentExecution) {
       rejectFun: number,
       rejectEnv: number | bigint,
     ) => {
-      x.discardDraft();
-      const callee = x.copyIn('call_new', calleeSource, calleeSize, PRINCIPAL_BYTES_MAX);
+      execution.discardDraft();
+      const callee = execution.copyIn('call_new', calleeSource, calleeSize, PRINCIPAL_BYTES_MAX);
       if (nameSize > METHOD_NAME_BYTES_MAX)
         throw new HostTrap(
           `ic0.call_new: Size of method_name ${nameSize} exceeds the allowed limit of ${METHOD_NAME_BYTES_MAX}.`,
         );
-      const name = LOSSY_TEXT.decode(x.copyIn('call_new', nameSource, nameSize, METHOD_NAME_BYTES_MAX));
-      x.draft.open(callee, name, nameSize, replyFun, replyEnv, rejectFun, rejectEnv);
+      const name = LOSSY_TEXT.decode(execution.copyIn('call_new', nameSource, nameSize, METHOD_NAME_BYTES_MAX));
+      execution.draft.open(callee, name, nameSize, replyFun, replyEnv, rejectFun, rejectEnv);
     },
     call_on_cleanup: (fun: number, env: number | bigint) => {
       const { callbacks } = construction('call_on_cleanup');
@@ -61,9 +61,9 @@ export function callImports(x: CurrentExecution) {
         throw new HostTrap(
           `ic0.call_data_append: ${draft.size + size} bytes of method name and payload are more than the ${CALL_BYTES_MAX} allowed`,
         );
-      const memory = x.memory;
+      const memory = execution.memory;
       const heap = memory.heap();
-      x.checkHeapRange('call_data_append', heap, source, size);
+      execution.checkHeapRange('call_data_append', heap, source, size);
       memory.charge(size);
       draft.append(heap, source, size);
     },
@@ -77,7 +77,7 @@ export function callImports(x: CurrentExecution) {
     },
     call_perform: (): number => {
       construction('call_perform');
-      return x.performDraft() ? 0 : NOT_QUEUED;
+      return execution.performDraft() ? 0 : NOT_QUEUED;
     },
     call_cycles_add128: (high: bigint, low: bigint) => addCycles('call_cycles_add128', amount128(high, low)),
     call_cycles_add: (amount: bigint) => addCycles('call_cycles_add', BigInt.asUintN(64, amount)),

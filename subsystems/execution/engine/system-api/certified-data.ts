@@ -4,24 +4,30 @@ import { contractViolation, type CurrentExecution } from './current-execution.ts
 export const CERTIFIED_DATA_BYTES_MAX = 32;
 
 /** Certified data is kept; a certificate for it does not exist off-chain, unless the operator put a placeholder in place. */
-export function certifiedDataImports(x: CurrentExecution) {
+export function certifiedDataImports(execution: CurrentExecution) {
   return {
     certified_data_set: (source: number, size: number) => {
       if (size > CERTIFIED_DATA_BYTES_MAX)
         throw new HostTrap(
           `ic0_certified_data_set failed because the passed data must be no larger than ${CERTIFIED_DATA_BYTES_MAX} bytes. Found ${size} bytes.`,
         );
-      x.certifiedData = x.copyIn('certified_data_set', source, size, CERTIFIED_DATA_BYTES_MAX);
+      execution.certifiedData = execution.copyIn('certified_data_set', source, size, CERTIFIED_DATA_BYTES_MAX);
     },
-    data_certificate_present: () => (x.certificate === undefined ? 0 : 1),
-    data_certificate_size: () => certificate(x, 'data_certificate_size').length,
+    data_certificate_present: () => (execution.certificate === undefined ? 0 : 1),
+    data_certificate_size: () => certificate(execution, 'data_certificate_size').length,
     data_certificate_copy: (destination: number, offset: number, size: number) =>
-      x.copyOut('data_certificate_copy', certificate(x, 'data_certificate_copy'), destination, offset, size),
+      execution.copyOut(
+        'data_certificate_copy',
+        certificate(execution, 'data_certificate_copy'),
+        destination,
+        offset,
+        size,
+      ),
   };
 }
 
-function certificate(x: CurrentExecution, name: string): Uint8Array {
-  if (x.certificate === undefined)
+function certificate(execution: CurrentExecution, name: string): Uint8Array {
+  if (execution.certificate === undefined)
     throw contractViolation(`ic0.${name}: there is no data certificate (ic0.data_certificate_present is 0)`);
-  return x.certificate;
+  return execution.certificate;
 }

@@ -15,7 +15,7 @@ const KEY_NAMES: ReadonlySet<string> = new Set(['dfx_test_key', 'test_key_1', 'k
 const KEY_NAME_BYTES_MAX = 1024;
 
 /** What calls would cost on the IC. This host takes no fees besides those for instructions, so every answer is 0. */
-export function costImports(x: CurrentExecution) {
+export function costImports(execution: CurrentExecution) {
   const forKey = (
     name: string,
     curves: number,
@@ -24,21 +24,21 @@ export function costImports(x: CurrentExecution) {
     curve: number,
     destination: number,
   ): number => {
-    const key = decodeStrictly(name, x.copyIn(name, source, size, KEY_NAME_BYTES_MAX));
+    const key = decodeStrictly(name, execution.copyIn(name, source, size, KEY_NAME_BYTES_MAX));
     if (curve >>> 0 >= curves) return UNKNOWN_CURVE;
     if (!KEY_NAMES.has(key)) return UNKNOWN_KEY;
-    x.writeAmount(name, destination, 0n);
+    execution.writeAmount(name, destination, 0n);
     return OK;
   };
   return {
     cost_call: (_methodNameSize: number, _payloadSize: number, destination: number) =>
-      x.writeAmount('cost_call', destination, 0n),
-    cost_create_canister: (destination: number) => x.writeAmount('cost_create_canister', destination, 0n),
+      execution.writeAmount('cost_call', destination, 0n),
+    cost_create_canister: (destination: number) => execution.writeAmount('cost_create_canister', destination, 0n),
     cost_http_request: (_requestSize: number, _responseBytesMax: number, destination: number) =>
-      x.writeAmount('cost_http_request', destination, 0n),
+      execution.writeAmount('cost_http_request', destination, 0n),
     cost_http_request_v2: (source: number, size: number, destination: number) => {
-      x.checkHeapRange('cost_http_request_v2', x.memory.heap(), source, size);
-      x.writeAmount('cost_http_request_v2', destination, 0n);
+      execution.checkHeapRange('cost_http_request_v2', execution.memory.heap(), source, size);
+      execution.writeAmount('cost_http_request_v2', destination, 0n);
     },
     cost_sign_with_ecdsa: (source: number, size: number, curve: number, destination: number) =>
       forKey('cost_sign_with_ecdsa', ECDSA_CURVES, source, size, curve, destination),

@@ -8,19 +8,19 @@ export const TRAP_TEXT_BYTES_MAX = 16 * 1024;
 const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Printing for people, and giving up. */
-export function debuggingImports(x: CurrentExecution) {
+export function debuggingImports(execution: CurrentExecution) {
   return {
     debug_print: (source: number, size: number) => {
-      const memory = x.memory;
-      memory.charge(2 * Math.min(size, DEBUG_BYTES_MAX) + 50 * Math.min(size, x.debug.bytesLeft));
+      const memory = execution.memory;
+      memory.charge(2 * Math.min(size, DEBUG_BYTES_MAX) + 50 * Math.min(size, execution.debug.bytesLeft));
       const heap = memory.heap();
-      if (source + size > heap.length) x.debug.note('(debug_print message out of memory bounds)');
-      else x.debug.print(heap, source, size);
+      if (source + size > heap.length) execution.debug.note('(debug_print message out of memory bounds)');
+      else execution.debug.print(heap, source, size);
     },
     trap: (source: number, size: number): never => {
-      const memory = x.memory;
+      const memory = execution.memory;
       const heap = memory.heap();
-      x.checkHeapRange('trap', heap, source, size);
+      execution.checkHeapRange('trap', heap, source, size);
       const kept = Math.min(size, TRAP_TEXT_BYTES_MAX);
       memory.charge(kept);
       throw new CalledTrap(LOSSY_TEXT.decode(heap.subarray(source, source + kept)));

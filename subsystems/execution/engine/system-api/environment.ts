@@ -7,25 +7,31 @@ import { decodeStrictly } from './responding.ts';
 export const ENV_NAME_BYTES_MAX = 128;
 
 /** Environment variables: by index in the order of their names, or by name. */
-export function environmentImports(x: CurrentExecution) {
+export function environmentImports(execution: CurrentExecution) {
   const nameArgument = (name: string, source: number, size: number): string =>
-    decodeStrictly(name, x.copyIn(name, source, size, ENV_NAME_BYTES_MAX));
+    decodeStrictly(name, execution.copyIn(name, source, size, ENV_NAME_BYTES_MAX));
   const byName = (name: string, source: number, size: number): EnvironmentVariable => {
     const key = nameArgument(name, source, size);
-    const variable = x.canister.environment.get(key);
+    const variable = execution.canister.environment.get(key);
     if (variable === undefined) throw new HostTrap(`ic0.${name}: there is no environment variable '${key}'`);
     return variable;
   };
   return {
-    env_var_count: () => x.canister.environment.size,
-    env_var_name_size: (index: number) => byIndex(x, 'env_var_name_size', index).name.length,
+    env_var_count: () => execution.canister.environment.size,
+    env_var_name_size: (index: number) => byIndex(execution, 'env_var_name_size', index).name.length,
     env_var_name_copy: (index: number, destination: number, offset: number, size: number) =>
-      x.copyOut('env_var_name_copy', byIndex(x, 'env_var_name_copy', index).name, destination, offset, size),
+      execution.copyOut(
+        'env_var_name_copy',
+        byIndex(execution, 'env_var_name_copy', index).name,
+        destination,
+        offset,
+        size,
+      ),
     env_var_name_exists: (source: number, size: number) =>
-      x.canister.environment.has(nameArgument('env_var_name_exists', source, size)) ? 1 : 0,
+      execution.canister.environment.has(nameArgument('env_var_name_exists', source, size)) ? 1 : 0,
     env_var_value_size: (source: number, size: number) => byName('env_var_value_size', source, size).value.length,
     env_var_value_copy: (nameSource: number, nameSize: number, destination: number, offset: number, size: number) =>
-      x.copyOut(
+      execution.copyOut(
         'env_var_value_copy',
         byName('env_var_value_copy', nameSource, nameSize).value,
         destination,
@@ -35,11 +41,11 @@ export function environmentImports(x: CurrentExecution) {
   };
 }
 
-function byIndex(x: CurrentExecution, name: string, index: number): EnvironmentVariable {
-  const variable = x.canister.environment.at(index);
+function byIndex(execution: CurrentExecution, name: string, index: number): EnvironmentVariable {
+  const variable = execution.canister.environment.at(index);
   if (variable === undefined)
     throw new HostTrap(
-      `ic0.${name}: there is no environment variable ${index}, there are ${x.canister.environment.size}`,
+      `ic0.${name}: there is no environment variable ${index}, there are ${execution.canister.environment.size}`,
     );
   return variable;
 }

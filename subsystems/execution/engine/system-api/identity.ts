@@ -16,26 +16,28 @@ export const ROOT_KEY: Uint8Array = new Uint8Array(Buffer.from(ROOT_KEY_PREFIX +
 export const SUBNET_ID: Uint8Array = new Uint8Array([...createHash('sha224').update(ROOT_KEY).digest(), 2]);
 
 /** Who the canister is, where it runs, and who controls it. */
-export function identityImports(x: CurrentExecution) {
+export function identityImports(execution: CurrentExecution) {
   return {
-    canister_self_size: () => x.canister.id.length,
+    canister_self_size: () => execution.canister.id.length,
     canister_self_copy: (destination: number, offset: number, size: number) =>
-      x.copyOut('canister_self_copy', x.canister.id, destination, offset, size),
+      execution.copyOut('canister_self_copy', execution.canister.id, destination, offset, size),
     subnet_self_size: () => SUBNET_ID.length,
     subnet_self_copy: (destination: number, offset: number, size: number) =>
-      x.copyOut('subnet_self_copy', SUBNET_ID, destination, offset, size),
-    canister_status: () => x.canister.statusCode,
-    canister_version: () => x.canister.version,
+      execution.copyOut('subnet_self_copy', SUBNET_ID, destination, offset, size),
+    canister_status: () => execution.canister.statusCode,
+    canister_version: () => execution.canister.version,
     is_controller: (source: number, size: number) => {
       if (size > PRINCIPAL_BYTES_MAX)
         throw new HostTrap(
           `ic0.is_controller: ${size} bytes are not a principal, which has at most ${PRINCIPAL_BYTES_MAX}`,
         );
-      return x.canister.isController(x.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX)) ? 1 : 0;
+      return execution.canister.isController(execution.copyIn('is_controller', source, size, PRINCIPAL_BYTES_MAX))
+        ? 1
+        : 0;
     },
-    in_replicated_execution: () => (x.isReplicated ? 1 : 0),
+    in_replicated_execution: () => (execution.isReplicated ? 1 : 0),
     root_key_size: () => ROOT_KEY.length,
     root_key_copy: (destination: number, offset: number, size: number) =>
-      x.copyOut('root_key_copy', ROOT_KEY, destination, offset, size),
+      execution.copyOut('root_key_copy', ROOT_KEY, destination, offset, size),
   };
 }

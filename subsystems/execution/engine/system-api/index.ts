@@ -47,28 +47,29 @@ export function createSystemApi(execution: CurrentExecution): SystemApi {
 }
 
 /** Puts the check of the context in front of an import. */
-function guard(x: CurrentExecution, name: Ic0Name, run: HostFunction): HostFunction {
+function guard(execution: CurrentExecution, name: Ic0Name, run: HostFunction): HostFunction {
   const mask = contextMask(name);
   const call = run as (...args: unknown[]) => unknown;
   // One closure for each count of parameters: a rest array on every call would cost more than the call.
   switch (run.length) {
     case 0:
-      return () => ((x.modeBit & mask) === 0 ? refuse(x, name) : call());
+      return () => ((execution.modeBit & mask) === 0 ? refuse(execution, name) : call());
     case 1:
-      return (a: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a));
+      return (a: unknown) => ((execution.modeBit & mask) === 0 ? refuse(execution, name) : call(a));
     case 2:
-      return (a: unknown, b: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b));
+      return (a: unknown, b: unknown) => ((execution.modeBit & mask) === 0 ? refuse(execution, name) : call(a, b));
     case 3:
-      return (a: unknown, b: unknown, c: unknown) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b, c));
+      return (a: unknown, b: unknown, c: unknown) =>
+        (execution.modeBit & mask) === 0 ? refuse(execution, name) : call(a, b, c);
     case 8:
       return (a: unknown, b: unknown, c: unknown, d: unknown, e: unknown, f: unknown, g: unknown, h: unknown) =>
-        (x.modeBit & mask) === 0 ? refuse(x, name) : call(a, b, c, d, e, f, g, h);
+        (execution.modeBit & mask) === 0 ? refuse(execution, name) : call(a, b, c, d, e, f, g, h);
     default:
-      return (...args: unknown[]) => ((x.modeBit & mask) === 0 ? refuse(x, name) : call(...args));
+      return (...args: unknown[]) => ((execution.modeBit & mask) === 0 ? refuse(execution, name) : call(...args));
   }
 }
 
-function refuse(x: CurrentExecution, name: Ic0Name): never {
-  if (x.modeBit === 0) throw new Error(`ic0.${name} was called while no message executes`);
-  throw contractViolation(`"ic0_${name}" cannot be executed in ${MODES[x.mode].text} mode`);
+function refuse(execution: CurrentExecution, name: Ic0Name): never {
+  if (execution.modeBit === 0) throw new Error(`ic0.${name} was called while no message executes`);
+  throw contractViolation(`"ic0_${name}" cannot be executed in ${MODES[execution.mode].text} mode`);
 }

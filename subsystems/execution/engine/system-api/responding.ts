@@ -9,30 +9,30 @@ export const QUERY_REPLY_BYTES_MAX = 3 * 1024 * 1024;
 const STRICT_TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Answering the call. The answer counts only if the execution returns. */
-export function respondingImports(x: CurrentExecution) {
+export function respondingImports(execution: CurrentExecution) {
   return {
     msg_reply_data_append: (source: number, size: number) => {
-      checkOpen(x, 'msg_reply_data_append');
-      const length = x.replyLength + size;
-      checkSize(x, 'msg_reply_data_append', length);
-      const memory = x.memory;
+      checkOpen(execution, 'msg_reply_data_append');
+      const length = execution.replyLength + size;
+      checkSize(execution, 'msg_reply_data_append', length);
+      const memory = execution.memory;
       const heap = memory.heap();
-      x.checkHeapRange('msg_reply_data_append', heap, source, size);
+      execution.checkHeapRange('msg_reply_data_append', heap, source, size);
       memory.charge(size);
-      if (length > x.reply.length) growReply(x, length);
-      copyBytes(heap, source, x.reply, x.replyLength, size);
-      x.replyLength = length;
+      if (length > execution.reply.length) growReply(execution, length);
+      copyBytes(heap, source, execution.reply, execution.replyLength, size);
+      execution.replyLength = length;
     },
     msg_reply: () => {
-      checkOpen(x, 'msg_reply');
-      x.answer = 'reply';
+      checkOpen(execution, 'msg_reply');
+      execution.answer = 'reply';
     },
     msg_reject: (source: number, size: number) => {
-      checkOpen(x, 'msg_reject');
-      checkSize(x, 'msg_reject', size);
-      const bytes = x.copyIn('msg_reject', source, size, size);
-      x.rejectText = decodeStrictly('msg_reject', bytes);
-      x.answer = 'reject';
+      checkOpen(execution, 'msg_reject');
+      checkSize(execution, 'msg_reject', size);
+      const bytes = execution.copyIn('msg_reject', source, size, size);
+      execution.rejectText = decodeStrictly('msg_reject', bytes);
+      execution.answer = 'reject';
     },
   };
 }
@@ -46,20 +46,20 @@ export function decodeStrictly(name: string, bytes: Uint8Array): string {
   }
 }
 
-function checkOpen(x: CurrentExecution, name: string): void {
-  if (x.answer !== 'none') throw contractViolation(`ic0.${name}: the call is already answered`);
-  if (!x.context.canAnswer)
+function checkOpen(execution: CurrentExecution, name: string): void {
+  if (execution.answer !== 'none') throw contractViolation(`ic0.${name}: the call is already answered`);
+  if (!execution.context.canAnswer)
     throw contractViolation(`ic0.${name}: the call is already answered, or was none that wants an answer`);
 }
 
-function checkSize(x: CurrentExecution, name: string, size: number): void {
-  const sizeMax = x.isReplicated ? REPLY_BYTES_MAX : QUERY_REPLY_BYTES_MAX;
+function checkSize(execution: CurrentExecution, name: string, size: number): void {
+  const sizeMax = execution.isReplicated ? REPLY_BYTES_MAX : QUERY_REPLY_BYTES_MAX;
   if (size > sizeMax)
     throw new HostTrap(`ic0.${name}: application payload size (${size}) cannot be larger than ${sizeMax}.`);
 }
 
-function growReply(x: CurrentExecution, length: number): void {
-  const larger = new Uint8Array(Math.min(Math.max(length, x.reply.length * 2), QUERY_REPLY_BYTES_MAX));
-  larger.set(x.reply.subarray(0, x.replyLength));
-  x.reply = larger;
+function growReply(execution: CurrentExecution, length: number): void {
+  const larger = new Uint8Array(Math.min(Math.max(length, execution.reply.length * 2), QUERY_REPLY_BYTES_MAX));
+  larger.set(execution.reply.subarray(0, execution.replyLength));
+  execution.reply = larger;
 }

@@ -11,13 +11,13 @@ export const DIRTY_GRANULE_INSTRUCTIONS = 1000;
 const NARROW_PAGES_MAX = 65_536;
 
 /** Stable memory, by its 64-bit imports and by the older ones that stop at 4 GiB. */
-export function stableMemoryImports(x: CurrentExecution) {
+export function stableMemoryImports(execution: CurrentExecution) {
   const read = (name: string, stable: StableMemory, destination: number, offset: number, size: number): void => {
     if (size === 0) return;
     checkStableRange(name, stable, offset, size);
-    const memory = x.memory;
+    const memory = execution.memory;
     const heap = memory.heap();
-    x.checkHeapRange(name, heap, destination, size);
+    execution.checkHeapRange(name, heap, destination, size);
     memory.charge(size);
     memory.touch(destination, size);
     stable.read(offset, heap, destination, size);
@@ -25,12 +25,12 @@ export function stableMemoryImports(x: CurrentExecution) {
   const write = (name: string, stable: StableMemory, offset: number, source: number, size: number): void => {
     if (size === 0) return;
     checkStableRange(name, stable, offset, size);
-    const memory = x.memory;
+    const memory = execution.memory;
     const heap = memory.heap();
-    x.checkHeapRange(name, heap, source, size);
+    execution.checkHeapRange(name, heap, source, size);
     const clean = stable.cleanGranules(offset, size);
     const dirty = stable.dirtyGranules.length + clean;
-    if (dirty > x.stableGranulesMax) throw tooManyDirty(name, x.stableGranulesMax);
+    if (dirty > execution.stableGranulesMax) throw tooManyDirty(name, execution.stableGranulesMax);
     memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
     try {
       stable.write(offset, heap, source, size);
@@ -42,23 +42,23 @@ export function stableMemoryImports(x: CurrentExecution) {
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
     // Beyond its maximum it does not grow anyway.
     const isPossible = pages <= pagesMax - stable.pages;
-    if (isPossible && !x.memory.mayGrowStable(pages * WASM_PAGE_BYTES, stable.roomBytes)) return -1;
+    if (isPossible && !execution.memory.mayGrowStable(pages * WASM_PAGE_BYTES, stable.roomBytes)) return -1;
     return stable.grow(pages, pagesMax);
   };
   return {
-    stable64_size: () => x.canister.stable.pages,
-    stable64_grow: (pages: number) => grow(x.canister.stable, pages, STABLE_PAGES_MAX),
+    stable64_size: () => execution.canister.stable.pages,
+    stable64_grow: (pages: number) => grow(execution.canister.stable, pages, STABLE_PAGES_MAX),
     stable64_write: (offset: number, source: number, size: number) =>
-      write('stable64_write', x.canister.stable, offset, source, size),
+      write('stable64_write', execution.canister.stable, offset, source, size),
     stable64_read: (destination: number, offset: number, size: number) =>
-      read('stable64_read', x.canister.stable, destination, offset, size),
+      read('stable64_read', execution.canister.stable, destination, offset, size),
 
-    stable_size: () => narrow('stable_size', x.canister.stable).pages,
-    stable_grow: (pages: number) => grow(narrow('stable_grow', x.canister.stable), pages, NARROW_PAGES_MAX),
+    stable_size: () => narrow('stable_size', execution.canister.stable).pages,
+    stable_grow: (pages: number) => grow(narrow('stable_grow', execution.canister.stable), pages, NARROW_PAGES_MAX),
     stable_write: (offset: number, source: number, size: number) =>
-      write('stable_write', narrow('stable_write', x.canister.stable), offset, source, size),
+      write('stable_write', narrow('stable_write', execution.canister.stable), offset, source, size),
     stable_read: (destination: number, offset: number, size: number) =>
-      read('stable_read', narrow('stable_read', x.canister.stable), destination, offset, size),
+      read('stable_read', narrow('stable_read', execution.canister.stable), destination, offset, size),
   };
 }
 

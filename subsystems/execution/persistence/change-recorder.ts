@@ -1,87 +1,18 @@
 /**
- * What of a canister is to survive, told step by step in operations for storage.
+ * Executor thread: records what each step changes of a durable canister, as operations for storage.
  *
- * Two ways (design/durability.md). A small heap is kept by what each message changed of it. A large one by what the message
- * depended on, its record: after a crash the records since the last checkpoint are run again. Which of the two, is decided
- * after each step, by the heap's size; and before one is committed that has changed much, which may be gigabytes. A canister becomes logged with a checkpoint that says what its memory does not:
- * `Standing`; from then on the pages that messages touch are remembered for the next checkpoint.
+ * There are two ways (docs/durability.md). A small heap is stored as the bytes that each message changed. A large heap is
+ * stored as a log of what each message depended on: after a crash the records since the last checkpoint are run again. The
+ * recorder chooses after each step, by the size of the heap; and before the commit of a message that has changed much, which
+ * may be gigabytes. A canister's log begins with a checkpoint; its `CheckpointHeader` holds what the stored memory does not.
+ * From then on the pages that messages touch are remembered for the next checkpoint.
  */
 import { logKey, memoryId, META, metaKey, WriteSet } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import type { Environment } from '../engine/environment.ts';
 import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
-import { PageSet } from '../memory/page-set.ts';
-
-/** Pages that a stored copy of a canister's memory does not have as they are now. */
-export class StalePages {
-  readonly heap = new PageSet();
-  readonly stable = new PageSet();
-  /** There is no such copy: it lacks everything. */
-  isWhole = false;
-
-  get pages(): number {
-    return this.heap.size + this.stable.size;
-  }
-
-  clear(): void {
-    this.heap.clear();
-    this.stable.clear();
-  }
-}
-
-/** A canister's way to be kept. */
-export class PersistenceState {
-  /** Heaps up to this are kept by what changed. */
-  readonly snapshotBelowBytes: number;
-  isLogged = false;
-  /** Its log is being run again: its records are stored already. */
-  isReplaying = false;
-  /** Records since the last checkpoint. */
-  records = 0;
-  /** Instructions that running them again takes. */
-  instructions = 0;
-  /** The variables of all canisters that its log has; another process may have others. */
-  sharedInLog: Environment | undefined;
-  /** As they were stored last. */
-  globals: Uint8Array | undefined;
-  /** The copy of its stored memory that counts. */
-  copy = 0;
-  /** A checkpoint is being written to the other one. */
-  isCopying = false;
-  /** How many pieces of it may come yet; then the rest is written at once. */
-  piecesLeft = 0;
-  /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
-  readonly lags: readonly [StalePages, StalePages] = [new StalePages(), new StalePages()];
-
-  constructor(snapshotBelowBytes: number) {
-    this.snapshotBelowBytes = snapshotBelowBytes;
-    this.lags[1].isWhole = true;
-  }
-
-  /** Of the copy that counts. */
-  get lag(): StalePages {
-    return this.lags[this.copy === 0 ? 0 : 1];
-  }
-
-  get otherLag(): StalePages {
-    return this.lags[this.copy === 0 ? 1 : 0];
-  }
-
-  /** The other copy is given up. */
-  forgetOther(): void {
-    this.isCopying = false;
-    this.otherLag.clear();
-    this.otherLag.isWhole = true;
-  }
-
-  /** The other copy has everything, and counts from now on. */
-  switchCopy(): void {
-    this.copy = 1 - this.copy;
-    this.isCopying = false;
-  }
-}
+import type { PersistenceState } from './persistence-state.ts';
 
 /**
  * What of its memory a canister has new with its code: all, all but the stable memory, or nothing but what was told before
@@ -107,7 +38,7 @@ export class ChangeRecorder {
     if (kept === undefined) return;
     if (!kept.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, kept, instance);
     if (kept.isLogged) {
-      instance.markDirtyPages(kept.lags[0].heap, kept.lags[1].heap);
+      instance.markDirtyPages(kept.stales[0].heap, kept.stales[1].heap);
     } else {
       const id = memoryId(canister.id, kept.copy);
       instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
@@ -117,7 +48,7 @@ export class ChangeRecorder {
 
   beforeStableCommit({ stable, id }: CanisterState, kept: PersistenceState): void {
     if (kept.isLogged) {
-      for (const granule of stable.dirtyGranules) for (const lag of kept.lags) lag.stable.add(granule);
+      for (const granule of stable.dirtyGranules) for (const lag of kept.stales) lag.stable.add(granule);
     } else {
       const memory = memoryId(id, kept.copy);
       stable.deltas((granules, body) => this.#set.patch('stable', memory, granules, body));
@@ -167,9 +98,9 @@ export class ChangeRecorder {
       set.clear('stable', memory);
       stable.image((granules, body) => set.patch('stable', memory, granules, body));
     } else {
-      this.#writeStable(canister, memory, kept.lag.stable);
+      this.#writeStable(canister, memory, kept.stale.stable);
     }
-    kept.lag.clear();
+    kept.stale.clear();
     this.#withoutPages(canister, kept);
   }
 
@@ -178,7 +109,11 @@ export class ChangeRecorder {
     const heapBytes = canister.installed?.instance.heapBytes ?? 0;
     if (kept.isLogged || heapBytes <= kept.snapshotBelowBytes) return;
     kept.isLogged = true;
-    this.#set.put('meta', metaKey(META.checkpoint, canister.id), encodeCheckpointHeader(this.#writer, standingOf(canister)));
+    this.#set.put(
+      'meta',
+      metaKey(META.checkpoint, canister.id),
+      encodeCheckpointHeader(this.#writer, checkpointHeaderOf(canister)),
+    );
   }
 
   // ---- by a log
@@ -187,7 +122,7 @@ export class ChangeRecorder {
   #beginLog(canister: CanisterState, kept: PersistenceState, { bytesBefore }: Instance): void {
     kept.isLogged = true;
     const standing = {
-      ...standingOf(canister),
+      ...checkpointHeaderOf(canister),
       ...canister.beforeMessage(),
       heapBytes: bytesBefore,
       stablePages: canister.stable.pagesBefore,
@@ -217,11 +152,11 @@ export class ChangeRecorder {
   prepareCheckpoint(canister: CanisterState, kept: PersistenceState): boolean {
     if (!kept.isLogged) return true;
     if (!kept.isCopying) {
-      if (kept.lag.pages <= PAGES_AT_ONCE_MAX) return true;
+      if (kept.stale.pages <= PAGES_AT_ONCE_MAX) return true;
       this.#beginCopy(canister, kept);
     }
     const memory = memoryId(canister.id, 1 - kept.copy);
-    const lag = kept.otherLag;
+    const lag = kept.otherStale;
     if (lag.pages > SLICE_PAGES && kept.piecesLeft > 0) {
       kept.piecesLeft--;
       this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES));
@@ -232,7 +167,7 @@ export class ChangeRecorder {
 
   #beginCopy({ id, installed, stable }: CanisterState, kept: PersistenceState): void {
     kept.isCopying = true;
-    const lag = kept.otherLag;
+    const lag = kept.otherStale;
     if (lag.isWhole) {
       lag.isWhole = false;
       this.#clear(memoryId(id, 1 - kept.copy));
@@ -252,9 +187,9 @@ export class ChangeRecorder {
       this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
     }
     const memory = memoryId(id, kept.copy);
-    this.#writeHeap(canister, memory, kept.lag.heap);
-    this.#writeStable(canister, memory, kept.lag.stable);
-    kept.lag.clear();
+    this.#writeHeap(canister, memory, kept.stale.heap);
+    this.#writeStable(canister, memory, kept.stale.stable);
+    kept.stale.clear();
     this.#withoutPages(canister, kept);
   }
 
@@ -269,7 +204,7 @@ export class ChangeRecorder {
   }
 
   #forgetOther(id: Uint8Array, kept: PersistenceState): void {
-    if (!kept.otherLag.isWhole) this.#clear(memoryId(id, 1 - kept.copy));
+    if (!kept.otherStale.isWhole) this.#clear(memoryId(id, 1 - kept.copy));
     kept.forgetOther();
   }
 
@@ -318,7 +253,7 @@ export const PAGES_AT_ONCE_MAX = 2048;
 /** A page that was something else before is written even if it is zeros now. */
 const ADD_ZEROS = true;
 
-function standingOf(canister: CanisterState): CheckpointHeader {
+function checkpointHeaderOf(canister: CanisterState): CheckpointHeader {
   const { account, version, timerNs, instantMs, stable, openCalls, settings, installed } = canister;
   return {
     policy: account.policy,

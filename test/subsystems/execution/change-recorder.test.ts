@@ -339,7 +339,7 @@ test('a second copy that nobody keeps up to date is given up', () => {
   kept.state.installed?.instance.growTo(151 * 65_536);
   kept.run('write', writeTo(80_001, 50, 3));
   assert.equal(kept.state.kept?.isLogged, true);
-  for (let at = 100_001; (kept.state.kept?.lag.pages ?? 0) <= 2048; at += 4096) kept.run('write', writeTo(at, 8, 4));
+  for (let at = 100_001; (kept.state.kept?.stale.pages ?? 0) <= 2048; at += 4096) kept.run('write', writeTo(at, 8, 4));
   assert.ok(kept.checkpoint() > 0);
   assert.equal(kept.check(), 0);
 });

@@ -15,7 +15,7 @@ import type { ControlMemory } from '../memory/control-memory.ts';
 import type { Fault } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
-import { ChangeRecorder } from '../persistence/kept-canister.ts';
+import { ChangeRecorder } from '../persistence/change-recorder.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -78,7 +78,7 @@ export class EngineRuntime {
   readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
   /** The execution in progress, as the imports see it. */
-  readonly x: CurrentExecution;
+  readonly execution: CurrentExecution;
   readonly imports: SystemApi;
   /** The functions of the callback in progress. */
   readonly callbacks = new CallbackBuffer();
@@ -93,24 +93,24 @@ export class EngineRuntime {
     this.heaps = heaps;
     this.frames = frames;
     this.#reportBug = reportBug;
-    this.x = new CurrentExecution(policy);
-    this.imports = createSystemApi(this.x);
+    this.execution = new CurrentExecution(policy);
+    this.imports = createSystemApi(this.execution);
   }
 
   /** Keeps memory and effects of a replicated execution that returned, all but its cycles. */
   commit(canister: CanisterState, instance: Instance): void {
-    const { x } = this;
+    const { execution } = this;
     if (canister.frames !== undefined) this.frames.preserve(canister, instance);
     const { kept } = canister;
     if (kept !== undefined) this.changes.beforeCommit(canister, instance);
     instance.commit();
     canister.stable.commit();
     canister.version++;
-    if (x.certifiedData !== undefined) {
-      canister.certifiedData = x.certifiedData;
+    if (execution.certifiedData !== undefined) {
+      canister.certifiedData = execution.certifiedData;
       this.changes.certifiedData(canister);
     }
-    if (x.timerNs !== undefined) canister.timerNs = x.timerNs;
+    if (execution.timerNs !== undefined) canister.timerNs = execution.timerNs;
     if (kept?.isLogged === false) this.changes.globals(canister, kept, instance);
   }
 
@@ -121,9 +121,9 @@ export class EngineRuntime {
 
   /** Applies what a replicated execution that returned accepted, burned and put on calls; whether there was anything. */
   moveCycles(canister: CanisterState): boolean {
-    const { x } = this;
-    if (x.cyclesGained === 0n || !this.policy.isEnabled) return false;
-    canister.account.add(x.cyclesGained);
+    const { execution } = this;
+    if (execution.cyclesGained === 0n || !this.policy.isEnabled) return false;
+    canister.account.add(execution.cyclesGained);
     return true;
   }
 
@@ -149,12 +149,12 @@ export class EngineRuntime {
 
   /** How the execution answered its call. */
   answer(): Response | undefined {
-    const { x } = this;
-    switch (x.answer) {
+    const { execution } = this;
+    switch (execution.answer) {
       case 'reply':
-        return { kind: 'reply', data: sliceBytes(x.reply, 0, x.replyLength) };
+        return { kind: 'reply', data: sliceBytes(execution.reply, 0, execution.replyLength) };
       case 'reject':
-        return { kind: 'reject', code: REJECT_CODE.CANISTER_REJECT, message: x.rejectText };
+        return { kind: 'reject', code: REJECT_CODE.CANISTER_REJECT, message: execution.rejectText };
       case 'none':
         return undefined;
     }
@@ -165,7 +165,7 @@ export class EngineRuntime {
    * `isPoor` says that the balance bought no more.
    */
   explain(fault: Fault, instructionLimit: number, isPoor: boolean): StepFault {
-    const { debug } = this.x;
+    const { debug } = this.execution;
     if (fault.kind === 'limit' && isPoor) {
       const message = `the canister is out of cycles: its balance paid for ${instructionLimit} instructions, which the message used up`;
       debug.conclude(message);
@@ -185,8 +185,8 @@ export class EngineRuntime {
 
   /** Ends an execution that has been undone and is begun again elsewhere: nothing is told of it. */
   tooLong(): EngineResult {
-    this.x.debug.take();
-    this.x.end();
+    this.execution.debug.take();
+    this.execution.end();
     return TOO_LONG;
   }
 

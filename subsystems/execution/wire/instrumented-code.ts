@@ -1,0 +1,10 @@
+import type { ModuleLayout } from '../../instrument/index.ts';
+
+/** A module as the executors get it: instrumented, compiled, structured-cloneable. */
+export interface InstrumentedCode {
+  readonly module: WebAssembly.Module;
+  readonly layout: ModuleLayout;
+}
+
+/** The system API as import functions by name; the same object may serve all instances of a thread. */
+export type Ic0Imports = Readonly<Record<string, (...args: never[]) => unknown>>;
