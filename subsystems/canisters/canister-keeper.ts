@@ -4,18 +4,30 @@
  */
 import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
-import type { CanisterRecord } from './canister-record.ts';
-import { identityBytes, numbersBytes } from './kept-values.ts';
+import { identityBytes, type KeptIdentity, type KeptNumbers, numbersBytes } from './kept-values.ts';
 
 /** Ids of hosted canisters are all as long as this. */
 const numbersKey = metaKey(META.numbers, new Uint8Array(ID_BYTES));
 
+/** What is stored of a canister, as of the moment when it is asked for. */
+export interface StorableCanister {
+  readonly id: Uint8Array;
+  /** The id as `idToText` has it. */
+  readonly idText: string;
+  readonly isRemoved: boolean;
+  /** It is not there yet: its creation may still fail. */
+  readonly isUnfinished: boolean;
+  readonly identity: KeptIdentity;
+  readonly numbers: KeptNumbers;
+  readonly code: { readonly module: { readonly hash: string }; readonly wasm: Uint8Array } | undefined;
+}
+
 export class CanisterKeeper {
   readonly #storage: Storage;
   readonly #ids: CanisterIds;
-  readonly #numbers = new Set<CanisterRecord>();
-  readonly #identities = new Set<CanisterRecord>();
-  readonly #removed = new Set<CanisterRecord>();
+  readonly #numbers = new Set<StorableCanister>();
+  readonly #identities = new Set<StorableCanister>();
+  readonly #removed = new Set<StorableCanister>();
   /** Hashes of modules that are stored. */
   readonly #modules = new Set<string>();
   #idsStored = 0n;
@@ -37,29 +49,29 @@ export class CanisterKeeper {
     this.#storage.touch();
   }
 
-  numbersChanged(record: CanisterRecord): void {
+  numbersChanged(record: StorableCanister): void {
     if (!this.#keeps(record)) return;
     this.#numbers.add(record);
     this.#storage.touch();
   }
 
   /** A mere counter: it goes with the next unit, whenever that is. */
-  counted(record: CanisterRecord): void {
+  counted(record: StorableCanister): void {
     if (this.isKept && !record.isRemoved) this.#numbers.add(record);
   }
 
   /** Name, settings, code: and the numbers with them. */
-  identityChanged(record: CanisterRecord): void {
+  identityChanged(record: StorableCanister): void {
     if (!this.#keeps(record)) return;
     this.#identities.add(record);
     this.numbersChanged(record);
   }
 
-  #keeps({ isRemoved, isUnfinished }: CanisterRecord): boolean {
+  #keeps({ isRemoved, isUnfinished }: StorableCanister): boolean {
     return this.isKept && !isRemoved && !isUnfinished;
   }
 
-  removed(record: CanisterRecord): void {
+  removed(record: StorableCanister): void {
     if (!this.isKept) return;
     this.#numbers.delete(record);
     this.#identities.delete(record);
@@ -100,12 +112,12 @@ export class CanisterKeeper {
   }
 
   /** Valid until the next call: a unit copies it. */
-  #numbersKey({ idText }: CanisterRecord): Uint8Array {
+  #numbersKey({ idText }: StorableCanister): Uint8Array {
     for (let at = 0; at < idText.length; at++) numbersKey[1 + at] = idText.charCodeAt(at);
     return numbersKey;
   }
 
-  #storeModule(unit: WriteSet, { code }: CanisterRecord): void {
+  #storeModule(unit: WriteSet, { code }: StorableCanister): void {
     if (code === undefined || this.#modules.has(code.module.hash)) return;
     this.#modules.add(code.module.hash);
     unit.put('module', Buffer.from(code.module.hash, 'hex'), code.wasm);

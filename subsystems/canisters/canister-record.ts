@@ -67,7 +67,7 @@ export interface RecordContext {
   readonly scheduler: Pick<Scheduler, 'statusOf' | 'isLive' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
   readonly keeper: CanisterKeeper;
-  readonly replayBudget: ReplayBudget;
+  readonly replayBudget: Pick<ReplayBudget<CanisterRecord>, 'logged'>;
   readonly sharedControllers: SharedControllers;
   /** Of `RECORD_NUMBERS` each. */
   readonly numberRows: NumberRows;

@@ -84,7 +84,7 @@ export class CanisterRegistry implements Canisters {
   readonly host: RegistryHost;
   readonly #with: CanisterRegistryDependencies;
   readonly keeper: CanisterKeeper;
-  readonly replayBudget: ReplayBudget;
+  readonly replayBudget: ReplayBudget<CanisterRecord>;
   readonly #changes: CodeChanges;
   readonly #options: CanisterRegistryOptions;
   readonly #sleep: SleepAndWake;
@@ -106,7 +106,7 @@ export class CanisterRegistry implements Canisters {
     const { execution, scheduler, storage } = dependencies;
     this.keeper = new CanisterKeeper(storage, this.ids);
     this.host = new RegistryHost({ registry: this, execution, scheduler });
-    this.replayBudget = new ReplayBudget({
+    this.replayBudget = new ReplayBudget<CanisterRecord>({
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
       checkpoint: (record, pause) => this.#checkpoint(record, pause),

@@ -4,7 +4,6 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import type { PieceWritten } from '../execution/index.ts';
-import type { CanisterRecord } from './canister-record.ts';
 
 /** About half of what an executor does: other canisters' logs, and reading the checkpoints, take their time, too. */
 const INSTRUCTIONS_PER_SECOND = 500_000_000;
@@ -17,22 +16,23 @@ const BEGIN_AT = 0.5;
 const PAUSE_FACTOR = 3;
 const PAUSE_MS_MAX = 100;
 
-export interface ReplayBudgetOptions {
+export interface ReplayBudgetOptions<C> {
   /** Infinity: logs are as long as they are. */
   readonly seconds: number;
   /** Brings what is stored of a canister up to date; its log begins anew then. */
-  readonly checkpoint: (record: CanisterRecord, pause: PieceWritten) => Promise<void>;
-  readonly report: (record: CanisterRecord, error: unknown) => void;
+  readonly checkpoint: (canister: C, pause: PieceWritten) => Promise<void>;
+  readonly report: (canister: C, error: unknown) => void;
 }
 
-export class ReplayBudget {
-  readonly #options: ReplayBudgetOptions;
+/** `C`: how the host names a canister. */
+export class ReplayBudget<C> {
+  readonly #options: ReplayBudgetOptions<C>;
   readonly #instructionsMax: number;
-  readonly #logged = new Map<CanisterRecord, number>();
+  readonly #logged = new Map<C, number>();
   #instructions = 0;
   #isAtWork = false;
 
-  constructor(options: ReplayBudgetOptions) {
+  constructor(options: ReplayBudgetOptions<C>) {
     this.#options = options;
     this.#instructionsMax = options.seconds * INSTRUCTIONS_PER_SECOND * BEGIN_AT;
   }
@@ -43,27 +43,27 @@ export class ReplayBudget {
   }
 
   /** A canister's log has become so long; 0: it has none. */
-  logged(record: CanisterRecord, instructions: number): void {
-    const before = this.#logged.get(record) ?? 0;
+  logged(canister: C, instructions: number): void {
+    const before = this.#logged.get(canister) ?? 0;
     if (before === instructions) return;
     this.#instructions += instructions - before;
-    if (instructions === 0) this.#logged.delete(record);
-    else this.#logged.set(record, instructions);
+    if (instructions === 0) this.#logged.delete(canister);
+    else this.#logged.set(canister, instructions);
     if (this.#instructions > this.#instructionsMax && !this.#isAtWork) void this.#shorten();
   }
 
   async #shorten(): Promise<void> {
     this.#isAtWork = true;
     while (this.#instructions > this.#instructionsMax) {
-      const [record] = this.#longest();
-      if (record === undefined) break;
+      const [canister] = this.#longest();
+      if (canister === undefined) break;
       try {
-        await this.#options.checkpoint(record, (pieceMs) => this.#pause(pieceMs));
-        this.logged(record, 0);
+        await this.#options.checkpoint(canister, (pieceMs) => this.#pause(pieceMs));
+        this.logged(canister, 0);
       } catch (error) {
         // Its next message tries again.
-        this.#options.report(record, error);
-        this.logged(record, 0);
+        this.#options.report(canister, error);
+        this.logged(canister, 0);
       }
     }
     this.#isAtWork = false;
@@ -77,10 +77,10 @@ export class ReplayBudget {
     if (pauseMs > 0) await setTimeout(pauseMs, undefined, { ref: false });
   }
 
-  #longest(): [CanisterRecord | undefined, number] {
-    let longest: [CanisterRecord | undefined, number] = [undefined, 0];
-    for (const [record, instructions] of this.#logged) {
-      if (instructions > longest[1]) longest = [record, instructions];
+  #longest(): [C | undefined, number] {
+    let longest: [C | undefined, number] = [undefined, 0];
+    for (const [canister, instructions] of this.#logged) {
+      if (instructions > longest[1]) longest = [canister, instructions];
     }
     return longest;
   }

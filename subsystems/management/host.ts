@@ -14,8 +14,8 @@
 import type { CanisterStatus, LowMemoryHook, StepFault } from '../ic/index.ts';
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo } from '../execution/index.ts';
-import type { Change } from './history.ts';
-import type { ManagementAnswer, ManagementRequest } from './index.ts';
+import type { Change } from './change.ts';
+import type { ManagementAnswer, ManagementRequest } from './request.ts';
 
 /**
  * A canister as the management canister sees it. Live: the fields follow the last ended step. Always the same object

@@ -11,7 +11,7 @@ import { type Clock, type Logger, messageOf, type Random, ServerError } from '..
 import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
 import { CanisterRecords } from './canister-records.ts';
-import type { Change } from './history.ts';
+import type { Change } from './change.ts';
 import type { CanisterHost, HostedCanister } from './host.ts';
 import type { Management, ManagementAnswer, ManagementRequest } from './index.ts';
 import { MANAGEMENT_DID } from './interface-did.ts';

@@ -2,7 +2,7 @@ import type { Clock, Random } from '../../kernel/index.ts';
 import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from './candid-types.ts';
 import { sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
 import type { CanisterRecordExtras, CanisterRecords } from './canister-records.ts';
-import type { Change, ChangeDetails, ChangeOrigin } from './history.ts';
+import type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 import type { CanisterHost, HostedCanister } from './host.ts';
 import { REFUSE } from './refusal.ts';
 import type { SigningKeys } from './keys/signing-keys.ts';

@@ -4,7 +4,6 @@ import type { CanisterState } from '../../subsystems/execution/engine/canister-s
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
 import { Books, type Change } from './books.ts';
-import type { RandomEngine } from './random-engine.ts';
 
 /** One canister in one executor. */
 export class Subject {
@@ -22,14 +21,15 @@ export class Subject {
   readonly lostFrames = new Set<number>();
   /** Its message that was too long, until that is begun again. */
   again: { readonly nowMs: number; readonly slices: number } | undefined = undefined;
-  home: RandomEngine;
+  /** The engine that it lives in. */
+  home: object;
   /** What is to be told of it, perhaps nothing but that. */
   untold: Change[] = [];
   /** What it was woken with is there. */
   isAwake = false;
   isGone = false;
 
-  constructor(handle: number, state: CanisterState, thread: ThreadNotes, home: RandomEngine) {
+  constructor(handle: number, state: CanisterState, thread: ThreadNotes, home: object) {
     this.handle = handle;
     this.state = state;
     this.thread = thread;

@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../history.ts';
+import type { HistoryEntry } from '../change.ts';
 import { readHistoryEntry, writeHistoryEntry } from './history-value.ts';
 import { RecordReader } from './record-bytes.ts';
 import { historyKey, historyOf, parseRecordKey } from './record-keys.ts';

@@ -1,4 +1,4 @@
-import type { ChangeDetails, ChangeOrigin, HistoryEntry } from '../history.ts';
+import type { ChangeDetails, ChangeOrigin, HistoryEntry } from '../change.ts';
 import { type RecordReader, RecordWriter } from './record-bytes.ts';
 
 /** Numbers are positions here: new ones come last. */

@@ -17,7 +17,7 @@ test('the longest logs are checkpointed from half of the budget on, with pauses 
   const checkpointed: CanisterRecord[] = [];
   const pauses: number[] = [];
   let goOn = Promise.withResolvers<undefined>();
-  const budget = new ReplayBudget({
+  const budget = new ReplayBudget<CanisterRecord>({
     seconds: 10,
     async checkpoint(record, pause) {
       checkpointed.push(record);

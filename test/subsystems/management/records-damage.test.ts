@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
-import type { ChangeDetails, ChangeOrigin } from '../../../subsystems/management/history.ts';
+import type { ChangeDetails, ChangeOrigin } from '../../../subsystems/management/change.ts';
 import { readHistoryEntry, writeHistoryEntry } from '../../../subsystems/management/records/history-value.ts';
 import { RecordReader } from '../../../subsystems/management/records/record-bytes.ts';
 import { readSettingsValue, writeSettings } from '../../../subsystems/management/records/settings-value.ts';
