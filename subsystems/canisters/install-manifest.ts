@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { Execution } from '../execution/index.ts';
+import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
@@ -17,7 +17,7 @@ export interface InstallManifestDependencies {
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;
-  readonly execution: Pick<Execution, 'prepare'>;
+  readonly execution: ModuleStore;
   readonly log: Logger;
   /** Aborted when the server is told to stop meanwhile. */
   readonly signal: AbortSignal;

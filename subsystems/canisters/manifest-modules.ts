@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
-import type { Execution } from '../execution/index.ts';
+import type { ModuleStore } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
 
 /** What of an actor of the manifest is needed for as long as the host serves. */
@@ -10,7 +10,7 @@ export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile
 export interface ManifestModulesDependencies {
   readonly compiler: Compiler;
   /** Tells which interface a module carries. */
-  readonly execution: Pick<Execution, 'prepare'>;
+  readonly execution: ModuleStore;
   readonly log: Logger;
   /** All actors of the manifest. */
   readonly actors: readonly ManifestSource[];

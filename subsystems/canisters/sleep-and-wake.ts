@@ -1,7 +1,7 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
 import { NS_PER_MS, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
-import type { Execution, SleepingCanister } from '../execution/index.ts';
+import type { CanisterLifecycle, SharedMemory, SleepingCanister } from '../execution/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
@@ -13,7 +13,7 @@ const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
 export interface SleepAndWakeDependencies {
   readonly registry: CanisterRegistry;
-  readonly execution: Execution;
+  readonly execution: CanisterLifecycle & SharedMemory;
   readonly scheduler: Scheduler;
   readonly storage: Storage;
   readonly clock: Clock;

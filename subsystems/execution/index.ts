@@ -152,37 +152,52 @@ export interface Executing {
   readonly sinceMs: number;
 }
 
-/**
- * Runs canisters: one step at a time each, atomically, metered, in executor threads.
- * Canisters are named by the handle that `create` returned.
- */
-export interface Execution {
-  /** How many executor threads there are; each runs one step at a time. */
-  readonly lanes: number;
-  readonly memory: MemoryFigures;
-  /**
-   * `answer` is called when somebody needs so many bytes, and puts idle canisters to sleep; it has when it resolves. Until
-   * this is called executors give back what they can spare, and that is all.
-   */
-  attendMemory(answer: (bytesWanted: number) => Promise<void>): void;
-  /**
-   * Takes memory for what is about to be read of a sleeping canister; the function gives it back. Throws ServerError
-   * `memory-full` when there is no room for it.
-   */
-  holdMemory(bytes: number): () => void;
-  /** Has every executor give back the memory that nobody uses any more. */
-  trim(): Promise<void>;
-  /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
-  laneOf(handle: number): number;
+/** Modules, checked and compiled once for all canisters that have them. */
+export interface ModuleStore {
   /**
    * Checks, instruments and compiles a module (raw or gzip), off the main thread. The same bytes give the same object.
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
-  /** Variables that every canister gets besides its own; for those that are created or woken from now on. */
-  shareEnvironment(variables: ReadonlyMap<string, string>): void;
+}
+
+/** Which canisters executors have: they are created, put to sleep, woken, checkpointed, forgotten. */
+export interface CanisterLifecycle {
   /** A canister without code. */
   create(spec: CanisterSpec, observer: CanisterObserver): number;
+  /** A handle for a canister that sleeps; `instantMs`: when its last message began, ms since 1970. Its time goes on from there. */
+  createAsleep(observer: CanisterObserver, instantMs: number): number;
+  /**
+   * Brings a sleeping canister, or one that was never live, to life; undefined if no log had to be run again. Rejects
+   * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way, with
+   * `memory-full` when there is no room for it now.
+   */
+  wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
+  /**
+   * Drops a canister from memory: what it changed has been told when this resolves. One with a log is checkpointed first.
+   * The handle stays; nothing may be asked of it until it is woken.
+   */
+  sleep(handle: number): Promise<void>;
+  /** Forgets a canister whose tasks have all ended. */
+  remove(handle: number): void;
+  /**
+   * Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. Much is
+   * written in pieces: `pause` is waited for after each of them, which took so many milliseconds; without it they follow
+   * each other.
+   */
+  checkpoint(handle: number, pause?: PieceWritten): Promise<void>;
+  /** Variables that every canister gets besides its own; for those that are created or woken from now on. */
+  shareEnvironment(variables: ReadonlyMap<string, string>): void;
+  /** Ms by which what the canister sees as time is ahead of the clock: 0, unless the clock was ahead once before a restart. */
+  aheadOf(handle: number): number;
+}
+
+/** Runs canisters: one step at a time each, atomically, metered, in executor threads. All of it in the order given. */
+export interface CanisterRunner {
+  /** How many executor threads there are; each runs one step at a time. */
+  readonly executorCount: number;
+  /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
+  executorOf(handle: number): number;
   /** Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. */
   run(handle: number, task: Task, done: (step: Step) => void): void;
   /** Replaces the code; a step without fault means it is done. In order with the canister's tasks. */
@@ -197,32 +212,29 @@ export interface Execution {
   capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage>;
   /** Puts a captured state in place of the present one; the code comes with it. Rejects as `uninstall` does. */
   restore(handle: number, image: CanisterImage): Promise<void>;
-  /** Forgets a canister whose tasks have all ended. */
-  remove(handle: number): void;
-  /**
-   * Drops a canister from memory: what it changed has been told when this resolves. One with a log is checkpointed first.
-   * The handle stays; nothing may be asked of it until it is woken.
-   */
-  sleep(handle: number): Promise<void>;
-  /**
-   * Brings a sleeping canister, or one that was never live, to life; undefined if no log had to be run again. Rejects
-   * with ServerError `state-unfit` when its parts do not fit together, or running its log again goes another way, with
-   * `memory-full` when there is no room for it now.
-   */
-  wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
-  /** A handle for a canister that sleeps; `instantMs`: when its last message began, ms since 1970. Its time goes on from there. */
-  createAsleep(observer: CanisterObserver, instantMs: number): number;
-  /** Ms by which what the canister sees as time is ahead of the clock: 0, unless the clock was ahead once before a restart. */
-  aheadOf(handle: number): number;
-  /**
-   * Brings what is stored of a canister with a log up to date, and begins its log anew; resolves when that is told. Much is
-   * written in pieces: `pause` is waited for after each of them, which took so many milliseconds; without it they follow
-   * each other.
-   */
-  checkpoint(handle: number, pause?: PieceWritten): Promise<void>;
   /** For each canister that executors have been given something for: what it executes, or executes next. */
   executing(): readonly Executing[];
   /** From now on executors start nothing new: what waits for them is answered `unavailable`. The executing steps go on. */
   refuseNew(): void;
 }
+
+/** The memory that all canisters have together (`--memory-bytes`). */
+export interface SharedMemory {
+  readonly memory: MemoryFigures;
+  /**
+   * `answer` is called when somebody needs so many bytes, and puts idle canisters to sleep; it has when it resolves. Until
+   * this is called executors give back what they can spare, and that is all.
+   */
+  attendMemory(answer: (bytesWanted: number) => Promise<void>): void;
+  /**
+   * Takes memory for what is about to be read of a sleeping canister; the function gives it back. Throws ServerError
+   * `memory-full` when there is no room for it.
+   */
+  holdMemory(bytes: number): () => void;
+  /** Has every executor give back the memory that nobody uses any more. */
+  trim(): Promise<void>;
+}
+
+/** Runs canisters in executor threads. Canisters are named by the handle that `create` or `createAsleep` returned. */
+export interface Execution extends ModuleStore, CanisterLifecycle, CanisterRunner, SharedMemory {}
 export const Execution = defineCapability<Execution>('execution');

@@ -5,7 +5,7 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Clock } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
-import type { Execution } from '../execution/index.ts';
+import type { SharedMemory } from '../execution/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StorageFigures } from '../storage/index.ts';
 import { actorText, type MeasuredCanister } from './actor-lines.ts';
@@ -15,7 +15,7 @@ import type { Metrics, Tally } from './index.ts';
 export interface PrometheusMetricsNeeds {
   readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
   readonly scheduler: Pick<Scheduler, 'live'>;
-  readonly execution: Pick<Execution, 'memory'>;
+  readonly execution: Pick<SharedMemory, 'memory'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures'>;
   readonly clock: Clock;
 }

@@ -5,7 +5,7 @@
  * are kept then wait for the canister to be woken; all else is answered.
  */
 import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
-import type { Execution } from '../execution/index.ts';
+import type { CanisterRunner } from '../execution/index.ts';
 import type { Agenda, Credit, Waiting, WaitingResponse, WaitingStart } from './agenda.ts';
 import type { CallContext } from './call-context.ts';
 import type { CallJournal } from './call-journal.ts';
@@ -17,7 +17,7 @@ import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 export const INSPECT = 'canister_inspect_message';
 
 export interface ExecutionsNeeds {
-  readonly execution: Execution;
+  readonly execution: CanisterRunner;
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;

@@ -3,7 +3,7 @@
  * stay awake. A sleeping one is woken for either.
  */
 import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
-import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
+import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { Calls } from './calls.ts';
@@ -13,7 +13,7 @@ import type { Sleeping } from './sleeping.ts';
 import type { Ticking } from './ticking.ts';
 
 export interface HoldingNeeds {
-  readonly execution: Execution;
+  readonly execution: CanisterRunner;
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;

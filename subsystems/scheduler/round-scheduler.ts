@@ -143,7 +143,7 @@ export class RoundScheduler implements Scheduler {
     });
     const executions = this.#executions;
     this.#lanes = Array.from(
-      { length: granted.execution.lanes },
+      { length: granted.execution.executorCount },
       () => new Lane((agenda, lane, waiting) => executions.start(agenda, lane, waiting)),
     );
   }
@@ -541,7 +541,7 @@ export class RoundScheduler implements Scheduler {
   }
 
   #laneOf(agenda: Agenda): Lane {
-    const lane = this.#lanes[this.#execution.laneOf(agenda.handle)];
+    const lane = this.#lanes[this.#execution.executorOf(agenda.handle)];
     if (lane === undefined) throw new Error(`canister ${agenda.handle} has no lane`);
     return lane;
   }

@@ -137,7 +137,7 @@ export class RandomThreads extends SteppedThreads {
   /** One thread works, or is heard. */
   async advance(): Promise<void> {
     const { draw } = this.#options;
-    const lane = draw(this.lanes);
+    const lane = draw(this.executorCount);
     if (draw(2) === 0) {
       if (this.canTell(lane)) this.tell(lane);
     } else if (this.canExecute(lane)) {

@@ -142,7 +142,7 @@ export class SteppedThreads extends ExecutorPool {
 
   /** What an executor has of canisters. */
   threadOf(handle: number): ExecutorThread {
-    return this.#at(this.laneOf(handle)).thread;
+    return this.#at(this.executorOf(handle)).thread;
   }
 
   get heapsLive(): number {

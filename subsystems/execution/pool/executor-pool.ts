@@ -134,12 +134,12 @@ export class ExecutorPool implements Execution {
     await Promise.all(this.#executors.map((executor) => executor.ask((call) => ({ kind: 'trim', call }))));
   }
 
-  get lanes(): number {
+  get executorCount(): number {
     return this.#options.executors;
   }
 
-  laneOf(handle: number): number {
-    return handle % this.lanes;
+  executorOf(handle: number): number {
+    return handle % this.executorCount;
   }
 
   async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
@@ -173,7 +173,7 @@ export class ExecutorPool implements Execution {
   }
 
   #place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
-    const executor = this.#executors[this.laneOf(handle)];
+    const executor = this.#executors[this.executorOf(handle)];
     if (executor === undefined) throw new Error(`canister ${handle} has no executor`);
     const placed = { ...of, executor, isAsleep, module: undefined, emptied: 0 };
     this.#canisters[handle] = placed;

@@ -26,8 +26,8 @@ export interface Started {
 
 export class HeldExecution implements Pick<
   Execution,
-  | 'lanes'
-  | 'laneOf'
+  | 'executorCount'
+  | 'executorOf'
   | 'aheadOf'
   | 'run'
   | 'change'
@@ -39,7 +39,7 @@ export class HeldExecution implements Pick<
   | 'attendMemory'
   | 'trim'
 > {
-  readonly lanes: number;
+  readonly executorCount: number;
   readonly started: Started[] = [];
   readonly #running: Started[] = [];
   readonly configured: { readonly handle: number; readonly settings: unknown }[] = [];
@@ -63,7 +63,7 @@ export class HeldExecution implements Pick<
   }
 
   constructor(lanes = 1) {
-    this.lanes = lanes;
+    this.executorCount = lanes;
   }
 
   /** Ms by which canisters are ahead of the clock. */
@@ -73,8 +73,8 @@ export class HeldExecution implements Pick<
     return this.ahead.get(handle) ?? 0;
   }
 
-  laneOf(handle: number): number {
-    return handle % this.lanes;
+  executorOf(handle: number): number {
+    return handle % this.executorCount;
   }
 
   run(handle: number, task: Task, done: (step: Step) => void): void {
