@@ -115,6 +115,10 @@ export class Executor {
   #isDraining = false;
   #hasSentWhileDraining = false;
   #isAlive = true;
+  /** It has died, and that is about to be told. */
+  #isEnding = false;
+  /** Given while it ends. */
+  readonly #late: Done[] = [];
   #isTerminated = false;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents, startThread: StartExecutorThread) {
@@ -137,7 +141,7 @@ export class Executor {
   /** Runs a task. Buffers in it must not be used again; a large argument is handed over. */
   run(task: Omit<TaskRecord, 'call'>, done: Done): void {
     if (!this.#isAlive) {
-      queueMicrotask(() => done(stopped()));
+      this.#refuse(done);
       return;
     }
     const record = { ...task, call: this.#expect(done), order: ++this.#givenSoFar };
@@ -150,7 +154,7 @@ export class Executor {
   /** Sends a command that is answered by a step. */
   request(command: (call: number) => InstallCommand, done: Done): void {
     if (!this.#isAlive) {
-      queueMicrotask(() => done(stopped()));
+      this.#refuse(done);
       return;
     }
     const sent = command(this.#expect(done));
@@ -205,6 +209,12 @@ export class Executor {
     this.#outbox.close();
     this.#port.close();
     await this.#thread.terminate();
+  }
+
+  /** Answers what the thread cannot do any more; while it ends, before its death is told: whoever hears of that has all back. */
+  #refuse(done: Done): void {
+    if (this.#isEnding) this.#late.push(done);
+    else queueMicrotask(() => done(stopped()));
   }
 
   #expect(done: Done): number {
@@ -336,11 +346,14 @@ export class Executor {
   #end(reason: string): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
+    this.#isEnding = true;
     // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
     if (!this.#isTerminated) this.#drain();
     this.#outbox.close();
     this.#given.length = 0;
     for (const done of this.#pending.splice(0)) done?.(stopped());
+    for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) done(stopped());
+    this.#isEnding = false;
     this.#events.died(reason);
   }
 }

@@ -5,11 +5,11 @@ import type { Worker } from 'node:worker_threads';
 import type { Logger } from '../../../kernel/index.ts';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
 import type { CanisterObserver, ModuleInfo } from '../../../subsystems/execution/index.ts';
-import { type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
+import { FULL_LIMIT, type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { wat } from '../../support/wat.ts';
-import { ANONYMOUS, POLICY, STACK_BYTES } from './engine-fixture.ts';
+import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
 const CLOCK = { nowMs: () => 1_000_000 };
 const errors: string[] = [];
@@ -223,6 +223,49 @@ test('when an executor dies, whoever waits is answered, others go on, and new ac
   assert.equal((await call(5, 'quick')).kind, 'reply', 'a new actor in the new thread');
   await Promise.all([0, 1, 2, 3].map((handle) => scheduler.stop(handle)));
   assert.ok(errors.some((line) => /executor 1 has stopped/.test(line)));
+});
+
+test('what is given to an executor while its end is told is answered before its canisters are lost', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  const pool = new ExecutorPool(
+    { policy: POLICY, clock: CLOCK, log: LOG },
+    { executors: 1, wasmStackBytes: STACK_BYTES },
+  );
+  after(() => pool.close());
+  // What the pool waits for does not keep a process alive.
+  const alive = setInterval(() => undefined, 1000);
+  after(() => clearInterval(alive));
+  const module = await pool.prepare(MODULE);
+  process.off('worker', note);
+  const told: string[] = [];
+  const spec = { id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
+  const { promise: lost, resolve } = Promise.withResolvers<undefined>();
+  const handle = pool.create(spec, {
+    debug: () => undefined,
+    ended: () => undefined,
+    lost: () => {
+      told.push('lost');
+      resolve(undefined);
+    },
+  });
+  const argument = new Uint8Array(0);
+  const install = { mode: 'install', argument, caller: ANONYMOUS } as const;
+  const installed = await new Promise<Step>((done) => pool.change(handle, module, install, done));
+  assert.equal(installed.fault, undefined);
+  const task = { kind: 'update', entry: module.entries.get('canister_update long') ?? -1, argument } as const;
+  const run = (done: (step: Step) => void): void =>
+    pool.run(handle, { ...task, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT }, done);
+  // As a scheduler does it: one has ended, so the next one goes.
+  run(({ fault }) => {
+    told.push(`first ${fault?.kind}`);
+    run((step) => told.push(`second ${step.fault?.kind}`));
+  });
+  await new Promise((later) => setTimeout(later, 30));
+  await threads[0]?.terminate();
+  await lost;
+  assert.deepEqual(told, ['first unavailable', 'second unavailable', 'lost']);
 });
 
 test('executors that die amid large messages leave nobody without an answer', async () => {
