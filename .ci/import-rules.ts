@@ -1,5 +1,5 @@
 /**
- * The import table of style.md ("Rooms"), as rules; `boundaries.ts` runs them (`npm run check:boundaries`). `always`
+ * The import table of ARCHITECTURE.md ("Rooms"), as rules; `boundaries.ts` runs them (`npm run check:boundaries`). `always`
  * holds for every import, `atRunTime` not for `import type`. Each comment says what to do instead.
  */
 import type { IForbiddenRuleType } from 'dependency-cruiser';

@@ -1,7 +1,7 @@
 /**
  * The server's voice: prose for people, or with `--log-json` one JSON line an event, on stderr; the lines of the
  * start-up protocol on stdout. Of pino only its destination is used (SonicBoom: a buffer that is written in the
- * background): its own line format has fields that the contract does not allow.
+ * background): its own line format has fields that an event must not have (docs/running.md).
  *
  * A `job` event is logged for every call, so this sits on the hot path. What the caller pays is building one line and
  * appending it to a string (about half a microsecond); the write itself happens in a thread of libuv, at the latest

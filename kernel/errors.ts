@@ -1,4 +1,4 @@
-/** What went wrong, in the terms of the contract; `subsystems/http/http-status.ts` turns a kind into a status. */
+/** What went wrong, as clients are to tell it apart; `subsystems/http/http-status.ts` turns a kind into a status. */
 export type ErrorKind =
   | 'invalid'
   | 'rejected'

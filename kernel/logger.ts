@@ -3,11 +3,11 @@ import { defineCapability } from './capability.ts';
 export type LogFields = Readonly<Record<string, string | number>>;
 
 /**
- * The server's voice. `event` lines are the contract's events: with `--log-json` one JSON line each with exactly
+ * The server's voice. `event` lines are the events of docs/running.md: with `--log-json` one JSON line each with exactly
  * `ts`, `event` and the fields; in prose otherwise. Everything goes to stderr, except `announce`.
  */
 export interface Logger {
-  /** One of the contract's log events; `prose` is what a person reads instead. */
+  /** One of the log's events; `prose` is what a person reads instead. */
   event(event: string, fields: LogFields, prose: string): void;
   debug(message: string): void;
   info(message: string): void;

@@ -1,6 +1,6 @@
 /** What no compiler checks: the tree as a whole. */
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -89,14 +89,55 @@ test('nothing is left for later: no fix-me marks, no test that runs alone or not
   assert.deepEqual(found, []);
 });
 
+/** Everything that people read. */
+const texts = [
+  ...sources,
+  ...files(['docs', ...ALL], '**/*.{md,json,jsonc}'),
+  ...globSync('*.{json,md}', { cwd: ROOT }),
+  ...['.npmrc', '.ci/run', '.oxlintrc.json', '.oxfmtrc.json'],
+].filter((file) => !file.includes('node_modules'));
+
 test('no file names a path of some machine or the host of a registry', () => {
   const machine = /(?:^|["'`\s(=:])\/(?:work|root|home|tmp|Users)\/\w/m;
   const registry = /https?:\/\/[^\s"'/]*(?:npmjs|registry|artifactory|verdaccio)/i;
-  const documents = files(['docs', ...ALL], '**/*.{md,json,jsonc}');
-  const rest = globSync('*.{json,md}', { cwd: ROOT }).concat('.npmrc', '.ci/run', '.oxlintrc.json', '.oxfmtrc.json');
-  const found = [...sources, ...documents, ...rest]
-    .filter((file) => !file.includes('node_modules'))
-    .filter((file) => machine.test(read(file)) || registry.test(read(file)));
+  const found = texts.filter((file) => machine.test(read(file)) || registry.test(read(file)));
+  assert.deepEqual(found, []);
+});
+
+/** Pages that a file names: from the root or from the file's own folder, perhaps with a section in quotes behind it. */
+function pagesNamedIn(file: string): readonly { readonly name: string; readonly path?: string; readonly section?: string }[] {
+  const pages = read(file).matchAll(/((?:[\w.-]+\/)*[\w.-]+\.md)\b(?:`?,? \(?"([^"\n]+)")?/g);
+  return [...pages].map(([, name = '', section]) => {
+    const path = [name, join(dirname(file), name)].find((candidate) => existsSync(join(ROOT, candidate)));
+    return { name, ...(path !== undefined && { path }), ...(section !== undefined && { section }) };
+  });
+}
+
+test('what comments and documents refer to is in the repository: pages, their sections, decisions', () => {
+  const found: string[] = [];
+  for (const file of texts) {
+    for (const { name, path, section } of pagesNamedIn(file)) {
+      if (path === undefined) found.push(`${file}: there is no page ${name}`);
+      else if (section !== undefined && !new RegExp(`^#+ ${RegExp.escape(section)}$`, 'm').test(read(path)))
+        found.push(`${file}: ${path} has no section "${section}"`);
+    }
+    for (const [, number = ''] of read(file).matchAll(/\bADR (\d+)\b/g)) {
+      if (globSync(`docs/adr/${number.padStart(4, '0')}-*.md`, { cwd: ROOT }).length === 0)
+        found.push(`${file}: there is no ADR ${number}`);
+    }
+  }
+  assert.deepEqual(found, []);
+});
+
+test('documents name only files that are there; decisions may name what was', () => {
+  const rooms = /`((?:kernel|subsystems|plugins|config|test|benchmarks|docs)\/[\w./-]*\w)`/g;
+  const pages = texts.filter((file) => file.endsWith('.md') && !file.startsWith('docs/adr/'));
+  const found = pages.flatMap((page) =>
+    [...read(page).matchAll(rooms)]
+      .map(([, path = '']) => path)
+      .filter((path) => !existsSync(join(ROOT, path)))
+      .map((path) => `${page}: ${path}`),
+  );
   assert.deepEqual(found, []);
 });
 

@@ -7,7 +7,7 @@ export interface BearerAuthOptions {
   readonly token: string | undefined;
 }
 
-/** The one shared token of the contract, or no token at all. */
+/** The one shared token, or no token at all. */
 export function createBearerAuth({ token }: BearerAuthOptions): Auth {
   if (token === undefined) return new OpenAuth();
   if (token === '') {
@@ -34,7 +34,7 @@ const SPACE = 0x20;
 const DELETE = 0x7f;
 
 /**
- * Compares bytes of equal length in constant time; only the length can be learned, which the contract does not hide.
+ * Compares bytes of equal length in constant time; only the length can be learned, which is no secret (docs/http.md).
  * Hashing both sides first would hide it too, at twelve times the cost (1.2 instead of 0.1 µs) for every request.
  */
 class BearerAuth implements Auth {

@@ -387,7 +387,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#output?.log.clear();
   }
 
-  /** The low-memory hook is due once each time the condition comes to hold (reference/execution.md §8). */
+  /** The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats and timers"). */
   checkMemory(): void {
     const { wasmMemoryLimit, wasmMemoryThreshold = 0 } = this.settings;
     const isLow = (wasmMemoryLimit || UNLIMITED_HEAP_BYTES) < this.heapBytes + wasmMemoryThreshold;

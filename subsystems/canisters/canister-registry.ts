@@ -40,7 +40,7 @@ import { ReplayBudget } from './replay-budget.ts';
 import { SharedControllers } from './shared-values.ts';
 import { SleepAndWake } from './sleep-and-wake.ts';
 
-/** decisions.md, "Names, ids, callers". */
+/** docs/running.md, "Names and ids". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
 /** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
@@ -484,7 +484,7 @@ export function recordOf(canister: Canister): CanisterRecord {
   throw new Error(`${canister.name} is not a canister of this host`);
 }
 
-/** Internal methods are the actor's own and the operator's (decisions.md): hidden from everybody but controllers. */
+/** Internal methods are the actor's own and the operator's (docs/modules.md): hidden from everybody but controllers. */
 function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Array): void {
   if (!isInternalMethod(method)) return;
   if (sameBytes(caller, record.id)) {

@@ -15,7 +15,7 @@ import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
 
 const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
-/** Its presence says that a module finds its state in the heap it left (reference/modules.md §4). */
+/** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
 export interface CodeChangesDependencies {
@@ -144,7 +144,7 @@ export class CodeChanges {
     }
     // Nothing ran; the last step was another.
     if (step.fault?.kind === 'unavailable') lines = [];
-    // A canister that starts afresh keeps of its log what its new code printed (reference/execution.md §10).
+    // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of code").
     if (step.fault === undefined && change.mode !== 'upgrade') record.forgetLog(logged);
     // The new code's heap was seen when its hook could not be called yet.
     record.checkMemory();

@@ -1,6 +1,6 @@
 import type { DebugLine } from './index.ts';
 
-/** Text kept for a canister nobody reads (decisions.md: 1 MiB an actor). Counted in UTF-16 units plus a line's overhead. */
+/** Text kept for a canister that nobody reads: 1 MiB (docs/http.md). Counted in UTF-16 units plus a line's overhead. */
 export const BUFFER_BYTES_MAX = 1 << 20;
 const LINE_OVERHEAD_BYTES = 64;
 

@@ -7,7 +7,7 @@ import type { Manifest } from '../manifest/index.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 
-/** The anonymous principal: who installs the manifest's actors (decisions.md). */
+/** The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and ids"). */
 const ANONYMOUS = Uint8Array.of(4);
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';

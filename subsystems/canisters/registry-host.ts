@@ -59,7 +59,7 @@ export class RegistryHost implements CanisterHost {
     const id = spec.id ?? this.#registry.ids.next();
     const { controllers, environment } = spec.settings;
     const record = this.#registry.create({
-      // Actors that actors made have no other name (decisions.md).
+      // Actors that actors made have no other name.
       name: hexOf(id),
       id,
       balance: spec.balance,

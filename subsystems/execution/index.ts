@@ -38,7 +38,7 @@ export interface CanisterGauges {
   readonly loggedInstructions: number;
 }
 
-/** What becomes of a canister's code, atomically (reference/execution.md §10). */
+/** What becomes of a canister's code, atomically (docs/execution-rules.md, "Changes of code"). */
 export type CodeChange =
   /** `install` on an empty canister, `reinstall` on any: fresh state, start, `canister_init`. */
   | { readonly mode: 'install' | 'reinstall'; readonly argument: Uint8Array; readonly caller: Uint8Array }

@@ -35,7 +35,7 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
 }
 
 /**
- * The contract's checks of a request, in the contract's order; all before anything of the body is read:
+ * The checks of a request, in the order that docs/http.md promises; all before anything of the body is read:
  *
  *   0. the target has a form that can be looked at, and HTTP/1.1 names a host
  *   1. `OPTIONS` on a path that is no website's: 204

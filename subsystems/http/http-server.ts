@@ -103,7 +103,7 @@ export interface OpenableHttpServer extends HttpServer {
   close(options?: { readonly signal?: AbortSignal }): Promise<void>;
 }
 
-/** fastify routes, behind the contract's checks; the answers are written by the responder. */
+/** fastify routes, behind the checks of check-order.ts; the answers are written by the responder. */
 export function createHttpServer(needs: HttpServerNeeds, options: HttpServerOptions): OpenableHttpServer {
   return new FastifyHttpServer(needs, options);
 }

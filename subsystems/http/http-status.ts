@@ -1,7 +1,7 @@
 import type { ErrorKind } from '../../kernel/index.ts';
 import type { Outcome } from '../ic/index.ts';
 
-/** The one place where a kind of error becomes a status; the statuses are the contract's. */
+/** The one place where a kind of error becomes a status; clients rely on them (docs/http.md). */
 export const HTTP_STATUS = {
   invalid: 400,
   rejected: 400,

@@ -15,7 +15,7 @@ export type JobKind =
   | 'inspect'
   | 'history';
 
-/** Tells the log of each piece of work that a client asked for: the contract's `job` events. */
+/** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */
 export class JobLog {
   readonly #clock: Clock;
   readonly #log: Logger;

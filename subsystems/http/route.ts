@@ -15,7 +15,7 @@ export interface RouteParameters {
   readonly name: string;
 }
 
-/** One path of the contract. Whoever handles it answers through the host's responder, exactly once. */
+/** One path of the interface (docs/http.md). Whoever handles it answers through the host's responder, exactly once. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** In the router's notation: `/call/:actor/:method`. */

@@ -13,7 +13,7 @@
  *       local.get $fuel)
  *
  * Injected tests hardly ever come true: their `if`s are listed as unlikely in the section metadata.code.branch_hint, which
- * was worth more than any other trick in the lab.
+ * was worth more than any other trick that was measured.
  */
 import {
   BLOCK_TYPE_EMPTY,

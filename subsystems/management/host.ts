@@ -25,7 +25,7 @@ export interface HostedCanister {
   readonly id: Uint8Array;
   readonly name: string;
   readonly status: CanisterStatus;
-  /** Adds 1 for each successful change by a method of `CanisterHost`, and for what execution.md §11 lists besides. */
+  /** Adds 1 for each successful change by a method of `CanisterHost`, and for what docs/execution-rules.md ("The version of a canister") lists besides. */
   readonly version: number;
   readonly controllers: readonly Uint8Array[];
   /** The canister's own variables, without those that the host gives to every actor (`PUBLIC_CANISTER_ID:…`). */

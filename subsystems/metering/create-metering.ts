@@ -1,6 +1,6 @@
 import type { Metering, MeteringPolicy } from './index.ts';
 
-/** decisions.md, "Metering and limits": what a message costs. */
+/** What a message costs (docs/metering.md). */
 const CYCLES_PER_MESSAGE = 590_000;
 const CYCLES_PER_10_INSTRUCTIONS = 4;
 
@@ -12,7 +12,7 @@ export interface MeteringOptions {
   readonly startingCycles: bigint;
 }
 
-/** The contract's price list. */
+/** The price list that docs/metering.md promises. */
 export function createMetering(options: MeteringOptions): Metering {
   const policy: MeteringPolicy = {
     isEnabled: options.isEnabled,

@@ -138,7 +138,7 @@ export class CallContext {
   }
 }
 
-/** Levels of composite queries below the first (reference/execution.md §12). */
+/** Levels of composite queries below the first (docs/execution-rules.md, "Composite queries"). */
 export const QUERY_DEPTH_MAX = 6;
 /** Calls of one composite query, over all levels. */
 export const QUERY_CALLS_MAX = 500;

@@ -6,7 +6,7 @@
  *                   ▲                                                              │
  *                   └──────────── callback task ◄──────── response + refund ◄──────┘
  *
- * Rules (reference/execution.md §2–§7):
+ * Rules (docs/execution-rules.md has all of them):
  * - A context is finished when nothing of it executes and none of its calls is open. If it still owes an answer then, the
  *   caller gets the last fault, or "did not reply".
  * - Each call gets exactly one response, and with it what the callee did not accept of its cycles. A best-effort caller

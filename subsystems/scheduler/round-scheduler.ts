@@ -37,7 +37,7 @@ import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
 import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
 
-/** Messages waiting for one canister; then `unavailable` (decisions.md, "Metering and limits"). */
+/** Messages waiting for one canister; then `unavailable` (docs/execution-rules.md, "Order and queues"). */
 const QUEUE_MESSAGES_MAX = 10_000;
 
 const SERVER_STOPPING: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: 'the server is stopping' };

@@ -9,7 +9,7 @@ import { IMMEDIATE, IMMEDIATES, MISC, OPCODE_COUNT, reasonForRefusal, SIMD } fro
 import { hex, refusal } from './refusal.ts';
 import { describeFunction } from './names.ts';
 
-/** reference/modules.md §2. */
+/** docs/modules.md, "What is checked". */
 export const INSTRUCTIONS_PER_FUNCTION_MAX = 1_000_000;
 /** V8's bound is 50,000, parameters included; the instrumenter needs some of its own. */
 export const LOCALS_PER_FUNCTION_MAX = 49_900;

@@ -1,5 +1,5 @@
 /**
- * What a canister's module must keep to, beyond being valid WebAssembly (reference/modules.md §2).
+ * What a canister's module must keep to, beyond being valid WebAssembly (docs/modules.md, "What is checked").
  * Opcodes are checked by the walk over the code, here only if the module is invalid, and always by the instrumenter.
  */
 import { messageOf } from '../../kernel/index.ts';

@@ -1,5 +1,5 @@
 /**
- * A second opinion on instruction counts, written against reference/metering.md alone: the replica's own scheme, a global
+ * A second opinion on instruction counts, written from docs/metering.md alone: the replica's own scheme, a global
  * counter raised at the beginning of every basic block, added to the module's *text*. It shares nothing with the
  * instrumenter: not the decoder (wabt reads and writes the module), not the cost table (below, by name of instruction).
  */

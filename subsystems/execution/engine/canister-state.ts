@@ -37,7 +37,7 @@ export class CanisterState {
   /** A message has looked at the variables: what it did depends on them. */
   hasReadEnvironment = false;
   status: CanisterStatus = 'running';
-  /** Counts what changed the canister; see `reference/execution.md` §11. */
+  /** Counts what changed the canister; see docs/execution-rules.md, "The version of a canister". */
   version = 0;
   /** What update methods, installation and upgrades may leave of heap (`wasm_memory_limit`). */
   heapBytesMax = Number.POSITIVE_INFINITY;

@@ -10,7 +10,7 @@ import { Instance } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { LoadedModule } from '../pool/module-loader.ts';
 
-/** reference/modules.md §1: larger modules are no programs. */
+/** Larger modules are no programs (docs/modules.md). */
 const MODULE_BYTES_MAX = 100 * 1024 * 1024;
 /** `get_candid_pointer` only returns an address. */
 const CANDID_POINTER_INSTRUCTIONS = 10_000_000;

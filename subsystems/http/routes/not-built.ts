@@ -1,7 +1,7 @@
 import { ServerError } from '../../../kernel/index.ts';
 import type { Route } from '../route.ts';
 
-/** Paths of the contract that this version does not serve yet: they say so, instead of looking like a typing error. */
+/** Paths that later versions will serve: they say so, instead of looking like a typing error. */
 const NOT_BUILT: readonly (readonly [method: Route['method'], path: string, what: string])[] = [
   ['GET', '/openapi/:actor', 'the OpenAPI document (GET /openapi/<ACTOR>)'],
   ['GET', '/events/:actor', 'the event stream (GET /events/<ACTOR>)'],

@@ -4,7 +4,7 @@ import { hexParameter, MODULE_BYTES_MAX, queryParametersOf } from '../request-ta
 import type { Route, RouteHost } from '../route.ts';
 
 const PARAMETERS: readonly string[] = ['arg', 'report', 'force'];
-/** Parameters of the contract that this version does not honour: to ignore them would do what the client did not ask for. */
+/** Parameters that this version does not honour yet: to ignore them would do what the client did not ask for. */
 const NOT_BUILT: readonly string[] = ['report', 'force'];
 
 /**

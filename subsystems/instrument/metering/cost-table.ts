@@ -1,5 +1,5 @@
 /**
- * What instructions and system calls cost: the Internet Computer's weights (reference/metering.md §1 and §3).
+ * What instructions and system calls cost: the Internet Computer's weights (docs/metering.md, "What counts").
  * The numbers are the replica's, not measured here; a program must count the same on both.
  */
 import { MISC, OPCODE_COUNT, SIMD, type Ic0Name } from '../../wasm/index.ts';

@@ -6,7 +6,7 @@ const { Point } = ed25519;
 const ORDER = Point.Fn.ORDER;
 const TWEAK_BYTES = 64;
 
-/** Each step adds to the secret what HKDF makes of the public key and the index (reference §6). */
+/** Each step adds to the secret what HKDF makes of the public key and the index (docs/management.md, "Signing keys"). */
 export class Ed25519Tree implements KeyTree {
   readonly master: DerivedKey;
 

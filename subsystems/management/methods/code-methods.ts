@@ -125,7 +125,7 @@ async function prepareModule(context: MethodContext, canister: HostedCanister, w
   return module;
 }
 
-/** What becomes of the code; holds the rules of orthogonal persistence (execution.md §10). */
+/** What becomes of the code; holds the rules of orthogonal persistence (docs/execution-rules.md, "Changes of code"). */
 function codeChange(
   mode: InstallModeJson,
   { from, to }: { readonly from: ModuleInfo | undefined; readonly to: ModuleInfo },

@@ -1,4 +1,4 @@
-/** What a start and a stop say, and in which order: the contract's lines, notes and events. */
+/** What a start and a stop say, and in which order: the lines, notes and events of docs/running.md. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { compileActor, Deployment } from './deployment.ts';

@@ -1,4 +1,4 @@
-/** What installation, upgrades, uninstallation and snapshots keep and drop (reference/execution.md §10), by actors that run scripts. */
+/** What installation, upgrades, uninstallation and snapshots keep and drop (docs/execution-rules.md), by actors that run scripts. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';

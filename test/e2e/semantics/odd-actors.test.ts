@@ -8,7 +8,7 @@ import { type Actor, compileActor, type Host, sharedHost, startHost } from './ho
 
 const ODD = wat(await readFile(new URL('./actors/odd.wat', import.meta.url), 'utf8'));
 const NOBODY = Buffer.from('8000000000ffffff0101', 'hex');
-/** Per pair of actors (decisions.md). */
+/** Of calls from one actor to another (docs/execution-rules.md). */
 const QUEUE_LENGTH = 500;
 
 interface State {
