@@ -8,6 +8,7 @@ import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts'
 
 const NO_OUTCALLS = 'this version makes no outcalls, every http_request of an actor is refused';
 const NO_PLUGIN_LOADING = 'this version has only its own plugins';
+const NO_STABLE_CHECK = 'this version upgrades actors without checking their stable types';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
 
 /** By their long name; the order is that of `--help` within a group. */
@@ -146,7 +147,7 @@ export const FLAGS = {
     choices: ['refuse', 'warn'],
     defaultValue: 'refuse',
     summary: 'What to do with an upgrade whose stable types nobody can check.',
-    notBuilt: 'this version does not upgrade actors',
+    notBuilt: NO_STABLE_CHECK,
   }),
   'heartbeat-ms': integer({
     group: 'scheduler',
@@ -284,7 +285,7 @@ export const VARIABLES = {
     placeholder: 'FILE',
     defaultValue: undefined,
     summary: 'Compiler binary that checks stable types on an upgrade.',
-    notBuilt: 'this version does not upgrade actors',
+    notBuilt: NO_STABLE_CHECK,
   }),
 };
 

@@ -13,7 +13,7 @@ export interface Canister {
   readonly idHex: string;
   readonly principal: string;
   readonly status: CanisterStatus;
-  /** It has an instance now. Without a live cap all have. */
+  /** It is awake: an executor has it. Without a state directory all are. */
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;

@@ -59,7 +59,7 @@ export interface CanisterSpec {
   /** Its own variables. */
   readonly env: ReadonlyMap<string, string>;
   /**
-   * Given: what the canister's steps change is told (`CanisterGauges.changes`); heaps up to this many bytes by what
+   * Given: what the canister's steps change is told (`CanisterObserver.changed`); heaps up to this many bytes by what
    * changed, larger ones by what the step depended on. Undefined: it lives in memory only.
    */
   readonly snapshotBelowBytes?: number | undefined;

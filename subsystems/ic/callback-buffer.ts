@@ -1,8 +1,8 @@
 import { CALLBACK_BYTES, type Callbacks } from './step.ts';
 
 /**
- * The functions and environments that a call leaves behind for its response, as CALLBACK_BYTES bytes that travel through
- * the scheduler unread:
+ * The functions and environments that a call leaves behind for its response, as CALLBACK_BYTES bytes. The
+ * scheduler keeps them and reads nothing but the slot:
  *
  *   0   f64 reply function   · 8  u64 its environment
  *   16  f64 reject function  · 24 u64 its environment

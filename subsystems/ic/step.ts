@@ -28,8 +28,8 @@ export type Response =
   | { readonly kind: 'reject'; readonly code: RejectCode; readonly message: string };
 
 /**
- * The functions and environments given to `call_new` and `call_on_cleanup`, opaque to everybody but the engine:
- * CALLBACK_BYTES bytes, handed back as they are when the response has come.
+ * The functions and environments given to `call_new` and `call_on_cleanup`, as callback-buffer.ts lays them out:
+ * CALLBACK_BYTES bytes, handed back as they are when the response has come. Besides the engine, the scheduler reads the slot.
  */
 export type Callbacks = Uint8Array;
 export const CALLBACK_BYTES = 56;

@@ -4,8 +4,8 @@
  * An instrumented module imports everything that outlives a message and exports only entry points of ours:
  *
  *   import svc.memory    memory 0: the canister's heap (0 pages if the module declares none)
- *   import svc.control   memory 1: the control memory, one for all instances of a thread (layout below)
- *   import svc.yield     called when a slice of fuel is used up: the host may run other canisters' messages meanwhile
+ *   import svc.control   memory 1: the control memory, one for all instances on an engine (layout below)
+ *   import svc.yield     called when a slice of fuel is used up: the host may end or suspend the message there
  *   import svc.room      (what i32, amount f64) -> i32: asks for memory, see ROOM
  *   import ic0.*         the system API; how values cross is said in `wasm/ic0-signatures.ts`
  *

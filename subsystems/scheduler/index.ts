@@ -129,7 +129,7 @@ export interface Scheduler {
   /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
   storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
-  /** Resolves when no call of the canister is open any more. Rejects with ServerError `unavailable` after five minutes, or when it is started again or deleted. */
+  /** Resolves when no call of the canister is open any more. Rejects with ServerError `stop-failed` after five minutes, or when it is started again or deleted. */
   stop(handle: number): Promise<void>;
   /** The canister is about to be deleted: whoever waits for it to stop, or asks for that, is refused until what is returned is called. */
   refuseStops(handle: number): () => void;

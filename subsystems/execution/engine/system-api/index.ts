@@ -3,7 +3,7 @@
  *
  * A family of imports is a file. Each gets the `CurrentExecution` and returns its functions by name; values have
  * crossed from wasm as `wasm/ic0-signatures.ts` says, so an address is a Number whatever the module's pointer
- * width, and one object serves every instance of a thread. Overheads of the calls are charged by instrumented
+ * width, and one object serves every instance on an engine. Overheads of the calls are charged by instrumented
  * code; what depends on sizes is charged here.
  */
 import type { Ic0Name } from '../../../wasm/index.ts';
@@ -26,7 +26,7 @@ export { CurrentExecution } from './current-execution.ts';
 type HostFunction = (...args: never[]) => unknown;
 export type SystemApi = Readonly<Record<Ic0Name, HostFunction>>;
 
-/** The imports of every instance of one thread, working on `execution`; each refuses to run outside its contexts. */
+/** The imports of every instance on one engine, working on `execution`; each refuses to run outside its contexts. */
 export function createSystemApi(execution: CurrentExecution): SystemApi {
   const functions: Record<Ic0Name, HostFunction> = {
     ...messageImports(execution),

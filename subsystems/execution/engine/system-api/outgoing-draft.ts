@@ -9,7 +9,7 @@ const FIRST_CAPACITY = 4096;
 const KEPT_CAPACITY = 1 << 20;
 const NO_BYTES = new Uint8Array(0);
 
-/** The call under construction. One object for all calls of a thread. */
+/** The call under construction. One object for all calls of an engine's messages. */
 export class OutgoingDraft {
   /** Between `call_new` and `call_perform`. */
   isOpen = false;
