@@ -6,8 +6,8 @@
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
 
-const NO_OUTCALLS = 'this version makes no outcalls, every http_request of an actor is refused';
-const NO_PLUGIN_LOADING = 'this version has only its own plugins';
+const NO_OUTCALLS = 'this version makes no outcalls and refuses every http_request of an actor';
+const NO_PLUGIN_LOADING = 'this version runs its own plugins only';
 const NO_STABLE_CHECK = 'this version upgrades actors without checking their stable types';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
 
@@ -39,13 +39,13 @@ export const FLAGS = {
   capacity: toggle({
     group: 'general',
     summary: 'Print what this machine can host and exit.',
-    notBuilt: 'this version does not measure its capacity',
+    notBuilt: 'this version does not measure what a machine can host',
   }),
   plugin: text({
     group: 'general',
     placeholder: 'NAME=MODULE',
     defaultValue: undefined,
-    summary: "Replace a plugin by a module's.",
+    summary: 'Replace a plugin with one from a module.',
     notBuilt: NO_PLUGIN_LOADING,
   }),
   'plugin-option': text({
@@ -65,7 +65,7 @@ export const FLAGS = {
   watch: toggle({
     group: 'manifest',
     summary: 'Upgrade actors when their files change.',
-    notBuilt: 'restart the server to take up changed files',
+    notBuilt: 'POST /upgrade/<ACTOR> with an empty body takes up a changed file',
   }),
   listen: text({
     group: 'http',
@@ -90,12 +90,12 @@ export const FLAGS = {
     defaultValue: undefined,
     variable: 'SVC_TOKEN',
     summary:
-      'Bearer token that clients have to send. Others on this machine can read a command line: prefer the variable.',
+      'Bearer token that clients must send. Prefer the variable: other users of this machine can read command lines.',
   }),
   insecure: toggle({
     group: 'auth',
     summary:
-      'Allow an address that other machines reach without a token. Whoever reaches it controls this host process.',
+      'Listen without a token on an address that other machines reach. Whoever reaches it controls this host process.',
   }),
   executors: integer({
     group: 'execution',
@@ -117,7 +117,7 @@ export const FLAGS = {
     max: defaults.MEMORY_BYTES_MAX,
     defaultText: "three quarters of the machine's memory, or of its control group's",
     summary:
-      'Memory that all actors may have together: growth beyond it fails for the actor that wants it; with --state idle actors are put to sleep first.',
+      'Memory that all actors may have together. Growth beyond it fails for the actor that asks for it; with --state, idle actors are put to sleep first.',
   }),
   'instruction-limit': integer({
     group: 'execution',
@@ -125,7 +125,7 @@ export const FLAGS = {
     defaultValue: defaults.INSTRUCTION_LIMIT,
     unit: 'instructions',
     min: 1,
-    summary: 'WebAssembly instructions a message may use before it is stopped and rolled back.',
+    summary: 'WebAssembly instructions that a message may use; beyond them the message is stopped and rolled back.',
   }),
   cycles: bigInteger({
     group: 'metering',
@@ -155,7 +155,7 @@ export const FLAGS = {
     defaultValue: defaults.HEARTBEAT_MS,
     unit: 'ms',
     min: 0,
-    summary: 'Time between heartbeats; 0 disables them.',
+    summary: 'Time between heartbeats; 0 disables heartbeats.',
   }),
   'timer-ms': integer({
     group: 'scheduler',
@@ -163,7 +163,7 @@ export const FLAGS = {
     defaultValue: defaults.TIMER_MS,
     unit: 'ms',
     min: 0,
-    summary: 'Time between looks at the global timers; 0 disables them.',
+    summary: 'Time between checks of the global timers; 0 disables timers.',
   }),
   'live-cap': integer({
     group: 'scheduler',
@@ -173,7 +173,7 @@ export const FLAGS = {
     defaultText: '0 (no limit)',
     min: 0,
     max: 1_000_000,
-    summary: 'Actors that are live at most; needs --state.',
+    summary: 'The most actors that are live at once; the others sleep. Needs --state.',
   }),
   'live-bytes': integer({
     group: 'scheduler',
@@ -182,7 +182,7 @@ export const FLAGS = {
     unit: 'bytes',
     defaultText: '0 (no limit)',
     min: 0,
-    summary: 'Memory that live actors may hold; needs --state.',
+    summary: 'The most memory that live actors hold together. Needs --state.',
   }),
   state: text({
     group: 'storage',
@@ -214,8 +214,8 @@ export const FLAGS = {
     min: 1,
     max: 86_400,
     summary:
-      'Time that replaying the logs of actors above --snapshot-below may take after a crash, for the whole host; ' +
-      'checkpoints in the background keep it so. Not with --snapshot-below 0.',
+      'Time that a start after a crash may take to run the logs of all actors above --snapshot-below again; ' +
+      'checkpoints in the background keep it that short. Without effect with --snapshot-below 0.',
   }),
   restore: text({
     group: 'storage',
@@ -278,7 +278,7 @@ export const VARIABLES = {
     // An executor thread reserves a multiple of it.
     max: 64 * 1024 * 1024,
     defaultText: '4,194,304 bytes (4 MiB)',
-    summary: 'Stack an actor may use; deeper recursion is a trap.',
+    summary: 'Stack that an actor may use; deeper recursion traps.',
   }),
   SVC_BIN: text({
     group: 'compiler',

@@ -139,7 +139,7 @@ function checkToken({ flags, given, disabled }: ParsedFlags): string[] {
   // Node hands header values over as Latin-1 with outer blanks removed: such a token would never match.
   if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
     return [
-      `${name}: a token that no HTTP header can carry: use visible ASCII characters, no line break, no outer blanks`,
+      `${name} holds a token that no HTTP header can carry: use visible ASCII characters, without line breaks or outer spaces`,
     ];
   }
   return [];

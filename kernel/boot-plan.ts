@@ -103,7 +103,7 @@ function findCycles(planned: readonly PlannedPlugin[]): string[] {
     for (const member of circle) named.add(member);
     problems.push(
       `plugins require each other in a circle: ${[...circle, plugin].map(({ name }) => name).join(' → ')}; ` +
-        'one of them has to do without',
+        'take one of these requirements out',
     );
   }
   return problems;

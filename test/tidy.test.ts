@@ -105,7 +105,9 @@ test('no file names a path of some machine or the host of a registry', () => {
 });
 
 /** Pages that a file names: from the root or from the file's own folder, perhaps with a section in quotes behind it. */
-function pagesNamedIn(file: string): readonly { readonly name: string; readonly path?: string; readonly section?: string }[] {
+function pagesNamedIn(
+  file: string,
+): readonly { readonly name: string; readonly path?: string; readonly section?: string }[] {
   const pages = read(file).matchAll(/((?:[\w.-]+\/)*[\w.-]+\.md)\b(?:`?,? \(?"([^"\n]+)")?/g);
   return [...pages].map(([, name = '', section]) => {
     const path = [name, join(dirname(file), name)].find((candidate) => existsSync(join(ROOT, candidate)));

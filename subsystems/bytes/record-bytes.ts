@@ -137,21 +137,21 @@ export class RecordReader {
   /** A number from 0 on that is no fraction. */
   natural(): number {
     const value = this.f64();
-    if (!Number.isSafeInteger(value) || value < 0) throw this.malformed(`${value} is no count`);
+    if (!Number.isSafeInteger(value) || value < 0) throw this.malformed(`${value} is not a count`);
     return value;
   }
 
   /** A number from 0 on, Infinity with it. */
   limit(): number {
     const value = this.f64();
-    if (!(value >= 0)) throw this.malformed(`${value} is no limit`);
+    if (!(value >= 0)) throw this.malformed(`${value} is not a limit`);
     return value;
   }
 
   /** Milliseconds since 1970. */
   instant(): number {
     const value = this.f64();
-    if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) throw this.malformed(`${value} is no time`);
+    if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) throw this.malformed(`${value} is not a time`);
     return value;
   }
 

@@ -151,7 +151,11 @@ export class CanisterRegistry implements Canisters {
     if (found !== undefined) return found;
     const reason = this.#rejected.get(reference);
     if (reason !== undefined) throw rejected(reference, reason);
-    throw new ServerError('missing', 'actor-missing', `no actor ${quoted(reference)}: GET /actors lists them`);
+    throw new ServerError(
+      'missing',
+      'actor-missing',
+      `there is no actor ${quoted(reference)}: GET /actors lists the actors`,
+    );
   }
 
   /** By the bytes of its id. */
@@ -230,7 +234,7 @@ export class CanisterRegistry implements Canisters {
       throw new ServerError(
         'invalid',
         'actor-name-bad',
-        `${quoted(name)} is no name for an actor: a letter or _, then up to 63 letters, digits, _ or -`,
+        `${quoted(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
     if (this.#installing.has(name) || this.named(name) !== undefined) {
@@ -415,7 +419,11 @@ export class CanisterRegistry implements Canisters {
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
     if (!this.#with.metering.policy.isEnabled) {
-      throw new ServerError('invalid', 'metering-off', 'metering is off (--cycles 0): there is no balance to add to');
+      throw new ServerError(
+        'invalid',
+        'metering-off',
+        'metering is off (--cycles 0 or --no-metering): there is no balance to add to',
+      );
     }
     const record = recordOf(canister);
     const balance = await this.host.addCycles(record, amount);
@@ -488,7 +496,11 @@ export function recordOf(canister: Canister): CanisterRecord {
 function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Array): void {
   if (!isInternalMethod(method)) return;
   if (sameBytes(caller, record.id)) {
-    throw new ServerError('invalid', 'caller-is-self', `no client may call ${method} in the name of the actor itself`);
+    throw new ServerError(
+      'invalid',
+      'caller-is-self',
+      `no client may call ${method} in the name of the actor itself: name another caller with x-caller`,
+    );
   }
   if (record.controllers.some((controller) => sameBytes(controller, caller))) return;
   throw methodMissing(record, method);

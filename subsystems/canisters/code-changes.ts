@@ -194,7 +194,7 @@ function decidePersistence(record: CanisterRecord, code: RecordedCode, wanted: U
     throw new ServerError(
       'invalid',
       'upgrade-loses-heap',
-      `${record.name} keeps its state in its heap, and the new module is not made to find it there: compile it with ` +
+      `${record.name} keeps its state in its heap, and the new module would not find it there: compile the module with ` +
         'enhanced orthogonal persistence, or give up the state with ?mode=reinstall on /install',
     );
   }

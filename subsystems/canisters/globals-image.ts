@@ -18,7 +18,7 @@ export function readGlobals(module: ModuleInfo, image: Uint8Array): readonly Glo
 /** The other way. Throws ServerError `invalid` when number or types are not those of the module. */
 export function writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array {
   if (values.length !== module.globals.length) {
-    throw unfit(`it has ${values.length} globals, the module ${module.globals.length}`);
+    throw unfit(`the snapshot has ${values.length} globals, the module has ${module.globals.length}`);
   }
   const image = new Uint8Array(module.globalsBytes);
   const view = new DataView(image.buffer);

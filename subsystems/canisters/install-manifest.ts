@@ -98,7 +98,7 @@ function comparison(
         );
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
-        log.warn(`${actor.name} could not be upgraded from its file now: ${messageOf(error)}`);
+        log.warn(`an upgrade of ${actor.name} from its file would fail now: ${messageOf(error)}`);
       }
     }
   };

@@ -138,7 +138,7 @@ class AheadOfClock {
     if (this.#count === 0) return;
     log.warn(
       `the clock is behind what ${this.#count} actor(s) have seen as time, ${this.#name} by ${Math.round(this.#mostMs / 1000)} s: ` +
-        'either it was ahead when they ran last, or it is wrong now; their time goes on from there, a tenth slower until the clock has caught up, and so do their timers',
+        'either the clock was ahead when they last ran, or it is wrong now; their time and their timers go on from there, a tenth slower until the clock has caught up',
     );
   }
 }
@@ -174,7 +174,7 @@ class StoredCodes {
     const { storage, execution, registry } = this.#with;
     const [entry] = await storage.range('module', Buffer.from(hash, 'hex'));
     if (entry === undefined) {
-      throw new ServerError('unavailable', 'state-corrupt', `its module is not in the state: module/${hash}`);
+      throw new ServerError('unavailable', 'state-corrupt', `the state lacks its module: module/${hash}`);
     }
     const [, wasm] = entry;
     const module = await execution.prepare(wasm);
@@ -195,6 +195,6 @@ function lost(name: string, key: Uint8Array): ServerError {
   return new ServerError(
     'unavailable',
     'state-corrupt',
-    `the state is damaged: the numbers of ${name} (${hexOf(key.subarray(1))}) are not there`,
+    `the state is damaged: the numbers of ${name} (${hexOf(key.subarray(1))}) are missing`,
   );
 }

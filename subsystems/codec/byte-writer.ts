@@ -54,7 +54,7 @@ export class ByteWriter {
     if (needed > this.#bytesMax) {
       throw quotaExceeded(
         'output',
-        `would pass ${this.#bytesMax} bytes, the most that an input of this length may become`,
+        `the result would pass ${this.#bytesMax} bytes, the most that an input of this length may become`,
       );
     }
     const grown = Buffer.from(new ArrayBuffer(Math.min(Math.max(needed, this.bytes.length * 2), this.#bytesMax + 64)));

@@ -57,14 +57,14 @@ export class CandidReader {
     if (this.#work < 0) {
       throw quotaExceeded(
         formatPath(this.#root, this.path, this.depth),
-        'too many values for a message of this length',
+        'there are too many values for a message of this length',
       );
     }
   }
 
   /** Steps into a value; left by `depth--`. */
   enter(): number {
-    if (this.depth === VALUE_DEPTH_MAX) throw this.fail(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
+    if (this.depth === VALUE_DEPTH_MAX) throw this.fail(`the value is nested deeper than ${VALUE_DEPTH_MAX} levels`);
     this.path[++this.depth] = undefined;
     return this.depth;
   }
@@ -189,7 +189,7 @@ export class CandidReader {
     while (at < limit && (bytes[at] ?? 0) >= 128) at++;
     if (at === limit) {
       if (at === this.end) throw this.#ends('a number');
-      throw this.fail(`a number of more than ${BIGNUM_BYTES_MAX} bytes`);
+      throw this.fail(`the number has more than ${BIGNUM_BYTES_MAX} bytes`);
     }
     this.position = at + 1;
   }
@@ -246,7 +246,7 @@ export class CandidReader {
     if (!this.readFlag('a principal')) throw this.fail('an opaque reference cannot be shown');
     const length = this.readByteCount('a principal');
     if (length > PRINCIPAL_BYTES_MAX)
-      throw this.fail(`a principal of ${length} bytes; at most ${PRINCIPAL_BYTES_MAX} are allowed`);
+      throw this.fail(`the principal has ${length} bytes; at most ${PRINCIPAL_BYTES_MAX} are allowed`);
     const start = this.position;
     this.position += length;
     return this.bytes.subarray(start, this.position);

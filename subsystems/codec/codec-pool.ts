@@ -79,7 +79,11 @@ export class CodecPool {
     this.#deadline = setTimeout(() => {
       this.#abandon(
         worker,
-        new ServerError('invalid', 'codec-timeout', `the conversion took longer than ${this.#jobDeadlineMs} ms`),
+        new ServerError(
+          'invalid',
+          'codec-timeout',
+          `the conversion took longer than ${this.#jobDeadlineMs} ms: send less at once`,
+        ),
       );
     }, this.#jobDeadlineMs);
     const { bytes } = job.request;
@@ -139,5 +143,5 @@ function finish(job: Job, response: CodecResponse): void {
 }
 
 function closed(): ServerError {
-  return new ServerError('unavailable', 'codec-closed', 'the codec has been closed');
+  return new ServerError('unavailable', 'codec-closed', 'the server is stopping: no body is converted any more');
 }

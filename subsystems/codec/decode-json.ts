@@ -306,7 +306,7 @@ export class DecodePlan {
       reader.charge(1);
       const index = reader.readLength('a variant');
       const chosen = cases[index];
-      if (chosen === undefined) throw reader.fail(`a variant with tag ${index} of ${cases.length}`);
+      if (chosen === undefined) throw reader.fail(`the variant has tag ${index}, and only ${cases.length} tags exist`);
       if (chosen.slot === undefined) {
         reader.mismatch = `the tag ${chosen.label} is not one of the expected type`;
         return false;

@@ -163,7 +163,7 @@ class DidParser {
     let definition = this.#definitions.get(token.value);
     if (definition === undefined) {
       if (this.#definitions.size === DEFINITIONS_MAX)
-        throw this.#lexer.fail(`more than ${DEFINITIONS_MAX} type names`, token.offset);
+        throw this.#lexer.fail(`there are more than ${DEFINITIONS_MAX} type names`, token.offset);
       definition = { type: IDL.Rec(), isFilled: false, offset: token.offset };
       this.#definitions.set(token.value, definition);
     }
@@ -265,12 +265,13 @@ class DidParser {
   }
 
   #countPart(): void {
-    if (++this.#parts > PARTS_MAX) throw this.#lexer.fail(`more than ${PARTS_MAX} fields, methods and parameters`);
+    if (++this.#parts > PARTS_MAX)
+      throw this.#lexer.fail(`there are more than ${PARTS_MAX} fields, methods and parameters`);
   }
 
   parseDataType(depth: number): IDL.Type {
     const lexer = this.#lexer;
-    if (depth > NESTING_MAX) throw lexer.fail(`types nested deeper than ${NESTING_MAX} levels`);
+    if (depth > NESTING_MAX) throw lexer.fail(`types are nested deeper than ${NESTING_MAX} levels`);
     if (!lexer.is('identifier')) throw lexer.unexpected('a type');
     const word = lexer.token.value;
     if (!KEYWORDS.has(word)) {

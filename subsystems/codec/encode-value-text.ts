@@ -37,7 +37,7 @@ class ValueEncoder {
 
   #charge(units: number): void {
     this.#work -= units;
-    if (this.#work < 0) throw this.#lexer.fail('too much work for a text of this length');
+    if (this.#work < 0) throw this.#lexer.fail('the text costs too much work for its length');
   }
 
   infer(values: readonly TextValue[]): TypeGraph {
@@ -222,7 +222,7 @@ class ValueEncoder {
   #encodeInteger(value: TextValue, type: CandidType): void {
     if (value.kind !== 'number' || !INTEGER.test(value.written)) throw this.#mismatch(value, type);
     if (value.written.length > BIGNUM_DIGITS_MAX)
-      throw this.#lexer.fail(`a number of more than ${BIGNUM_DIGITS_MAX} digits`, value.offset);
+      throw this.#lexer.fail(`the number has more than ${BIGNUM_DIGITS_MAX} digits`, value.offset);
     const number = parseInteger(value.written);
     if (type.op === Op.INT) return this.#writer.writeBigLeb(number, true);
     if (type.op === Op.NAT) {

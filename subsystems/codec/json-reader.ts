@@ -68,13 +68,16 @@ export class JsonReader {
   charge(units: number): void {
     this.#work -= units;
     if (this.#work < 0) {
-      throw quotaExceeded(formatPath(this.#root, this.path, this.depth), 'too many values for a text of this length');
+      throw quotaExceeded(
+        formatPath(this.#root, this.path, this.depth),
+        'there are too many values for a text of this length',
+      );
     }
   }
 
   /** Steps into a value; the caller sets `path[depth]` and leaves by `depth--`. */
   enter(): number {
-    if (this.depth === VALUE_DEPTH_MAX) throw this.fail(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
+    if (this.depth === VALUE_DEPTH_MAX) throw this.fail(`the value is nested deeper than ${VALUE_DEPTH_MAX} levels`);
     this.path[++this.depth] = undefined;
     return this.depth;
   }
@@ -179,7 +182,7 @@ export class JsonReader {
       if (byte < 0x20) throw this.#controlCharacter(byte);
       at++;
     }
-    throw this.fail('a string without its closing quote');
+    throw this.fail('the string lacks its closing quote');
   }
 
   #controlCharacter(byte: number): ServerError {
@@ -228,7 +231,7 @@ export class JsonReader {
       const kind = bytes[at + 1] ?? 0;
       if (kind !== 0x75) {
         const plain = SIMPLE_ESCAPES[kind] ?? 0;
-        if (plain === 0) throw this.fail('an unknown escape in a string');
+        if (plain === 0) throw this.fail('the string has an unknown escape');
         scratch[length++] = plain;
         at += 2;
         continue;
@@ -258,7 +261,7 @@ export class JsonReader {
         scratch[length++] = 0x80 | (code & 63);
       }
     }
-    throw this.fail('a string without its closing quote');
+    throw this.fail('the string lacks its closing quote');
   }
 
   #hexUnit(at: number): number {
@@ -285,13 +288,14 @@ export class JsonReader {
     if (bytes[at] === MINUS) at++;
     const firstDigit = at;
     while (at < end && isDigit(bytes[at])) at++;
-    if (at === firstDigit || (bytes[firstDigit] === ZERO && at > firstDigit + 1)) throw this.fail('a malformed number');
+    if (at === firstDigit || (bytes[firstDigit] === ZERO && at > firstDigit + 1))
+      throw this.fail('the number is malformed');
     let isInteger = true;
     if (at < end && bytes[at] === 0x2e) {
       isInteger = false;
       const fraction = ++at;
       while (at < end && isDigit(bytes[at])) at++;
-      if (at === fraction) throw this.fail('a malformed number');
+      if (at === fraction) throw this.fail('the number is malformed');
     }
     if (at < end && (bytes[at] === 0x65 || bytes[at] === 0x45)) {
       isInteger = false;
@@ -299,7 +303,7 @@ export class JsonReader {
       if (at < end && (bytes[at] === 0x2b || bytes[at] === MINUS)) at++;
       const exponent = at;
       while (at < end && isDigit(bytes[at])) at++;
-      if (at === exponent) throw this.fail('a malformed number');
+      if (at === exponent) throw this.fail('the number is malformed');
     }
     this.position = at;
     return isInteger;
@@ -357,7 +361,7 @@ export class JsonReader {
 
   #bigInteger(bytes: Uint8Array, start: number, end: number, typeName: string): number | bigint {
     if (end - start > BIGNUM_DIGITS_MAX) {
-      throw this.fail(`${typeName} of ${end - start} digits; at most ${BIGNUM_DIGITS_MAX} are accepted`);
+      throw this.fail(`the ${typeName} has ${end - start} digits; at most ${BIGNUM_DIGITS_MAX} are accepted`);
     }
     if (end - start <= SAFE_DIGITS) {
       const isNegative = bytes[start] === MINUS;
@@ -388,7 +392,8 @@ export class JsonReader {
       const byte = this.peek();
       if (byte === 0x7b || byte === 0x5b) {
         this.position++;
-        if (base + closings.length >= VALUE_DEPTH_MAX) throw this.fail(`nested deeper than ${VALUE_DEPTH_MAX} levels`);
+        if (base + closings.length >= VALUE_DEPTH_MAX)
+          throw this.fail(`the value is nested deeper than ${VALUE_DEPTH_MAX} levels`);
         const closing = byte + 2;
         if (!this.take(closing)) {
           closings.push(closing);

@@ -128,7 +128,7 @@ export class Lexer {
         return;
       }
     }
-    throw this.fail('a comment /* without its */', start);
+    throw this.fail('a comment lacks its closing */', start);
   }
 
   #scan(): Token {
@@ -155,7 +155,7 @@ export class Lexer {
       parts.push(/^[\x00-\x7f]*$/.test(plain) ? plain : utf8AsLatin1(plain));
       this.#offset += plain.length;
       const character = this.#source[this.#offset];
-      if (character === undefined) throw this.fail('a text without its closing quote', start);
+      if (character === undefined) throw this.fail('the text lacks its closing quote', start);
       if (character === '"') break;
       parts.push(this.#scanEscape());
     }

@@ -163,7 +163,8 @@ class PreviewPrinter {
     const reader = this.#reader;
     const index = reader.readLength('a variant');
     const field = type.fields[index];
-    if (field === undefined) throw reader.fail(`a variant with tag ${index} of ${type.fields.length}`);
+    if (field === undefined)
+      throw reader.fail(`the variant has tag ${index}, and only ${type.fields.length} tags exist`);
     this.#add(`variant { ${field.id}`);
     if (field.type.op !== Op.NULL) {
       this.#add(' = ');

@@ -45,7 +45,7 @@ export class SkipTable {
   /** Refuses a count of elements that the rest of the message cannot hold, and pays for each of them. */
   checkCount(reader: CandidReader, element: CandidType, count: number): void {
     if (count > reader.remaining && !this.#takesNoBytes(element, 0))
-      throw reader.fail(`a vec of ${count} elements, but only ${reader.remaining} bytes follow`);
+      throw reader.fail(`a vec announces ${count} elements, but only ${reader.remaining} bytes follow`);
     reader.charge(count);
   }
 
@@ -178,7 +178,7 @@ export class SkipTable {
       reader.charge(1);
       const index = reader.readLength('a variant');
       const tag = tags[index];
-      if (tag === undefined) throw reader.fail(`a variant with tag ${index} of ${tags.length}`);
+      if (tag === undefined) throw reader.fail(`the variant has tag ${index}, and only ${tags.length} tags exist`);
       const level = reader.enter();
       tag.run(reader);
       reader.depth = level - 1;

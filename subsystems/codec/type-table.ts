@@ -100,7 +100,7 @@ export function decodeHeader(reader: CandidReader): TypeGraph {
   }
   const count = reader.readLength('type table');
   if (count > TABLE_ENTRIES_MAX)
-    throw quotaExceeded('type table', `${count} entries; at most ${TABLE_ENTRIES_MAX} are accepted`);
+    throw quotaExceeded('type table', `it has ${count} entries; at most ${TABLE_ENTRIES_MAX} are accepted`);
   const table = new TableReader(reader);
   table.readEntries(count);
   const roots = table.readTypes('arguments');
@@ -124,7 +124,7 @@ class TableReader {
     const count = this.#reader.readLength(what);
     this.#parts += count;
     if (this.#parts > TABLE_PARTS_MAX)
-      throw quotaExceeded('type table', `more than ${TABLE_PARTS_MAX} fields and methods`);
+      throw quotaExceeded('type table', `it has more than ${TABLE_PARTS_MAX} fields and methods`);
     if (count > this.#reader.end - this.#reader.position) throw badCandid('type table', 'the message ends within it');
     return count;
   }
@@ -138,7 +138,7 @@ class TableReader {
   /** Reads a type reference and hands it on once all entries are known. */
   #reference(entryCount: number, use: (type: CandidType) => void): void {
     const reference = this.#reader.readSleb('type table');
-    if (reference >= entryCount) throw badCandid('type table', `refers to entry ${reference} of ${entryCount}`);
+    if (reference >= entryCount) throw badCandid('type table', `a type refers to entry ${reference} of ${entryCount}`);
     if (reference >= 0) {
       const known = this.#entries[reference];
       if (known !== undefined) use(known);

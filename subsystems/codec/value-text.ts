@@ -65,7 +65,7 @@ class ValueParser {
 
   #parseBare(depth: number): TextValue {
     const lexer = this.#lexer;
-    if (depth > NESTING_MAX) throw lexer.fail(`values nested deeper than ${NESTING_MAX} levels`);
+    if (depth > NESTING_MAX) throw lexer.fail(`values are nested deeper than ${NESTING_MAX} levels`);
     const { kind, offset } = lexer.token;
     if (kind === 'number') return { kind, written: lexer.next().value, offset };
     if (kind === 'text') {

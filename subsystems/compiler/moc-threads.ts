@@ -146,7 +146,7 @@ export class MocThreads {
 }
 
 function closedError(): ServerError {
-  return new ServerError('unavailable', 'compiler-closed', 'the compiler is shut down');
+  return new ServerError('unavailable', 'compiler-closed', 'the server is stopping: nothing is compiled any more');
 }
 
 function crashError(cause: unknown): ServerError {

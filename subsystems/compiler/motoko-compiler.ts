@@ -226,7 +226,7 @@ function entryOf(response: MocResponse, source: Source, view: SourceView): Cache
   }
   if (response.kind === 'refused') throw compileError(response.diagnostics, source, view);
   if (response.stableTypes === null) {
-    const message = `${main} holds no actor; the main file ends in \`persistent actor { … }\`, libraries (\`module { … }\`) are imported`;
+    const message = `${main} holds no actor; the main file must end in \`persistent actor { … }\`, and libraries (\`module { … }\`) are for imports`;
     throw new ServerError('invalid', 'compile-failed', message);
   }
   const { wasm, candid, stableTypes, diagnostics } = response;

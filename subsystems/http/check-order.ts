@@ -91,7 +91,7 @@ export class CheckOrder {
     const coding = headers['transfer-encoding'];
     if (coding !== undefined && coding.toLowerCase() !== 'chunked') return this.#refuseCoding(response, coding);
     if (expectation === 'unknown') {
-      this.#responder.refuseUnread(response, 417, 'the only expectation that can be met is 100-continue');
+      this.#responder.refuseUnread(response, 417, 'this server meets no expectation other than 100-continue');
       return false;
     }
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !isHealthProbe(method, target)) {
@@ -111,7 +111,7 @@ export class CheckOrder {
     const shown = JSON.stringify(coding.slice(0, SHOWN_CHARACTERS_MAX));
     const hasEnd = /(?:^|,)\s*chunked\s*$/i.test(coding);
     if (!hasEnd) return this.#malformed(response, `malformed HTTP request: the transfer coding ${shown} has no end`);
-    const text = `the transfer coding ${shown} cannot be undone: send the body chunked alone, or with its Content-Length`;
+    const text = `this server cannot undo the transfer coding ${shown}: send the body as chunked alone, or with its Content-Length`;
     this.#responder.refuseUnread(response, 501, text);
     return false;
   }

@@ -245,7 +245,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
     this.#displacedLoggedMs = nowMs;
     this.#connections.displaced = 0;
-    this.#log.warn(`${displaced} connections had to go for others: at most ${max} at once: ${reason}`);
+    this.#log.warn(`${displaced} connections were closed to make room for others: at most ${max} at once: ${reason}`);
   }
 
   stopAccepting(): void {
@@ -295,7 +295,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     server.on('checkContinue', (request, response) => this.#dispatch(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#dispatch(request, response, 'unknown'));
     server.on('connect', (_request, socket) =>
-      this.#responder.raw(socket as Socket, 400, 'Bad Request', 'this is not a proxy'),
+      this.#responder.raw(socket as Socket, 400, 'Bad Request', 'this server is not a proxy'),
     );
     return server;
   }
@@ -315,7 +315,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const connection = this.#connections.opened(socket, this.#clock.nowMs());
     if (connection !== undefined) this.#flow.watch(connection);
     else {
-      const text = `all ${this.#connections.max} connections of this server are in use`;
+      const text = `all ${this.#connections.max} connections of this server are in use: try again later`;
       this.#responder.rawAtOnce(socket, 503, 'Service Unavailable', text);
     }
   }

@@ -62,7 +62,8 @@ export class CallbackBuffer {
 
   /** Takes in what `write` gave. Bytes of another length are a mistake of the host's. */
   read(callbacks: Callbacks): void {
-    if (callbacks.length !== CALLBACK_BYTES) throw new RangeError(`${callbacks.length} bytes are no callbacks`);
+    if (callbacks.length !== CALLBACK_BYTES)
+      throw new RangeError(`callbacks take ${CALLBACK_BYTES} bytes, and these have ${callbacks.length}`);
     for (let k = 0; k < CALLBACK_BYTES; k++) this.#bytes[k] = callbacks[k] ?? 0;
   }
 }

@@ -46,7 +46,11 @@ export class CanisterIds {
   claim(id: Uint8Array): void {
     const number = id.length === ID_BYTES ? new DataView(id.buffer, id.byteOffset).getBigUint64(0) : undefined;
     if (number === undefined || id[8] !== 1 || id[9] !== 1) {
-      throw new ServerError('invalid', 'id-unfit', `${hexOf(id)} is not the id of a canister: 8 bytes, then 01 01`);
+      throw new ServerError(
+        'invalid',
+        'id-unfit',
+        `${hexOf(id)} cannot be the id of a canister: an id has 8 bytes of a number, then 01 01`,
+      );
     }
     const hex = hexOf(id);
     const wasGiven = number >= FIRST_NUMBER && number < FIRST_NUMBER + this.#next;

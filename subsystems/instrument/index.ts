@@ -153,7 +153,7 @@ function tooLarge(module: WasmModule, functionIndex: number, bytes: number): Err
   const where = describeFunction(module, functionIndex);
   return refusal(
     'wasm-limit',
-    `${where} has ${bytes} bytes when instrumented, at most ${BODY_BYTES_MAX} are possible; split it`,
+    `${where} has ${bytes} bytes when instrumented, at most ${BODY_BYTES_MAX} are possible; split the function`,
   );
 }
 

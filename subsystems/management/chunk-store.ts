@@ -87,7 +87,7 @@ export class ChunkStore {
     if (this.#chunks.has(key) || this.#unread.has(key)) return hash;
     if (this.#chunks.size + this.#unread.size >= CHUNKS_MAX)
       throw REFUSE.wrongState(
-        `the chunk store holds ${CHUNKS_MAX} of ${CHUNKS_MAX} chunks: install what is there, or clear it`,
+        `the chunk store holds ${CHUNKS_MAX} of ${CHUNKS_MAX} chunks: install what is there, or clear the store`,
       );
     this.#stored.take(chunk.length);
     this.#chunks.set(key, chunk);

@@ -82,7 +82,7 @@ export class MethodContext {
     if (this.mayControl(call, canister, also)) return;
     throw REFUSE.notAllowed(
       `${toPrincipalText(call.sender)} may not call ${call.method} for canister ${toPrincipalText(canister.id)}: ` +
-        'it is not one of its controllers',
+        'the caller is not one of its controllers',
     );
   }
 

@@ -89,7 +89,9 @@ export function readSettings(json: SettingsJson): SettingsChange {
     own.statusVisibility = readVisibility('status_visibility', json.status_visibility);
   if (json.controllers !== null) {
     if (json.controllers.length > CONTROLLERS_MAX)
-      throw REFUSE.badArgument(`${json.controllers.length} controllers: at most ${CONTROLLERS_MAX} are allowed`);
+      throw REFUSE.badArgument(
+        `there are ${json.controllers.length} controllers: at most ${CONTROLLERS_MAX} are allowed`,
+      );
     enforced.controllers = json.controllers.map(toPrincipal).filter(isFirst);
   }
   if (json.environment_variables !== null) enforced.environment = readVariables(json.environment_variables);
@@ -111,7 +113,7 @@ function readVisibility(name: string, json: VisibilityJson): Visibility {
 
 function readVariables(json: NonNullable<SettingsJson['environment_variables']>): ReadonlyMap<string, string> {
   if (json.length > VARIABLES_MAX)
-    throw REFUSE.badArgument(`${json.length} environment variables: at most ${VARIABLES_MAX} are allowed`);
+    throw REFUSE.badArgument(`there are ${json.length} environment variables: at most ${VARIABLES_MAX} are allowed`);
   const variables = new Map<string, string>();
   for (const { name, value } of json) {
     const shown = JSON.stringify(name.slice(0, 40));

@@ -20,7 +20,7 @@ export class StoredBytes {
   take(bytes: number): void {
     if (bytes > this.#bytesMax - this.#bytes)
       throw REFUSE.full(
-        `chunk stores and snapshots of this host hold ${this.#bytes} of ${this.#bytesMax} bytes: no room for ${bytes} more`,
+        `chunk stores and snapshots of this host hold ${this.#bytes} of ${this.#bytesMax} bytes: there is no room for ${bytes} more`,
       );
     this.#bytes += bytes;
   }

@@ -41,8 +41,12 @@ export class PrometheusMetrics implements Metrics {
     );
     this.#counter('svc_evictions_total', 'Actors put to sleep.', () => scheduler.live.evictions);
     this.#counter('svc_wakeups_total', 'Actors woken.', () => scheduler.live.wakeUps);
-    this.#gauge('svc_memory_bytes', 'Memory that actors have together.', () => execution.memory.bytesUsed);
-    this.#gauge('svc_memory_bytes_max', 'Memory that they may have: --memory-bytes.', () => execution.memory.bytesMax);
+    this.#gauge('svc_memory_bytes', 'Memory that actors use together.', () => execution.memory.bytesUsed);
+    this.#gauge(
+      'svc_memory_bytes_max',
+      'Memory that actors may have together: --memory-bytes.',
+      () => execution.memory.bytesMax,
+    );
     this.#counter(
       'svc_memory_refusals_total',
       'How often an actor was refused memory.',

@@ -283,7 +283,7 @@ class RecordReader {
   }
 
   end(): void {
-    if (this.#at !== this.#bytes.length) throw this.corrupt(`${this.#bytes.length - this.#at} bytes too many`);
+    if (this.#at !== this.#bytes.length) throw this.corrupt(`it has ${this.#bytes.length - this.#at} bytes too many`);
   }
 
   #take(length: number): number {

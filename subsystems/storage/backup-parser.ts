@@ -87,7 +87,7 @@ export class BackupParser {
       const cut = magic === MAGIC.slice(0, magic.length);
       if (cut && magic !== '') throw this.#truncated(0);
       const what = magic === '' ? 'it is empty' : `it does not begin with "${MAGIC.trim()}"`;
-      throw new ServerError('invalid', 'backup-foreign', `${name} is no backup of this server: ${what}`);
+      throw new ServerError('invalid', 'backup-foreign', `${name} is not a backup of this server: ${what}`);
     }
     const bytes: number[] = [];
     while (bytes.at(-1) !== LINE_FEED) {
@@ -149,7 +149,7 @@ export class BackupParser {
       const keyLength = view.getUint16(at + 1, true);
       const valueLength = view.getUint32(at + 3, true);
       if (valueLength > VALUE_BYTES_MAX)
-        throw this.#damaged(start, `a value of ${valueLength} bytes: none is so large`);
+        throw this.#damaged(start, `a value has ${valueLength} bytes: no value is so large`);
       this.#neededBytes += keyLength + valueLength;
       if (left < this.#neededBytes) break;
       const keyEnd = at + ENTRY_HEADER_BYTES + keyLength;
@@ -186,10 +186,10 @@ export class BackupParser {
     for (const [index, family] of FAMILIES.entries()) {
       const count = index < families ? view.getBigUint64(1 + 8 * index, true) : 0n;
       const found = this.#counts[index] ?? 0n;
-      if (count !== found) throw this.#damaged(start, `it has ${found} entries of ${family} instead of ${count}`);
+      if (count !== found) throw this.#damaged(start, `the file has ${found} entries of ${family} instead of ${count}`);
     }
     if (Buffer.compare(contents.subarray(digestAt), this.#digest.digest()) !== 0) {
-      throw this.#damaged(start, 'the checksum over all of it is another');
+      throw this.#damaged(start, 'the checksum of the whole file does not match');
     }
   }
 

@@ -114,7 +114,7 @@ async function checkEmpty(root: string): Promise<undefined> {
   const foreign = names.filter((name) => !HARMLESS.test(name)).toSorted();
   if (foreign.length === 0) return undefined;
   if (foreign.includes(UNFINISHED_RESTORE)) {
-    const message = `${root} holds a restore that did not come to its end (${UNFINISHED_RESTORE}): start again with --restore, or name another directory`;
+    const message = `${root} holds a restore that was not finished (${UNFINISHED_RESTORE}): start again with --restore, or name another directory`;
     throw new ServerError('unavailable', 'state-foreign', message);
   }
   const shown = foreign.slice(0, NAMES_SHOWN).join(', ') + (foreign.length > NAMES_SHOWN ? ', …' : '');

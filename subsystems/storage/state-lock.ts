@@ -59,7 +59,7 @@ async function giveBack(path: string, mine: string): Promise<void> {
 async function refuseIfLive(root: string, content: string): Promise<void> {
   const owner = parseOwner(content);
   if (owner === undefined || !(await isLive(owner))) return;
-  const message = `the state directory ${root} is in use by process ${owner.pid} since ${owner.started}; stop it first, or name another directory`;
+  const message = `the state directory ${root} is in use by process ${owner.pid} since ${owner.started}; stop that process first, or name another directory`;
   throw new ServerError('unavailable', 'state-locked', message);
 }
 

@@ -77,7 +77,7 @@ export function decodeHeader(block: Uint8Array, file: string): SegmentHeader & {
   const seed = headerChecksum(bytes);
   if (bytes.readUInt32LE(CHECKSUM_AT) !== seed) {
     const isOurs = MAGIC.equals(bytes.subarray(0, MAGIC.length));
-    throw corrupt(isOurs ? `the header of ${file} is damaged` : `${file} is no segment of a step log`);
+    throw corrupt(isOurs ? `the header of ${file} is damaged` : `${file} is not a segment of a step log`);
   }
   const version = bytes.readUInt32LE(8);
   if (version > VERSION) {

@@ -27,7 +27,7 @@ export class ByteReader {
   }
 
   byte(): number {
-    if (this.position >= this.end) this.fail('unexpected end');
+    if (this.position >= this.end) this.fail('the bytes end too early');
     return this.bytes[this.position++] ?? 0;
   }
 
@@ -45,7 +45,7 @@ export class ByteReader {
       }
       scale *= 128;
     }
-    return this.fail('a number longer than 32 bits', at);
+    return this.fail('a number has more than 32 bits', at);
   }
 
   /** Unsigned LEB128 of at most 64 bits; rounded above 2^53, where only its size matters. */
@@ -59,11 +59,12 @@ export class ByteReader {
       if (byte < 0x80) return value;
       scale *= 128;
     }
-    return this.fail('a number longer than 64 bits', at);
+    return this.fail('a number has more than 64 bits', at);
   }
 
   take(length: number): Uint8Array {
-    if (length > this.end - this.position) this.fail(`${length} bytes wanted, ${this.end - this.position} left`);
+    if (length > this.end - this.position)
+      this.fail(`${length} bytes are announced, ${this.end - this.position} are left`);
     const part = this.bytes.subarray(this.position, this.position + length);
     this.position += length;
     return part;
@@ -76,7 +77,7 @@ export class ByteReader {
     try {
       return utf8.decode(bytes);
     } catch {
-      return this.fail('a name that is not UTF-8', at);
+      return this.fail('a name is not UTF-8', at);
     }
   }
 }

@@ -129,12 +129,15 @@ class ModuleDecoder {
       throw refusal(
         'wasm-malformed',
         bytes.length < 4
-          ? `not a wasm module: only ${bytes.length} bytes`
-          : 'not a wasm module: it does not begin with 00 61 73 6d',
+          ? `this is not a WebAssembly module: it has only ${bytes.length} bytes`
+          : 'this is not a WebAssembly module: it does not begin with 00 61 73 6d',
       );
     }
     if (bytes[4] === 0x0d || bytes[6] === 1)
-      throw refusal('wasm-unsupported', 'a WebAssembly component, not a core module; build for wasm32-unknown-unknown');
+      throw refusal(
+        'wasm-unsupported',
+        'this is a WebAssembly component and not a core module; build for wasm32-unknown-unknown',
+      );
     if (bytes[4] !== 1 || bytes[5] !== 0 || bytes[6] !== 0 || bytes[7] !== 0)
       throw refusal('wasm-malformed', 'unknown version of the binary format at offset 0x4');
   }
@@ -219,26 +222,26 @@ class ModuleDecoder {
   #typeIndex(r: ByteReader): number {
     const at = r.position;
     const index = r.u32();
-    if (index >= this.#types.length) r.fail(`type ${index} of ${this.#types.length}`, at);
+    if (index >= this.#types.length) r.fail(`type ${index} does not exist, there are ${this.#types.length}`, at);
     return index;
   }
 
   #elementSegment(r: ByteReader): ElementSegment {
     const at = r.position;
     const flags = r.u32();
-    if (flags > 7) r.fail(`element segment flags ${flags}`, at);
+    if (flags > 7) r.fail(`unknown element segment flags ${flags}`, at);
     const mode = (flags & 1) === 0 ? 'active' : (flags & 2) === 0 ? 'passive' : 'declarative';
     const table = mode === 'active' && (flags & 2) !== 0 ? r.u32() : 0;
     const offset = mode === 'active' ? decodeConstantExpression(r) : undefined;
     let elementType: ValueType = VALUE_TYPE.funcref;
     if ((flags & 3) !== 0) {
       if ((flags & 4) !== 0) elementType = referenceType(r);
-      else if (r.byte() !== 0) r.fail('an element kind other than functions', r.position - 1);
+      else if (r.byte() !== 0) r.fail('the elements are not functions', r.position - 1);
     }
     const count = r.u32();
     this.#elementCount += count;
     if (this.#elementCount > COUNT_MAX.elements) throw tooMany('elements', this.#elementCount);
-    if (count > r.end - r.position) r.fail(`${count} elements in ${r.end - r.position} bytes`, at);
+    if (count > r.end - r.position) r.fail(`${count} elements do not fit into ${r.end - r.position} bytes`, at);
     if ((flags & 4) === 0) {
       const functions = new Uint32Array(count);
       for (let i = 0; i < count; i++) functions[i] = r.u32();
@@ -306,7 +309,7 @@ function vectorLength(r: ByteReader, what: keyof typeof COUNT_MAX): number {
   const at = r.position;
   const count = r.u32();
   if (count > COUNT_MAX[what]) throw tooMany(what, count);
-  if (count > r.end - r.position) r.fail(`${count} ${what} in ${r.end - r.position} bytes`, at);
+  if (count > r.end - r.position) r.fail(`${count} ${what} do not fit into ${r.end - r.position} bytes`, at);
   return count;
 }
 
@@ -368,21 +371,24 @@ function tableType(r: ByteReader): TableType {
 
 function mutability(r: ByteReader): boolean {
   const byte = r.byte();
-  if (byte > 1) r.fail(`mutability ${byte}`, r.position - 1);
+  if (byte > 1) r.fail(`unknown mutability ${byte}`, r.position - 1);
   return byte === 1;
 }
 
 function externalKind(r: ByteReader): ExternalKind {
   const byte = r.byte();
-  return EXTERNAL_KINDS[byte] ?? r.fail(`kind ${byte}`, r.position - 1);
+  return EXTERNAL_KINDS[byte] ?? r.fail(`unknown kind ${byte}`, r.position - 1);
 }
 
 function dataSegment(r: ByteReader): DataSegment {
   const at = r.position;
   const flags = r.u32();
-  if (flags > 2) r.fail(`data segment flags ${flags}`, at);
+  if (flags > 2) r.fail(`unknown data segment flags ${flags}`, at);
   if (flags === 2 && r.u32() !== 0)
-    throw refusal('wasm-unsupported', `data section: a segment for a second memory at offset ${hex(at)}`);
+    throw refusal(
+      'wasm-unsupported',
+      `data section: a segment for a second memory at offset ${hex(at)} is not supported`,
+    );
   const offset = flags === 1 ? undefined : decodeConstantExpression(r);
   return { offset, bytes: r.take(r.u32()) };
 }

@@ -91,9 +91,10 @@ class BodyDecoder {
       const type = this.#bytes[this.#p++] ?? 0;
       into.localCount += count;
       if (into.localCount > LOCALS_PER_FUNCTION_MAX) {
-        this.#refuse('wasm-limit', `more than ${LOCALS_PER_FUNCTION_MAX} locals`, this.#p);
+        this.#refuse('wasm-limit', `it has more than ${LOCALS_PER_FUNCTION_MAX} locals`, this.#p);
       }
-      if (!isValueType(type)) this.#refuse('wasm-unsupported', `a local of type ${hex(type)}`, this.#p - 1);
+      if (!isValueType(type))
+        this.#refuse('wasm-unsupported', `a local has type ${hex(type)}, which is not supported,`, this.#p - 1);
       if (type === 0x7b) into.localsHaveV128 = true;
       into.localGroups.push(count, type);
       if (this.#p > this.#end) this.#tooShort();
@@ -109,7 +110,7 @@ class BodyDecoder {
     while (this.#p < end) {
       if (n === opcodes.length) {
         if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
-          this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+          this.#refuse('wasm-limit', `it has more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
         into.grow();
         ({ opcode: opcodes, at, first } = into);
       }
@@ -129,7 +130,7 @@ class BodyDecoder {
     }
     if (this.#p > end) this.#tooShort();
     if (n > INSTRUCTIONS_PER_FUNCTION_MAX)
-      this.#refuse('wasm-limit', `more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
+      this.#refuse('wasm-limit', `it has more than ${INSTRUCTIONS_PER_FUNCTION_MAX} instructions`, this.#p);
     at[n] = end;
     into.count = n;
   }
@@ -203,18 +204,18 @@ class BodyDecoder {
 
   #type(): void {
     const type = this.#bytes[this.#p++] ?? 0;
-    if (!isValueType(type)) this.#refuse('wasm-unsupported', `type ${hex(type)}`, this.#p - 1);
+    if (!isValueType(type)) this.#refuse('wasm-unsupported', `type ${hex(type)} is not supported`, this.#p - 1);
   }
 
   #onlyMemory(): void {
-    if (this.#unsigned() !== 0) this.#refuse('wasm-unsupported', 'a second memory', this.#p - 1);
+    if (this.#unsigned() !== 0) this.#refuse('wasm-unsupported', 'a second memory is not supported', this.#p - 1);
   }
 
   /** The offset of a memory access; alignment is only a hint and is skipped. */
   #memoryArgument(): number {
     const flags = this.#unsigned();
     if (flags >= 0x40) {
-      if (flags >= 0x80) this.#refuse('wasm-malformed', 'a memory access with unknown flags', this.#p - 1);
+      if (flags >= 0x80) this.#refuse('wasm-malformed', 'a memory access has unknown flags', this.#p - 1);
       this.#onlyMemory();
     }
     return this.#unsigned();
@@ -232,7 +233,7 @@ class BodyDecoder {
       if (next < 0x80) return value;
       scale *= 128;
     }
-    return this.#refuse('wasm-malformed', 'a number longer than 64 bits', this.#p);
+    return this.#refuse('wasm-malformed', 'a number has more than 64 bits', this.#p);
   }
 
   #signed(): number {
@@ -242,7 +243,7 @@ class BodyDecoder {
     for (let length = 2; length <= 10; length++) {
       if ((this.#bytes[this.#p++] ?? 0) < 0x80) return signedLeb(this.#bytes, start, this.#p);
     }
-    return this.#refuse('wasm-malformed', 'a number longer than 64 bits', start);
+    return this.#refuse('wasm-malformed', 'a number has more than 64 bits', start);
   }
 
   #tooShort(): never {

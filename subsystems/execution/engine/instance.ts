@@ -97,7 +97,7 @@ export class Instance {
     if (!control.message.takeOrWait(wanted)) {
       heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound });
       budget.refused();
-      throw new OutOfMemory(budget.explain(`a heap of ${pages * WASM_PAGE_BYTES} bytes has no room now`));
+      throw new OutOfMemory(budget.explain(`there is no room for a heap of ${pages * WASM_PAGE_BYTES} bytes now`));
     }
     const globals = globalsAtFirst.get(code);
     const instance = new Instance(code, imports, control, memory, tally, heaps, globals && bound);
@@ -378,7 +378,7 @@ export class Instance {
   #stopAgain(): Fault {
     const { message } = this.#control;
     this.#control.charge(message.stoppedAfter ?? 0);
-    return { kind: 'trap', message: 'there was no memory left for it when it was first executed' };
+    return { kind: 'trap', message: 'the message had no memory left when it was first executed' };
   }
 
   /**
@@ -506,7 +506,8 @@ export class Instance {
     const pages = (heapBytes - this.heapBytes) / WASM_PAGE_BYTES;
     if (pages <= 0) return;
     const { message } = this.#control;
-    if (!message.growBy(pages)) throw new OutOfMemory(message.budget.explain(`${pages} pages of 64 KiB have no room`));
+    if (!message.growBy(pages))
+      throw new OutOfMemory(message.budget.explain(`there is no room for ${pages} pages of 64 KiB`));
     const grow = this.#memory.grow.bind(this.#memory) as (delta: number | bigint) => unknown;
     grow(this.code.layout.pointerWidth === 64 ? BigInt(pages) : pages);
   }

@@ -248,7 +248,7 @@ export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boole
 /** The step of a composite query that would have to be kept and cannot be. */
 export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step {
   const mebibytes = parts.frames.bytesMax / (1 << 20);
-  const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in this executor, and no more fits in`;
+  const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in one executor thread, and this one no longer fits`;
   parts.execution.debug.conclude(message);
   return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }

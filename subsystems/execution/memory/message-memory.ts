@@ -116,7 +116,9 @@ export class MessageMemory {
   /** It has ended with a fault after so many instructions; what is to be added to the reason, if anything. */
   faulted(instructions: number): string {
     if (this.#isStopped) this.#note({ kind: 'stopped', instructions });
-    return this.#isRefused && !this.#isStopped ? ` (${this.budget.explain('it was refused more memory')})` : '';
+    return this.#isRefused && !this.#isStopped
+      ? ` (${this.budget.explain('the message was refused more memory')})`
+      : '';
   }
 
   /** The heap is to grow by so many pages of 64 KiB: one of ROOM's answers. */
@@ -170,7 +172,7 @@ export class MessageMemory {
     if (this.#ask(pages, mayWaitLong ? WAIT_MS : BLOCKING_WAIT_MS)) return ROOM.LATER;
     this.#question = this.#questions = 0;
     if (this.#expected !== undefined)
-      throw this.stop(budget.explain('running its log again takes more memory than there is'));
+      throw this.stop(budget.explain("running the actor's log again takes more memory than there is"));
     return this.#refuse();
   }
 

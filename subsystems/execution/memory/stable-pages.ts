@@ -143,7 +143,7 @@ export class StablePagePool {
 function exhausted(slotsMax: number): ServerError {
   const mebibytes = (slotsMax * PAGE_BYTES) / (1 << 20);
   return noRoom(
-    `stable memory: this executor holds at most ${mebibytes} MiB of written stable pages for all its canisters, and they are used up`,
+    `stable memory cannot be written: one executor thread holds at most ${mebibytes} MiB of it for all its actors, and all of that is in use`,
   );
 }
 

@@ -25,7 +25,7 @@ export function captureState(
 ): Omit<CanisterImage, 'module'> {
   const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
   // Once here, and once on its way.
-  budget.demand(2 * pages, 'a copy of the state has no room now');
+  budget.demand(2 * pages, 'there is no room for a copy of the state now');
   budget.giveBack(2 * pages);
   return {
     heap: code === undefined ? new Uint8Array(0) : code.instance.heap().slice(),
@@ -94,7 +94,7 @@ export function wakeState(
     for (const [k, chunk] of chunks.entries()) {
       for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
         const offset = granule * PAGE_BYTES;
-        if (!stable.contains(offset, PAGE_BYTES)) return `stable memory has no granule ${granule}`;
+        if (!stable.contains(offset, PAGE_BYTES)) return `granule ${granule} lies beyond the stable memory`;
         stable.write(offset, chunk, at * PAGE_BYTES, PAGE_BYTES);
       }
       letGo(chunk);
@@ -104,7 +104,7 @@ export function wakeState(
       const pages = heapBytes / WASM_PAGE_BYTES;
       const { heapPagesMax, globalsBytes } = code.layout;
       if (!Number.isInteger(pages) || pages > heapPagesMax)
-        return `a heap of ${heapBytes} bytes does not fit the module, which takes ${heapPagesMax} pages at most`;
+        return `a heap of ${heapBytes} bytes does not fit the module, which takes at most ${heapPagesMax} pages`;
       if (globals.length !== globalsBytes)
         return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
       const instance = Instance.onPages(code, parts.imports, parts.control, heapBytes, memory.heap, parts.heaps);
@@ -137,7 +137,8 @@ function problemOf(
   { heap, globals, stable, stablePages }: Omit<CanisterImage, 'module'>,
 ): string | undefined {
   const pages = heap.length / WASM_PAGE_BYTES;
-  if (!Number.isInteger(pages)) return `a heap of ${heap.length} bytes is not a number of pages of ${WASM_PAGE_BYTES}`;
+  if (!Number.isInteger(pages))
+    return `a heap of ${heap.length} bytes is not a whole number of pages of ${WASM_PAGE_BYTES} bytes`;
   if (code === undefined) {
     if (heap.length > 0 || globals.length > 0) return 'there is a heap or globals, but no module that they belong to';
   } else {
@@ -150,6 +151,6 @@ function problemOf(
   if (stablePages > STABLE_PAGES_MAX) return `${stablePages} pages of stable memory are more than ${STABLE_PAGES_MAX}`;
   for (const { offset, bytes } of stable)
     if (offset + bytes.length > stablePages * WASM_PAGE_BYTES)
-      return `stable memory of ${stablePages} pages has no ${bytes.length} bytes at offset ${offset}`;
+      return `${bytes.length} bytes at offset ${offset} lie beyond a stable memory of ${stablePages} pages`;
   return undefined;
 }

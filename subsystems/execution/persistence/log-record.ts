@@ -252,7 +252,7 @@ export class LogReader {
   #caller: Uint8Array = NO_BYTES;
 
   constructor(bytes: Uint8Array) {
-    this.#reader = new RecordReader(bytes, 'a record of its log');
+    this.#reader = new RecordReader(bytes, "a record of the actor's log");
   }
 
   /** The record in `start` ≤ bytes < `end`. Throws ServerError `state-corrupt`. */
@@ -292,7 +292,7 @@ export class LogReader {
   #readTask(kind: typeof UPDATE | typeof CALLBACK | typeof SYSTEM, flags: number): Task {
     const reader = this.#reader;
     const known = kind === UPDATE ? UPDATE_FLAGS : kind === CALLBACK ? UPDATE_FLAGS | HAS_REFUND : 0;
-    if ((flags & ~known) !== 0) throw reader.malformed(`its flags are ${flags}`);
+    if ((flags & ~known) !== 0) throw reader.malformed(`the flags ${flags} are unknown`);
     if (kind === SYSTEM) return { kind: 'system', entry: reader.count() };
     const entry = kind === UPDATE ? reader.count() : 0;
     const code = kind === CALLBACK ? this.#code() : 0;
@@ -357,7 +357,7 @@ function readShortage(reader: RecordReader): Shortage | undefined {
 
 function readSettings(reader: RecordReader): CanisterSettings {
   const flags = reader.u8();
-  if ((flags & ~SETTINGS_FLAGS) !== 0) throw reader.malformed(`the flags of its settings are ${flags}`);
+  if ((flags & ~SETTINGS_FLAGS) !== 0) throw reader.malformed(`the flags ${flags} of the settings are unknown`);
   return {
     ...((flags & HAS_CONTROLLERS) === 0 ? {} : { controllers: readControllers(reader) }),
     ...((flags & HAS_ENV) === 0 ? {} : { env: reader.texts() }),
@@ -376,7 +376,7 @@ function readControllers(reader: RecordReader): Uint8Array[] {
 
 /** What a log begins with. Throws ServerError `state-corrupt`. */
 export function decodeCheckpointHeader(bytes: Uint8Array): CheckpointHeader {
-  const reader = new RecordReader(bytes, 'the beginning of its log');
+  const reader = new RecordReader(bytes, "the beginning of the actor's log");
   reader.open(0, bytes.length);
   checkVersion(reader);
   const standing = {

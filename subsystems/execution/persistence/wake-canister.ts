@@ -43,7 +43,7 @@ export function* wakeCanister(
   const standing = decodeCheckpointHeader(log.checkpoint);
   const difference = policyDifference(standing.policy, parts.policy);
   if (difference !== undefined)
-    return `its log was written with ${difference}: start once with that, stop gracefully, and change it then`;
+    return `the actor's log was written with ${difference}: start the server with that once, stop it gracefully, and change the setting then`;
   const problem = wakeState(parts, canister, code, { ...stored, ...standing });
   if (problem !== undefined) return problem;
   stand(canister, standing);
@@ -60,7 +60,9 @@ export function* wakeCanister(
         if (record.shared !== undefined) canister.shared = new Environment(record.shared);
         yield* engine.executing(canister, record.task, record.nowMs, false, record.shortages ?? []);
         if (parts.control.message.lacksRoom)
-          throw new OutOfMemory(parts.control.message.budget.explain('running its log again takes more memory'));
+          throw new OutOfMemory(
+            parts.control.message.budget.explain("running the actor's log again takes more memory than there is"),
+          );
         break;
       case 'configure':
         engine.configure(canister, record.settings);

@@ -127,7 +127,8 @@ export class ExecutorPool implements Execution {
   holdMemory(bytes: number): () => void {
     const pages = Math.ceil(bytes / PAGE_BYTES);
     const budget = this.#budget;
-    if (!budget.take(pages)) throw unfit(budget.explain(`${bytes} bytes of its heap have no room`), true);
+    if (!budget.take(pages))
+      throw unfit(budget.explain(`there is no room for the ${bytes} bytes of the actor's heap`), true);
     return () => budget.giveBack(pages);
   }
 

@@ -201,6 +201,6 @@ function tooManyTypes(used: number): ServerError {
   return new ServerError(
     'unavailable',
     'types-exhausted',
-    `the modules that this process has compiled had about ${used} different function types, and V8 takes no more modules for as long as it lives: restart the server`,
+    `the modules that this process has compiled had about ${used} different function types, and V8 may have no room for more: restart the server`,
   );
 }

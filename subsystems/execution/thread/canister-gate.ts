@@ -37,7 +37,8 @@ export class CanisterGate<Work> {
   /** The message that had closed the canister has ended. */
   ended(handle: number): void {
     const waiting = this.#waiting.get(handle);
-    if (waiting === undefined) throw new Error(`a message of canister ${handle} ends which has not closed it`);
+    if (waiting === undefined)
+      throw new Error(`a message of canister ${handle} has ended that had not closed the gate`);
     if (waiting.length === 0) this.#waiting.delete(handle);
     else this.#due.push(handle);
   }

@@ -6,5 +6,5 @@ export interface InstrumentedCode {
   readonly layout: ModuleLayout;
 }
 
-/** The system API as import functions by name; the same object may serve all instances of a thread. */
+/** The system API as import functions by name; the same object serves all instances on an engine. */
 export type Ic0Imports = Readonly<Record<string, (...args: never[]) => unknown>>;

@@ -23,7 +23,11 @@ export function lifecycleMethods(
       return context.change(call, id, ADMIN, async (canister) => {
         if (sameBytes(call.sender, canister.id)) throw REFUSE.wrongState(`canister ${id} cannot delete itself`);
         if (canister.status !== 'stopped')
-          throw new Refusal(5, 'IC0510', `canister ${id} is ${canister.status}: only a stopped one can be deleted`);
+          throw new Refusal(
+            5,
+            'IC0510',
+            `canister ${id} is ${canister.status}: only a stopped canister can be deleted`,
+          );
         // The host says `forget` in the same moment.
         await context.host.remove(canister);
       });
@@ -49,7 +53,7 @@ async function stop(context: MethodContext, id: PrincipalJson, call: Call): Prom
         throw new Refusal(
           2,
           'IC0206',
-          `canister ${id} has not stopped within ${context.stopTimeoutMs / 1000} s, because calls are still open; it goes on stopping`,
+          `canister ${id} has not stopped within ${context.stopTimeoutMs / 1000} s, because some of its calls are still open; the canister goes on stopping`,
         );
     }
   } finally {

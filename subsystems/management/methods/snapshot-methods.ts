@@ -125,7 +125,9 @@ export function snapshotMethods(
         const snapshot = expectSnapshot(snapshots.find(toBytes(snapshotId)), snapshotId);
         const content = await snapshot.content();
         if (!(content instanceof UploadedSnapshot))
-          throw REFUSE.badArgument(`snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added`);
+          throw REFUSE.badArgument(
+            `snapshot ${shownId(snapshotId)} was taken from the canister: nothing can be added to it`,
+          );
         const bytes = toBytes(chunk);
         const place = (what: string, offset: NatJson, length: number): number =>
           sliceOf(what, { offset, size: bytes.length }, length).offset;
@@ -260,7 +262,7 @@ function createUpload(
   const size = (what: string, json: NatJson, unit: number, largest: number): number => {
     const bytes = toNat(json);
     if (bytes > BigInt(largest)) throw REFUSE.badArgument(`${what} is ${bytes}: at most ${largest} is possible`);
-    if (bytes % BigInt(unit) !== 0n) throw REFUSE.badArgument(`${what} is ${bytes}: no multiple of ${unit}`);
+    if (bytes % BigInt(unit) !== 0n) throw REFUSE.badArgument(`${what} is ${bytes}: it must be a multiple of ${unit}`);
     return Number(bytes);
   };
   const wasmBytes = size('wasm_module_size', argument.wasm_module_size, 1, MODULE_BYTES_MAX);
@@ -268,9 +270,11 @@ function createUpload(
   const stableBytes = size('stable_memory_size', argument.stable_memory_size, WASM_PAGE_BYTES, STABLE_BYTES_MAX);
   const certifiedData = toBytes(argument.certified_data);
   if (certifiedData.length > CERTIFIED_DATA_BYTES_MAX)
-    throw REFUSE.badArgument(`certified_data has ${certifiedData.length} of ${CERTIFIED_DATA_BYTES_MAX} bytes`);
+    throw REFUSE.badArgument(
+      `certified_data has ${certifiedData.length} bytes: at most ${CERTIFIED_DATA_BYTES_MAX} are allowed`,
+    );
   if (argument.globals.length > GLOBALS_MAX)
-    throw REFUSE.badArgument(`${argument.globals.length} globals: at most ${GLOBALS_MAX} are allowed`);
+    throw REFUSE.badArgument(`there are ${argument.globals.length} globals: at most ${GLOBALS_MAX} are allowed`);
   const timer = argument.global_timer;
   const hook = argument.on_low_wasm_memory_hook_status;
   const { stored } = context.records;
@@ -292,7 +296,7 @@ function createUpload(
   } catch (error) {
     stored.give(wasmBytes + heapBytes);
     // An array of that length is more than the engine gives out.
-    if (error instanceof RangeError) throw REFUSE.full(`no room for a heap of ${heapBytes} bytes`);
+    if (error instanceof RangeError) throw REFUSE.full(`there is no room for a heap of ${heapBytes} bytes`);
     throw error;
   }
 }
@@ -323,9 +327,9 @@ function sliceOf(what: string, { offset, size }: RangeJson, length: number): { o
   const from = toNat(offset);
   const bytes = toNat(size);
   if (bytes > BigInt(SLICE_BYTES_MAX))
-    throw REFUSE.badArgument(`${bytes} bytes at once: at most ${SLICE_BYTES_MAX} are allowed`);
+    throw REFUSE.badArgument(`the call is about ${bytes} bytes at once: at most ${SLICE_BYTES_MAX} are allowed`);
   if (from + bytes > BigInt(length))
-    throw REFUSE.badArgument(`the ${what} has ${length} bytes: ${bytes} from ${from} on are not within it`);
+    throw REFUSE.badArgument(`the ${what} has ${length} bytes: ${bytes} bytes from ${from} on lie beyond its end`);
   return { offset: Number(from), size: Number(bytes) };
 }
 

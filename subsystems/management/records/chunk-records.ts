@@ -53,5 +53,5 @@ export function readChunkLength(value: RecordReader, max: number): number {
 /** Throws ServerError `state-corrupt`. */
 export function expectHash(key: Uint8Array, chunk: Uint8Array, hash: Uint8Array): void {
   const actual = createHash('sha256').update(chunk).digest();
-  if (!sameBytes(actual, hash)) throw corrupt('blob', key, 'its SHA-256 is another');
+  if (!sameBytes(actual, hash)) throw corrupt('blob', key, 'its SHA-256 does not match');
 }

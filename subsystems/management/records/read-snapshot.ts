@@ -69,7 +69,7 @@ function contentOf(
     const pages = new Map<number, Uint8Array>();
     for (const { offset, bytes } of stable) {
       if (offset % WASM_PAGE_BYTES !== 0 || bytes.length !== WASM_PAGE_BYTES)
-        throw corrupt('blob', pieceKey(place.content, 't', offset), 'it is no page');
+        throw corrupt('blob', pieceKey(place.content, 't', offset), 'it is not a page');
       pages.set(offset / WASM_PAGE_BYTES, bytes);
     }
     return new UploadedSnapshot({ ...description, globals }, stored, { wasm, heap, pages, chunks });

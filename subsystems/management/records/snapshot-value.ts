@@ -41,7 +41,7 @@ export function readSnapshotValue(value: RecordReader): StoredSnapshot | undefin
   const bytes = value.number();
   // Otherwise a damaged length would make room for more than was ever counted.
   if (wasmBytes + heapBytes > bytes) value.fail(`${wasmBytes} + ${heapBytes} bytes in a snapshot of ${bytes}`);
-  if (stableBytes % WASM_PAGE_BYTES !== 0) value.fail(`${stableBytes} bytes of stable memory are no whole pages`);
+  if (stableBytes % WASM_PAGE_BYTES !== 0) value.fail(`${stableBytes} bytes of stable memory are not whole pages`);
   const version = value.number();
   const certifiedData = value.bytes();
   const chunkHashes = value.list(() => {

@@ -44,7 +44,10 @@ suite('a state directory is refused', () => {
     const written = await dump(host, 'witness');
 
     const { pid } = host.server.process;
-    assertRefused(await deployment.refused(), new RegExp(`in use by process ${pid} since \\d{4}-.*; stop it first`));
+    assertRefused(
+      await deployment.refused(),
+      new RegExp(`in use by process ${pid} since \\d{4}-.*; stop that process first`),
+    );
     assert.equal(await dump(host, 'witness'), written);
     await host.server.post('/call/witness/write', 'more');
     const more = await dump(host, 'witness');

@@ -95,7 +95,7 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
       await Promise.all(HOGS.map((name) => callHog(server, name, 'stable', 64)));
       const refused = await server.post('/install/large', largeModule());
       assert.equal(refused.status, 503, refused.body);
-      assert.match(refused.body, /a heap of 67108864 bytes has no room now: \d+ of the 134217728 bytes/);
+      assert.match(refused.body, /there is no room for a heap of 67108864 bytes now: \d+ of the 134217728 bytes/);
     })(),
   );
   const page = (await server.get('/metrics')).body;
@@ -184,7 +184,10 @@ test('a Motoko actor that runs out of memory traps, is rolled back and serves on
     const ended = await Promise.all(['one', 'two'].map((name) => server.post(`/call-json/${name}/hoard`, '[]')));
     for (const { status, body } of ended) {
       assert.equal(status, 400, body);
-      assert.match(body, /it was refused more memory: \d+ of the 134217728 bytes that all actors may have together/);
+      assert.match(
+        body,
+        /the message was refused more memory: \d+ of the 134217728 bytes that all actors may have together/,
+      );
     }
     for (const name of ['one', 'two'])
       assert.equal((await server.post(`/call-json/${name}/inc`, '[]')).body, `[${round}]`);

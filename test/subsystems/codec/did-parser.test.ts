@@ -200,8 +200,8 @@ describe('what is refused, with line and column', () => {
     ['type T = record { "\\ff" : nat }; service : {}', 'line 1, column 19: the text is not UTF-8'],
     ['type T = record { "\\q" : nat }; service : {}', /line 1, column 20: an unknown escape/],
     ['type T = record { "\\u{d800}" : nat }; service : {}', /an unknown escape/],
-    ['type T = record { "abc', 'line 1, column 19: a text without its closing quote'],
-    ['/* /* */ service : {}', 'line 1, column 1: a comment /* without its */'],
+    ['type T = record { "abc', 'line 1, column 19: the text lacks its closing quote'],
+    ['/* /* */ service : {}', 'line 1, column 1: a comment lacks its closing */'],
     ['service : {} $', 'line 1, column 14: unexpected character "$"'],
     [
       'import "other.did"; service : {}',
@@ -210,11 +210,11 @@ describe('what is refused, with line and column', () => {
     ['import service "other.did"; service : {}', /imports are not resolved here/],
     ['type T = service; service : {}', /expected "{", found ";"/],
     ['type T = query; service : {}', 'line 1, column 10: expected a type, found the keyword "query"'],
-    [`type T = ${'opt '.repeat(300)} nat; service : {}`, /types nested deeper than 256 levels/],
-    [`type T = ${'record {'.repeat(100_000)}`, /types nested deeper than 256 levels/],
+    [`type T = ${'opt '.repeat(300)} nat; service : {}`, /types are nested deeper than 256 levels/],
+    [`type T = ${'record {'.repeat(100_000)}`, /types are nested deeper than 256 levels/],
     [
       `${Array.from({ length: 10_001 }, (_, index) => `type T${index} = nat;`).join('\n')} service : {}`,
-      /line 10001, column 6: more than 10000 type names/,
+      /line 10001, column 6: there are more than 10000 type names/,
     ],
     [
       `type T = variant { ${Array.from({ length: 50_001 }, (_, index) => index).join(';')} }; service : {}`,

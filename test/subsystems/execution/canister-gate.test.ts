@@ -113,7 +113,7 @@ test('canisters for which much waits take turns', () => {
 
 test('an end without a message, and work that is not due, are mistakes of the thread', () => {
   const thread = new Thread();
-  assert.throws(() => thread.gate.ended(7), /canister 7 ends which has not closed it/);
+  assert.throws(() => thread.gate.ended(7), /canister 7 has ended that had not closed the gate/);
   assert.throws(() => thread.work(), /no work is due/);
   thread.comes(0, true);
   assert.throws(() => thread.work(), /no work is due/);

@@ -378,7 +378,7 @@ test('a log that was written with another instruction limit is not run again, an
     openCalls: [],
     log: { checkpoint, records },
   });
-  assert.match(String(problem), /--instruction-limit 40000000000: start once with that/);
+  assert.match(String(problem), /--instruction-limit 40000000000: start the server with that once/);
 });
 
 test('a damaged record refuses its canister, says where, and the engine goes on', () => {
@@ -415,11 +415,11 @@ test('a damaged record refuses its canister, says where, and the engine goes on'
   bytes[first] = 9;
   assert.throws(() => wake({ checkpoint, records: { ...records, bytes } }), {
     code: 'state-corrupt',
-    message: new RegExp(`a record of its log is damaged 1 bytes .* at byte ${first + 1}: it has format 9`),
+    message: new RegExp(`a record of the actor's log is damaged 1 bytes .* at byte ${first + 1}: it has format 9`),
   });
   assert.throws(() => wake({ checkpoint: checkpoint.subarray(1), records }), {
     code: 'state-corrupt',
-    message: /the beginning of its log is damaged/,
+    message: /the beginning of the actor's log is damaged/,
   });
   assert.equal(wake({ checkpoint, records }), 5);
   assert.equal(kept.check(), 5);

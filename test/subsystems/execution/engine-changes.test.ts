@@ -392,13 +392,13 @@ for (const width of WIDTHS) {
         engine.restore(state, undefined, image),
       ];
       const large = { ...image, stablePages: 8000, stable: [{ offset: 0, bytes: new Uint8Array(80 << 20) }] };
-      assert.throws(() => engine.restore(state, code, large), /this executor holds at most 64 MiB/);
+      assert.throws(() => engine.restore(state, code, large), /one executor thread holds at most 64 MiB/);
       const reasons = [
-        /100 bytes is not a number of pages/,
+        /100 bytes is not a whole number of pages/,
         /the heap has 1 pages, the module takes 64 to/,
         /3 bytes of globals/,
         /more than 8192000/,
-        /stable memory of 0 pages has no/,
+        /lie beyond a stable memory of 0 pages/,
         /no module that they belong to/,
       ];
       assert.deepEqual(

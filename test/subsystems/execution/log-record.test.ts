@@ -234,21 +234,24 @@ suite('records of a log', () => {
   test('another version, an unknown kind, flag or choice and lengths beyond the end are named', () => {
     const system = [1, 3, 0, ...new Uint8Array(8)];
     refused(() => decoded(Uint8Array.of(2, 3)), /no kind 3|cut off/);
-    refused(() => decoded(Uint8Array.of(3, 3)), /a record of its log .*format 3, and this svc reads formats up to 2/);
-    refused(() => decoded(Uint8Array.of(1, 3, 128, ...new Uint8Array(11))), /its flags are 128/);
+    refused(
+      () => decoded(Uint8Array.of(3, 3)),
+      /a record of the actor's log .*format 3, and this svc reads formats up to 2/,
+    );
+    refused(() => decoded(Uint8Array.of(1, 3, 128, ...new Uint8Array(11))), /the flags 128 are unknown/);
     refused(() => decoded(Uint8Array.of(2, 3, 128, ...new Uint8Array(9), 3, 0)), /no choice 3/);
     refused(() => decodeCheckpointHeader(Uint8Array.of(2)), /format 2, and this svc reads formats up to 1/);
     refused(() => decoded(Uint8Array.of(1, 6)), /no kind 6/);
-    refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /its flags are 2/);
-    refused(() => decoded(Uint8Array.of(1, 4, 32)), /flags of its settings are 32/);
+    refused(() => decoded(Uint8Array.of(1, 3, 2, ...new Uint8Array(9))), /the flags 2 are unknown/);
+    refused(() => decoded(Uint8Array.of(1, 4, 32)), /the flags 32 of the settings are unknown/);
     refused(() => decoded(Uint8Array.of(1, 4, 4, 3)), /no choice 3/);
     refused(() => decoded(Uint8Array.of(1, 4, 2, 0xff, 0xff, 0xff, 0xff, 0x0f)), /cut off/);
     refused(() => decoded(Uint8Array.of(1, 4, 1, 0xff, 0xff, 0xff, 0xff, 0x0f)), /cut off/);
     refused(() => decoded(Uint8Array.of(1, 4, 1, 0xff, 0xff, 0xff, 0xff, 0x1f)), /more than 32 bits/);
     refused(() => decoded(Uint8Array.of(...system, 0xff, 0xff, 0xff, 0xff, 0xff, 0)), /more than 32 bits/);
-    refused(() => decoded(Uint8Array.of(1, 3, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 0)), /NaN is no time/);
+    refused(() => decoded(Uint8Array.of(1, 3, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 0)), /NaN is not a time/);
     refused(() => decoded(Uint8Array.of(1, 4, 2, 1, 1, 0xff, 0)), /not UTF-8/);
-    refused(() => decodeCheckpointHeader(Uint8Array.of(1, 2)), /the beginning of its log .*no choice 2/);
+    refused(() => decodeCheckpointHeader(Uint8Array.of(1, 2)), /the beginning of the actor's log .*no choice 2/);
     assert.deepEqual(decoded(Uint8Array.of(...system, 7)), {
       kind: 'task',
       nowMs: 0,

@@ -136,7 +136,10 @@ for (const width of WIDTHS) {
       assert.ok(all * 65_536 > 30 * MIB && all * 65_536 < 64 * MIB, `${all} pages`);
       assert.equal(thread.ask(other, 'grow', 16), 1, 'the other has nothing left to grow by');
       assert.equal(thread.ask(other, 'inc'), 1);
-      assert.match(thread.fault(other, 'grow_and_trap'), /^unreachable \(it was refused more memory: \d+ of the/);
+      assert.match(
+        thread.fault(other, 'grow_and_trap'),
+        /^unreachable \(the message was refused more memory: \d+ of the/,
+      );
       assert.equal(thread.ask(other, 'size'), 1);
       assert.equal(thread.ask(one, 'size'), all);
       assert.ok(thread.budget.refusals >= 2);

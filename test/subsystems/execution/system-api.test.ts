@@ -445,7 +445,7 @@ for (const width of WIDTHS) {
       const before = c.canister.fingerprint();
       assert.match(
         c.trap([['stable64_write', 0, 0, 2 << 20]]),
-        /^ic0\.stable64_write: stable memory: this executor holds at most 1 MiB/,
+        /^ic0\.stable64_write: stable memory cannot be written: one executor thread holds at most 1 MiB/,
       );
       assert.equal(c.canister.state.stable.storedBytes, 4096);
       assert.equal(c.canister.fingerprint(), before);

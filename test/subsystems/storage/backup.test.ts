@@ -197,9 +197,9 @@ suite('a backup that is not as it was made', () => {
     };
     assert.equal(
       await said(Buffer.from('PK\u0003\u0004 something else')),
-      'backup-foreign: it is no backup of this server: it does not begin with "svc-backup"',
+      'backup-foreign: it is not a backup of this server: it does not begin with "svc-backup"',
     );
-    assert.equal(await said(Buffer.alloc(0)), 'backup-foreign: it is no backup of this server: it is empty');
+    assert.equal(await said(Buffer.alloc(0)), 'backup-foreign: it is not a backup of this server: it is empty');
     assert.match(await said(Buffer.from('svc-backup is a fine thing\n')), /^backup-damaged: .* byte 0/);
     assert.match(await said(Buffer.from(`svc-backup 1 ${'x'.repeat(1000)}`)), /^backup-damaged: .*does not end/);
   });
@@ -257,14 +257,14 @@ suite('a backup that is not as it was made', () => {
     const nothing = Buffer.alloc(1 + 8 * FAMILIES.length + 32, 0);
     nothing[0] = FAMILIES.length;
     const cases: readonly (readonly [RegExp, Buffer])[] = [
-      [/a value of 4294967295 bytes/, forged([ENTRIES, entry(0, 'a', '', 0xffff_ffff)])],
+      [/a value has 4294967295 bytes/, forged([ENTRIES, entry(0, 'a', '', 0xffff_ffff)])],
       [/no family 7/, forged([ENTRIES, entry(7, 'a', '')])],
       [/out of order/, forged([ENTRIES, Buffer.concat([entry(0, 'b', ''), entry(0, 'a', '')])])],
       [/out of order/, forged([ENTRIES, Buffer.concat([entry(0, 'b', ''), entry(0, 'b', '')])])],
       [/out of order/, forged([ENTRIES, Buffer.concat([entry(2, 'b', ''), entry(1, 'c', '')])])],
       [/last entry is cut off/, forged([ENTRIES, entry(0, 'a', 'some', 1000)], [END, nothing])],
       [/1 entries of meta instead of 0/, forged([ENTRIES, entry(0, 'a', 'some')], [END, nothing])],
-      [/checksum over all/, forged([END, nothing])],
+      [/checksum of the whole file/, forged([END, nothing])],
       [/end is damaged/, forged([END, Buffer.alloc(5, 255)])],
       [/a block is damaged/, forged([3, Buffer.alloc(5)])],
       [/a block is damaged/, forged([ENTRIES, Buffer.alloc(0)])],

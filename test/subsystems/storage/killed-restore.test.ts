@@ -124,7 +124,7 @@ suite('a restore that is killed', () => {
     await mkdir(join(directory, 'tables'));
     await assert.rejects(openStateDirectory(directory), {
       code: 'state-foreign',
-      message: /holds a restore that did not come to its end .*: start again with --restore/,
+      message: /holds a restore that was not finished .*: start again with --restore/,
     });
     assert.deepEqual((await readdir(directory)).toSorted(), ['tables', 'unfinished-restore']);
     assert.ok((await readFile(file)).equals(contents));

@@ -467,7 +467,7 @@ describe('damage', () => {
     const foreign = logged(true);
     const [name = ''] = foreign.list();
     foreign.bytesOf(name).fill(7);
-    assert.throws(() => recover(foreign), { code: 'state-corrupt', message: new RegExp(`${name} is no segment`) });
+    assert.throws(() => recover(foreign), { code: 'state-corrupt', message: new RegExp(`${name} is not a segment`) });
 
     const newer = logged(true);
     const header = Buffer.from(newer.bytesOf(name).buffer, newer.bytesOf(name).byteOffset, 512);

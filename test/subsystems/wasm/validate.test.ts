@@ -210,7 +210,7 @@ describe('a canister module', () => {
     refused(wat('(module (memory 1) (memory 1))'), 'wasm-limit', /2 memories, at most 1/);
     refused(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 13, 1, 0), 'wasm-unsupported', /exception handling/);
     refused(Uint8Array.of(0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0), 'wasm-unsupported', /component/);
-    refused(Uint8Array.of(0x7f, 0x45, 0x4c, 0x46), 'wasm-malformed', /not a wasm module/);
+    refused(Uint8Array.of(0x7f, 0x45, 0x4c, 0x46), 'wasm-malformed', /not a WebAssembly module/);
     refused(new Uint8Array(0), 'wasm-malformed', /only 0 bytes/);
   });
 });
