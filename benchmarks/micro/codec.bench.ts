@@ -1,4 +1,4 @@
-/*
+/**
  * What does it cost to turn JSON into Candid and back, for the messages that actors are really sent?
  *
  * JSON.parse and JSON.stringify on the same text, and @dfinity/candid on the same values, stand beside it for scale:
