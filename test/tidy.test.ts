@@ -144,15 +144,24 @@ test('what comments and documents refer to is in the repository: pages, their se
   assert.deepEqual(found, []);
 });
 
-test('documents name only files that are there; decisions may name what was', () => {
-  const rooms = /`((?:kernel|subsystems|plugins|config|test|benchmarks|docs)\/[\w./-]*\w)`/g;
-  const pages = texts.filter((file) => file.endsWith('.md') && !file.startsWith('docs/adr/'));
-  const found = pages.flatMap((page) =>
-    [...read(page).matchAll(rooms)]
-      .map(([, path = '']) => path)
-      .filter((path) => !existsSync(join(ROOT, path)))
-      .map((path) => `${page}: ${path}`),
-  );
+test('documents and comments name only files that are there; decisions may name what was', () => {
+  const inRoom = /`((?:kernel|subsystems|plugins|config|test|benchmarks|docs)\/[\w./-]*\w)`/g;
+  const source = /[\w./-]+\.ts\b/g;
+  const comment = /^\s*(?:\/?\*|\/\/).*$/gm;
+  const isKnown = (name: string): boolean => sources.some((file) => `/${file}`.endsWith(`/${name}`));
+  const found: string[] = [];
+  for (const page of texts.filter((file) => file.endsWith('.md') && !file.startsWith('docs/adr/'))) {
+    const text = read(page);
+    for (const [, path = ''] of text.matchAll(inRoom)) {
+      if (!existsSync(join(ROOT, path))) found.push(`${page}: ${path}`);
+    }
+    for (const [name] of text.matchAll(source)) if (!isKnown(name)) found.push(`${page}: ${name}`);
+  }
+  for (const file of files(SERVER, '**/*.ts')) {
+    for (const [line] of read(file).matchAll(comment)) {
+      for (const [name] of line.matchAll(source)) if (!isKnown(name)) found.push(`${file}: ${name}`);
+    }
+  }
   assert.deepEqual(found, []);
 });
 

@@ -3,7 +3,7 @@
  *
  * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `touched-windows.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import {
   ByteWriter,

@@ -7,7 +7,7 @@
  *         [charge] [fuel test]
  *         the body, with
  *           charge points and fuel tests     (fuel.ts, places from analyze.ts)
- *           page tests in front of stores    (journal.ts, which ones from touched-windows.ts)
+ *           page tests in front of stores    (journal.ts, which ones from store-coverage.ts)
  *           $stack and $fuel passed to calls, $fuel taken back
  *       end
  *       local.get $fuel)

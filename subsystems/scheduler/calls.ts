@@ -349,8 +349,7 @@ export const notFound = (id: Uint8Array): Refusal =>
 export function standingRefusal(agenda: Agenda): Refusal | undefined {
   const name = principalToText(agenda.id);
   if (agenda.isLost) return THREAD_STOPPED;
-  if (agenda.isAbsent)
-    return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
+  if (agenda.isAbsent) return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
   if (agenda.status !== 'running') return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
   if (agenda.module === undefined && !agenda.isChanging)
     return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} contains no Wasm module`);

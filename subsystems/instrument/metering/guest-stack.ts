@@ -7,7 +7,7 @@
  * may need, divided by the factor. That hardly ever decides: of the two functions in which Motoko deserialises a list (21
  * locals each, enhanced persistence) one weighs 62 bytes and the other, by what V8 may need, 65 instead of 62.
  *
- * What V8 14.6 may need, in words of 8 bytes (test/subsystems/metering/stack-depth.test.ts):
+ * What V8 14.6 may need, in words of 8 bytes (test/subsystems/instrument/stack-depth.test.ts):
  *
  *   baseline      every parameter, local and operand has a slot; arguments and results beyond the registers come on top
  *   optimised     what lives across a call: locals and operands, but also
