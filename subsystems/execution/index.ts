@@ -1,3 +1,7 @@
+/**
+ * The face of execution, on the main thread: what the rest of the server asks of canisters' executors. Types and tokens
+ * alone.
+ */
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './engine/open-calls.ts';

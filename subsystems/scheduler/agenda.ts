@@ -1,3 +1,4 @@
+/** Main thread: plain state of one canister, touched by the files of this folder alone. */
 import { type CanisterStatus, type CallKind, type Response, idFromText } from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { CallContext, OpenCall } from './call-context.ts';

@@ -1,3 +1,4 @@
+/** Main thread: plain state of calls, touched by the files of this folder alone. */
 import type { Callbacks, ContextView, Outcome, RejectCode, StepFault } from '../ic/index.ts';
 import type { Agenda, WaitingResponse, WaitingStart } from './agenda.ts';
 

@@ -6,6 +6,8 @@
  * of an ended step has everything at once: the message gone, the state changed, new messages there. A client's context is
  * kept from its first ended step that left calls open; before that nothing has happened that the client knows of. Queries
  * are never kept. What comes and goes within one unit is not written, and an update without calls writes nothing here.
+ *
+ * Main thread, as everything here; adds operations to the unit that is being collected.
  */
 import type { Outcome } from '../ic/index.ts';
 import type { Storage, WriteSet } from '../storage/index.ts';

@@ -9,6 +9,8 @@
  *
  * Values are little-endian; texts and bytes carry their length. The layout belongs to the version of the state's format.
  * What is read may be damaged: every length is checked, and an error names the key.
+ *
+ * Main thread: bytes in, records out, and back.
  */
 import { ServerError } from '../../kernel/index.ts';
 import type { RejectCode, Response, StepFault } from '../ic/index.ts';

@@ -13,6 +13,8 @@
  *   gets SYS_UNKNOWN when its time is over; what comes later is dropped, cycles with it.
  * - A context whose code was uninstalled answers with a reject, its callbacks never run, refunds are still credited.
  * - A composite query's calls are queries; when it has answered, what is still open is dropped.
+ *
+ * Main thread. Touches contexts and open calls; what canisters wait for it hands on.
  */
 import {
   REJECT_CODE,

@@ -3,6 +3,8 @@
  *
  * An executor that has died hands back what it did not execute as `unavailable`. Messages and responses of canisters that
  * are kept then wait for the canister to be woken; all else is answered.
+ *
+ * Main thread. Touches queues and contexts, and gives tasks to executors.
  */
 import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
 import type { CanisterRunner } from '../execution/index.ts';

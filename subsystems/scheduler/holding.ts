@@ -1,6 +1,8 @@
 /**
  * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
  * stay awake. A sleeping one is woken for either.
+ *
+ * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
 import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
 import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';

@@ -1,3 +1,4 @@
+/** The face of the scheduler, on the main thread: types, tokens, and an index that others use as well. */
 import type { CanisterStatus, CallKind, Outcome, Response, Step } from '../ic/index.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';

@@ -3,6 +3,8 @@
  *
  * The window is how far the main thread runs ahead of an executor: large enough that an executor never waits for the
  * main thread while there is work (a wake-up costs more than a message), small enough that turns stay fair.
+ *
+ * Main thread; counts and lists.
  */
 import type { Agenda, Waiting } from './agenda.ts';
 import { Queue } from './queue.ts';

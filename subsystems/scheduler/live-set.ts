@@ -1,3 +1,4 @@
+/** Main thread: the list of idle canisters. Touches their places in it alone. */
 import type { Agenda } from './agenda.ts';
 
 /** A canister's place among those that are awake, or waking. */

@@ -1,4 +1,7 @@
-/** First in, first out, in constant time: taking moves nothing, and the taken part is cut off now and then. */
+/**
+ * First in, first out, in constant time: taking moves nothing, and the taken part is cut off now and then.
+ * Main thread: plain data.
+ */
 export class Queue<T> {
   #items: (T | undefined)[] = [];
   #first = 0;

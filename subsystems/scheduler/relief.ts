@@ -4,6 +4,8 @@
  * Executors say so when they have taken most of what there is (`Execution.attendMemory`), and again, waiting for a while,
  * before one refuses a message more memory. What a sleeping canister had is garbage in its executor at first: it counts as free when that
  * has been collected.
+ *
+ * Main thread; asks for sleep and for collections, and touches no canister itself.
  */
 import type { Execution } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';

@@ -4,6 +4,8 @@
  * Clients wait no more: their contexts go on with nobody to tell. Calls of the management canister that had no response are
  * answered with a reject: whether they were carried out is unknown. What belongs to a canister that is not there is put
  * together as well, around an agenda that nobody finds: responses to it are kept, and nothing of it runs.
+ *
+ * Main thread, once, at the start: reads entries, and touches what it makes of them.
  */
 import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';

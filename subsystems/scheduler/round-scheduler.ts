@@ -8,6 +8,9 @@
  *
  * Where state is kept, execution runs ahead of the disk, but no client is told of anything before it is durable: each
  * canister knows the unit of its newest change, and answers wait for that.
+ *
+ * Main thread: everything that enters or leaves this folder comes through here. It never waits for the disk or for an
+ * executor.
  */
 import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText } from '../ic/index.ts';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';

@@ -10,6 +10,8 @@
  *
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
  * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
+ *
+ * Main thread; decides, while canisters/sleep-and-wake.ts does.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { type Agenda, isUrgent } from './agenda.ts';

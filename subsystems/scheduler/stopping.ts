@@ -1,4 +1,7 @@
-/** The states of canisters: running, stopping until no call of theirs is open, stopped. */
+/**
+ * The states of canisters: running, stopping until no call of theirs is open, stopped.
+ * Main thread. Touches the status of canisters, and those who wait for it.
+ */
 import { ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterStatus } from '../ic/index.ts';
 import type { Agenda } from './agenda.ts';

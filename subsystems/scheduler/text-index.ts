@@ -1,3 +1,4 @@
+/** Main thread: handles by text, in an array of numbers. */
 import { randomInt } from 'node:crypto';
 
 /** Marks of free places; a taken one has a handle. */

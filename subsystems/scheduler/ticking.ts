@@ -5,6 +5,8 @@
  * ticks coalesce: after a pause there is one beat, not many. A timer is turned off before its hook runs, and a hook
  * that traps leaves it off. Stopping and stopped canisters get neither; a timer that fell due meanwhile fires when the
  * canister runs again. Sleeping canisters are woken by either.
+ *
+ * Main thread; reads the clock, and enqueues what is due.
  */
 import { NS_PER_MS } from '../ic/index.ts';
 import type { Agenda } from './agenda.ts';

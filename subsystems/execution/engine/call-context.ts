@@ -1,3 +1,4 @@
+/** Executor thread: the contexts of executions that no call has led to. Constants; touches nothing. */
 import type { ContextView } from '../../ic/index.ts';
 
 const NO_BYTES = new Uint8Array(0);

@@ -1,4 +1,8 @@
-/** What an executor knows of one canister besides its live instance's memory. */
+/**
+ * What an executor knows of one canister besides its live instance's memory.
+ * Executor thread: one object a canister, touched by the engine whose message runs, and between messages by
+ * executor-thread.ts.
+ */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings, CanisterSpec } from '../index.ts';
 import type { MethodKind } from '../../ic/index.ts';

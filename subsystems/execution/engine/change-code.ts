@@ -10,6 +10,8 @@
  *
  * Stable memory has a journal of its own, which ends with the transaction; effects of the hook (certified data, burned
  * cycles) are carried over, all but the timer.
+ *
+ * Executor thread; touches the one canister whose code changes, between two of its messages.
  */
 import { REJECT_CODE, WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { messageOf } from '../../../kernel/index.ts';

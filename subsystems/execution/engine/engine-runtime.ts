@@ -1,4 +1,7 @@
-/** What the kinds of execution have in common: the tools of one engine, and how an execution ends. */
+/**
+ * What the kinds of execution have in common: the tools of one engine, and how an execution ends.
+ * Executor thread; touches the engine that it belongs to, and the canister whose message runs.
+ */
 import {
   REJECT_CODE,
   CallbackBuffer,

@@ -4,6 +4,9 @@
  * What a task does to its canister happens here and is all or nothing; what reaches beyond the canister goes back in the
  * step. `run-task.ts` has methods, system tasks and inspection, `run-callback.ts` what follows a call, `change-code.ts`
  * installation and upgrades, `canister-image.ts` state out and in again, `suspended-frames.ts` composite queries that wait.
+ *
+ * Executor thread. Touches the canisters that it is handed, its control memory and the thread's pools; never another
+ * thread's.
  */
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterState } from './canister-state.ts';

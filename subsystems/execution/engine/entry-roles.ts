@@ -1,3 +1,4 @@
+/** Executor thread: what each entry point of a module is for. Reads the module's layout; touches nothing. */
 import type { EntryRole } from './canister-state.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 

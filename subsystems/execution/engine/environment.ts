@@ -1,4 +1,7 @@
-/** The environment variables that canisters see: their own, and those that every canister of the host has. */
+/**
+ * The environment variables that canisters see: their own, and those that every canister of the host has.
+ * Executor thread: immutable, shared by the canisters of the thread.
+ */
 
 export interface EnvironmentVariable {
   /** UTF-8. */

@@ -1,3 +1,4 @@
+/** Executor thread, and the module worker for `get_candid_pointer`: how an execution ended, as a value. Touches nothing. */
 import { messageOf } from '../../../kernel/index.ts';
 import { STOP } from '../../instrument/index.ts';
 

@@ -10,6 +10,9 @@
  *
  * Memories come from the thread's pool and return to it; see heap-pool.ts. For that, and for the budget that all actors
  * share (memory-budget.ts), each keeps book of the pages that were touched: heap-tally.ts.
+ *
+ * Executor thread, and the module worker for an instance that is thrown away. Touches its heap, its control memory, and the
+ * thread's pool.
  */
 import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
 import {

@@ -1,3 +1,4 @@
+/** Executor thread: a part of one canister's state, touched while its message runs and when it is loaded. */
 /** Calls of a canister that wait for their response at one callee at most: the replica's queue between two canisters. */
 export const OPEN_CALLS_PER_CALLEE_MAX = 500;
 /** And at all callees together: each holds a callback, a call context and a message. */

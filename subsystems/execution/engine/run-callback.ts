@@ -11,6 +11,8 @@
  * go on for ever that way, since `call_perform` refuses a canister that could not pay for the next response.
  *
  * In a composite query the state before the callback is the query's frame, laid over the committed state.
+ *
+ * Executor thread; touches the one canister whose callback it runs.
  */
 import {
   REJECT_CODE,

@@ -12,6 +12,8 @@
  *
  * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
  * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
+ *
+ * Executor thread; touches the one canister whose task it runs.
  */
 import { REJECT_CODE, NOTHING_RAN, type Step, type Task } from '../../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';

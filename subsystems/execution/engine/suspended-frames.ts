@@ -13,6 +13,8 @@
  * Two things cannot be laid over, and then the query is rejected as one that may be tried again: a heap cannot shrink,
  * so a frame ends when the committed heap has grown past the frame's; and new code ends all frames of its canister.
  * The bytes of all frames of a thread are bounded; a frame that does not fit ends its query, too.
+ *
+ * Executor thread: one for all engines of the thread; touches a canister's memory only within a message of it.
  */
 import { type StableMemory } from '../memory/stable-memory.ts';
 import type { Instance } from './instance.ts';

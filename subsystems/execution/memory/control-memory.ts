@@ -1,3 +1,7 @@
+/**
+ * Executor thread, and the module worker for an instance that is thrown away: fuel and journal of the messages that run
+ * on it.
+ */
 import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../../instrument/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';

@@ -7,6 +7,8 @@
  * of a message that trapped cannot be made anew. So new heaps are refused a good deal before. What stays free is for the
  * journals, for spare heaps, for memories that wait for their collection, and for actors whose code is being replaced, which
  * have two heaps meanwhile.
+ *
+ * Main thread: counts on behalf of all executors, and touches no heap.
  */
 
 const ADDRESS_GIB = { 32: 8, 64: 16 } as const;

@@ -10,6 +10,8 @@
  * cannot change, and after `data.drop` there is a fresh one), so a canister of the same module may go on with it.
  *
  * A heap may come here only if nothing can run on it or read it any more: see `Instance.release`.
+ *
+ * Executor thread: one for each; touches heaps that no canister has.
  */
 import type { InstrumentedExports } from '../../instrument/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';

@@ -5,6 +5,8 @@
  * heaps count by the pages that were ever touched, also by messages that were undone: these are zeros again, and stay the
  * machine's loss. Large heaps count with their whole size: nearly all of it is used, and marks for 6 GiB would take as much
  * as a small actor. The tally belongs to the memory, and goes with it to the pool and to the next canister.
+ *
+ * Executor thread: belongs to one heap; touched with it, and takes from the budget that all threads share.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';

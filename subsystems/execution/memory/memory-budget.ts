@@ -8,6 +8,8 @@
  *
  * Before a thread is refused it collects its own garbage, and where idle canisters can be put to sleep it may ask the main
  * thread for that (`ask`) and look again when it is answered.
+ *
+ * All executor threads and the main thread at once: everything shared is touched with `Atomics`.
  */
 
 import { PAGE_BYTES } from '../../bytes/index.ts';

@@ -15,6 +15,8 @@
  *
  * After one refusal everything else is refused, until the message ends: so what is to be recorded is one number. When a
  * record is run again, what was granted then is granted now, unless there is no room: then the canister cannot be woken here.
+ *
+ * Executor thread, within a message: touches the budget that all threads share, and the tally of the message's own heap.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';

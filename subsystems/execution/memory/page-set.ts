@@ -1,4 +1,4 @@
-/** A set of page numbers, a bit each; iterates in ascending order. */
+/** A set of page numbers, a bit each; iterates in ascending order. Executor thread: plain data of one owner. */
 export class PageSet {
   #words = new Uint32Array(0);
   /** Those before it are 0. */

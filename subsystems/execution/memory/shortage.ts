@@ -1,6 +1,8 @@
 /**
  * What a message was refused for lack of memory. It depended on the machine and its other actors, so it is in the record of
  * the message: when that is run again, anywhere, the same is refused.
+ *
+ * Executor thread: plain data.
  */
 export type Shortage =
   /** So many growths of heap or stable memory were granted, and none after them. */

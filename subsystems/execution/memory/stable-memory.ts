@@ -16,6 +16,8 @@
  * page, and the sign of the entry answers "already dirty?" without a second structure.
  *
  * Nothing has to be called at a message's start: a message begins when the last one was committed or rolled back.
+ *
+ * Executor thread: touched by its own canister's messages, and between them when it is captured or loaded.
  */
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../../bytes/index.ts';

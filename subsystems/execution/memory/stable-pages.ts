@@ -1,3 +1,4 @@
+/** Executor thread: one pool for all canisters of the thread. Takes from the budget that all threads share. */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { MemoryBudget } from './memory-budget.ts';

@@ -1,4 +1,7 @@
-/** A canister's whole state, out and in again: for snapshots, and for moving. */
+/**
+ * A canister's whole state, out and in again: for snapshots, and for moving.
+ * Executor thread, between two messages of the canister that it touches.
+ */
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo } from '../../storage/index.ts';

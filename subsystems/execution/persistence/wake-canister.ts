@@ -1,4 +1,7 @@
-/** Brings a stored canister to life: its memory as it is stored, and what its log says has happened since. */
+/**
+ * Brings a stored canister to life: its memory as it is stored, and what its log says has happened since.
+ * Executor thread; touches the canister that it brings to life, which has no message under way.
+ */
 import type { Shortages } from '../memory/shortage.ts';
 import type { Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';

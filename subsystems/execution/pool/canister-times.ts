@@ -8,6 +8,8 @@
  * after ten seconds, what was 100 hours ahead after six weeks.
  *
  * The clock of one process never goes back, so only canisters that come from a state directory can be ahead.
+ *
+ * Main thread; reads the clock.
  */
 import type { Clock } from '../../../kernel/index.ts';
 

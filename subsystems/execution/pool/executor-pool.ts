@@ -4,6 +4,8 @@
  * A canister belongs to one executor for as long as that lives. A dead executor is replaced at once, so that new
  * canisters find a place. Of those that lived in the dead one, canisters that are kept in a state directory sleep until
  * something wakes them; the others have nowhere to come back from, and answer `unavailable` for good.
+ *
+ * Main thread; reaches canisters only by the executors that it gives work to.
  */
 import { type Clock, type Logger, ServerError } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';

@@ -3,6 +3,8 @@
  *
  * Everything sent in one turn of the event loop is published together, with one wake-up. A full ring spills into a
  * list here: the main thread never blocks. When the thread dies, whatever it owed an answer gets one.
+ *
+ * Main thread: touches its side of the rings and the port, and never blocks.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';

@@ -4,6 +4,8 @@
  * A module that loses its last canister, or was prepared and not installed yet, is kept for a while, because the next
  * installation is often of the same module. Of those that wait there are only a few, the oldest goes first: somebody
  * who uploads one module after the other must not fill the memory within the grace.
+ *
+ * Main thread; a list with a clock, touches nothing else.
  */
 
 /** How long a module is kept that nobody uses. */

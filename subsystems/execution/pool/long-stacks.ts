@@ -1,4 +1,7 @@
-/** The stacks that long messages have of their own (WebAssembly JavaScript Promise Integration); see ADR 21. */
+/**
+ * The stacks that long messages have of their own (WebAssembly JavaScript Promise Integration); see ADR 21.
+ * Main thread, before the first executor starts: sets flags of the whole process.
+ */
 import { setFlagsFromString } from 'node:v8';
 
 /** Enough for most; 256 of them are used again. */

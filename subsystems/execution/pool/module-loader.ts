@@ -5,6 +5,8 @@
  * it happens in a thread of its own, one module at a time, with a time limit that ends the thread. A module that was
  * seen before is found by its hash and not worked on again; what was made of one that an earlier process has seen is found
  * on disk (code-cache.ts), as long as somebody uses it.
+ *
+ * Main thread: touches the worker that it starts, and no canister.
  */
 import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../../kernel/index.ts';

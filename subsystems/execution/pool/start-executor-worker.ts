@@ -1,4 +1,7 @@
-/** Starts executor threads as worker threads of Node. */
+/**
+ * Starts executor threads as worker threads of Node.
+ * Main thread; sets flags of V8 that new threads read, and touches nothing of theirs.
+ */
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { messageStackBytes, threadStackMb } from '../../instrument/index.ts';

@@ -4,6 +4,8 @@
  *
  * A canister whose message is suspended is closed, and what comes for it waits. When the message has ended, what has waited
  * is due; the canister stays closed until none of it is left, so that nothing that comes later gets ahead.
+ *
+ * Executor thread; knows handles and work, and touches no canister.
  */
 export class CanisterGate<Work> {
   /** By handle, for those that are closed: what waits, in order. */

@@ -1,4 +1,7 @@
-/** The entry of an executor's worker thread. Whatever goes wrong in the host ends the thread: see executor-pool.ts. */
+/**
+ * The entry of an executor's worker thread. Whatever goes wrong in the host ends the thread: see executor-pool.ts.
+ * Executor thread: lowers its own priority, and leaves all else to executor-thread.ts.
+ */
 import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { ExecutorThread } from './executor-thread.ts';

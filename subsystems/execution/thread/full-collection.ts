@@ -8,6 +8,8 @@
  * the bytes outside of its heap have grown by 64 MiB, which a buffer does that nobody ever writes to. Whether the collection
  * has ended is asked of a profile of collections: finalizers and weak references would need the event loop, which an
  * executor never returns to.
+ *
+ * Executor thread; for an instant a flag of V8 that all threads read.
  */
 import { GCProfiler, setFlagsFromString } from 'node:v8';
 import { collectGarbage } from '../../threads/index.ts';

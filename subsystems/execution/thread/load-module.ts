@@ -1,3 +1,7 @@
+/**
+ * Module worker: bytes of a module in, code that can run out. Touches the cache on disk and V8's compiler; runs nothing
+ * but `get_candid_pointer`.
+ */
 import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { type InstrumentedModule, instrument } from '../../instrument/index.ts';

@@ -9,6 +9,8 @@
  * millisecond, and what a turn was too long is taken from the message's next one.
  *
  * A turn that short messages cut off goes on before another's begins.
+ *
+ * Executor thread; lends engines and gives turns, and touches no canister itself.
  */
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Engine } from '../engine/engine.ts';

@@ -1,4 +1,7 @@
-/** The thread that checks, instruments and compiles modules (see module-loader.ts). */
+/**
+ * The thread that checks, instruments and compiles modules (see module-loader.ts).
+ * Module worker: touches uploads and the cache on disk, and no canister.
+ */
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../../kernel/index.ts';

@@ -14,6 +14,8 @@
  * sees no byte of an entry whose tag is wrong. The upload itself is decoded and validated at every load.
  *
  * A file is written beside its place and renamed. No failure to read or write is an error: the cache is only a shortcut.
+ *
+ * Module worker: reads and writes entries, and waits for the disk. Main thread: removes them.
  */
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

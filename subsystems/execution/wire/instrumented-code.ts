@@ -1,3 +1,4 @@
+/** Both sides: plain data that crosses from the module worker over the main thread to executors. */
 import type { ModuleLayout } from '../../instrument/index.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */

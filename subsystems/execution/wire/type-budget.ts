@@ -5,6 +5,8 @@
  * ends the process at 2,000,000. Type sections are cheap to make up, so whoever may install code could reach that in
  * some hundred modules. Counted are the types of all modules that were given to V8, each once: the same module compiled
  * again, or another from the same compiler, brings few or no new ones.
+ *
+ * Main thread for the count, module worker for the fingerprints; plain numbers.
  */
 import type { FunctionType } from '../../wasm/index.ts';
 

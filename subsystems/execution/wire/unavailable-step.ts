@@ -1,3 +1,4 @@
+/** Both sides: a constant form of step. Touches nothing. */
 import { REJECT_CODE, NOTHING_RAN, type Step } from '../../ic/index.ts';
 
 /** The step of a task that was never begun. */

@@ -16,6 +16,8 @@
  * something is decides how its bytes are carried, and nothing else. What is rare goes by the port as a whole (structured
  * clone), with a marker record in the ring that keeps the order. So the nth message of the port belongs to the nth record
  * that announces one.
+ *
+ * Both sides: the one writes records, the other reads them. Touches the ring's bytes and nothing else.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { MeteringPolicy } from '../../metering/index.ts';

@@ -1,3 +1,4 @@
+/** Executor thread, within a message: outgoing calls. Touches the draft and the count of open calls. */
 import { CLEANUP } from '../../../ic/index.ts';
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';

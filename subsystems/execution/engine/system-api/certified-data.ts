@@ -1,3 +1,4 @@
+/** Executor thread, within a message: certified data. Touches the effects of the execution alone. */
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 

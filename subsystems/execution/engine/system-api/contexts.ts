@@ -3,6 +3,8 @@
  *
  * A mode is a bit, an import's contexts are a mask, and the check in front of every import (`index.ts`) is one
  * `and`. The letters are those of the interface specification.
+ *
+ * A table: it belongs to no thread.
  */
 import type { Ic0Name } from '../../../wasm/index.ts';
 

@@ -1,3 +1,4 @@
+/** Executor thread, within a message: what calls would cost. Reads the heap and writes amounts to it. */
 import type { CurrentExecution } from './current-execution.ts';
 import { decodeStrictly } from './responding.ts';
 

@@ -7,6 +7,8 @@
  *
  * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
  * kept here, and the engine applies it only if the execution returns.
+ *
+ * Executor thread; touched by the imports and by the engine that it belongs to.
  */
 import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
 import { slotOf, type ContextView, type OutgoingCall } from '../../../ic/index.ts';

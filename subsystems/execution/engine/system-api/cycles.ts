@@ -1,3 +1,4 @@
+/** Executor thread, within a message: cycles. Touches the effects of the execution; the balance follows when it returns. */
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 

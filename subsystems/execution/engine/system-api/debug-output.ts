@@ -1,3 +1,4 @@
+/** Executor thread: what the message in progress prints. Kept when the message is undone. */
 import type { OutputLine } from '../../../ic/index.ts';
 
 const TEXT = new TextDecoder('utf-8', { ignoreBOM: true });

@@ -1,3 +1,4 @@
+/** Executor thread, within a message: printing and trapping. Reads the heap; touches the debug output alone. */
 import { CalledTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 import { DEBUG_BYTES_MAX } from './debug-output.ts';

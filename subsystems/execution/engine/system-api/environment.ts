@@ -1,3 +1,4 @@
+/** Executor thread, within a message: environment variables. Reads them; writes to the heap alone. */
 import type { EnvironmentVariable } from '../environment.ts';
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';

@@ -1,3 +1,4 @@
+/** Executor thread, within a message: who the canister is. Reads its state; writes to the heap alone. */
 import { createHash } from 'node:crypto';
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';

@@ -5,6 +5,8 @@
  * crossed from wasm as `wasm/ic0-signatures.ts` says, so an address is a Number whatever the module's pointer
  * width, and one object serves every instance on an engine. Overheads of the calls are charged by instrumented
  * code; what depends on sizes is charged here.
+ *
+ * Executor thread, called by wasm in the middle of a message: touches the message's own canister and no other.
  */
 import type { Ic0Name } from '../../../wasm/index.ts';
 import { callImports } from './calls.ts';

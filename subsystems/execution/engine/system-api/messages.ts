@@ -1,3 +1,4 @@
+/** Executor thread, within a message: argument, caller, reject. Reads the task; writes to the heap alone. */
 import { MODES } from './contexts.ts';
 import { contractViolation, type CurrentExecution, NO_BYTES } from './current-execution.ts';
 

@@ -1,3 +1,4 @@
+/** Executor thread: the call that a message is putting together. Touched by its imports alone. */
 import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
 import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../../ic/index.ts';
 

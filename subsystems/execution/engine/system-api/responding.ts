@@ -1,3 +1,4 @@
+/** Executor thread, within a message: the answer. Touches the effects of the execution alone. */
 import { copyBytes } from '../../../bytes/index.ts';
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';

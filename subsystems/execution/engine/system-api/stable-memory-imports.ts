@@ -1,3 +1,4 @@
+/** Executor thread, within a message: stable memory. Touches the canister's own, through its journal. */
 import { ServerError } from '../../../../kernel/index.ts';
 import { HostTrap } from '../fault.ts';
 import { PAGE_BYTES } from '../../../bytes/index.ts';

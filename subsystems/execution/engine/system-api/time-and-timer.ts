@@ -1,3 +1,4 @@
+/** Executor thread, within a message: instant, timer, counters. Touches the effects of the execution alone. */
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
