@@ -22,6 +22,12 @@ export interface BootPlanOptions {
   readonly ambient: readonly Capability<unknown>[];
 }
 
+/** What a plugin brings: all its faces, or the promise alone where it is turned off. */
+function capabilitiesOf({ plugin, isEnabled }: PlannedPlugin): readonly Capability<unknown>[] {
+  const faces = isEnabled ? (plugin.alsoProvides ?? []) : [];
+  return [plugin.provides, ...faces.map(({ capability }) => capability)];
+}
+
 /**
  * Orders the plugins. Throws a ServerError: `plugin-needed` when something was turned off that the rest cannot do
  * without, `boot-plan` for duplicates, gaps and cycles.
@@ -52,32 +58,38 @@ function refuseNeeded({ plugins, disabled }: BootPlanOptions): void {
 
 function findDuplicates(planned: readonly PlannedPlugin[], { ambient }: BootPlanOptions): string[] {
   const problems: string[] = [];
-  for (const [index, { plugin }] of planned.entries()) {
-    const earlier = planned.slice(0, index).map((other) => other.plugin);
-    const capability = plugin.provides.name;
-    if (earlier.some(({ name }) => name === plugin.name)) {
+  for (const [index, each] of planned.entries()) {
+    const { plugin } = each;
+    const earlier = planned.slice(0, index);
+    if (earlier.some((other) => other.plugin.name === plugin.name)) {
       problems.push(`two plugins are called '${plugin.name}': give one of them another name`);
     }
-    for (const { name } of earlier.filter(({ provides }) => provides.name === capability)) {
-      problems.push(`plugins '${name}' and '${plugin.name}' both provide '${capability}': keep one of them`);
-    }
-    if (ambient.some(({ name }) => name === capability)) {
-      problems.push(`plugin '${plugin.name}' provides '${capability}', which the kernel provides itself`);
+    for (const { name: capability } of capabilitiesOf(each)) {
+      for (const other of earlier.filter((one) => provides(one, capability))) {
+        problems.push(
+          `plugins '${other.plugin.name}' and '${plugin.name}' both provide '${capability}': keep one of them`,
+        );
+      }
+      if (ambient.some(({ name }) => name === capability)) {
+        problems.push(`plugin '${plugin.name}' provides '${capability}', which the kernel provides itself`);
+      }
     }
   }
   return problems;
 }
 
+function provides(planned: PlannedPlugin, capability: string): boolean {
+  return capabilitiesOf(planned).some(({ name }) => name === capability);
+}
+
 function findGaps(planned: readonly PlannedPlugin[], options: BootPlanOptions) {
-  const provided = new Set(
-    [...options.ambient, ...planned.map(({ plugin }) => plugin.provides)].map(({ name }) => name),
-  );
+  const provided = new Set([...options.ambient, ...planned.flatMap(capabilitiesOf)].map(({ name }) => name));
   const missing: string[] = [];
   const turnedOff: string[] = [];
   for (const { plugin } of planned) {
     for (const { name } of Object.values(plugin.requires)) {
       if (provided.has(name)) continue;
-      const provider = options.plugins.find(({ provides }) => provides.name === name);
+      const provider = options.plugins.find((other) => provides({ plugin: other, isEnabled: true }, name));
       if (provider === undefined) {
         missing.push(`plugin '${plugin.name}' requires '${name}', which no plugin provides`);
       } else {
@@ -111,7 +123,8 @@ function findCycles(planned: readonly PlannedPlugin[]): string[] {
 
 function providersOf(plugin: Plugin, planned: readonly PlannedPlugin[]): readonly Plugin[] {
   const required = new Set(Object.values(plugin.requires).map(({ name }) => name));
-  return planned.filter((other) => required.has(other.plugin.provides.name)).map((other) => other.plugin);
+  const isRequired = ({ name }: Capability<unknown>): boolean => required.has(name);
+  return planned.filter((other) => capabilitiesOf(other).some(isRequired)).map((other) => other.plugin);
 }
 
 /** Breadth first from `start` along requirements until it is met again. */
@@ -134,7 +147,7 @@ function sort(planned: readonly PlannedPlugin[]): readonly PlannedPlugin[] {
   const order: PlannedPlugin[] = [];
   const rest = [...planned];
   while (rest.length > 0) {
-    const waiting = new Set(rest.map(({ plugin }) => plugin.provides.name));
+    const waiting = new Set(rest.flatMap(capabilitiesOf).map(({ name }) => name));
     const index = rest.findIndex(({ plugin }) =>
       Object.values(plugin.requires).every(({ name }) => !waiting.has(name)),
     );

@@ -175,8 +175,15 @@ class PluginKernel implements Kernel {
       const granted = this.#registry.grant(plugin.requires);
       return isEnabled ? plugin.create(granted, context) : plugin.disabled?.(granted, context);
     });
-    this.#registry.publish(plugin.provides, value);
     this.#live.push({ plugin, value, scope, isEnabled });
+    this.#registry.publish(plugin.provides, value);
+    if (!isEnabled) return;
+    for (const each of plugin.alsoProvides ?? []) {
+      this.#registry.publish(
+        each.capability,
+        attempt(plugin, 'could not be created', () => each.of(value)),
+      );
+    }
   }
 
   async #run({ plugin, value }: LivePlugin, phase: 'open' | 'start'): Promise<void> {

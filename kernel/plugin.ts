@@ -36,16 +36,34 @@ export interface StopContext {
   readonly signal: AbortSignal;
 }
 
+/** What a plugin makes, seen through one capability more than the one it provides. */
+export interface Face<T> {
+  readonly capability: Capability<unknown>;
+  /** The part of what was made that the capability promises. */
+  of(made: T): unknown;
+}
+
+/** Shows what a plugin made through a narrow capability, for the few who need more than everybody is granted. */
+export function face<F, T>(capability: Capability<F>, of: (made: T) => NoInfer<F>): Face<T> {
+  return Object.freeze({ capability, of });
+}
+
 /**
- * The wiring of one subsystem. The kernel calls, for all plugins in boot order: every `create`, then every `open`,
+ * The wiring of one subsystem, as two types: `P` is what it promises to whoever requires it, `T` is what `create` made.
+ * Life-cycle methods belong to `T`, which only the plugin sees. What `disabled` gives has the promise alone, so the
+ * compiler knows that there is nothing to open, start or stop.
+ *
+ * The kernel calls, for all plugins in boot order: every `create`, then every `open`,
  * then each `start`, then, once the server takes work, every `ready`; and at the end each `stop` in reverse order.
  *
  * What was created is stopped, once, even if its `open` or `start` failed or was never reached because another
  * plugin's did: `stop` must cope with an object that has only been created.
  */
-export interface Plugin<T = unknown, R extends Requirements = Requirements, C = unknown> {
+export interface Plugin<P = unknown, T extends P = P, R extends Requirements = Requirements, C = unknown> {
   readonly name: string;
-  readonly provides: Capability<T>;
+  readonly provides: Capability<P>;
+  /** Further faces of what `create` makes. When the plugin is turned off, nobody provides them. */
+  readonly alsoProvides?: readonly Face<T>[];
   readonly requires: R;
   /** Why the server cannot run without it (`every message goes through it`), or undefined when `--no-<name>` may turn it off. */
   readonly neededBecause?: string;
@@ -55,7 +73,7 @@ export interface Plugin<T = unknown, R extends Requirements = Requirements, C = 
    * What `--no-<name>` provides instead: a real object whose methods refuse. Without it the capability is simply
    * gone. The kernel never opens, starts or stops it.
    */
-  disabled?(granted: Granted<R>, context: CreateContext<C>): T;
+  disabled?(granted: Granted<R>, context: CreateContext<C>): NoInfer<P>;
   /** Before anything starts: bind the listener. */
   open?(value: T, context: StartContext): Promise<void>;
   start?(value: T, context: StartContext): Promise<void>;
@@ -67,6 +85,8 @@ export interface Plugin<T = unknown, R extends Requirements = Requirements, C = 
 }
 
 /** Types a plugin literal; the identity at run time. */
-export function definePlugin<T, R extends Requirements, C>(plugin: Plugin<T, R, C>): Plugin<T, R, C> {
+export function definePlugin<P, T extends P, R extends Requirements, C>(
+  plugin: Plugin<P, T, R, C>,
+): Plugin<P, T, R, C> {
   return Object.freeze(plugin);
 }

@@ -1,20 +1,23 @@
-import { Clock, definePlugin, Logger } from '../kernel/index.ts';
+import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterRegistry, type CanisterRegistryOptions } from '../subsystems/canisters/canister-registry.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
+import { CanisterHost } from '../subsystems/management/index.ts';
 import { Manifest } from '../subsystems/manifest/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
-import { Scheduler } from '../subsystems/scheduler/index.ts';
+import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
 export const canistersPlugin = definePlugin({
   name: 'canisters',
   provides: Canisters,
+  alsoProvides: [face(CanisterHost, (canisters: CanisterRegistry) => canisters.host)],
   requires: {
     execution: Execution,
     scheduler: Scheduler,
+    schedulerSetup: SchedulerSetup,
     metering: Metering,
     codec: Codec,
     manifest: Manifest,

@@ -10,6 +10,6 @@ export const executionPlugin = definePlugin({
   neededBecause: 'it runs the actors',
   create: ({ metering, clock, log }, { config }: { readonly config: ExecutionOptions }) =>
     new ExecutorPool({ policy: metering.policy, clock, log }, config),
-  stop: (execution) => (execution instanceof ExecutorPool ? execution.close() : Promise.resolve()),
+  stop: (execution) => execution.close(),
   stopDeadlineMs: 10_000,
 });

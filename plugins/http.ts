@@ -2,7 +2,7 @@ import { Clock, definePlugin, Logger, Readiness } from '../kernel/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
-import { createHttpServer, type HttpServerOptions, type OpenableHttpServer } from '../subsystems/http/http-server.ts';
+import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
 import { Scheduler } from '../subsystems/scheduler/index.ts';
@@ -23,11 +23,10 @@ export const httpPlugin = definePlugin({
     log: Logger,
   },
   neededBecause: 'it is how the server is reached',
-  create: (granted, { config }: { readonly config: HttpServerOptions }): OpenableHttpServer =>
-    createHttpServer(granted, config),
-  async open(http: OpenableHttpServer, { log }) {
+  create: (granted, { config }: { readonly config: HttpServerOptions }) => createHttpServer(granted, config),
+  async open(http, { log }) {
     log.announce(`listening on ${await http.listen()}`);
   },
-  ready: (http: OpenableHttpServer) => http.serve(),
-  stop: (http: OpenableHttpServer, { signal }) => http.close({ signal }),
+  ready: (http) => http.serve(),
+  stop: (http, { signal }) => http.close({ signal }),
 });

@@ -1,6 +1,5 @@
 import type { Plugin } from '../kernel/index.ts';
 import { authPlugin } from './auth.ts';
-import { canisterHostPlugin } from './canister-host.ts';
 import { canistersPlugin } from './canisters.ts';
 import { codecPlugin } from './codec.ts';
 import { compilerPlugin } from './compiler.ts';
@@ -24,7 +23,6 @@ export const builtinPlugins: readonly Plugin[] = [
   manifestPlugin,
   compilerPlugin,
   canistersPlugin,
-  canisterHostPlugin,
   managementPlugin,
   metricsPlugin,
   httpPlugin,

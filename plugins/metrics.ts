@@ -11,6 +11,6 @@ export const metricsPlugin = definePlugin({
   name: 'metrics',
   provides: Metrics,
   requires: { canisters: Canisters, scheduler: Scheduler, execution: Execution, storage: Storage, clock: Clock },
-  create: (granted): Metrics => new PrometheusMetrics(granted),
+  create: (granted) => new PrometheusMetrics(granted),
   disabled: () => new NoMetrics(),
 });

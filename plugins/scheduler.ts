@@ -1,7 +1,7 @@
-import { Clock, definePlugin, type Logger } from '../kernel/index.ts';
+import { Clock, definePlugin, face, type Logger } from '../kernel/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
-import { Scheduler } from '../subsystems/scheduler/index.ts';
+import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../subsystems/scheduler/round-scheduler.ts';
 import type { SleepingOptions } from '../subsystems/scheduler/sleeping.ts';
 import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
@@ -10,6 +10,7 @@ import { Storage } from '../subsystems/storage/index.ts';
 export const schedulerPlugin = definePlugin({
   name: 'scheduler',
   provides: Scheduler,
+  alsoProvides: [face(SchedulerSetup, (scheduler: RoundScheduler) => scheduler)],
   requires: { execution: Execution, metering: Metering, storage: Storage, clock: Clock },
   neededBecause: 'every message goes through it',
   create: (

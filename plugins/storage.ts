@@ -1,6 +1,7 @@
 import { definePlugin, Logger } from '../kernel/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 import { NoStorage } from '../subsystems/storage/no-storage.ts';
+import type { OpenableStorage } from '../subsystems/storage/openable-storage.ts';
 import { ThreadedStorage } from '../subsystems/storage/threaded-storage.ts';
 
 /** Where the state is kept. */
@@ -14,7 +15,7 @@ export const storagePlugin = definePlugin({
   name: 'storage',
   provides: Storage,
   requires: { log: Logger },
-  create: ({ log }, { config: { directory, isSynced } }: { readonly config: StorageConfig }): Storage => {
+  create: ({ log }, { config: { directory, isSynced } }: { readonly config: StorageConfig }): OpenableStorage => {
     if (directory === undefined) return new NoStorage();
     const onFailure = (error: Error): void => {
       // Not within somebody's call: nothing can handle it, and nothing is to be answered any more.
@@ -26,9 +27,8 @@ export const storagePlugin = definePlugin({
   },
   disabled: () => new NoStorage(),
   async start(storage, { readiness }) {
-    if (!(storage instanceof ThreadedStorage)) return;
-    readiness.waiting('opening the state directory');
+    if (storage.isKept) readiness.waiting('opening the state directory');
     await storage.open();
   },
-  stop: (storage) => (storage instanceof ThreadedStorage ? storage.close() : Promise.resolve()),
+  stop: (storage) => storage.close(),
 });

@@ -11,7 +11,7 @@ import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import { type Scheduler, TextIndex } from '../scheduler/index.ts';
+import { type Scheduler, type SchedulerSetup, TextIndex } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
 import {
@@ -50,6 +50,7 @@ const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 export interface CanisterRegistryDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
+  readonly schedulerSetup: SchedulerSetup;
   readonly metering: Metering;
   readonly codec: Codec;
   readonly manifest: Manifest;
@@ -103,9 +104,9 @@ export class CanisterRegistry implements Canisters {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
     this.#options = options;
-    const { execution, scheduler, storage } = dependencies;
+    const { execution, scheduler, schedulerSetup, storage } = dependencies;
     this.keeper = new CanisterKeeper(storage, this.ids);
-    this.host = new RegistryHost({ registry: this, execution, scheduler });
+    this.host = new RegistryHost({ registry: this, execution, scheduler, schedulerSetup });
     this.replayBudget = new ReplayBudget<CanisterRecord>({
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
@@ -121,7 +122,7 @@ export class CanisterRegistry implements Canisters {
       forwardDebugOutput: options.forwardDebugOutput,
     };
     this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
-    scheduler.attachHost({
+    schedulerSetup.attachHost({
       wake: (handle) => this.#sleep.wake(this.at(handle)),
       sleep: (handle) => this.#sleep.sleep(this.at(handle)),
       bytesOf: (handle) => this.at(handle).heapBytes + this.at(handle).stableBytes,
@@ -435,6 +436,7 @@ export class CanisterRegistry implements Canisters {
     return recordOf(canister).takePrinted();
   }
 
+  /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
   async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     const recovery = this.keeper.isKept
       ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes, signal }, progress)
@@ -456,6 +458,7 @@ export class CanisterRegistry implements Canisters {
     await this.#with.storage.settled();
   }
 
+  /** Says which actors that were there before have another module in the manifest by now. */
   async compareManifest(): Promise<void> {
     const compare = this.#compareManifest;
     // It holds the whole manifest.

@@ -2,7 +2,6 @@ import type { CanisterStatus, CallKind, Outcome } from '../ic/index.ts';
 import { defineCapability, type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
-import type { CanisterHost } from '../management/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
@@ -115,8 +114,6 @@ export function isInternalMethod(method: string): boolean {
 
 /** The canisters this host has. */
 export interface Canisters {
-  /** What the management canister may do with them. */
-  readonly host: CanisterHost;
   /** How long it took to wake canisters, from when there was a place for them to when their executors had them. */
   readonly wakeSeconds: HistogramFigures;
   /** About how long a start would take to run all logs again if the process were killed now. */
@@ -156,9 +153,5 @@ export interface Canisters {
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
-  /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
-  installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void>;
-  /** Says which actors that were there before have another module in the manifest by now. */
-  compareManifest(): Promise<void>;
 }
 export const Canisters = defineCapability<Canisters>('canisters');

@@ -5,7 +5,7 @@
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
 import { idToText, hexOf } from '../ic/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
+import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
@@ -17,6 +17,7 @@ export interface RecoveryDependencies {
   readonly changes: CodeChanges;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
+  readonly schedulerSetup: SchedulerSetup;
   readonly storage: Storage;
   readonly log: Logger;
   /** Aborted when the server is told to stop meanwhile. */
@@ -84,13 +85,13 @@ export async function recoverCanisters(
 }
 
 async function bringBack(
-  { registry, scheduler, execution, storage, log, signal }: RecoveryDependencies,
+  { registry, scheduler, schedulerSetup, execution, storage, log, signal }: RecoveryDependencies,
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
   progress('taking up what was under way');
   // Not before all variables are known: what is under way goes on with this.
-  scheduler.restore(await storage.range('queue', new Uint8Array(0)));
+  schedulerSetup.restore(await storage.range('queue', new Uint8Array(0)));
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
   for (const [at, record] of records.entries()) {
     if (signal.aborted) return;

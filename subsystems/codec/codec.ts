@@ -11,7 +11,7 @@ import { GraphBuilder } from './types.ts';
 import { UntypedTuple } from './untyped-tuple.ts';
 
 /** The server's codec. */
-export function createCodec(options: CodecPoolOptions = {}): Codec {
+export function createCodec(options: CodecPoolOptions = {}): CandidCodec {
   return new CandidCodec(options);
 }
 
@@ -62,6 +62,7 @@ export class CandidCodec implements Codec {
     }
   }
 
+  /** Ends the worker thread; conversions that it has not finished are rejected. */
   close(): Promise<void> {
     return this.#pool.close();
   }

@@ -46,7 +46,5 @@ export interface Codec {
   previewText(candid: Uint8Array, charactersMax: number): string | undefined;
   /** The self-describing lossless encoding, for canisters without an interface. */
   readonly untyped: TupleCodec;
-  /** Ends the worker thread; conversions that it has not finished are rejected. */
-  close(): Promise<void>;
 }
 export const Codec = defineCapability<Codec>('codec');

@@ -87,11 +87,6 @@ export interface Scheduler {
   /** A canister that exists from now on, its id as `idToText` has it; without options it has no code. */
   admit(handle: number, idText: string, options?: AdmitOptions): void;
   /**
-   * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been admitted.
-   * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
-   */
-  restore(entries: Iterable<Entry>): void;
-  /**
    * Queues a message; resolves with its outcome, never rejects for a guest's fault.
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
    */
@@ -142,10 +137,6 @@ export interface Scheduler {
   lowMemory(handle: number): boolean;
   /** The canister's executor has died. Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   lost(handle: number): void;
-  attach(systemCanister: SystemCanister): void;
-  attachHost(host: CanisterHost): void;
-  /** Begins with heartbeats and timers. */
-  beginTicking(): void;
   /**
    * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however
    * long they take, and all that is durable. Messages between canisters are not answered where they are kept: they go on
@@ -154,3 +145,17 @@ export interface Scheduler {
   drain(): Promise<void>;
 }
 export const Scheduler = defineCapability<Scheduler>('scheduler');
+
+/** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */
+export interface SchedulerSetup {
+  /** Once, before anything starts. */
+  attachHost(host: CanisterHost): void;
+  /** Once, before anything starts. */
+  attach(systemCanister: SystemCanister): void;
+  /**
+   * Takes over what is stored in the family 'queue'; once, before ticking begins, after all canisters have been admitted.
+   * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
+   */
+  restore(entries: Iterable<Entry>): void;
+}
+export const SchedulerSetup = defineCapability<SchedulerSetup>('scheduler-setup');

@@ -31,6 +31,7 @@ import type {
   LiveFigures,
   OpenCallCount,
   Scheduler,
+  SchedulerSetup,
   SystemCanister,
 } from './index.ts';
 import { Lane } from './lanes.ts';
@@ -53,7 +54,7 @@ export interface RoundSchedulerOptions extends TickingOptions, SleepingOptions {
   readonly queryInstructionsMax: number;
 }
 
-export class RoundScheduler implements Scheduler {
+export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #execution: Execution;
   readonly #clock: Clock;
   readonly #storage: KeptUnits;
@@ -174,6 +175,7 @@ export class RoundScheduler implements Scheduler {
     this.#sleeping.attach(host);
   }
 
+  /** Begins with heartbeats and timers. */
   beginTicking(): void {
     this.#ticking.begin();
   }

@@ -7,7 +7,8 @@
  * hand over large ones, and have no room for a while. Nothing of that changes the order, so no size does.
  */
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
-import type { Storage, StorageFigures, StoredCanister } from './index.ts';
+import type { StorageFigures, StoredCanister } from './index.ts';
+import type { OpenableStorage } from './openable-storage.ts';
 import type { CarriedError, FromStorage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
 import { Waiters } from './waiters.ts';
@@ -49,7 +50,7 @@ interface Asked {
 /** Deletes what never was: a unit that says nothing, for those who wait for it. */
 const NOTHING_KEY = Buffer.from('nothing');
 
-export class CommitQueue implements Storage {
+export class CommitQueue implements OpenableStorage {
   readonly isKept = true;
   readonly unit: WriteSet = new WriteSet();
   current = 0;
@@ -75,7 +76,6 @@ export class CommitQueue implements Storage {
     this.#atTurnsEnd = atTurnsEnd;
   }
 
-  /** Resolves when the state is open. Rejects with the ServerError that says why it cannot be. */
   open(): Promise<void> {
     this.#state = 'opening';
     this.#port.open({
@@ -221,10 +221,6 @@ export class CommitQueue implements Storage {
     this.#asked.clear();
   }
 
-  /**
-   * Writes what is left, brings everything into the tables and lets the directory go. Rejects with the ServerError that says
-   * why that failed.
-   */
   async close(): Promise<void> {
     if (this.#state === 'open') {
       // Also what nobody was in a hurry about (`beforeSeal`).

@@ -1,16 +1,25 @@
 import { ServerError } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
-import type { Storage, StorageFigures, StoredCanister } from './index.ts';
+import type { StorageFigures, StoredCanister } from './index.ts';
+import type { OpenableStorage } from './openable-storage.ts';
 import type { Entry } from './tables.ts';
 import { WriteSet } from './write-set.ts';
 
 /** Without a state directory: everything lives in memory, and is gone with the process. */
-export class NoStorage implements Storage {
+export class NoStorage implements OpenableStorage {
   readonly isKept = false;
   readonly unit = new WriteSet();
   readonly current = 0;
   readonly durable = 0;
   readonly newest = 0;
+
+  open(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
 
   touch(): void {}
   beforeSeal(): void {}

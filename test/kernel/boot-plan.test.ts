@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { defineCapability, type Plugin, ServerError } from '../../kernel/index.ts';
+import { defineCapability, face, type Plugin, ServerError } from '../../kernel/index.ts';
 import { type BootPlanOptions, planBoot } from '../../kernel/boot-plan.ts';
 
 interface PluginOptions {
   readonly provides?: string;
+  readonly alsoProvides?: readonly string[];
   readonly neededBecause?: string;
   readonly hasDisabledForm?: boolean;
 }
 
 function plugin(name: string, requires: readonly string[] = [], options: PluginOptions = {}): Plugin {
-  const { provides = name, neededBecause, hasDisabledForm = false } = options;
+  const { provides = name, alsoProvides = [], neededBecause, hasDisabledForm = false } = options;
   return {
     name,
     provides: defineCapability<unknown>(provides),
+    alsoProvides: alsoProvides.map((more) => face(defineCapability<unknown>(more), (made) => made)),
     requires: Object.fromEntries(requires.map((required) => [required, defineCapability<unknown>(required)])),
     create: () => ({}),
     ...(neededBecause !== undefined && { neededBecause }),
@@ -101,6 +103,25 @@ test('turning off what the server needs is refused with the reason, and an unkno
       ],
     },
   );
+});
+
+test('a further face is provided as the promise is, but not by the disabled form', () => {
+  const store = plugin('store', [], { alsoProvides: ['store-setup'], hasDisabledForm: true });
+  const user = plugin('user', ['store-setup']);
+  assert.deepEqual(plan([user, store]), ['store', 'user']);
+  assert.deepEqual(
+    refusal(() => plan([user, store], { disabled: new Set(['store']) })),
+    {
+      code: 'plugin-needed',
+      lines: ["cannot run without store: plugin 'user' requires 'store-setup', which only plugin 'store' provides"],
+    },
+  );
+  const twin = plugin('twin', ['user'], { alsoProvides: ['store-setup', 'clock'] });
+  assert.deepEqual(refusal(() => plan([store, user, twin])).lines, [
+    "plugins 'store' and 'twin' both provide 'store-setup': keep one of them",
+    "plugin 'twin' provides 'clock', which the kernel provides itself",
+    'plugins require each other in a circle: user → twin → user; one of them has to do without',
+  ]);
 });
 
 test('one of two providers may be turned off', () => {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import {
   defineCapability,
   definePlugin,
+  face,
   Logger,
   type Plugin,
   PluginError,
@@ -250,6 +251,55 @@ test('a plugin that was turned off is created in its disabled form and never sta
   assert.equal(kernel.get(Door).open(), 'there is no door');
   await kernel.stop();
   assert.deepEqual(diary, []);
+});
+
+test('the promise is all that others get of what was made; a narrow capability shows more to those who require it', async (t) => {
+  class Store {
+    readonly diary: string[] = [];
+    greet(): string {
+      return this.diary.join(', ');
+    }
+    write(line: string): void {
+      this.diary.push(line);
+    }
+  }
+  interface Pen {
+    write(line: string): void;
+  }
+  const Pen = defineCapability<Pen>('pen');
+  const store = definePlugin({
+    name: 'store',
+    provides: Greeter,
+    alsoProvides: [face(Pen, (made: Store) => made)],
+    requires: {},
+    create: () => new Store(),
+    disabled: () => ({ greet: () => 'off' }),
+    start: async (made) => made.write('started'),
+  });
+  const door = definePlugin({
+    name: 'door',
+    provides: Door,
+    requires: { pen: Pen, greeter: Greeter },
+    create: ({ pen, greeter }) => ({ open: () => (pen.write('opened'), greeter.greet()) }),
+  });
+  const kernel = await startKernel(t, [store, door]);
+  assert.equal(kernel.get(Door).open(), 'started, opened');
+  // Never called: tsc fails on an expected error that is not there.
+  const rejected = (): void => {
+    definePlugin({
+      name: 'store',
+      provides: Greeter,
+      requires: {},
+      create: () => new Store(),
+      // @ts-expect-error the disabled form has to keep the promise, too
+      disabled: () => ({ silent: true }),
+    });
+    // @ts-expect-error what everybody is granted has no `write`
+    kernel.get(Greeter).write('line');
+    // @ts-expect-error a store opens no door
+    face(Door, (made: Store) => made);
+  };
+  assert.equal(typeof rejected, 'function');
 });
 
 test('private parts of a plugin are disposed of after it has stopped', async (t) => {

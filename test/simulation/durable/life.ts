@@ -72,7 +72,7 @@ export class Life {
     );
     const metering = { policy: POLICY };
     const registry = new CanisterRegistry(
-      { execution, scheduler, metering, codec, manifest, compiler, storage, clock, log },
+      { execution, scheduler, schedulerSetup: scheduler, metering, codec, manifest, compiler, storage, clock, log },
       { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs, hasLiveLimit: liveCap > 0 },
     );
     this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
