@@ -7,8 +7,11 @@
  *
  * Starting: every `create` in boot order, then every `open` (the listener is bound before recovery begins), then
  * every `start`, one after the other. If one fails, everything created is stopped in reverse order, and the error
- * names the plugin. Stopping: readiness goes off first, then plugins stop in reverse boot order, so what others stand
- * on stops after them. Each has its deadline; a failure is recorded and the rest still stop.
+ * names the plugin. Stopping: readiness goes off first, then every `drain` runs in reverse boot order, then every `stop`
+ * in the same order, so what others stand on ends after them. A `drain` takes as long as it takes, a `stop` has its
+ * deadline; a failure is recorded and the rest go on. Drains are a phase of their own because what must end before
+ * anything closes is not where it is closed: the listener, last in boot order, is told first that it takes nothing more,
+ * but its answers are made by those that boot before it, and it can close only when they have ended.
  *
  * A stop that comes while a plugin starts aborts the signal that the plugin was given, and waits for it to end: an
  * object must not be stopped under the feet of its own start.
@@ -57,14 +60,14 @@ export interface Kernel {
   start(): Promise<void>;
   /**
    * Stops at any time, also while starting; stopping twice is fine and gives the same promise. Rejects with an
-   * AggregateError of every plugin that failed to stop.
+   * AggregateError of every plugin that failed to drain or to stop.
    */
   stop(): Promise<void>;
   /** What a plugin provides, for the composition root and tests. Throws before it has been created. */
   get<T>(capability: Capability<T>): T;
 }
 
-/** A plugin failed to create, open, start, get ready or stop; `cause` is its own error. */
+/** A plugin failed to create, open, start, get ready, drain or stop; `cause` is its own error. */
 export class PluginError extends ServerError {
   override readonly name = 'PluginError';
   readonly plugin: string;
@@ -234,20 +237,29 @@ class PluginKernel implements Kernel {
 
   async #stopAll(): Promise<readonly PluginError[]> {
     this.readiness.shutDown();
+    const log = this.#log;
     const failures: PluginError[] = [];
-    for (const { plugin, value, scope, isEnabled } of this.#live.toReversed()) {
+    const attemptEnd = async ({ plugin }: LivePlugin, did: string, end: () => Promise<void> | undefined): Promise<void> => {
+      try {
+        await end();
+      } catch (error) {
+        const failure = new PluginError(plugin.name, error instanceof OverrunError ? 'did not stop in time' : did, error);
+        failures.push(failure);
+        log.error(failure.message, error);
+      }
+    };
+    const reversed = this.#live.toReversed();
+    for (const live of reversed) {
+      const { plugin, value, isEnabled } = live;
+      if (isEnabled) await attemptEnd(live, 'failed to drain', () => plugin.drain?.(value, { log }));
+    }
+    for (const live of reversed) {
+      const { plugin, value, scope, isEnabled } = live;
+      const options = { deadlineMs: plugin.stopDeadlineMs, graceMs: this.#options.stopGraceMs ?? STOP_GRACE_MS };
       const stop = (signal: AbortSignal): Promise<void> | undefined =>
-        isEnabled ? plugin.stop?.(value, { log: this.#log, signal }) : undefined;
+        isEnabled ? plugin.stop?.(value, { log, signal }) : undefined;
       for (const step of [stop, () => scope.dispose()]) {
-        try {
-          const graceMs = this.#options.stopGraceMs ?? STOP_GRACE_MS;
-          await runWithDeadline(step, { deadlineMs: plugin.stopDeadlineMs, graceMs });
-        } catch (error) {
-          const did = error instanceof OverrunError ? 'did not stop in time' : 'failed to stop';
-          const failure = new PluginError(plugin.name, did, error);
-          failures.push(failure);
-          this.#log.error(failure.message, error);
-        }
+        await attemptEnd(live, 'failed to stop', () => runWithDeadline(step, options));
       }
     }
     return failures;

@@ -30,6 +30,9 @@ export interface StartContext {
 export interface ReadyContext {
   readonly log: Logger;
 }
+export interface DrainContext {
+  readonly log: Logger;
+}
 export interface StopContext {
   readonly log: Logger;
   /** Aborted when the plugin's stop deadline has passed. */
@@ -54,10 +57,11 @@ export function face<F, T>(capability: Capability<F>, of: (made: T) => NoInfer<F
  * compiler knows that there is nothing to open, start or stop.
  *
  * The kernel calls, for all plugins in boot order: every `create`, then every `open`,
- * then each `start`, then, once the server takes work, every `ready`; and at the end each `stop` in reverse order.
+ * then each `start`, then, once the server takes work, every `ready`. At the end it calls each `drain` in reverse order,
+ * and, when all have ended, each `stop` in reverse order.
  *
- * What was created is stopped, once, even if its `open` or `start` failed or was never reached because another
- * plugin's did: `stop` must cope with an object that has only been created.
+ * What was created is drained and stopped, once, even if its `open` or `start` failed or was never reached because
+ * another plugin's did: both must cope with an object that has only been created.
  */
 export interface Plugin<P = unknown, T extends P = P, R extends Requirements = Requirements, C = unknown> {
   readonly name: string;
@@ -79,6 +83,12 @@ export interface Plugin<P = unknown, T extends P = P, R extends Requirements = R
   start?(value: T, context: StartContext): Promise<void>;
   /** The server takes work from this moment on: say so. */
   ready?(value: T, context: ReadyContext): void;
+  /**
+   * The server ends: take no more work, and let what has begun end. Whoever brings work is drained before whoever does
+   * it, and all plugins are still there meanwhile, so work that ends can be answered. There is no deadline: resolve at
+   * once where only others can end what is left (the listener's answers), and close in `stop`.
+   */
+  drain?(value: T, context: DrainContext): Promise<void>;
   stop?(value: T, context: StopContext): Promise<void>;
   /** Milliseconds `stop` may take before it is named in the log and fails the exit code; undefined: no limit. */
   readonly stopDeadlineMs?: number;

@@ -5,7 +5,6 @@ import { Codec } from '../subsystems/codec/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
-import { Scheduler } from '../subsystems/scheduler/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
 export const httpPlugin = definePlugin({
@@ -16,7 +15,6 @@ export const httpPlugin = definePlugin({
     readiness: Readiness,
     canisters: Canisters,
     codec: Codec,
-    scheduler: Scheduler,
     storage: Storage,
     metrics: Metrics,
     clock: Clock,
@@ -28,5 +26,7 @@ export const httpPlugin = definePlugin({
     log.announce(`listening on ${await http.listen()}`);
   },
   ready: (http) => http.serve(),
+  // Answers are owed until the scheduler has drained, which it does after this.
+  drain: async (http) => http.stopAccepting(),
   stop: (http, { signal }) => http.close({ signal }),
 });

@@ -22,6 +22,6 @@ export const schedulerPlugin = definePlugin({
       { ...config, queryInstructionsMax: metering.policy.instructionLimit },
     ),
   ready: (scheduler) => scheduler.beginTicking(),
-  // No deadline: the executing message is awaited, whatever it takes.
-  stop: (scheduler) => scheduler.drain(),
+  // The executing message is awaited, whatever it takes.
+  drain: (scheduler) => scheduler.drain(),
 });

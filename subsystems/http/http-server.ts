@@ -6,7 +6,6 @@ import { type Clock, type Logger, type Readiness, ServerError } from '../../kern
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Metrics, Tally } from '../metrics/index.ts';
-import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
@@ -69,8 +68,6 @@ export interface HttpServerNeeds {
   readonly codec: Pick<Codec, 'untyped'>;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
-  /** Drained when the server closes, so that queued calls are answered and only the executing ones are waited for. */
-  readonly scheduler?: Pick<Scheduler, 'drain'> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -94,11 +91,15 @@ export interface OpenableHttpServer extends HttpServer {
   listen(): Promise<string>;
   /** To be called when recovery is over: as many connections are taken as there is room for beside what is open now. */
   serve(): void;
-  /** From now on no connection and no request is taken; what is being answered goes on. Idempotent. */
+  /**
+   * From now on no connection and no request is taken. What is being answered goes on; connections that owe no answer are
+   * closed, and soon those whose request is still not there. Idempotent.
+   */
   stopAccepting(): void;
   /**
    * `stopAccepting`, and resolves when each answer that is owed has been sent and all connections are closed, however
-   * long that takes; when `signal` is aborted, connections are cut.
+   * long that takes: whoever makes the answers has to be drained by then, or meanwhile. When `signal` is aborted,
+   * connections are cut.
    */
   close(options?: { readonly signal?: AbortSignal }): Promise<void>;
 }
@@ -114,7 +115,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #responder: Responder;
-  readonly #scheduler: Pick<Scheduler, 'drain'> | undefined;
   readonly #jobs: JobLog;
   readonly #metrics: Metrics;
   /** Requests that the checks have answered. */
@@ -135,12 +135,12 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #server: Server;
   #origin: string | undefined;
   #sweeping: NodeJS.Timeout | undefined;
-  #serverClosed: Promise<unknown> | undefined;
+  /** Resolves when no connection is left. */
+  #serverClosed: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
     const { auth, readiness, canisters, codec, storage, metrics, clock, log } = needs;
-    this.#scheduler = needs.scheduler;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
@@ -251,9 +251,21 @@ class FastifyHttpServer implements OpenableHttpServer {
   stopAccepting(): void {
     if (this.#serverClosed !== undefined) return;
     this.#responder.isClosing = true;
-    this.#serverClosed = this.#server.listening ? once(this.#server, 'close') : Promise.resolve();
+    this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();
     this.#server.close();
     clearInterval(this.#sweeping);
+  }
+
+  /** Looks again and again until all are closed: one whose answer has been sent owes none. */
+  async #closeConnections(): Promise<void> {
+    const startedMs = this.#clock.nowMs();
+    const looking = setInterval(() => {
+      this.#server.closeIdleConnections();
+      const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
+      if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
+    }, CLOSING_CHECK_MS);
+    await new Promise((resolve) => this.#server.once('close', resolve));
+    clearInterval(looking);
   }
 
   close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
@@ -265,15 +277,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   async #close(): Promise<void> {
     this.stopAccepting();
-    void this.#scheduler?.drain(); // its plugin awaits it; here it is about the answers
-    const startedMs = this.#clock.nowMs();
-    const looking = setInterval(() => {
-      this.#server.closeIdleConnections();
-      const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
-      if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
-    }, CLOSING_CHECK_MS);
     await this.#serverClosed;
-    clearInterval(looking);
     await this.#app.close();
   }
 

@@ -137,12 +137,6 @@ export interface Scheduler {
   lowMemory(handle: number): boolean;
   /** The canister's executor has died. Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   lost(handle: number): void;
-  /**
-   * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however
-   * long they take, and all that is durable. Messages between canisters are not answered where they are kept: they go on
-   * after the restart.
-   */
-  drain(): Promise<void>;
 }
 export const Scheduler = defineCapability<Scheduler>('scheduler');
 

@@ -485,6 +485,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   // ---- the end
 
+  /**
+   * Takes no more messages, answers the queued ones `unavailable`, and resolves when the executing ones have ended, however
+   * long they take, and all that is durable. Messages between canisters are not answered where they are kept: they go on
+   * after the restart.
+   */
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#ticking.end();

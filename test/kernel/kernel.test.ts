@@ -32,12 +32,13 @@ function recorded(name: string, requires: readonly string[], diary: string[], mo
     open: async () => note('open'),
     start: async () => note('start'),
     ready: () => note('ready'),
+    drain: async () => note('drain'),
     stop: async () => note('stop'),
     ...more,
   };
 }
 
-test('every create, then every open, then every start in boot order, and stops in reverse', async (t) => {
+test('every create, then every open, then every start in boot order, and drains and stops in reverse', async (t) => {
   const diary: string[] = [];
   const kernel = await startKernel(t, [recorded('http', ['store'], diary), recorded('store', [], diary)]);
   assert.equal(kernel.state, 'ready');
@@ -45,7 +46,7 @@ test('every create, then every open, then every start in boot order, and stops i
   await kernel.stop();
   assert.equal(kernel.state, 'stopped');
   const phases = ['create', 'open', 'start', 'ready'].flatMap((phase) => [`${phase} store`, `${phase} http`]);
-  assert.deepEqual(diary, [...phases, 'stop http', 'stop store']);
+  assert.deepEqual(diary, [...phases, 'drain http', 'drain store', 'stop http', 'stop store']);
 });
 
 test('a plugin is handed what it requires by name, its own configuration, and nothing else', async (t) => {
@@ -123,10 +124,10 @@ for (const phase of ['create', 'open', 'start', 'ready'] as const) {
       return true;
     });
     assert.equal(kernel.state, 'failed');
-    const stops = phase === 'create' ? ['stop a'] : ['stop c', 'stop b', 'stop a'];
+    const created = phase === 'create' ? ['a'] : ['c', 'b', 'a'];
     assert.deepEqual(
-      diary.filter((entry) => entry.startsWith('stop')),
-      stops,
+      diary.filter((entry) => /^(?:drain|stop)/.test(entry)),
+      ['drain', 'stop'].flatMap((end) => created.map((name) => `${end} ${name}`)),
     );
     assert.ok(phase === 'ready' || !diary.includes('start c'));
     assert.equal(kernel.readiness.isReady, false);
@@ -160,6 +161,51 @@ test('failing stops are collected into one error and the rest still stop', async
   assert.ok(diary.includes('stop a'));
   assert.equal(kernel.state, 'failed');
   assert.equal(ambient.logger.lines.length, 2);
+});
+
+test('a plugin that fails to drain is named, and the rest are drained and stopped', async (t) => {
+  const diary: string[] = [];
+  const kernel = createTestKernel(
+    t,
+    [
+      recorded('a', [], diary),
+      recorded('b', [], diary, { drain: async () => Promise.reject(new Error('it is stuck')) }),
+    ],
+    { stopMayFail: true },
+  );
+  await kernel.start();
+  await assert.rejects(kernel.stop(), (error) => {
+    assert.ok(error instanceof AggregateError);
+    assert.deepEqual(error.errors.map(String), ["PluginError: plugin 'b' failed to drain: it is stuck"]);
+    return true;
+  });
+  assert.deepEqual(diary.slice(-3), ['drain a', 'stop b', 'stop a']);
+  assert.equal(kernel.state, 'failed');
+});
+
+test('nothing stops before everything has drained, however long that takes, and each drain waits for the one before', async (t) => {
+  const diary: string[] = [];
+  const ended = Promise.withResolvers<void>();
+  const kernel = await startKernel(t, [
+    recorded('store', [], diary),
+    recorded('scheduler', ['store'], diary, {
+      stopDeadlineMs: 1,
+      drain: async () => {
+        diary.push('begin to drain');
+        await ended.promise;
+        diary.push('drained');
+      },
+    }),
+    recorded('http', ['scheduler'], diary),
+  ]);
+  const stopped = kernel.stop();
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(kernel.state, 'draining');
+  assert.deepEqual(diary.slice(-2), ['drain http', 'begin to drain']);
+  ended.resolve();
+  await stopped;
+  const stops = ['stop http', 'stop scheduler', 'stop store'];
+  assert.deepEqual(diary.slice(-5), ['drained', 'drain store', ...stops]);
 });
 
 test('a plugin that overruns its stop deadline sees the abort, is named, and does not hold up the rest', async (t) => {
@@ -223,7 +269,7 @@ test('a stop while starting aborts the start, waits for it, starts nothing more 
   await kernel.stop();
   await started;
   assert.equal(kernel.state, 'stopped');
-  assert.deepEqual(diary.slice(-3), ['aborted', 'stop next', 'stop slow']);
+  assert.deepEqual(diary.slice(-5), ['aborted', 'drain next', 'drain slow', 'stop next', 'stop slow']);
   assert.ok(!diary.includes('start next'));
 });
 
@@ -236,7 +282,7 @@ test('a kernel that was never started stops without touching a plugin', async (t
   assert.deepEqual(diary, []);
 });
 
-test('a plugin that was turned off is created in its disabled form and never started or stopped', async (t) => {
+test('a plugin that was turned off is created in its disabled form and never started, drained or stopped', async (t) => {
   const diary: string[] = [];
   const door = definePlugin({
     name: 'door',
@@ -245,6 +291,7 @@ test('a plugin that was turned off is created in its disabled form and never sta
     create: () => ({ open: () => 'open' }),
     disabled: () => ({ open: () => 'there is no door' }),
     start: async () => void diary.push('start'),
+    drain: async () => void diary.push('drain'),
     stop: async () => void diary.push('stop'),
   });
   const kernel = await startKernel(t, [door], { disabled: new Set(['door']) });

@@ -272,7 +272,6 @@ export interface HttpHost {
 export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly token?: string;
   readonly clock?: Clock;
-  readonly scheduler?: HttpServerNeeds['scheduler'];
   /** Default: none is kept. */
   readonly storage?: HttpServerNeeds['storage'];
   /** Default: turned off. */
@@ -287,7 +286,6 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const {
     token,
     clock = systemClock,
-    scheduler,
     storage = new NoStorage(),
     metrics = new NoMetrics(),
     ...rest
@@ -300,7 +298,6 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       codec: counterCodec,
       storage,
       metrics,
-      scheduler,
       clock,
       log,
     },
