@@ -17,7 +17,7 @@ export interface LogOptions {
   readonly isVerbose: boolean;
   /** Colours, in prose. */
   readonly hasColor: boolean;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'nowMs'>;
   /** Where the log goes; stderr unless a test says otherwise. A file descriptor or a path. */
   readonly destination?: number | string;
   /** Prints one line of the start-up protocol. */
@@ -120,7 +120,7 @@ class Sink {
 
 abstract class BaseLog implements ServerLog {
   protected readonly sink: Sink;
-  protected readonly clock: Clock;
+  protected readonly clock: Pick<Clock, 'nowMs'>;
   readonly #isVerbose: boolean;
   readonly #announce: (line: string) => void;
 

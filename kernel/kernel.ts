@@ -142,8 +142,10 @@ class PluginKernel implements Kernel {
   async #start(): Promise<void> {
     if (this.#stopping !== undefined) return;
     this.#lifecycle.enter('starting');
-    const startedMs = this.#options.ambient.clock.nowMs();
-    using _slow = reportAtGrowingGaps(this.#options.slowStartMs ?? SLOW_START_MS, () => this.#reportSlow(startedMs));
+    const { clock } = this.#options.ambient;
+    const startedMs = clock.nowMs();
+    const slowMs = this.#options.slowStartMs ?? SLOW_START_MS;
+    using _slow = reportAtGrowingGaps(clock, slowMs, () => this.#reportSlow(startedMs));
     try {
       await this.#bringUp();
     } catch (error) {
@@ -238,12 +240,22 @@ class PluginKernel implements Kernel {
   async #stopAll(): Promise<readonly PluginError[]> {
     this.readiness.shutDown();
     const log = this.#log;
+    const { clock } = this.#options.ambient;
+    const graceMs = this.#options.stopGraceMs ?? STOP_GRACE_MS;
     const failures: PluginError[] = [];
-    const attemptEnd = async ({ plugin }: LivePlugin, did: string, end: () => Promise<void> | undefined): Promise<void> => {
+    const attemptEnd = async (
+      { plugin }: LivePlugin,
+      did: string,
+      end: () => Promise<void> | undefined,
+    ): Promise<void> => {
       try {
         await end();
       } catch (error) {
-        const failure = new PluginError(plugin.name, error instanceof OverrunError ? 'did not stop in time' : did, error);
+        const failure = new PluginError(
+          plugin.name,
+          error instanceof OverrunError ? 'did not stop in time' : did,
+          error,
+        );
         failures.push(failure);
         log.error(failure.message, error);
       }
@@ -255,7 +267,7 @@ class PluginKernel implements Kernel {
     }
     for (const live of reversed) {
       const { plugin, value, scope, isEnabled } = live;
-      const options = { deadlineMs: plugin.stopDeadlineMs, graceMs: this.#options.stopGraceMs ?? STOP_GRACE_MS };
+      const options = { clock, deadlineMs: plugin.stopDeadlineMs, graceMs };
       const stop = (signal: AbortSignal): Promise<void> | undefined =>
         isEnabled ? plugin.stop?.(value, { log, signal }) : undefined;
       for (const step of [stop, () => scope.dispose()]) {

@@ -4,6 +4,8 @@
  * States only go forward: registered → starting → ready → draining → stopped, or failed from any of them but the
  * last. A stop may come at any time, so `draining` can be entered before `ready`.
  */
+import type { Clock } from './clock.ts';
+
 export type LifecycleState = 'registered' | 'starting' | 'ready' | 'draining' | 'stopped' | 'failed';
 
 const NEXT: Readonly<Record<LifecycleState, readonly LifecycleState[]>> = {
@@ -29,19 +31,16 @@ export class Lifecycle {
   }
 }
 
-/**
- * Calls `report` after `firstMs`, then after twice that, and so on at growing gaps, until disposed of.
- * The timer does not keep the process alive.
- */
-export function reportAtGrowingGaps(firstMs: number, report: () => void): Disposable {
+/** Calls `report` after `firstMs`, then after twice that, and so on at growing gaps, until disposed of. */
+export function reportAtGrowingGaps(clock: Pick<Clock, 'after'>, firstMs: number, report: () => void): Disposable {
   let gapMs = firstMs;
   const tick = (): void => {
     report();
-    timer = setTimeout(tick, gapMs).unref();
+    timer = clock.after(gapMs, tick);
     gapMs *= 2;
   };
-  let timer = setTimeout(tick, gapMs).unref();
-  return { [Symbol.dispose]: () => clearTimeout(timer) };
+  let timer = clock.after(gapMs, tick);
+  return { [Symbol.dispose]: () => timer[Symbol.dispose]() };
 }
 
 /** The work did not end within its deadline and the grace after it. */
@@ -50,6 +49,7 @@ export class OverrunError extends Error {
 }
 
 export interface DeadlineOptions {
+  readonly clock: Pick<Clock, 'after'>;
   /** Undefined: the work takes as long as it takes. */
   readonly deadlineMs: number | undefined;
   /** How long the work may still take to react to the abort before it is left behind. */
@@ -62,26 +62,26 @@ export interface DeadlineOptions {
  */
 export async function runWithDeadline(
   work: (signal: AbortSignal) => Promise<void> | void,
-  { deadlineMs, graceMs }: DeadlineOptions,
+  { clock, deadlineMs, graceMs }: DeadlineOptions,
 ): Promise<void> {
   const abort = new AbortController();
   const done = (async () => work(abort.signal))();
   if (deadlineMs === undefined) return done;
 
   const overrun = new OverrunError(`it took longer than ${deadlineMs} ms`);
-  const timer = setTimeout(() => abort.abort(overrun), deadlineMs);
+  const deadline = clock.after(deadlineMs, () => abort.abort(overrun));
   const ended = done.then(
     () => undefined,
     (error: unknown) => ({ error }),
   );
   await Promise.race([ended, aborted(abort.signal)]);
-  clearTimeout(timer);
+  deadline[Symbol.dispose]();
   if (!abort.signal.aborted) return done;
 
   const grace = Promise.withResolvers<undefined>();
-  const graceTimer = setTimeout(() => grace.resolve(undefined), graceMs);
+  const graceTimer = clock.after(graceMs, () => grace.resolve(undefined));
   const failure = await Promise.race([ended, grace.promise]);
-  clearTimeout(graceTimer);
+  graceTimer[Symbol.dispose]();
   // How the work ended after the abort is the cause, unless it merely repeats the abort's own reason.
   if (failure === undefined || failure.error === overrun) throw overrun;
   throw new OverrunError(overrun.message, { cause: failure.error });

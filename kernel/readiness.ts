@@ -18,12 +18,12 @@ export interface ReadinessNote {
 
 /** The kernel's own readiness: a list of notes, of which `/health/ready` shows the newest. */
 export class ReadinessBoard implements Readiness {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'nowMs'>;
   /** In order of their last change: the last one is the newest. */
   readonly #notes = new Map<string, ReadinessNote>();
   #state: 'starting' | 'ready' | 'shutting down' = 'starting';
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, 'nowMs'>) {
     this.#clock = clock;
   }
 

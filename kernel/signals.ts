@@ -8,7 +8,7 @@ export interface SignalSource {
 
 export interface SignalOptions {
   readonly source: SignalSource;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'nowMs'>;
   /** The first signal: stop in order. */
   readonly stop: (signal: string) => void;
   /** A later one: leave at once. */

@@ -108,6 +108,7 @@ export class CanisterRegistry implements Canisters {
     this.keeper = new CanisterKeeper(storage, this.ids);
     this.host = new RegistryHost({ registry: this, execution, scheduler, schedulerSetup });
     this.replayBudget = new ReplayBudget<CanisterRecord>({
+      clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
       checkpoint: (record, pause) => this.#checkpoint(record, pause),

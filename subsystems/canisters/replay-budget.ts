@@ -2,7 +2,7 @@
  * How long running logs again would take if the process ended now, for the whole host; and checkpoints in the background,
  * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`).
  */
-import { setTimeout } from 'node:timers/promises';
+import { type Clock, sleep } from '../../kernel/index.ts';
 import type { PieceWritten } from '../execution/index.ts';
 
 /** About half of what an executor does: other canisters' logs, and reading the checkpoints, take their time, too. */
@@ -17,6 +17,7 @@ const PAUSE_FACTOR = 3;
 const PAUSE_MS_MAX = 100;
 
 export interface ReplayBudgetOptions<C> {
+  readonly clock: Clock;
   /** Infinity: logs are as long as they are. */
   readonly seconds: number;
   /** Brings what is stored of a canister up to date; its log begins anew then. */
@@ -73,8 +74,7 @@ export class ReplayBudget<C> {
     const used = this.seconds / this.#options.seconds;
     const ease = Math.min(1, (1 - used) / (1 - BEGIN_AT));
     const pauseMs = Math.min(pieceMs * PAUSE_FACTOR * ease, PAUSE_MS_MAX);
-    // A process that ends does not wait for it.
-    if (pauseMs > 0) await setTimeout(pauseMs, undefined, { ref: false });
+    if (pauseMs > 0) await sleep(this.#options.clock, pauseMs);
   }
 
   #longest(): [C | undefined, number] {

@@ -134,7 +134,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #app: FastifyInstance;
   readonly #server: Server;
   #origin: string | undefined;
-  #sweeping: NodeJS.Timeout | undefined;
+  #sweeping: Disposable | undefined;
   /** Resolves when no connection is left. */
   #serverClosed: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
@@ -145,7 +145,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
     this.#log = log;
-    this.#responder = new Responder(options.version, log, { stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
+    this.#responder = new Responder(options.version, log, { clock, stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
     this.#checks = new CheckOrder(auth, readiness, this.#responder);
     this.#auth = auth;
     this.#readiness = readiness;
@@ -216,10 +216,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     const address = this.#server.address() as AddressInfo;
     const printed = address.family === 'IPv6' ? `[${address.address}]` : address.address;
     this.#origin = `http://${printed}:${address.port}`;
-    this.#sweeping = setInterval(
-      () => this.#sweep(),
-      Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS),
-    ).unref();
+    const sweepMs = Math.min(SWEEP_MS, this.#options.idleMaxMs ?? IDLE_MAX_MS);
+    this.#sweeping = this.#clock.every(sweepMs, () => this.#sweep());
     return this.#origin;
   }
 
@@ -253,19 +251,18 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#responder.isClosing = true;
     this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();
     this.#server.close();
-    clearInterval(this.#sweeping);
+    this.#sweeping?.[Symbol.dispose]();
   }
 
   /** Looks again and again until all are closed: one whose answer has been sent owes none. */
   async #closeConnections(): Promise<void> {
     const startedMs = this.#clock.nowMs();
-    const looking = setInterval(() => {
+    using _looking = this.#clock.every(CLOSING_CHECK_MS, () => {
       this.#server.closeIdleConnections();
       const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
       if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
-    }, CLOSING_CHECK_MS);
+    });
     await new Promise((resolve) => this.#server.once('close', resolve));
-    clearInterval(looking);
   }
 
   close({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {

@@ -17,10 +17,10 @@ export type JobKind =
 
 /** Tells the log of each piece of work that a client asked for: the `job` events of docs/running.md. */
 export class JobLog {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #log: Logger;
 
-  constructor(clock: Clock, log: Logger) {
+  constructor(clock: Pick<Clock, 'nowMs'>, log: Logger) {
     this.#clock = clock;
     this.#log = log;
   }

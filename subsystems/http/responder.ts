@@ -1,9 +1,8 @@
 import { REJECT_CODE, type Outcome } from '../ic/index.ts';
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -31,14 +30,20 @@ const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
 export class Responder {
   readonly #version: string;
   readonly #log: Logger;
+  readonly #clock: Clock;
   readonly #stallMaxMs: number;
   /** Set when the server stops: every further answer ends its connection. */
   isClosing = false;
 
   /** `stallMaxMs`: how long a streamed answer waits for a client that takes nothing. */
-  constructor(version: string, log: Logger, { stallMaxMs }: { readonly stallMaxMs: number }) {
+  constructor(
+    version: string,
+    log: Logger,
+    { clock, stallMaxMs }: { readonly clock: Clock; readonly stallMaxMs: number },
+  ) {
     this.#version = version;
     this.#log = log;
+    this.#clock = clock;
     this.#stallMaxMs = stallMaxMs;
   }
 
@@ -104,15 +109,18 @@ export class Responder {
 
   /** Resolves when there is room again, or the client is gone. */
   async #drained(response: ServerResponse, bytes: number): Promise<void> {
-    const ended = new AbortController();
-    const settle = (): void => ended.abort();
+    if (this.isClosing) throw cut(bytes, 'the server stops');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const settle = (): void => resolve();
     response.once('drain', settle).once('close', settle);
+    let waitedMs = 0;
+    using _looking = this.#clock.every(STALL_CHECK_MS, () => {
+      waitedMs += STALL_CHECK_MS;
+      if (this.isClosing) reject(cut(bytes, 'the server stops'));
+      else if (waitedMs >= this.#stallMaxMs) reject(cut(bytes, `the client has taken nothing for ${waitedMs} ms`));
+    });
     try {
-      for (let waitedMs = 0; !ended.signal.aborted && !response.destroyed; waitedMs += STALL_CHECK_MS) {
-        if (this.isClosing) throw cut(bytes, 'the server stops');
-        if (waitedMs >= this.#stallMaxMs) throw cut(bytes, `the client has taken nothing for ${waitedMs} ms`);
-        await sleep(STALL_CHECK_MS, undefined, { signal: ended.signal }).catch(() => undefined);
-      }
+      if (!response.destroyed) await promise;
     } finally {
       response.off('drain', settle).off('close', settle);
     }
@@ -165,13 +173,13 @@ export class Responder {
    */
   refuseUnread(response: ServerResponse, status: number, text: string, more: readonly string[] = NO_HEADERS): void {
     const { socket } = response;
-    if (socket !== null) lingerBeforeDestroy(socket);
+    if (socket !== null) this.#lingerBeforeDestroy(socket);
     this.text(response, status, text, this.isClosing ? more : [...more, ...CLOSE_HEADERS]);
   }
 
   /** An answer outside node:http, where it has no request to answer: the parser's own errors. */
   raw(socket: Socket, status: number, reason: string, text: string): void {
-    lingerBeforeDestroy(socket);
+    this.#lingerBeforeDestroy(socket);
     this.#writeRaw(socket, status, reason, text);
     socket.destroySoon();
   }
@@ -180,6 +188,14 @@ export class Responder {
   rawAtOnce(socket: Socket, status: number, reason: string, text: string): void {
     this.#writeRaw(socket, status, reason, text);
     socket.destroy();
+  }
+
+  /** Makes the end of this socket a gentle one: first the sending half, a little later the rest. */
+  #lingerBeforeDestroy(socket: Socket): void {
+    socket.destroySoon = () => {
+      socket.end();
+      this.#clock.after(LINGER_MS, () => socket.destroy());
+    };
   }
 
   #writeRaw(socket: Socket, status: number, reason: string, text: string): void {
@@ -194,14 +210,6 @@ export class Responder {
 
 function cut(bytes: number, reason: string): ServerError {
   return new ServerError('unavailable', 'answer-cut', `an answer was cut after ${bytes} bytes: ${reason}`);
-}
-
-/** Makes the end of this socket a gentle one: first the sending half, a little later the rest. */
-function lingerBeforeDestroy(socket: Socket): void {
-  socket.destroySoon = () => {
-    socket.end();
-    setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  };
 }
 
 /** Bytes as a string of the same length, for writing with the encoding `latin1`. */

@@ -17,7 +17,7 @@ export interface PrometheusMetricsNeeds {
   readonly scheduler: Pick<Scheduler, 'live'>;
   readonly execution: Pick<SharedMemory, 'memory'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures'>;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'nowMs'>;
 }
 
 export class PrometheusMetrics implements Metrics {

@@ -4,6 +4,7 @@
  *
  * Main thread; reads what executors were given, and touches nothing.
  */
+import type { Clock } from '../../kernel/index.ts';
 import type { Executing, ModuleInfo } from '../execution/index.ts';
 
 const FIRST_MS = 1000;
@@ -12,7 +13,7 @@ const GAP_MS_MAX = 60_000;
 const NAMED_MAX = 10;
 
 export interface DrainReportNeeds {
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly executing: () => readonly Executing[];
   readonly moduleOf: (handle: number) => ModuleInfo | undefined;
   readonly nameOf: (handle: number) => string;
@@ -21,7 +22,7 @@ export interface DrainReportNeeds {
 
 export class DrainReport {
   readonly #with: DrainReportNeeds;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Disposable | undefined;
 
   constructor(needs: DrainReportNeeds) {
     this.#with = needs;
@@ -32,21 +33,20 @@ export class DrainReport {
   }
 
   end(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.[Symbol.dispose]();
   }
 
   #after(gapMs: number): void {
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#with.clock.after(gapMs, () => {
       this.#tell();
       this.#after(Math.min(2 * gapMs, GAP_MS_MAX));
-    }, gapMs);
-    this.#timer.unref();
+    });
   }
 
   #tell(): void {
     const executing = this.#with.executing().toSorted((a, b) => a.sinceMs - b.sinceMs);
     if (executing.length === 0) return;
-    const nowMs = this.#with.nowMs();
+    const nowMs = this.#with.clock.nowMs();
     const named = executing
       .slice(0, NAMED_MAX)
       .map((each) => `${this.#nameOf(each)} (${Math.round((nowMs - each.sinceMs) / 1000)} s)`);

@@ -66,7 +66,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #calls: Calls;
   readonly #ticking: Ticking;
   readonly #sleeping: Sleeping;
-  readonly #stopping = new Stopping((agenda) => this.#statusChanged(agenda));
+  readonly #stopping: Stopping;
   readonly #executions: Executions;
   readonly #holding: Holding;
   readonly #report: DrainReport;
@@ -100,8 +100,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       },
       this.#journal,
     );
+    this.#stopping = new Stopping(granted.clock, (agenda) => this.#statusChanged(agenda));
     this.#ticking = new Ticking(options, {
-      nowMs: () => this.#clock.nowMs(),
+      clock: granted.clock,
       aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
       due: (agenda, exported) => this.#beginSystemTask(agenda, exported),
       expire: (nowMs) => this.#calls.expire(nowMs),
@@ -109,6 +110,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     });
     this.#sleeping = new Sleeping(
       options,
+      granted.clock,
       {
         awake: (agenda) => this.#awake(agenda),
         failed: (agenda, error) => this.#wakeFailed(agenda, error),
@@ -139,7 +141,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       laneOf: (agenda) => this.#laneOf(agenda),
     });
     this.#report = new DrainReport({
-      nowMs: () => this.#clock.nowMs(),
+      clock: granted.clock,
       executing: () => this.#execution.executing(),
       moduleOf: (handle) => this.#agendas[handle]?.module,
       nameOf: (handle) => this.#host?.nameOf?.(handle) ?? `actor ${handle}`,

@@ -13,7 +13,7 @@
  *
  * Main thread; decides, while canisters/sleep-and-wake.ts does.
  */
-import { ServerError } from '../../kernel/index.ts';
+import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
 import { LiveSet, seatOf } from './live-set.ts';
@@ -59,6 +59,7 @@ export class Sleeping {
   readonly isBounded: boolean;
   readonly #cap: number;
   readonly #bytesMax: number;
+  readonly #clock: Clock;
   readonly #events: SleepingEvents;
   /** In the order they were woken. */
   readonly #awake = new Set<Agenda>();
@@ -73,7 +74,7 @@ export class Sleeping {
   #fallingBytes = 0;
   /** Of those that are awake or waking. */
   #bytes = 0;
-  #patience: NodeJS.Timeout | undefined;
+  #patience: Disposable | undefined;
   #host: CanisterHost | undefined;
   readonly #relief: Relief | undefined;
   readonly #memory: MemoryFigures | undefined;
@@ -81,12 +82,14 @@ export class Sleeping {
   /** `execution`: given if canisters can sleep; it is told which of them to put to sleep for want of memory. */
   constructor(
     options: SleepingOptions,
+    clock: Clock,
     events: SleepingEvents,
     execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
   ) {
     this.#cap = options.liveCap ?? 0;
     this.#bytesMax = options.liveBytes ?? 0;
     this.isBounded = this.#cap > 0 || this.#bytesMax > 0 || execution !== undefined;
+    this.#clock = clock;
     this.#events = events;
     this.#memory = execution?.memory;
     if (execution !== undefined)
@@ -312,7 +315,7 @@ export class Sleeping {
       // Of its stable memory nobody knows how much was written.
       const bytes = host.heapBytesOf?.(agenda.handle) ?? host.bytesOf(agenda.handle);
       const hasSlept = await this.#relief?.makeRoom(bytes);
-      if (hasSlept !== true) await new Promise((resolve) => setTimeout(resolve, MEMORY_RETRY_MS).unref());
+      if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
     }
   }
 
@@ -347,7 +350,7 @@ export class Sleeping {
     }
     work.lostWakes = 0;
     if (!agenda.isWithdrawn) {
-      if (!work.isUnwakable) setTimeout(() => this.#retry(agenda), RETRY_MS).unref();
+      if (!work.isUnwakable) this.#clock.after(RETRY_MS, () => this.#retry(agenda));
       work.isUnwakable = true;
       this.#events.failed(agenda, error);
     }
@@ -364,7 +367,7 @@ export class Sleeping {
   /** Whoever waits for a place gets one in the end. */
   #bePatient(): void {
     if (this.#patience !== undefined || this.#waking > 0) return;
-    this.#patience = setTimeout(() => {
+    this.#patience = this.#clock.after(PATIENCE_MS, () => {
       this.#patience = undefined;
       if (this.#isWanted.size === 0) return;
       for (const agenda of this.#awake) {
@@ -378,7 +381,6 @@ export class Sleeping {
       const large = this.#wantedLarge.peek();
       // There may be garbage that nobody has seen to.
       if (large !== undefined) void this.#relief?.makeRoom(this.#heapBytesOf(large)).then(() => this.#advance());
-    }, PATIENCE_MS);
-    this.#patience.unref();
+    });
   }
 }

@@ -2,7 +2,7 @@
  * The states of canisters: running, stopping until no call of theirs is open, stopped.
  * Main thread. Touches the status of canisters, and those who wait for it.
  */
-import { ServerError } from '../../kernel/index.ts';
+import { type Clock, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterStatus } from '../ic/index.ts';
 import type { Agenda } from './agenda.ts';
 
@@ -10,10 +10,12 @@ import type { Agenda } from './agenda.ts';
 const STOP_DEADLINE_MS = 5 * 60_000;
 
 export class Stopping {
+  readonly #clock: Clock;
   readonly #changed: (agenda: Agenda) => void;
 
   /** `changed` is called with every new state. */
-  constructor(changed: (agenda: Agenda) => void) {
+  constructor(clock: Clock, changed: (agenda: Agenda) => void) {
+    this.#clock = clock;
     this.#changed = changed;
   }
 
@@ -30,13 +32,11 @@ export class Stopping {
     if ((agenda.workIfAny?.deletions ?? 0) > 0) return Promise.reject(failed(agenda, DELETED));
     if (agenda.status === 'running') this.#become(agenda, 'stopping');
     return new Promise((resolve, reject) => {
-      const deadline = setTimeout(
-        () => settle('it still has open calls after five minutes, and goes on stopping'),
-        STOP_DEADLINE_MS,
+      const deadline = this.#clock.after(STOP_DEADLINE_MS, () =>
+        settle('it still has open calls after five minutes, and goes on stopping'),
       );
-      deadline.unref();
       const settle = (problem: string | undefined): void => {
-        clearTimeout(deadline);
+        deadline[Symbol.dispose]();
         const { stopWaiters } = agenda.work;
         const at = stopWaiters.indexOf(settle);
         if (at >= 0) stopWaiters.splice(at, 1);

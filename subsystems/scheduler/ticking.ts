@@ -8,6 +8,7 @@
  *
  * Main thread; reads the clock, and enqueues what is due.
  */
+import type { Clock } from '../../kernel/index.ts';
 import { NS_PER_MS } from '../ic/index.ts';
 import type { Agenda } from './agenda.ts';
 
@@ -22,7 +23,7 @@ export interface TickingOptions {
 }
 
 export interface TickingHost {
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   /** Ms by which what the canister sees as time is ahead of that. */
   readonly aheadOf: (agenda: Agenda) => number;
   /** A canister's hook is due. */
@@ -42,7 +43,7 @@ export class Ticking {
   /** Canisters with a heartbeat, and with a timer that is set. */
   readonly #beating = new Set<Agenda>();
   readonly #armed = new Set<Agenda>();
-  readonly #intervals: NodeJS.Timeout[] = [];
+  readonly #intervals: Disposable[] = [];
 
   constructor(options: TickingOptions, host: TickingHost) {
     this.#options = options;
@@ -53,14 +54,14 @@ export class Ticking {
     const { heartbeatMs, timerMs } = this.#options;
     if (heartbeatMs > 0) this.#every(heartbeatMs, () => this.#beat());
     this.#every(timerMs > 0 ? timerMs : EXPIRY_CHECK_MS, () => {
-      const nowMs = this.#host.nowMs();
+      const nowMs = this.#host.clock.nowMs();
       if (timerMs > 0) this.#fire(nowMs);
       this.#host.expire(nowMs);
     });
   }
 
   end(): void {
-    for (const interval of this.#intervals.splice(0)) clearInterval(interval);
+    for (const interval of this.#intervals.splice(0)) interval[Symbol.dispose]();
   }
 
   /** Its code or its state has changed. */
@@ -134,7 +135,7 @@ export class Ticking {
   }
 
   #every(ms: number, work: () => void): void {
-    this.#intervals.push(setInterval(work, ms).unref());
+    this.#intervals.push(this.#host.clock.every(ms, work));
   }
 }
 

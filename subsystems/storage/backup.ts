@@ -38,7 +38,7 @@ export class BackupReader {
   #rest: Uint8Array = EMPTY;
 
   /** The snapshot is closed with the reader. */
-  constructor(reader: TableReader & Disposable, clock: Clock = systemClock) {
+  constructor(reader: TableReader & Disposable, clock: Pick<Clock, 'nowMs'> = systemClock) {
     this.#reader = reader;
     this.#bytes = this.#entryBytes();
     const { line, crc } = backupHeader(STATE_FORMAT, clock.nowMs());

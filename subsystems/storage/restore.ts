@@ -27,7 +27,7 @@ const PROGRESS_MS = 5000;
 export interface RestoreOptions {
   /** Hears how far it is, every few seconds. */
   readonly log?: Pick<Logger, 'info'>;
-  readonly clock?: Clock;
+  readonly clock?: Pick<Clock, 'nowMs'>;
 }
 
 export interface Restored {
@@ -214,7 +214,7 @@ class Progress {
   readonly #source: FileSource;
   readonly #parser: BackupParser;
   readonly #log: RestoreOptions['log'];
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'nowMs'>;
   #toldMs: number;
 
   constructor(source: FileSource, parser: BackupParser, { log, clock = systemClock }: RestoreOptions) {

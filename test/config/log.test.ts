@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createLog, type LogOptions, type ServerLog } from '../../config/log.ts';
-import { FakeClock } from '../support/kernel.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 
 const START_MS = Date.UTC(2026, 0, 31, 13, 45, 12, 7);
 

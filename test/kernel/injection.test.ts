@@ -4,7 +4,7 @@ import { Clock, defineCapability } from '../../kernel/index.ts';
 import { assemble, grant, injectionToken, injects } from '../../kernel/injection.ts';
 // After injection.ts, which loads what tsyringe stands on.
 import { container } from 'tsyringe';
-import { FakeClock } from '../support/kernel.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 
 interface Store {
   read(): string;

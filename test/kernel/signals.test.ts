@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import { handleSignals } from '../../kernel/index.ts';
-import { FakeClock } from '../support/kernel.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 
 function scene() {
   const source = new EventEmitter();

@@ -6,13 +6,13 @@
  * with what was durable, and the same holds; in the end nothing is left in the store.
  */
 import assert from 'node:assert/strict';
-import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { type Outcome, type Response, type CanisterStatus, idToText } from '../../subsystems/ic/index.ts';
 import type { SystemCall } from '../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 import { seeded } from '../support/seeded.ts';
 import type { Books } from './books.ts';
 import { RandomOperators } from './random-operators.ts';
@@ -88,7 +88,7 @@ class World {
   /** Some were deleted with calls open: what would have come back to them is gone. */
   #hasEnded = false;
   #problems: unknown[] = [];
-  #nowMs = 1000;
+  readonly #clock = new FakeClock(1000);
   #ticks = 0;
   #minted = 0n;
 
@@ -115,6 +115,7 @@ class World {
 
   #newThreads(): RandomThreads {
     const { lanes, hasTimeouts = false, hasFailures = false, isKept = false } = this.#mix;
+    const clock = this.#clock;
     const journal = this.#journal;
     const problems = this.#problems;
     return new RandomThreads({
@@ -123,7 +124,11 @@ class World {
       draw: this.#draw,
       tally: this.tally,
       // No two tasks have the same instant: it says in an executor which is which.
-      clock: { nowMs: () => this.#nowMs + ++this.#ticks / 2 ** 30 },
+      clock: {
+        nowMs: () => clock.nowMs() + ++this.#ticks / 2 ** 30,
+        after: (ms, work) => clock.after(ms, work),
+        every: (ms, work) => clock.every(ms, work),
+      },
       isKept,
       hasTimeouts,
       hasFailures,
@@ -140,7 +145,7 @@ class World {
     const threads = this.#threads;
     const storage = this.#journal ?? new NoStorage();
     const scheduler = new RoundScheduler(
-      { execution: threads, clock: { nowMs: () => this.#nowMs }, storage },
+      { execution: threads, clock: this.#clock, storage },
       { heartbeatMs: 50, timerMs: 10, queryInstructionsMax: 2 ** 50, liveCap: this.#mix.liveCap ?? 0 },
     );
     scheduler.attach({
@@ -213,8 +218,7 @@ class World {
     this.tally.crashes++;
     this.tally.diedSuspended += this.#threads.suspended;
     this.#leave();
-    mock.timers.reset();
-    mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    this.#clock.dropTimers();
     this.#outcomes = this.#outcomes.map((outcome) => outcome ?? CRASHED);
     this.#promises = [];
     this.#atSystem = [];
@@ -357,8 +361,7 @@ class World {
   }
 
   #pass(ms: number): void {
-    this.#nowMs += ms;
-    mock.timers.tick(ms);
+    this.#clock.advance(ms);
     for (const waiting of [this.#atSystem, this.#wakes]) {
       if (waiting.length > 0) waiting.splice(this.#draw(waiting.length), 1)[0]?.finish();
     }
@@ -463,7 +466,6 @@ export async function simulateScheduler(
   operations: number,
   planted: Planted = {},
 ): Promise<Tally> {
-  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   try {
     const random = seeded(seed);
     const world = new World((below) => random.below(below), mix, planted);
@@ -471,7 +473,5 @@ export async function simulateScheduler(
     return world.tally;
   } catch (error) {
     throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
-  } finally {
-    mock.timers.reset();
   }
 }

@@ -4,7 +4,6 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Ambient,
-  type Clock,
   createKernel,
   type Kernel,
   type KernelOptions,
@@ -13,23 +12,7 @@ import {
   type Plugin,
   type Random,
 } from '../../kernel/index.ts';
-
-/** A clock that moves only when told to. */
-export class FakeClock implements Clock {
-  #nowMs: number;
-
-  constructor(startMs = Date.UTC(2026, 0, 1)) {
-    this.#nowMs = startMs;
-  }
-
-  nowMs(): number {
-    return this.#nowMs;
-  }
-
-  advance(byMs: number): void {
-    this.#nowMs += byMs;
-  }
-}
+import { FakeClock } from './fake-clock.ts';
 
 /** The same bytes for the same seed (xorshift32): good enough for tests, and for nothing else. */
 export class SeededRandom implements Random {

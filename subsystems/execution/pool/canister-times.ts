@@ -23,11 +23,11 @@ interface Lead {
 }
 
 export class CanisterTimes {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'nowMs'>;
   /** Of those that are ahead; nearly always there are none. */
   readonly #leads = new Map<number, Lead>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, 'nowMs'>) {
     this.#clock = clock;
   }
 

@@ -112,7 +112,7 @@ export class ExecutorPool implements Execution {
     this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
     this.#memory = MemoryBudget.table(options.memoryBytes ?? MEMORY_BYTES_MAX, options.executors + 1);
     this.#budget = new MemoryBudget(this.#memory, options.executors);
-    this.#idle = new IdleModules((hash) => this.#letGo(hash), bounds.idleModuleMs);
+    this.#idle = new IdleModules((hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
     // What one thread lacks another may be able to spare.
     this.attendMemory(() => this.trim());

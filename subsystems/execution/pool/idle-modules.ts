@@ -7,6 +7,7 @@
  *
  * Main thread; a list with a clock, touches nothing else.
  */
+import type { Clock } from '../../../kernel/index.ts';
 
 /** How long a module is kept that nobody uses. */
 export const IDLE_GRACE_MS = 30_000;
@@ -14,13 +15,15 @@ const IDLE_MODULES_MAX = 32;
 
 export class IdleModules {
   readonly #letGo: (hash: string) => void;
+  readonly #clock: Clock;
   readonly #graceMs: number;
   readonly #uses = new Map<string, number>();
   /** The oldest first. */
-  readonly #idle = new Map<string, NodeJS.Timeout>();
+  readonly #idle = new Map<string, Disposable>();
 
-  constructor(letGo: (hash: string) => void, graceMs: number = IDLE_GRACE_MS) {
+  constructor(letGo: (hash: string) => void, clock: Clock, graceMs: number = IDLE_GRACE_MS) {
     this.#letGo = letGo;
+    this.#clock = clock;
     this.#graceMs = graceMs;
   }
 
@@ -28,7 +31,8 @@ export class IdleModules {
   seen(hash: string): void {
     if (this.#uses.has(hash)) return;
     this.#forgetTimer(hash);
-    this.#idle.set(hash, setTimeout(() => this.#expire(hash), this.#graceMs).unref());
+    const grace = this.#clock.after(this.#graceMs, () => this.#expire(hash));
+    this.#idle.set(hash, grace);
     const [oldest] = this.#idle.keys();
     if (this.#idle.size > IDLE_MODULES_MAX && oldest !== undefined) this.#expire(oldest);
   }
@@ -58,7 +62,7 @@ export class IdleModules {
   }
 
   #forgetTimer(hash: string): void {
-    clearTimeout(this.#idle.get(hash));
+    this.#idle.get(hash)?.[Symbol.dispose]();
     this.#idle.delete(hash);
   }
 }

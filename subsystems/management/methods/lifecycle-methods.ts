@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { PrincipalJson } from '../candid-types.ts';
 import { sameBytes } from '../candid-values.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
@@ -37,26 +36,20 @@ export function lifecycleMethods(
 
 async function stop(context: MethodContext, id: PrincipalJson, call: Call): Promise<void> {
   const canister = context.controlled(call, id, ADMIN);
-  const giveUp = new AbortController();
-  const waited = sleep(context.stopTimeoutMs, 'timeout' as const, { ref: false, signal: giveUp.signal });
-  // Aborted below; nobody waits for it then.
-  waited.catch(() => undefined);
-  try {
-    switch (await Promise.race([context.host.stop(canister), waited])) {
-      case 'stopped':
-        return;
-      case 'started':
-        throw new Refusal(5, 'IC0511', `canister ${id} was started while it was stopping`);
-      case 'removed':
-        throw REFUSE.noCanister(id);
-      case 'timeout':
-        throw new Refusal(
-          2,
-          'IC0206',
-          `canister ${id} has not stopped within ${context.stopTimeoutMs / 1000} s, because some of its calls are still open; the canister goes on stopping`,
-        );
-    }
-  } finally {
-    giveUp.abort();
+  const waited = Promise.withResolvers<'timeout'>();
+  using _deadline = context.clock.after(context.stopTimeoutMs, () => waited.resolve('timeout'));
+  switch (await Promise.race([context.host.stop(canister), waited.promise])) {
+    case 'stopped':
+      return;
+    case 'started':
+      throw new Refusal(5, 'IC0511', `canister ${id} was started while it was stopping`);
+    case 'removed':
+      throw REFUSE.noCanister(id);
+    case 'timeout':
+      throw new Refusal(
+        2,
+        'IC0206',
+        `canister ${id} has not stopped within ${context.stopTimeoutMs / 1000} s, because some of its calls are still open; the canister goes on stopping`,
+      );
   }
 }

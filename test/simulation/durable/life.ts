@@ -1,8 +1,7 @@
 /** One life of a host, from its start to its crash or stop: the real parts over the simulated execution and storage. */
 import assert from 'node:assert/strict';
-import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Clock, Logger, Random } from '../../../kernel/index.ts';
+import type { Logger, Random } from '../../../kernel/index.ts';
 import { CanisterRegistry } from '../../../subsystems/canisters/canister-registry.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
@@ -12,6 +11,7 @@ import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
+import type { FakeClock } from '../../support/fake-clock.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import type { Plan } from './plan.ts';
 import { storageWith } from './planted-bugs.ts';
@@ -37,7 +37,7 @@ const compiler: Compiler = { compile: () => Promise.reject(new Error('there is n
 export interface LifeParts {
   readonly plan: Plan;
   readonly seeded: Seeded;
-  readonly clock: Clock & { nowMs(): number; pass(ms: number): void };
+  readonly clock: FakeClock;
   readonly random: Random;
   readonly store: StateStore;
   readonly planted: PlantedThreads;
@@ -59,7 +59,6 @@ export class Life {
   constructor(parts: LifeParts) {
     const { plan, clock, random, store, planted } = parts;
     this.#parts = parts;
-    mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
     const storage = storageWith(plan.bug, store, parts.seeded, { ringBytes: plan.ringBytes });
     const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
     const log = this.#logger();
@@ -115,7 +114,7 @@ export class Life {
     this.isOver = true;
     this.execution.abandon();
     this.storage.abandon();
-    mock.timers.reset();
+    this.#parts.clock.dropTimers();
   }
 
   named(name: string): CanisterRecord | undefined {
@@ -158,8 +157,7 @@ export class Life {
   }
 
   async pass(ms: number): Promise<void> {
-    this.#parts.clock.pass(ms);
-    mock.timers.tick(ms);
+    this.#parts.clock.advance(ms);
     await nextTurn();
   }
 

@@ -2,13 +2,13 @@
  * One seed: a host, its clients, its operators and its disk, over several lives that end with a crash or a stop.
  */
 import assert from 'node:assert/strict';
-import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { Crash as DiskCrash, FaultyDisk } from '../../support/faulty-disk.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.ts';
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
@@ -61,15 +61,7 @@ class World {
   readonly #clients: Clients;
   readonly #operators: Operators;
   readonly #sizes: PayloadSizes;
-  readonly #clock = {
-    now: START_MS,
-    nowMs(): number {
-      return this.now;
-    },
-    pass(ms: number): void {
-      this.now += ms;
-    },
-  };
+  readonly #clock = new FakeClock(START_MS);
   /** Those that live from beginning to end, and those that do not. */
   readonly #actors: readonly string[];
   readonly #mayflies: readonly string[];
@@ -121,7 +113,6 @@ class World {
       await this.#end();
     } finally {
       this.#life?.end();
-      mock.timers.reset();
       this.tally.messages = this.#clients.sent.length;
       this.tally.lines = this.#clients.printed;
       this.tally.sizes = this.#sizes.counts;
@@ -200,13 +191,13 @@ class World {
 
   /** The same disk in another machine: what it recovers. */
   async #recoverTwin(seed: number): Promise<ReadonlyMap<string, Described>> {
-    const { now } = this.#clock;
+    const nowMs = this.#clock.nowMs();
     const tables = new LastingTables(MemoryTables.copyOf(this.#tables), this.#seeded);
     const life = await this.#begin(seed, tables, this.#disk.killed());
     const { states } = await this.#states(life, this.#there(life));
     life.end();
     this.#life = undefined;
-    this.#clock.now = now;
+    this.#clock.set(nowMs);
     return states;
   }
 
@@ -245,7 +236,7 @@ class World {
   /** The machine stops now, or has stopped. */
   #crash(): void {
     // The clock of a machine that starts may be behind.
-    if (this.#seeded.oneIn(6)) this.#clock.now -= this.#seeded.below(CLOCK_BACK_MS);
+    if (this.#seeded.oneIn(6)) this.#clock.set(this.#clock.nowMs() - this.#seeded.below(CLOCK_BACK_MS));
     const life = this.#life;
     life?.end();
     if (life !== undefined) this.#leave(life);

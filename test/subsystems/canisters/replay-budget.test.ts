@@ -1,8 +1,10 @@
 /** Who is checkpointed in the background, when, and how much of the time its messages have meanwhile. */
 import { strict as assert } from 'node:assert';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { ReplayBudget } from '../../../subsystems/canisters/replay-budget.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 
 /** What a budget of ten seconds is taken for. */
 const PER_SECOND = 500_000_000;
@@ -15,16 +17,26 @@ const [long, short] = ['long', 'short'].map((name) => ({ name }) as unknown as C
 
 test('the longest logs are checkpointed from half of the budget on, with pauses that end when it is used up', async () => {
   const checkpointed: CanisterRecord[] = [];
+  const clock = new FakeClock();
   const pauses: number[] = [];
+  /** Lets a millisecond pass, and what it brings about happen. */
+  const until = async (isSo: () => boolean): Promise<void> => {
+    for (let passedMs = 0; !isSo(); passedMs++) {
+      assert.ok(passedMs < 1_000, 'it did not come about');
+      await nextTurn();
+      clock.advance(1);
+    }
+  };
   let goOn = Promise.withResolvers<undefined>();
   const budget = new ReplayBudget<CanisterRecord>({
+    clock,
     seconds: 10,
     async checkpoint(record, pause) {
       checkpointed.push(record);
       await goOn.promise;
-      const startedMs = performance.now();
+      const startedMs = clock.nowMs();
       await pause(PIECE_MS);
-      pauses.push(performance.now() - startedMs);
+      pauses.push(clock.nowMs() - startedMs);
     },
     report: (_, error) => assert.fail(String(error)),
   });
@@ -51,7 +63,3 @@ test('the longest logs are checkpointed from half of the budget on, with pauses 
   assert.ok((pauses[1] ?? Infinity) < PIECE_MS, `with no time left it waited ${pauses[1]} ms`);
   await until(() => budget.seconds === 0);
 });
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 1));
-}

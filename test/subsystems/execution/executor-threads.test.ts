@@ -8,10 +8,11 @@ import type { CanisterObserver, ModuleInfo } from '../../../subsystems/execution
 import { FULL_LIMIT, type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
-const CLOCK = { nowMs: () => 1_000_000 };
+const CLOCK = new FakeClock(1_000_000);
 const errors: string[] = [];
 const LOG: Logger = {
   info: () => undefined,

@@ -12,6 +12,7 @@ import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 import { fingerprintsOf, TypeBudget } from '../../../subsystems/execution/wire/type-budget.ts';
 import { assemble, EMPTY_ARGS, load, POLICY, STACK_BYTES, TestCanister, type Width, WIDTHS } from './engine-fixture.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 
 const silent = (): void => undefined;
 const log: Logger = {
@@ -310,26 +311,26 @@ describe('a heap that cannot be allocated', () => {
 });
 
 describe('modules that nobody uses', () => {
-  it('are let go after their grace, and work again when somebody still holds them', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  it('are let go after their grace, and work again when somebody still holds them', async () => {
+    const clock = new FakeClock();
     const gone: string[] = [];
-    const idle = new IdleModules((hash) => gone.push(hash), 1_000);
+    const idle = new IdleModules((hash) => gone.push(hash), clock, 1_000);
     idle.seen('never installed');
     idle.seen('installed');
     idle.take('installed');
     idle.take('installed');
-    t.mock.timers.tick(1_000);
+    clock.advance(1_000);
     assert.deepEqual(gone, ['never installed']);
     idle.giveBack('installed');
-    t.mock.timers.tick(5_000);
+    clock.advance(5_000);
     idle.giveBack('installed');
-    t.mock.timers.tick(999);
+    clock.advance(999);
     idle.take('installed');
-    t.mock.timers.tick(5_000);
+    clock.advance(5_000);
     idle.giveBack('installed');
-    t.mock.timers.tick(999);
+    clock.advance(999);
     assert.deepEqual(gone, ['never installed']);
-    t.mock.timers.tick(1);
+    clock.advance(1);
     assert.deepEqual(gone, ['never installed', 'installed']);
     for (let k = 0; k < 40; k++) idle.seen(`uploaded ${k}`);
     assert.deepEqual(
@@ -338,7 +339,7 @@ describe('modules that nobody uses', () => {
       'few wait, the oldest go first',
     );
     idle.close();
-    t.mock.timers.tick(5_000);
+    clock.advance(5_000);
     assert.equal(gone.length, 10);
   });
 

@@ -13,6 +13,7 @@ import { Metrics } from '../../../subsystems/metrics/index.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
@@ -180,15 +181,19 @@ suite('opening and closing', () => {
   });
 
   test('a request that never arrives whole does not hold the server open', async (t) => {
-    const { origin, server, canisters } = await startHttpHost(t);
+    const clock = new FakeClock();
+    const { origin, server, canisters } = await startHttpHost(t, { clock });
     await using headless = new RawClient(origin);
     headless.write('GET /health HT');
     await using bodyless = new RawClient(origin);
     bodyless.write('POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab');
     await sleep(ARRIVING_MS);
-    const startedMs = performance.now();
-    await server.close();
-    assert.ok(performance.now() - startedMs < 3000);
+    const closed = server.close();
+    clock.advance(1000);
+    await sleep(ARRIVING_MS);
+    assert.ok(!headless.isClosed && !bodyless.isClosed, 'it has a second to arrive');
+    clock.advance(20);
+    await closed;
     assert.equal(canisters.resolve('counter').count, 0);
   });
 
@@ -203,22 +208,28 @@ suite('opening and closing', () => {
   });
 
   test('an idle connection is closed after its time, a busy one is not', async (t) => {
-    const { origin, canisters } = await startHttpHost(t, { idleMaxMs: 150 });
+    const clock = new FakeClock();
+    const { origin, canisters } = await startHttpHost(t, { clock });
     const held = Promise.withResolvers<void>();
     canisters.resolve('counter').held = held.promise;
     await using idle = new RawClient(origin);
     idle.write(get('/health'));
     await using busy = new RawClient(origin);
     busy.write(slow);
-    const startedMs = performance.now();
+    await idle.until('ok');
+    await sleep(ARRIVING_MS);
+    clock.advance(70_000);
+    await sleep(ARRIVING_MS);
+    assert.equal(idle.isClosed, false, '75 s are the time');
+    for (let passedMs = 0; passedMs < 80_000; passedMs += 5000) clock.advance(5000);
     await idle.ended();
-    assert.ok(performance.now() - startedMs >= 140);
     await using active = new RawClient(origin);
-    for (let round = 0; round < 10; round++) {
+    for (let round = 1; round <= 10; round++) {
       active.write(get('/health'));
-      await sleep(50);
+      while (active.received.split('\r\n\r\nok').length - 1 < round) await sleep(1);
+      for (let passedMs = 0; passedMs < 60_000; passedMs += 5000) clock.advance(5000);
     }
-    assert.equal(active.received.split('\r\n\r\nok').length - 1, 10);
+    assert.equal(active.isClosed, false);
     assert.equal(busy.received, '');
     held.resolve();
     await busy.until('done');

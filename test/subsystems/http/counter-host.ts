@@ -283,13 +283,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();
   const readiness = { isReady: true, note: 'ready' };
-  const {
-    token,
-    clock = systemClock,
-    storage = new NoStorage(),
-    metrics = new NoMetrics(),
-    ...rest
-  } = options;
+  const { token, clock = systemClock, storage = new NoStorage(), metrics = new NoMetrics(), ...rest } = options;
   const server = createHttpServer(
     {
       auth: createBearerAuth({ token }),

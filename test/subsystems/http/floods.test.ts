@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
@@ -102,14 +103,15 @@ suite('requests that are sent ahead', () => {
   });
 
   test('a stop answers what is being worked on, and ends the rest', async (t) => {
-    const { origin, server, canisters } = await startHttpHost(t);
+    const clock = new FakeClock();
+    const { origin, server, canisters } = await startHttpHost(t, { clock });
     const held = Promise.withResolvers<void>();
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(post('/call/counter/slow', '[]').repeat(200));
     await sleep(100);
     const closed = server.close();
-    await sleep(1200); // longer than a request may still come in then
+    clock.advance(1200); // longer than a request may still come in then
     held.resolve();
     const answers = answersIn(await client.ended());
     await closed;
@@ -147,7 +149,8 @@ suite('more connections than descriptors allow', () => {
   const descriptors = { limit: 100, inUse: () => 36 };
 
   test('the one that was silent longest goes, and those with a token stay', async (t) => {
-    const { origin, log } = await startHttpHost(t, { token: 'x', descriptors, idleMaxMs: 4000 });
+    const clock = new FakeClock();
+    const { origin, log } = await startHttpHost(t, { token: 'x', descriptors, clock });
     const clients: RawClient[] = [];
     t.after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
     const open = async (text: string, until: string): Promise<RawClient> => {
@@ -171,7 +174,7 @@ suite('more connections than descriptors allow', () => {
     known.write(get('/actors', 'Authorization: Bearer x'));
     await known.until('counter', 5000);
     assert.equal(clients.filter((client) => !client.isClosed).length, 16);
-    for (let waited = 0; waited < 200 && log.warnings.length === 0; waited++) await sleep(50);
+    clock.advance(5000);
     assert.match(
       log.warnings.join('\n'),
       /were closed to make room for others: at most 16 at once: of the 100 descriptors/,

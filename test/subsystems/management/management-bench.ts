@@ -6,7 +6,8 @@ import { ManagementCanister, type ManagementOptions } from '../../../subsystems/
 import type { ManagementRequest } from '../../../subsystems/management/index.ts';
 import type { RecordStore } from '../../../subsystems/management/records/record-store.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
-import { FakeClock, RecordingLogger, SeededRandom } from '../../support/kernel.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
+import { RecordingLogger, SeededRandom } from '../../support/kernel.ts';
 import { type FakeCanister, FakeHost } from './fake-host.ts';
 
 export const codec = createCodec();

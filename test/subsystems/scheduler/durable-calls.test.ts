@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mock, test } from 'node:test';
+import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
@@ -170,61 +170,45 @@ test('a call of the management canister that had no answer is rejected after a r
 });
 
 test('a clock that was ahead when a best-effort call was sent makes its caller wait no longer than it may', async () => {
-  mock.timers.enable({ apis: ['setInterval'] });
-  try {
-    let nowMs = 360_000_000;
-    const host = new DurableHost({ nowMs: () => nowMs }).admit([0, 1]);
-    host.execution.ahead.set(1, 5_000);
-    host.deliver(0);
-    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { timeoutSeconds: 60 })] });
-    const callee = taskOf(host);
-    assert.ok(callee.kind === 'update');
-    assert.equal(callee.context.deadlineNs, 360_065_000_000_000n, 'in the time that the callee sees');
-    const entries = await host.entries();
-    nowMs = 0;
-    const next = new DurableHost({ entries, nowMs: () => nowMs }).admit([0, 1]);
-    next.scheduler.restore(entries);
-    next.scheduler.beginTicking();
-    const isCallback = (): boolean => next.execution.started.some(({ task }) => task.kind === 'callback');
-    nowMs = 299_000;
-    mock.timers.tick(5);
-    assert.equal(isCallback(), false);
-    nowMs = 300_000;
-    mock.timers.tick(5);
-    const task = next.execution.started.find(({ task: each }) => each.kind === 'callback')?.task;
-    assert.ok(task?.kind === 'callback' && task.response.kind === 'reject');
-    assert.equal(task.response.code, 6);
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost({ nowMs: 360_000_000 }).admit([0, 1]);
+  host.execution.ahead.set(1, 5_000);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { timeoutSeconds: 60 })] });
+  const callee = taskOf(host);
+  assert.ok(callee.kind === 'update');
+  assert.equal(callee.context.deadlineNs, 360_065_000_000_000n, 'in the time that the callee sees');
+  const entries = await host.entries();
+  const next = new DurableHost({ entries, nowMs: 0 }).admit([0, 1]);
+  next.scheduler.restore(entries);
+  next.scheduler.beginTicking();
+  const isCallback = (): boolean => next.execution.started.some(({ task }) => task.kind === 'callback');
+  next.clock.advance(299_000);
+  assert.equal(isCallback(), false);
+  next.clock.advance(1_000);
+  const task = next.execution.started.find(({ task: each }) => each.kind === 'callback')?.task;
+  assert.ok(task?.kind === 'callback' && task.response.kind === 'reject');
+  assert.equal(task.response.code, 6);
 });
 
 test('a deadline goes on across a restart, and a late answer finds nobody', async () => {
-  let nowMs = 1000;
-  mock.timers.enable({ apis: ['setInterval'] });
-  try {
-    const host = new DurableHost({ nowMs: () => nowMs }).admit([0, 1]);
-    host.deliver(0);
-    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { timeoutSeconds: 2 })] });
-    const entries = await host.entries();
-    const next = new DurableHost({ entries, nowMs: () => nowMs }).admit([0, 1]);
-    next.scheduler.restore(entries);
-    next.scheduler.beginTicking();
-    mock.timers.tick(5);
-    assert.equal(next.execution.started.length, 1);
-    nowMs = 3001;
-    mock.timers.tick(5);
-    const task = taskOf(next);
-    assert.ok(task.kind === 'callback' && task.response.kind === 'reject' && task.response.code === 6);
-    // The callback ends, the callee has not: its caller is gone, also for the next host.
-    next.execution.endLast();
-    const last = await restarted(next, [0, 1]);
-    assert.equal(last.execution.running, 1);
-    last.execution.endOne();
-    assert.deepEqual(await last.entries(), []);
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost().admit([0, 1]);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { timeoutSeconds: 2 })] });
+  const entries = await host.entries();
+  const next = new DurableHost({ entries }).admit([0, 1]);
+  next.scheduler.restore(entries);
+  next.scheduler.beginTicking();
+  next.clock.advance(5);
+  assert.equal(next.execution.started.length, 1);
+  next.clock.advance(2_000);
+  const task = taskOf(next);
+  assert.ok(task.kind === 'callback' && task.response.kind === 'reject' && task.response.code === 6);
+  // The callback ends, the callee has not: its caller is gone, also for the next host.
+  next.execution.endLast();
+  const last = await restarted(next, [0, 1]);
+  assert.equal(last.execution.running, 1);
+  last.execution.endOne();
+  assert.deepEqual(await last.entries(), []);
 });
 
 test('cycles for a context that is gone are paid once, crash or not', async () => {
@@ -338,28 +322,23 @@ test('a drain tells clients, keeps what canisters sent each other, and resolves 
 });
 
 test('a timer is stored as due until its hook has ended, or it is set again', async () => {
-  mock.timers.enable({ apis: ['setInterval'] });
-  try {
-    const host = new DurableHost({ nowMs: () => 5000 }).admit([0], {
-      timerMs: 4000,
-      module: { ...MODULE, entries: new Map([...MODULE.entries].filter(([name]) => name !== 'canister_heartbeat')) },
-    });
-    host.scheduler.beginTicking();
-    mock.timers.tick(5);
-    assert.equal(taskOf(host).kind, 'system');
-    assert.equal(host.scheduler.timerOf(0), undefined);
-    assert.equal(host.scheduler.storedTimerOf(0), 4000);
-    host.execution.endOne(STEP);
-    assert.equal(host.scheduler.storedTimerOf(0), undefined);
-    assert.deepEqual(host.changed, [0]);
-    host.deliver(0);
-    host.execution.endOne({ ...REPLY, timerNs: 4_500_000_000n });
-    mock.timers.tick(5);
-    host.execution.endOne({ ...STEP, timerNs: 9_000_000_000n });
-    assert.equal(host.scheduler.storedTimerOf(0), 9000);
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost({ nowMs: 5000 }).admit([0], {
+    timerMs: 4000,
+    module: { ...MODULE, entries: new Map([...MODULE.entries].filter(([name]) => name !== 'canister_heartbeat')) },
+  });
+  host.scheduler.beginTicking();
+  host.clock.advance(5);
+  assert.equal(taskOf(host).kind, 'system');
+  assert.equal(host.scheduler.timerOf(0), undefined);
+  assert.equal(host.scheduler.storedTimerOf(0), 4000);
+  host.execution.endOne(STEP);
+  assert.equal(host.scheduler.storedTimerOf(0), undefined);
+  assert.deepEqual(host.changed, [0]);
+  host.deliver(0);
+  host.execution.endOne({ ...REPLY, timerNs: 4_500_000_000n });
+  host.clock.advance(5);
+  host.execution.endOne({ ...STEP, timerNs: 9_000_000_000n });
+  assert.equal(host.scheduler.storedTimerOf(0), 9000);
 });
 
 test('open calls are told by callee, as the executor counts them', async () => {

@@ -5,16 +5,18 @@ import type { AdmitOptions } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { HeldExecution, idOf, MODULE } from './held-execution.ts';
 
 export interface DurableOptions {
   readonly entries?: readonly Entry[];
   readonly liveCap?: number;
   readonly liveBytes?: number;
-  readonly nowMs?: () => number;
+  readonly nowMs?: number;
 }
 
 export class DurableHost {
+  readonly clock: FakeClock;
   readonly execution = new HeldExecution();
   readonly journal: RecordingJournal<undefined>;
   readonly scheduler: RoundScheduler;
@@ -31,9 +33,10 @@ export class DurableHost {
   constructor(options: DurableOptions = {}) {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
     const execution = this.execution as unknown as Execution;
-    const { nowMs = () => 1000, liveCap = 0, liveBytes = 0 } = options;
+    const { nowMs = 1000, liveCap = 0, liveBytes = 0 } = options;
+    this.clock = new FakeClock(nowMs);
     this.scheduler = new RoundScheduler(
-      { execution, clock: { nowMs }, storage: this.journal },
+      { execution, clock: this.clock, storage: this.journal },
       { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000, liveCap, liveBytes },
     );
     this.scheduler.attachHost({

@@ -5,15 +5,17 @@ import { idToText } from '../../../subsystems/ic/index.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 import { HeldExecution, MODULE, REPLY, type Started, STEP } from './held-execution.ts';
 
-let nowMs = 1_000;
+/** Of every scheduler here. */
+const clock = new FakeClock(1_000);
 
 /** A scheduler with canisters 0 … 10 that have code. */
 async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
   const granted = {
     execution: execution as unknown as Execution,
-    clock: { nowMs: () => nowMs },
+    clock,
     storage: new NoStorage(),
   };
   const rounds = new RoundScheduler(granted, { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000 });
@@ -242,9 +244,8 @@ test('a best-effort call is given up at its deadline, and its late answer is dro
       },
     ],
   });
-  nowMs += 2_000;
+  clock.advance(2_000);
   const isCallback = ({ task }: Started): boolean => task.kind === 'callback';
-  while (!execution.started.some(isCallback)) await new Promise((resolve) => setTimeout(resolve, 2));
   const callback = execution.started.find(isCallback)?.task;
   assert.ok(callback?.kind === 'callback' && callback.response.kind === 'reject');
   assert.equal(callback.response.code, 6);
@@ -315,12 +316,12 @@ test('a heartbeat is skipped only while the one before it has not ended; a timer
     ).length;
   assert.equal(beats(0, 2), 0, 'nothing before ticking begins');
   rounds.beginTicking();
-  await new Promise((resolve) => setTimeout(resolve, 80));
+  clock.advance(80);
   assert.equal(beats(0, 2), 1, 'eight periods, and the first beat has not ended');
   assert.equal(beats(0, 3), 1);
   execution.endAll();
-  await new Promise((resolve) => setTimeout(resolve, 40));
-  assert.ok(beats(0, 2) >= 2);
+  clock.advance(10);
+  assert.equal(beats(0, 2), 2);
   assert.equal(beats(0, 3), 1, 'the timer was off before its hook ran');
   const drained = rounds.drain();
   execution.endAll();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mock, test } from 'node:test';
+import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
@@ -53,30 +53,25 @@ test('one that executes or waits is no victim, one with open calls is', async ()
 });
 
 test('where all are busy, the one that has been awake for longest gives way after a while, and goes on later', async () => {
-  mock.timers.enable({ apis: ['setTimeout'] });
-  try {
-    const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
-    for (let k = 0; k < 300; k++) host.deliver(0);
-    await host.endTurn();
-    host.deliver(1);
-    const isOther = (): boolean => host.execution.started.some(({ handle }) => handle === 1);
-    let ended = 0;
-    for (; ended < 40; ended++) host.execution.endOne();
-    await host.endTurn();
-    assert.ok(!isOther());
-    mock.timers.tick(100);
-    while (host.execution.running > 0) host.execution.endOne();
-    assert.deepEqual(host.slept, [0]);
-    await host.endTurn();
-    assert.ok(isOther() && host.execution.started.length < 300);
-    while (host.execution.running > 0) host.execution.endOne();
-    await host.endTurn();
-    assert.deepEqual(host.woken, [0, 1, 0]);
-    while (host.execution.running > 0) host.execution.endOne();
-    assert.equal(host.execution.started.length, 301);
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  for (let k = 0; k < 300; k++) host.deliver(0);
+  await host.endTurn();
+  host.deliver(1);
+  const isOther = (): boolean => host.execution.started.some(({ handle }) => handle === 1);
+  let ended = 0;
+  for (; ended < 40; ended++) host.execution.endOne();
+  await host.endTurn();
+  assert.ok(!isOther());
+  host.clock.advance(100);
+  while (host.execution.running > 0) host.execution.endOne();
+  assert.deepEqual(host.slept, [0]);
+  await host.endTurn();
+  assert.ok(isOther() && host.execution.started.length < 300);
+  while (host.execution.running > 0) host.execution.endOne();
+  await host.endTurn();
+  assert.deepEqual(host.woken, [0, 1, 0]);
+  while (host.execution.running > 0) host.execution.endOne();
+  assert.equal(host.execution.started.length, 301);
 });
 
 test('a composite query one of whose callbacks has trapped gets the rest of its answers while its caller keeps a place', async () => {
@@ -193,21 +188,16 @@ test('one that there is no memory for is woken when others have given way, and r
   host.execution.endOne();
   await host.commit();
   assert.notEqual(told.outcome, undefined);
-  mock.timers.enable({ apis: ['setTimeout'] });
-  try {
-    memory.bytesUsed = 2000;
-    host.deliver(1);
-    await host.endTurn();
-    const refused = host.deliver(0);
-    for (let k = 0; k < 110; k++) {
-      await host.commit();
-      mock.timers.tick(100);
-    }
+  memory.bytesUsed = 2000;
+  host.deliver(1);
+  await host.endTurn();
+  const refused = host.deliver(0);
+  for (let k = 0; k < 110; k++) {
     await host.commit();
-    assert.equal(refused.outcome?.kind === 'unavailable' ? refused.outcome.message : '', 'there is no room');
-  } finally {
-    mock.timers.reset();
+    host.clock.advance(100);
   }
+  await host.commit();
+  assert.equal(refused.outcome?.kind === 'unavailable' ? refused.outcome.message : '', 'there is no room');
 });
 
 test('one that cannot be woken refuses what waits with the reason, and the next message tries again', async () => {
@@ -256,53 +246,43 @@ test('when an executor dies while a canister wakes, the next one wakes it and no
 });
 
 test('a response is not refused when its canister cannot be woken: it is tried again', async () => {
-  mock.timers.enable({ apis: ['setTimeout'] });
-  try {
-    const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
-    host.deliver(0);
-    await host.endTurn();
-    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
-    await host.endTurn();
-    host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');
-    host.execution.endOne();
-    await host.endTurn();
-    assert.equal(host.execution.started.length, 2);
-    host.wakeProblem = undefined;
-    mock.timers.tick(5000);
-    await host.endTurn();
-    assert.equal(host.execution.started.at(-1)?.task.kind, 'callback');
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true });
+  host.deliver(0);
+  await host.endTurn();
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  await host.endTurn();
+  host.wakeProblem = new ServerError('unavailable', 'disk-away', 'the disk is away');
+  host.execution.endOne();
+  await host.endTurn();
+  assert.equal(host.execution.started.length, 2);
+  host.wakeProblem = undefined;
+  host.clock.advance(5000);
+  await host.endTurn();
+  assert.equal(host.execution.started.at(-1)?.task.kind, 'callback');
 });
 
 test('nothing starts before a wake is done, one is enough for all that waits, and a due timer or beat wakes too', async () => {
-  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  try {
-    const host = new DurableHost({ nowMs: () => 5000 })
-      .admit([0], { isAsleep: true, module: QUIET })
-      .admit([1], { isAsleep: true, module: QUIET, timerMs: 4000 })
-      .admit([2], { isAsleep: true });
-    host.holdsWakes = true;
-    for (let k = 0; k < 3; k++) host.deliver(0);
-    await host.endTurn();
-    host.scheduler.beginTicking();
-    mock.timers.tick(25);
-    await host.endTurn();
-    assert.equal(host.execution.started.length, 0);
-    assert.deepEqual(
-      host.held.map(({ handle }) => handle),
-      [0, 1, 2],
-    );
-    for (const { settle } of host.held) settle.resolve();
-    await host.endTurn();
-    assert.deepEqual(
-      host.execution.started.map(({ handle, task }) => `${handle} ${task.kind}`),
-      ['0 update', '0 update', '0 update', '1 system', '2 system'],
-    );
-  } finally {
-    mock.timers.reset();
-  }
+  const host = new DurableHost({ nowMs: 5000 })
+    .admit([0], { isAsleep: true, module: QUIET })
+    .admit([1], { isAsleep: true, module: QUIET, timerMs: 4000 })
+    .admit([2], { isAsleep: true });
+  host.holdsWakes = true;
+  for (let k = 0; k < 3; k++) host.deliver(0);
+  await host.endTurn();
+  host.scheduler.beginTicking();
+  host.clock.advance(25);
+  await host.endTurn();
+  assert.equal(host.execution.started.length, 0);
+  assert.deepEqual(
+    host.held.map(({ handle }) => handle),
+    [0, 1, 2],
+  );
+  for (const { settle } of host.held) settle.resolve();
+  await host.endTurn();
+  assert.deepEqual(
+    host.execution.started.map(({ handle, task }) => `${handle} ${task.kind}`),
+    ['0 update', '0 update', '0 update', '1 system', '2 system'],
+  );
 });
 
 test('a pinned canister is awake and stays so; a change of code wakes its own', async () => {
