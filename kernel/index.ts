@@ -1,3 +1,4 @@
+export * from './assert.ts';
 export * from './capability.ts';
 export * from './clock.ts';
 export * from './errors.ts';

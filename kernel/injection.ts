@@ -15,6 +15,7 @@
  */
 import 'reflect-metadata';
 import { container, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
+import { assert } from './assert.ts';
 import type { Capability } from './capability.ts';
 
 /** A class that can be built from values of the types `A`. */
@@ -70,15 +71,14 @@ function collectClasses(root: Class<unknown>, granted: ReadonlySet<string>): rea
   const found = new Set<Class<unknown>>();
   const visit = (member: Class<unknown>, path: readonly Class<unknown>[]): void => {
     const here = [...path, member];
-    if (path.includes(member))
-      throw new Error(`classes need each other in a circle: ${here.map(({ name }) => name).join(' → ')}`);
+    const isCircle = path.includes(member);
+    assert(!isCircle, `classes need each other in a circle: ${here.map(({ name }) => name).join(' → ')}`);
     if (found.has(member)) return;
     const keys = keysOf.get(member);
-    if (keys === undefined)
-      throw new Error(`${member.name} does not say what it needs: call injects(${member.name}, …)`);
+    assert(keys !== undefined, `${member.name} does not say what it needs: call injects(${member.name}, …)`);
     for (const key of keys) {
       if (typeof key === 'function') visit(key, here);
-      else if (!granted.has(key.name)) throw new Error(`${member.name} needs '${key.name}', which was not granted`);
+      else assert(granted.has(key.name), `${member.name} needs '${key.name}', which was not granted`);
     }
     found.add(member);
   };

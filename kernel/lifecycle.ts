@@ -4,6 +4,7 @@
  * States only go forward: registered → starting → ready → draining → stopped, or failed from any of them but the
  * last. A stop may come at any time, so `draining` can be entered before `ready`.
  */
+import { assert } from './assert.ts';
 import type { Clock } from './clock.ts';
 
 export type LifecycleState = 'registered' | 'starting' | 'ready' | 'draining' | 'stopped' | 'failed';
@@ -26,7 +27,7 @@ export class Lifecycle {
   }
 
   enter(next: LifecycleState): void {
-    if (!NEXT[this.#state].includes(next)) throw new Error(`the server cannot go from ${this.#state} to ${next}`);
+    assert(NEXT[this.#state].includes(next), `the server cannot go from ${this.#state} to ${next}`);
     this.#state = next;
   }
 }

@@ -1,5 +1,6 @@
 /** The registry of published capabilities. awilix lives here and nowhere else. */
 import { type AwilixContainer, asFunction, asValue, createContainer } from 'awilix';
+import { assert } from './assert.ts';
 import type { Capability } from './capability.ts';
 import type { Granted, Requirements } from './plugin.ts';
 
@@ -19,9 +20,8 @@ export class Registry {
   }
 
   get<T>(capability: Capability<T>): T {
-    if (!this.#root.hasRegistration(capability.name)) {
-      throw new Error(`nothing provides '${capability.name}', or it has not been created yet`);
-    }
+    const isThere = this.#root.hasRegistration(capability.name);
+    assert(isThere, `nothing provides '${capability.name}', or it has not been created yet`);
     return this.#root.resolve<T>(capability.name);
   }
 

@@ -2,7 +2,7 @@
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
-import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { at, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
 import { principalFromText, type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
@@ -183,9 +183,7 @@ export class CanisterRegistry implements Canisters {
 
   /** By the executors' and the scheduler's name for it. */
   at(handle: number): CanisterRecord {
-    const record = this.#byHandle[handle];
-    if (record === undefined) throw new Error(`no canister ${handle}`);
-    return record;
+    return at(this.#byHandle, handle, 'canister');
   }
 
   // ---- calling

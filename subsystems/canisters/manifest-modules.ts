@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { assert, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
@@ -36,7 +36,7 @@ export class ManifestModules {
 
   async moduleNamed(name: string): Promise<Uint8Array> {
     const actor = this.#with.actors.find((known) => known.name === name);
-    if (actor === undefined) throw new Error(`the manifest has no actor ${name}`);
+    assert(actor !== undefined, `the manifest has no actor ${name}`);
     return await this.moduleOf(actor);
   }
 

@@ -4,6 +4,7 @@
  *
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
+import { assert } from '../../kernel/index.ts';
 import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
 import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Agenda } from './agenda.ts';
@@ -71,8 +72,7 @@ export class Holding {
   }
 
   async uninstall(agenda: Agenda): Promise<void> {
-    if (agenda.isAsleep)
-      throw new Error(`canister ${agenda.handle} sleeps: it has to be pinned before it is uninstalled`);
+    assert(!agenda.isAsleep, `canister ${agenda.handle} sleeps: it has to be pinned before it is uninstalled`);
     await this.#empty(agenda, 'Canister has been uninstalled.');
   }
 

@@ -13,7 +13,7 @@
  * executor.
  */
 import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText } from '../ic/index.ts';
-import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { Agenda, isUrgent, queueOf, type Waiting } from './agenda.ts';
@@ -547,15 +547,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   #agendaOf(handle: number): Agenda {
-    const agenda = this.#agendas[handle];
-    if (agenda === undefined) throw new Error(`no canister ${handle}`);
-    return agenda;
+    return at(this.#agendas, handle, 'canister');
   }
 
   #laneOf(agenda: Agenda): Lane {
-    const lane = this.#lanes[this.#execution.executorOf(agenda.handle)];
-    if (lane === undefined) throw new Error(`canister ${agenda.handle} has no lane`);
-    return lane;
+    return at(this.#lanes, this.#execution.executorOf(agenda.handle), 'lane');
   }
 }
 

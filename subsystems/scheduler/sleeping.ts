@@ -13,7 +13,7 @@
  *
  * Main thread; decides, while canisters/sleep-and-wake.ts does.
  */
-import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
+import { assert, type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import { type Agenda, isUrgent } from './agenda.ts';
 import type { CanisterHost } from './index.ts';
 import { LiveSet, seatOf } from './live-set.ts';
@@ -285,7 +285,7 @@ export class Sleeping {
 
   #wake(agenda: Agenda): void {
     const host = this.#host;
-    if (host === undefined) throw new Error(`canister ${agenda.handle} sleeps, and nobody can wake it`);
+    assert(host !== undefined, `canister ${agenda.handle} sleeps, and nobody can wake it`);
     this.#waking++;
     this.#count(agenda);
     agenda.work.isWaking = true;

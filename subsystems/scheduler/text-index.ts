@@ -1,5 +1,6 @@
 /** Main thread: handles by text, in an array of numbers. */
 import { randomInt } from 'node:crypto';
+import { assert } from '../../kernel/index.ts';
 
 /** Marks of free places; a taken one has a handle. */
 const NEVER_USED = -1;
@@ -32,7 +33,7 @@ export class TextIndex {
   /** Whoever had the same text is not found any more. */
   add(handle: number): void {
     const text = this.#textOf(handle);
-    if (text === undefined) throw new Error(`handle ${handle} has no text`);
+    assert(text !== undefined, `handle ${handle} has no text`);
     const place = this.#placeOf(text);
     if (place !== undefined) {
       this.#places[place] = handle;

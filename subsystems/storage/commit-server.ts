@@ -6,7 +6,7 @@
  * A commit that fails throws: nobody knows what is on disk then, and only a new start finds out.
  */
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { ServerError } from '../../kernel/index.ts';
+import { assert, ServerError } from '../../kernel/index.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
 import { BackupReader } from './backup.ts';
 import type { StateStore } from './state-store.ts';
@@ -69,9 +69,9 @@ export class CommitServer {
       this.#units.push(this.#inbox.bytes.slice(at, at + length));
       return;
     }
-    if (type !== MESSAGE) throw new Error(`a record of type ${type} for the storage thread`);
+    assert(type === MESSAGE, `a record of type ${type} for the storage thread`);
     const message = receiveMessageOnPort(this.#port)?.message as ToStorage | undefined;
-    if (message === undefined) throw new Error('a message was announced and not sent');
+    assert(message !== undefined, 'a message was announced and not sent');
     if (message.kind === 'unit') this.#units.push(message.unit);
     else this.#requests.push(message);
   };
@@ -160,7 +160,7 @@ export class CommitServer {
 
   /** Brings everything into the tables, closes the store, lets go by `release` what is beneath it, and answers that. */
   async close(release: () => Promise<void>): Promise<void> {
-    if (this.#closing === undefined) throw new Error('nobody has asked to close');
+    assert(this.#closing !== undefined, 'nobody has asked to close');
     this.#store.fold();
     for (const backup of this.#backups.values()) backup.close();
     await this.#store.close();

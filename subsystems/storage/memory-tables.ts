@@ -1,3 +1,4 @@
+import { assert } from '../../kernel/index.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 
 /** Tables in memory: for tests and the simulator. Nothing outlives them, so `isSynced` has no meaning. */
@@ -59,7 +60,7 @@ export class MemoryTables implements Tables {
   }
 
   #checkOpen(): void {
-    if (this.#isClosed) throw new Error('the tables are closed');
+    assert(!this.#isClosed, 'the tables are closed');
   }
 }
 

@@ -5,7 +5,7 @@
  *     units ─► active ─(freeze)─► frozen ─(fold, slices)─► tables
  *     reads look through the three of them, in this order
  */
-import { ServerError } from '../../kernel/index.ts';
+import { assert, ServerError } from '../../kernel/index.ts';
 import {
   bytesOfLatin1,
   isPageFamily,
@@ -221,7 +221,7 @@ export class Overlay {
 
   /** Closes the upper layer; it is to be folded before the next one is frozen. */
   freeze(): void {
-    if (this.#frozen !== undefined) throw new Error('the layer frozen before is not folded yet');
+    assert(this.#frozen === undefined, 'the layer frozen before is not folded yet');
     this.#frozen = this.#active;
     this.#active = new OverlayLayer();
     this.#folding = changesOf(this.#frozen, this.#tables);

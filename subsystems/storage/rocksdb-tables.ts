@@ -15,7 +15,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Binding, FamilyOptions, Handle } from '@nxtedition/rocksdb/binding.js';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { assert, messageOf, ServerError } from '../../kernel/index.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { findLogDamage } from './rocksdb-log-check.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
@@ -198,7 +198,7 @@ class Cursor implements Disposable {
   /** Up to `count` rows from that key on; fewer if they are large. Other reads may come in between: each seeks anew. */
   read(from: Uint8Array, count: number): { readonly rows: readonly Buffer[]; readonly finished: boolean } {
     checkOpen(this.#database);
-    if (this.#isClosed) throw new Error('the snapshot was disposed of');
+    assert(!this.#isClosed, 'the snapshot was disposed of');
     try {
       return this.#step(from, count);
     } catch (error) {
@@ -242,14 +242,14 @@ class Cursor implements Disposable {
       const { rows, finished } = this.read(next, STEP_ROWS);
       const last = rows.at(-2);
       if (last === undefined) {
-        if (finished) return;
-        throw new Error('RocksDB returned nothing, and says that there is more');
+        assert(finished, 'RocksDB returned nothing, and says that there is more');
+        return;
       }
       const isWithin = to === undefined || Buffer.compare(last, to) < 0;
       for (let index = 0; index < rows.length; index += 2) {
         const key = rows[index];
         const value = rows[index + 1];
-        if (key === undefined || value === undefined) throw new Error('RocksDB returned a key without its value');
+        assert(key !== undefined && value !== undefined, 'RocksDB returned a key without its value');
         if (!isWithin && Buffer.compare(key, to) >= 0) return;
         yield [plain(key), plain(value)];
       }
@@ -334,7 +334,7 @@ function openOptions(pageCacheBytes: number): Parameters<Binding['db_open']>[1] 
 
 /** What runs on a closed database would end the process. */
 function checkOpen(database: Database): Database {
-  if (database.isClosed) throw new Error('the tables are closed');
+  assert(!database.isClosed, 'the tables are closed');
   return database;
 }
 

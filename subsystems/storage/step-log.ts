@@ -20,7 +20,7 @@
  * - Before a unit is visited, it is flushed: a process that was killed may have left it in the system's memory only.
  * - After an error nothing works any more: what a failed flush left on the disk is unknown, and a second flush would lie.
  */
-import { messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
+import { assert, messageOf, ServerError, systemRandom, type Random } from '../../kernel/index.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { checkLast, checkNewest, type LogFloor } from './log-floor.ts';
 import { SegmentWriter } from './segment-writer.ts';
@@ -84,9 +84,8 @@ export class StepLog {
 
   private constructor(disk: Disk, options: StepLogOptions) {
     const { segmentBytes = SEGMENT_BYTES, segmentsKept = SEGMENTS_KEPT, random = systemRandom } = options;
-    if (segmentBytes % 8 !== 0 || segmentBytes < SEGMENT_BYTES_MIN) {
-      throw new Error(`segments of ${segmentBytes} bytes: a multiple of 8 from ${SEGMENT_BYTES_MIN} on is needed`);
-    }
+    const isFit = segmentBytes % 8 === 0 && segmentBytes >= SEGMENT_BYTES_MIN;
+    assert(isFit, `segments of ${segmentBytes} bytes: a multiple of 8 from ${SEGMENT_BYTES_MIN} on is needed`);
     this.#disk = disk;
     this.#options = { ...options, segmentBytes, segmentsKept, random };
   }
@@ -112,7 +111,7 @@ export class StepLog {
    * Throws ServerErrors `state-corrupt`, `state-newer` and `state-unwritable`.
    */
   recover(visit: UnitVisitor): void {
-    if (this.#writer !== undefined) throw new Error('the step log was recovered before');
+    assert(this.#writer === undefined, 'the step log was recovered before');
     this.#attempt(() => {
       try {
         this.#recover(visit);
@@ -147,7 +146,7 @@ export class StepLog {
       this.#begin(this.#unwritten);
       for (const writer of this.#unwritten) {
         const { slot } = writer;
-        if (slot === undefined) throw new Error(`segment ${writer.generation} of the step log has no file`);
+        assert(slot !== undefined, `segment ${writer.generation} of the step log has no file`);
         this.#unsynced.add(slot.file);
         writer.write(slot);
         if (writer !== this.#writer) writer.end();
@@ -172,14 +171,13 @@ export class StepLog {
   release(mark: number): void {
     this.#attempt(() => {
       const current = this.#current;
-      if (mark >= current.generation) throw new Error(`segment ${mark} of the step log is still being written`);
+      assert(mark < current.generation, `segment ${mark} of the step log is still being written`);
       // Its header says where the log goes on, also while it is empty: tables that have lost something are found out by it.
       this.#begin([...this.#unwritten, current]);
       for (let oldest = this.#live[0]; oldest !== undefined && oldest.generation <= mark; oldest = this.#live[0]) {
         const { slot } = oldest;
-        if (slot === undefined || [...this.#unwritten].some(({ generation }) => generation <= mark)) {
-          throw new Error(`segment ${mark} of the step log is released before it is flushed`);
-        }
+        const isFlushed = [...this.#unwritten].every(({ generation }) => generation > mark);
+        assert(slot !== undefined && isFlushed, `segment ${mark} of the step log is released before it is flushed`);
         this.#setFree(slot);
         this.#live.shift();
       }
@@ -285,7 +283,7 @@ export class StepLog {
   }
 
   get #current(): SegmentWriter {
-    if (this.#writer === undefined) throw new Error('the step log has to be recovered first');
+    assert(this.#writer !== undefined, 'the step log has to be recovered first');
     return this.#writer;
   }
 
@@ -391,7 +389,7 @@ export class StepLog {
       const reason = `the step log stopped at an error: ${messageOf(this.#failure)}`;
       throw new ServerError('unavailable', 'state-unwritable', reason, { cause: this.#failure });
     }
-    if (this.#isClosed) throw new Error('the step log is closed');
+    assert(!this.#isClosed, 'the step log is closed');
     try {
       return action();
     } catch (error) {
