@@ -78,7 +78,10 @@ export interface Plugin<P = unknown, T extends P = P, R extends Requirements = R
    * gone. The kernel never opens, starts or stops it.
    */
   disabled?(granted: Granted<R>, context: CreateContext<C>): NoInfer<P>;
-  /** Before anything starts: bind the listener. */
+  /**
+   * When everything is created and before anything starts: bind the listener; hand a port to whoever was created without
+   * it, because it is required itself by the one that has the port (a ring of two is closed here).
+   */
   open?(value: T, context: StartContext): Promise<void>;
   start?(value: T, context: StartContext): Promise<void>;
   /** The server takes work from this moment on: say so. */

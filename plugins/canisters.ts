@@ -28,6 +28,7 @@ export const canistersPlugin = definePlugin({
   },
   neededBecause: 'it knows the actors by name',
   create: (granted, { config }: { readonly config: CanisterRegistryOptions }) => new CanisterRegistry(granted, config),
+  open: async (canisters) => canisters.open(),
   start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
   // In the background: what it says is for the operator.
   ready: (canisters) => void canisters.compareManifest(),

@@ -10,4 +10,5 @@ export const managementPlugin = definePlugin({
   requires: { host: CanisterHost, codec: Codec, clock: Clock, random: Random, log: Logger, storage: Storage },
   neededBecause: 'actors create, upgrade and stop each other through it',
   create: (granted, { config }: { readonly config: ManagementOptions }) => new ManagementCanister(granted, config),
+  open: async (management) => management.open(),
 });

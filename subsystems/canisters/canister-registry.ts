@@ -2,7 +2,7 @@
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
-import { at, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { assert, at, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
 import { principalFromText, type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
@@ -94,8 +94,7 @@ export class CanisterRegistry implements Canisters {
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   /** Those that have a name besides their id. */
   readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
-  /** Keeps the canisters' histories, and one change of a canister at a time. */
-  management: ManagementEntry | undefined;
+  #management: ManagementEntry | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
@@ -104,9 +103,9 @@ export class CanisterRegistry implements Canisters {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
     this.#options = options;
-    const { execution, scheduler, schedulerSetup, storage } = dependencies;
+    const { execution, scheduler, storage } = dependencies;
     this.keeper = new CanisterKeeper(storage, this.ids);
-    this.host = new RegistryHost({ registry: this, execution, scheduler, schedulerSetup });
+    this.host = new RegistryHost({ registry: this, execution, scheduler });
     this.replayBudget = new ReplayBudget<CanisterRecord>({
       clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.
@@ -123,7 +122,11 @@ export class CanisterRegistry implements Canisters {
       forwardDebugOutput: options.forwardDebugOutput,
     };
     this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
-    schedulerSetup.attachHost({
+  }
+
+  /** Hands the scheduler what it needs of canisters; once, before anything starts. */
+  open(): void {
+    this.#with.schedulerSetup.attachHost({
       wake: (handle) => this.#sleep.wake(this.at(handle)),
       sleep: (handle) => this.#sleep.sleep(this.at(handle)),
       bytesOf: (handle) => this.at(handle).heapBytes + this.at(handle).stableBytes,
@@ -135,6 +138,22 @@ export class CanisterRegistry implements Canisters {
       executed: (handle, messages, traps) => this.#byHandle[handle]?.executed(messages, traps),
       nameOf: (handle) => this.at(handle).name,
     });
+  }
+
+  /** Calls of canisters to the management canister go there, and every change of a canister passes by it. */
+  attach(management: ManagementEntry): void {
+    assert(this.#management === undefined, 'there is a management canister already');
+    this.#management = management;
+    this.#with.schedulerSetup.attach({
+      call: ({ sender, method, argument, cycles, isQuery }) =>
+        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
+    });
+  }
+
+  /** Keeps the canisters' histories, and one change of a canister at a time. */
+  get management(): ManagementEntry {
+    assert(this.#management !== undefined, 'the management canister was not handed over before the start');
+    return this.#management;
   }
 
   get wakeSeconds(): HistogramFigures {
@@ -361,13 +380,13 @@ export class CanisterRegistry implements Canisters {
       if (this.find(record.id) === record) return await change();
       throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
     };
-    return this.management === undefined ? changeIfPresent() : this.management.exclusive(record, changeIfPresent);
+    return this.management.exclusive(record, changeIfPresent);
   }
 
   #noteDeployment(record: CanisterRecord, mode: 'install' | 'reinstall' | 'upgrade', caller: Uint8Array): void {
     const moduleHash = Buffer.from(record.module?.hash ?? '', 'hex');
     const details = { kind: 'codeDeployment', mode, moduleHash } as const;
-    this.management?.record(record, { origin: { kind: 'user', id: caller }, details });
+    this.management.record(record, { origin: { kind: 'user', id: caller }, details });
   }
 
   /** An empty canister. */
@@ -414,7 +433,7 @@ export class CanisterRegistry implements Canisters {
     this.keeper.removed(record);
     if (this.#byName.find(record.name) === record.handle) this.#byName.delete(record.name);
     this.#byHandle[record.handle] = undefined;
-    this.management?.forget(record);
+    this.management.forget(record);
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
@@ -437,8 +456,10 @@ export class CanisterRegistry implements Canisters {
 
   /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
   async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
+    // Without it nothing starts, even if nobody would miss it yet.
+    const { management } = this;
     const recovery = this.keeper.isKept
-      ? await recoverCanisters({ ...this.#with, registry: this, changes: this.#changes, signal }, progress)
+      ? await recoverCanisters({ ...this.#with, registry: this, management, changes: this.#changes, signal }, progress)
       : undefined;
     this.#compareManifest = await installManifest(
       {

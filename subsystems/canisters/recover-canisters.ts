@@ -4,6 +4,7 @@
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
+import type { ManagementEntry } from '../management/index.ts';
 import { idToText, hexOf } from '../ic/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
@@ -14,6 +15,7 @@ import { type KeptIdentity, readIdentity, readNumbers } from './kept-values.ts';
 
 export interface RecoveryDependencies {
   readonly registry: CanisterRegistry;
+  readonly management: Pick<ManagementEntry, 'restore'>;
   readonly changes: CodeChanges;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
@@ -34,7 +36,7 @@ export async function recoverCanisters(
   dependencies: RecoveryDependencies,
   progress: (note: string) => void,
 ): Promise<Recovery> {
-  const { registry, execution, scheduler, storage, log } = dependencies;
+  const { registry, management, execution, scheduler, storage, log } = dependencies;
   progress('reading the state');
   const [ids, identities, numbers] = await Promise.all([
     storage.range('meta', metaKey(META.ids)),
@@ -76,8 +78,7 @@ export async function recoverCanisters(
     records.push(record);
   }
   ahead.tell(log);
-  const damaged = await registry.management?.restore();
-  for (const [{ id }, error] of damaged ?? []) {
+  for (const [{ id }, error] of await management.restore()) {
     const record = registry.find(id);
     if (record !== undefined) registry.keepOut(record, messageOf(error));
   }

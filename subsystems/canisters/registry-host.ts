@@ -16,7 +16,7 @@ import type {
   NewCanister,
   RestoredState,
 } from '../management/index.ts';
-import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
 import { CanisterRecord } from './canister-record.ts';
 import type { CanisterRegistry } from './canister-registry.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
@@ -25,28 +25,21 @@ export interface RegistryHostDependencies {
   readonly registry: CanisterRegistry;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
-  readonly schedulerSetup: SchedulerSetup;
 }
 
 export class RegistryHost implements CanisterHost {
   readonly #registry: CanisterRegistry;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
-  readonly #schedulerSetup: SchedulerSetup;
 
-  constructor({ registry, execution, scheduler, schedulerSetup }: RegistryHostDependencies) {
+  constructor({ registry, execution, scheduler }: RegistryHostDependencies) {
     this.#registry = registry;
     this.#execution = execution;
     this.#scheduler = scheduler;
-    this.#schedulerSetup = schedulerSetup;
   }
 
   attach(management: ManagementEntry): void {
-    this.#schedulerSetup.attach({
-      call: ({ sender, method, argument, cycles, isQuery }) =>
-        management.call({ sender, senderIsCanister: true, method, argument, cycles, isQuery }),
-    });
-    this.#registry.management = management;
+    this.#registry.attach(management);
   }
 
   find(id: Uint8Array): CanisterRecord | undefined {

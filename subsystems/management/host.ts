@@ -107,7 +107,7 @@ export interface GlobalValue {
 }
 
 export interface CanisterHost {
-  /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. */
+  /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. Without it the host cannot start. */
   attach(management: ManagementEntry): void;
 
   find(id: Uint8Array): HostedCanister | undefined;

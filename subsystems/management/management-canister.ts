@@ -147,7 +147,11 @@ export class ManagementCanister implements Management {
       ...snapshotMethods(context),
       ...signingMethods(context),
     };
-    host.attach(this);
+  }
+
+  /** Hands itself to the host; once, before anything starts. */
+  open(): void {
+    this.#context.host.attach(this);
   }
 
   async call(request: ManagementRequest): Promise<ManagementAnswer> {

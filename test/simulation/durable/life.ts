@@ -75,6 +75,8 @@ export class Life {
       { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs, hasLiveLimit: liveCap > 0 },
     );
     this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
+    registry.open();
+    this.management.open();
     this.storage = storage;
     this.execution = execution;
     this.scheduler = scheduler;

@@ -51,6 +51,7 @@ export class ManagementBench {
       { host, codec, clock: this.clock, random, log: this.log, storage },
       { seed: Buffer.alloc(32, 1), hostVersion: '1.2.3', ...options },
     );
+    this.management.open();
   }
 
   /** An empty canister that OWNER controls. */
