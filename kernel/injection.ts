@@ -11,12 +11,16 @@
  *     injects(RoundScheduler, Storage, Clock);
  *     assemble(RoundScheduler, grant(Storage, storage), grant(Clock, clock));
  *
+ * A plugin may be given as such a class (`defineClassPlugin`); one that somebody else ships may be decorated instead, if it
+ * is compiled and its decorators name what they want, with `injectionToken`.
+ *
  * Not part of the kernel's face, so that only those who use it load tsyringe: import this file by name.
  */
 import 'reflect-metadata';
-import { container, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
+import { container, type DependencyContainer, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
 import { assert } from './assert.ts';
 import type { Capability } from './capability.ts';
+import { definePlugin, type Plugin, type Requirements } from './plugin.ts';
 
 /** A class that can be built from values of the types `A`. */
 export type Class<T, A extends readonly unknown[] = readonly never[]> = new (...parameters: [...A]) => T;
@@ -51,15 +55,43 @@ export function grant<T>(capability: Capability<T>, value: NoInfer<T>): Grant {
 /** Builds `target` and every class it needs from exactly these grants. Throws if one is missing, named with its class. */
 export function assemble<T, A extends readonly unknown[]>(target: Class<T, A>, ...grants: readonly Grant[]): T {
   const classes = collectClasses(target, new Set(grants.map(({ capability }) => capability.name)));
-  const graph = container.createChildContainer();
-  for (const { capability, value } of grants) graph.registerInstance(tokenOf(capability), value);
+  const graph = containerOf(grants);
   for (const member of classes) graph.register(member, { useClass: member }, { lifecycle: Lifecycle.ContainerScoped });
   return graph.resolve<T>(target);
+}
+
+/** A plugin whose object is an instance of a class. */
+export interface ClassPlugin<P, T extends P, R extends Requirements, C> extends Omit<Plugin<P, T, R, C>, 'create'> {
+  /**
+   * Its constructor, and those of other classes that it needs, take nothing but what is in `requires`. Said with `injects`,
+   * or by decorators: `@injectable()`, and `@inject(…)` with a token of `injectionToken` at each parameter.
+   */
+  readonly made: Class<T>;
+}
+
+/** A plugin that `create`s its object by building the class from what the plugin requires. */
+export function defineClassPlugin<P, T extends P, R extends Requirements, C>({
+  made,
+  ...plugin
+}: ClassPlugin<P, T, R, C>): Plugin<P, T, R, C> {
+  return definePlugin({
+    ...plugin,
+    create(granted) {
+      const grants = Object.entries(plugin.requires).map(([key, capability]) => grant(capability, granted[key]));
+      return keysOf.has(made) ? assemble(made, ...grants) : containerOf(grants).resolve<T>(tokenOf(made));
+    },
+  });
 }
 
 /** The key third-party plugin classes give to `@inject(…)`: the same for every token of that name. */
 export function injectionToken(capability: Capability<unknown>): symbol {
   return Symbol.for(`svc.capability.${capability.name}`);
+}
+
+function containerOf(grants: readonly Grant[]): DependencyContainer {
+  const graph = container.createChildContainer();
+  for (const { capability, value } of grants) graph.registerInstance(tokenOf(capability), value);
+  return graph;
 }
 
 function tokenOf(key: Key<unknown>): InjectionToken {

@@ -1,4 +1,5 @@
 import { definePlugin } from '../kernel/index.ts';
+import { CodecPool } from '../subsystems/codec/codec-pool.ts';
 import { createCodec } from '../subsystems/codec/codec.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 
@@ -7,7 +8,6 @@ export const codecPlugin = definePlugin({
   provides: Codec,
   requires: {},
   neededBecause: 'it translates between JSON and Candid',
-  create: () => createCodec(),
-  stop: (codec) => codec.close(),
+  create: (_granted, { owns }) => createCodec(owns(new CodecPool(), (pool) => pool.close())),
   stopDeadlineMs: 5_000,
 });

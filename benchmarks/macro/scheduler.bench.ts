@@ -168,4 +168,3 @@ for (const [actors, heartbeatMs] of [
   await close();
 }
 clearInterval(alive);
-await codec.close();

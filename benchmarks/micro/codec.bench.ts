@@ -83,4 +83,3 @@ for (const [title, type, idl, values] of cases) {
 }
 
 await run();
-await codec.close();

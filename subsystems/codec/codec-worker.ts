@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import type { CodecRequest, CodecResponse, CodecTarget } from './codec-job.ts';
-import { CandidCodec } from './codec.ts';
+import { createCodec } from './codec.ts';
 import type { CandidInterface, TupleCodec } from './index.ts';
 
 /*
@@ -10,7 +10,7 @@ import type { CandidInterface, TupleCodec } from './index.ts';
 
 const KEPT_INTERFACES_MAX = 32;
 
-const codec = new CandidCodec();
+const codec = createCodec();
 const interfaces = new Map<string, CandidInterface>();
 
 function interfaceOf(did: string, candidArgs: string | undefined): CandidInterface {

@@ -1,6 +1,6 @@
 import type { IDL } from '@dfinity/candid';
 import { ServerError } from '../../kernel/index.ts';
-import { CodecPool, type CodecPoolOptions } from './codec-pool.ts';
+import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
 import type { CandidInterface, Codec, MethodInterface, TupleCodec } from './index.ts';
@@ -10,17 +10,17 @@ import { CompiledTuple, createEncoders } from './tuple-codec.ts';
 import { GraphBuilder } from './types.ts';
 import { UntypedTuple } from './untyped-tuple.ts';
 
-/** The server's codec. */
-export function createCodec(options: CodecPoolOptions = {}): CandidCodec {
-  return new CandidCodec(options);
+/** The server's codec. `pool` converts large bodies; whoever made it closes it, and one that nobody uses has no thread. */
+export function createCodec(pool: CodecPool = new CodecPool()): Codec {
+  return new CandidCodec(pool);
 }
 
 export class CandidCodec implements Codec {
   readonly #pool: CodecPool;
   readonly untyped: TupleCodec;
 
-  constructor(options: CodecPoolOptions = {}) {
-    this.#pool = new CodecPool(options);
+  constructor(pool: CodecPool) {
+    this.#pool = pool;
     this.untyped = new OffloadingTuple(new UntypedTuple(), { kind: 'untyped' }, this.#pool);
   }
 
@@ -60,10 +60,5 @@ export class CandidCodec implements Codec {
       if (error instanceof ServerError) return undefined;
       throw error;
     }
-  }
-
-  /** Ends the worker thread; conversions that it has not finished are rejected. */
-  close(): Promise<void> {
-    return this.#pool.close();
   }
 }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Clock, defineCapability } from '../../kernel/index.ts';
-import { assemble, grant, injectionToken, injects } from '../../kernel/injection.ts';
+import { Clock, defineCapability, definePlugin, PluginError } from '../../kernel/index.ts';
+import { assemble, type Class, defineClassPlugin, grant, injectionToken, injects } from '../../kernel/injection.ts';
 // After injection.ts, which loads what tsyringe stands on.
 import { container } from 'tsyringe';
 import { FakeClock } from '../support/fake-clock.ts';
+import { fakeAmbient, startKernel } from '../support/kernel.ts';
 
 interface Store {
   read(): string;
@@ -93,6 +94,91 @@ test('the global container stays empty', () => {
   assemble(Queues, grant(Store, store));
   assert.equal(container.isRegistered(injectionToken(Store)), false);
   assert.equal(container.isRegistered(Queues), false);
+});
+
+interface Greeter {
+  greet(): string;
+}
+const Greeter = defineCapability<Greeter>('greeter');
+interface Words {
+  readonly hello: string;
+}
+const Words = defineCapability<Words>('words');
+const words = definePlugin({ name: 'words', provides: Words, requires: {}, create: () => ({ hello: 'good day' }) });
+
+test('a plugin may be a class with others that it needs, built from what the plugin requires', async (t) => {
+  class Grammar {
+    readonly words: Words;
+    constructor(given: Words) {
+      this.words = given;
+    }
+  }
+  class LoudGreeter implements Greeter {
+    readonly #grammar: Grammar;
+    readonly #clock: Clock;
+    isOpen = false;
+    constructor(grammar: Grammar, clock: Clock) {
+      this.#grammar = grammar;
+      this.#clock = clock;
+    }
+    greet(): string {
+      return `${this.#grammar.words.hello.toUpperCase()} at ${this.#clock.nowMs()}, ${this.isOpen}`;
+    }
+  }
+  injects(Grammar, Words);
+  injects(LoudGreeter, Grammar, Clock);
+  const greeter = defineClassPlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { words: Words, clock: Clock },
+    made: LoudGreeter,
+    async start(made) {
+      made.isOpen = true;
+    },
+  });
+  const ambient = { ...fakeAmbient(), clock: new FakeClock(5) };
+  const kernel = await startKernel(t, [greeter, words], { ambient });
+  assert.equal(kernel.get(Greeter).greet(), 'GOOD DAY at 5, true');
+  const hasty = defineClassPlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { words: Words },
+    made: LoudGreeter,
+  });
+  await assert.rejects(startKernel(t, [hasty, words]), (error) => {
+    assert.ok(error instanceof PluginError);
+    const reason = "LoudGreeter needs 'clock', which was not granted";
+    assert.equal(error.message, `plugin 'greeter' could not be created: ${reason}`);
+    return true;
+  });
+});
+
+test('a plugin class that was compiled elsewhere, with decorators, is built and lives as any other', async (t) => {
+  interface DecoratedGreeter extends Greeter {
+    readonly isOpen: boolean;
+    open(): void;
+  }
+  const url = new URL('../fixtures/plugins/polite-greeter.js', import.meta.url).href;
+  const { PoliteGreeter } = (await import(url)) as { readonly PoliteGreeter: Class<DecoratedGreeter> };
+  const greeter = defineClassPlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { words: Words, clock: Clock },
+    made: PoliteGreeter,
+    open: async (made) => made.open(),
+  });
+  const ambient = { ...fakeAmbient(), clock: new FakeClock(7) };
+  const kernel = await startKernel(t, [greeter, words], { ambient });
+  const made = kernel.get(Greeter);
+  assert.equal(made.greet(), 'good day at 7');
+  assert.ok(made instanceof PoliteGreeter && made.isOpen);
+  const hasty = defineClassPlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { words: Words },
+    made: PoliteGreeter,
+  });
+  await assert.rejects(startKernel(t, [hasty, words]), /'greeter' could not be created: .*"clock".*PoliteGreeter/s);
 });
 
 test('the compiler checks the list against the constructor and the value against the capability', () => {

@@ -2,16 +2,20 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test, type TestContext } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import { codecPlugin } from '../../../plugins/codec.ts';
+import { CodecPool } from '../../../subsystems/codec/codec-pool.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
-import type { TupleCodec } from '../../../subsystems/codec/index.ts';
+import { Codec, type TupleCodec } from '../../../subsystems/codec/index.ts';
+import { startKernel } from '../../support/kernel.ts';
 
 const DEFAULT = { lossless: false };
 const LOSSLESS = { lossless: true };
 
 function start(t: TestContext, jobDeadlineMs?: number): { untyped: TupleCodec; args: TupleCodec } {
-  const codec = createCodec(jobDeadlineMs === undefined ? {} : { jobDeadlineMs });
-  t.after(() => codec.close());
+  const pool = new CodecPool(jobDeadlineMs === undefined ? {} : { jobDeadlineMs });
+  t.after(() => pool.close());
+  const codec = createCodec(pool);
   const args = codec.parseInterface('service : { m : (vec nat) -> () }').methods.get('m')?.args;
   assert.ok(args !== undefined);
   return { untyped: codec.untyped, args };
@@ -82,7 +86,8 @@ test('several at once are done in turn', async (t) => {
 });
 
 test('too many at once are refused, and closing rejects what has not ended', async () => {
-  const codec = createCodec();
+  const pool = new CodecPool();
+  const codec = createCodec(pool);
   const args = codec.parseInterface('service : { m : (vec nat) -> () }').methods.get('m')?.args;
   assert.ok(args !== undefined);
   const json = numbers(60_000);
@@ -92,7 +97,7 @@ test('too many at once are refused, and closing rejects what has not ended', asy
       (error: unknown) => (error instanceof ServerError ? error.code : 'bug'),
     ),
   );
-  await codec.close();
+  await pool.close();
   const counts = Map.groupBy(await Promise.all(outcomes), (outcome) => outcome);
   assert.equal(counts.get('codec-busy')?.length, 7);
   assert.equal(counts.get('codec-closed')?.length, 33);
@@ -100,7 +105,16 @@ test('too many at once are refused, and closing rejects what has not ended', asy
     code: 'codec-closed',
     kind: 'unavailable',
   });
-  await codec.close();
+  await pool.close();
+});
+
+test('the plugin ends the worker when it has stopped', async (t) => {
+  const kernel = await startKernel(t, [codecPlugin]);
+  const codec = kernel.get(Codec);
+  const json = Buffer.from(`["${'x'.repeat(LARGE_BODY_BYTES)}"]`);
+  assert.ok((await codec.untyped.encodeAnySize(json, LOSSLESS)).length > 0);
+  await kernel.stop();
+  await assert.rejects(Promise.resolve(codec.untyped.encodeAnySize(json, LOSSLESS)), { code: 'codec-closed' });
 });
 
 test('a worker that waits for work does not keep the process alive', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
+import { CodecPool } from '../../../subsystems/codec/codec-pool.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { CallerClaims } from '../../../subsystems/http/x-caller.ts';
@@ -146,8 +147,9 @@ suite('calls', () => {
 
 suite('large JSON', () => {
   test('arguments and results above 256 KiB are converted, and refused, as small ones are', async (t) => {
-    const codec = createCodec();
-    t.after(() => codec.close());
+    const pool = new CodecPool();
+    t.after(() => pool.close());
+    const codec = createCodec(pool);
     const { origin, canisters } = await startHttpHost(t);
     canisters.resolve('counter').candid = codec.parseInterface('service : { echo : (text) -> (text) }');
     for (const length of [10, 300_000, 2_000_000]) {
@@ -162,8 +164,9 @@ suite('large JSON', () => {
   });
 
   test('while a large body is converted, others are answered', async (t) => {
-    const codec = createCodec();
-    t.after(() => codec.close());
+    const pool = new CodecPool();
+    t.after(() => pool.close());
+    const codec = createCodec(pool);
     const { origin, canisters } = await startHttpHost(t);
     canisters.resolve('counter').candid = codec.parseInterface('service : { echo : (vec nat) -> (vec nat) }');
     const body = JSON.stringify([Array.from({ length: 400_000 }, (_unused, index) => index)]);
