@@ -120,7 +120,7 @@ test('a further face is provided as the promise is, but not by the disabled form
   assert.deepEqual(refusal(() => plan([store, user, twin])).lines, [
     "plugins 'store' and 'twin' both provide 'store-setup': keep one of them",
     "plugin 'twin' provides 'clock', which the kernel provides itself",
-    'plugins require each other in a circle: user → twin → user; one of them has to do without',
+    'plugins require each other in a circle: user → twin → user; take one of these requirements out',
   ]);
 });
 
