@@ -3,7 +3,7 @@ import { Execution } from '../subsystems/execution/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../subsystems/scheduler/round-scheduler.ts';
-import type { SleepingOptions } from '../subsystems/scheduler/sleeping.ts';
+import type { EvictionOptions } from '../subsystems/scheduler/eviction.ts';
 import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -15,7 +15,7 @@ export const schedulerPlugin = definePlugin({
   neededBecause: 'every message goes through it',
   create: (
     { execution, metering, storage, clock },
-    { config, log }: { readonly config: TickingOptions & SleepingOptions; readonly log: Logger },
+    { config, log }: { readonly config: TickingOptions & EvictionOptions; readonly log: Logger },
   ) =>
     new RoundScheduler(
       { execution, clock, storage, log },

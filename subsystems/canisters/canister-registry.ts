@@ -351,7 +351,7 @@ export class CanisterRegistry implements Canisters {
     const letStop = this.find(record.id) === record ? scheduler.refuseStops(record.handle) : () => undefined;
     try {
       await this.#exclusive(record, async () => {
-        const letGo = scheduler.hold(record.handle);
+        const letGo = scheduler.lock(record.handle);
         try {
           await scheduler.endCalls(record.handle);
           this.forget(record);

@@ -133,7 +133,7 @@ export class CodeChanges {
     let step: Step;
     let lines: readonly string[];
     // No step follows that of the change before its lines are taken.
-    const letGo = scheduler.hold(handle);
+    const letGo = scheduler.lock(handle);
     const takeLines = record.listen();
     try {
       step = await scheduler.change(handle, code.module, change);

@@ -169,7 +169,7 @@ export class RegistryHost implements CanisterHost {
     const code =
       module === undefined || wasm === undefined ? undefined : this.#registry.recorded(record, { module, wasm });
     // What came meanwhile would be told the entry points of the code before.
-    const release = this.#scheduler.hold(record.handle);
+    const release = this.#scheduler.lock(record.handle);
     try {
       await this.#execution.restore(record.handle, state.image);
       if (code === undefined) record.emptied();

@@ -11,8 +11,7 @@
  */
 import type { Outcome } from '../ic/index.ts';
 import type { Storage, WriteSet } from '../storage/index.ts';
-import type { Agenda, Credit, Waiting } from './agenda.ts';
-import type { CallContext, OpenCall } from './call-context.ts';
+import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } from './scheduled-canister.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, RecordWriter } from './call-records.ts';
 
 const FAMILY = 'queue';
@@ -43,10 +42,10 @@ export class CallJournal {
   }
 
   /** A canister's state is another: whoever sees it from now on has seen this unit. */
-  changed(agenda: Agenda): void {
+  changed(canister: ScheduledCanister): void {
     if (!this.isKept) return;
     this.#storage.touch();
-    agenda.lastUnit = this.#storage.current;
+    canister.lastUnit = this.#storage.current;
   }
 
   /** A client is told something when what it has seen is durable. */
@@ -56,7 +55,7 @@ export class CallJournal {
   }
 
   /** Whether this waits in the store as well. */
-  keeps(waiting: Waiting): boolean {
+  keeps(waiting: QueuedTask): boolean {
     if (!this.isKept) return false;
     switch (waiting.kind) {
       case 'start':
@@ -71,7 +70,7 @@ export class CallJournal {
   }
 
   /** Something begins to wait. */
-  queued(waiting: Waiting): void {
+  queued(waiting: QueuedTask): void {
     if (!this.isKept) return;
     if (waiting.kind === 'start' && isOfCanister(waiting.context)) {
       const { context } = waiting;
@@ -102,8 +101,8 @@ export class CallJournal {
   }
 
   /** Cycles that are on their way to a canister, until `paid`. */
-  credit(agenda: Agenda, amount: bigint): Credit {
-    const credit: Credit = { agenda, amount, number: 0, isStored: false, isPaid: false };
+  credit(canister: ScheduledCanister, amount: bigint): Credit {
+    const credit: Credit = { canister, amount, number: 0, isStored: false, isPaid: false };
     this.#creditChanged(credit);
     return credit;
   }
@@ -151,7 +150,7 @@ export class CallJournal {
     }
     for (const credit of credits) {
       if (!credit.isPaid) {
-        const value = this.#writer.credit(credit.agenda.id, credit.amount);
+        const value = this.#writer.credit(credit.canister.id, credit.amount);
         unit.put(FAMILY, keyOf(CREDIT, this.#numberOf(credit)), value);
         credit.isStored = true;
       } else if (credit.isStored) {
@@ -174,5 +173,5 @@ function isOfCanister({ origin, evaluation }: CallContext): boolean {
 /** What becomes of it matters after a restart. */
 function isAlive(context: CallContext): boolean {
   if (context.pending === undefined && context.openCalls === 0) return false;
-  return context.agenda.workIfAny?.contexts.has(context) === true;
+  return context.canister.workIfAny?.contexts.has(context) === true;
 }

@@ -15,8 +15,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import type { RejectCode, Response, StepFault } from '../ic/index.ts';
 import type { Entry } from '../storage/index.ts';
-import type { WaitingResponse, WaitingStart } from './agenda.ts';
-import type { CallContext, Deletion, OpenCall } from './call-context.ts';
+import type { QueuedResponse, QueuedCall, CallContext, Deletion, OpenCall } from './scheduled-canister.ts';
 
 export const CONTEXT = 0x63;
 export const CALL = 0x6f;
@@ -94,7 +93,7 @@ export class RecordWriter {
     );
     this.#u8(ORIGINS.indexOf(origin.kind));
     if (origin.kind === 'canister') this.#u48(originNumber);
-    this.#data(context.agenda.id);
+    this.#data(context.canister.id);
     this.#data(context.caller);
     this.#u128(context.deadlineNs);
     this.#u128(context.cyclesAvailable);
@@ -125,13 +124,13 @@ export class RecordWriter {
     return this.#value();
   }
 
-  #start({ order, method, argument }: WaitingStart): void {
+  #start({ order, method, argument }: QueuedCall): void {
     this.#u48(order);
     this.#text(method);
     this.#data(argument);
   }
 
-  #response({ order, refunded, response }: WaitingResponse): void {
+  #response({ order, refunded, response }: QueuedResponse): void {
     this.#u48(order);
     this.#u128(refunded);
     if (response.kind === 'reply') {

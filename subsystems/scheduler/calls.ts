@@ -27,8 +27,15 @@ import {
   type Step,
   principalToText,
 } from '../ic/index.ts';
-import type { Agenda, Waiting } from './agenda.ts';
-import { CallContext, NOBODY, OpenCall, QUERY_DEPTH_MAX, QueryEvaluation } from './call-context.ts';
+import {
+  type ScheduledCanister,
+  type QueuedTask,
+  CallContext,
+  NOBODY,
+  OpenCall,
+  QUERY_DEPTH_MAX,
+  QueryEvaluation,
+} from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import type { SystemCanister } from './index.ts';
 
@@ -38,14 +45,14 @@ const BEST_EFFORT_SECONDS_MAX = 300;
 export interface CallsHost {
   readonly nowMs: () => number;
   /** Ms by which what a canister sees as time is ahead of that. */
-  readonly aheadOf: (agenda: Agenda) => number;
-  readonly find: (id: Uint8Array) => Agenda | undefined;
+  readonly aheadOf: (canister: ScheduledCanister) => number;
+  readonly find: (id: Uint8Array) => ScheduledCanister | undefined;
   /** Something new waits for a canister. */
-  readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
+  readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
   /** Cycles come back to a canister without a callback. */
-  readonly credit: (agenda: Agenda, amount: bigint) => void;
+  readonly credit: (canister: ScheduledCanister, amount: bigint) => void;
   /** A canister that is stopping may have nothing left to wait for. */
-  readonly contextEnded: (agenda: Agenda) => void;
+  readonly contextEnded: (canister: ScheduledCanister) => void;
   /** A client gets its answer. */
   readonly answer: (context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome) => void;
 }
@@ -57,7 +64,7 @@ export class Calls {
   readonly #limited = new Set<OpenCall>();
   systemCanister: SystemCanister | undefined;
   /** What a client is told whose message goes on after the restart; undefined: not yet. */
-  farewell: Outcome | undefined;
+  stoppingOutcome: Outcome | undefined;
 
   constructor(host: CallsHost, journal: CallJournal) {
     this.#host = host;
@@ -71,7 +78,7 @@ export class Calls {
     context.pending = undefined;
     if (context.evaluation !== undefined) {
       context.evaluation.budget.instructionsLeft -= step.instructions;
-      context.evaluation.saw(context.agenda);
+      context.evaluation.saw(context.canister);
     }
     if (step.fault === undefined) {
       if (step.cyclesAccepted !== 0n) context.cyclesAvailable -= step.cyclesAccepted;
@@ -101,7 +108,7 @@ export class Calls {
     call.pending = undefined;
     call.isEnded = true;
     if (!this.#journal.isKept) return;
-    context.agenda.work.openCalls.delete(call);
+    context.canister.work.openCalls.delete(call);
     this.#journal.callChanged(call);
   }
 
@@ -138,9 +145,9 @@ export class Calls {
   }
 
   /** The server stops, and this goes on after the restart: a client that waits is told so. */
-  dismiss({ origin, canAnswer }: CallContext): void {
-    if (this.farewell === undefined || origin.kind !== 'ingress' || !canAnswer) return;
-    origin.done(this.farewell);
+  answerStopping({ origin, canAnswer }: CallContext): void {
+    if (this.stoppingOutcome === undefined || origin.kind !== 'ingress' || !canAnswer) return;
+    origin.done(this.stoppingOutcome);
     origin.done = NOBODY;
   }
 
@@ -184,16 +191,16 @@ export class Calls {
 
   #finish(context: CallContext): void {
     if (context.isExecuting) return;
-    const { work } = context.agenda;
+    const { work } = context.canister;
     const { frame } = context;
     if (frame !== 0 && (context.isDeleted || context.openCalls === 0)) {
       context.frame = 0;
-      this.#host.enqueue(context.agenda, { kind: 'dropFrame', frame, life: work.life });
+      this.#host.enqueue(context.canister, { kind: 'dropFrame', frame, life: work.life });
     }
-    if (context.openCalls > 0) this.dismiss(context);
+    if (context.openCalls > 0) this.answerStopping(context);
     else {
       if (context.canAnswer) this.#answerFor(context);
-      if (work.contexts.delete(context)) this.#host.contextEnded(context.agenda);
+      if (work.contexts.delete(context)) this.#host.contextEnded(context.canister);
     }
     this.#journal.contextChanged(context);
   }
@@ -206,7 +213,7 @@ export class Calls {
       this.#answer(context, { kind: 'reject', code, message }, outcomeKindOf(kind));
       return;
     }
-    const message = `Canister ${principalToText(context.agenda.id)} did not reply to the call`;
+    const message = `Canister ${principalToText(context.canister.id)} did not reply to the call`;
     this.#answer(context, { kind: 'reject', code: REJECT_CODE.CANISTER_ERROR, message }, 'noReply');
   }
 
@@ -222,7 +229,7 @@ export class Calls {
     const call = new OpenCall(context, callee, { callbacks, deadlineMs, cycles: isSystem ? outgoing.cycles : 0n });
     if (timeoutSeconds !== undefined) this.#limited.add(call);
     if (this.#journal.isKept && context.evaluation === undefined) {
-      context.agenda.work.openCalls.add(call);
+      context.canister.work.openCalls.add(call);
       this.#journal.callChanged(call);
     }
     if (isSystem) this.#callSystem(call, outgoing);
@@ -236,7 +243,7 @@ export class Calls {
     const refusal =
       callee === undefined
         ? notFound(outgoing.callee)
-        : this.#refusal(callee, call.context.agenda, outgoing, evaluation);
+        : this.#refusal(callee, call.context.canister, outgoing, evaluation);
     if (callee === undefined || refusal !== undefined) {
       this.#respond(call, { kind: 'reject', ...(refusal ?? notFound(outgoing.callee)) }, outgoing.cycles);
       return;
@@ -246,7 +253,7 @@ export class Calls {
       callee,
       { kind: 'canister', call },
       {
-        caller: call.context.agenda.id,
+        caller: call.context.canister.id,
         cycles: outgoing.cycles,
         deadlineNs: isBounded ? BigInt(Math.round(call.deadlineMs + this.#host.aheadOf(callee))) * 1_000_000n : 0n,
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
@@ -260,8 +267,8 @@ export class Calls {
 
   /** Why a call cannot reach its method now. */
   #refusal(
-    callee: Agenda,
-    sender: Agenda,
+    callee: ScheduledCanister,
+    sender: ScheduledCanister,
     { method, cycles }: OutgoingCall,
     evaluation: QueryEvaluation | undefined,
   ): Refusal | undefined {
@@ -310,7 +317,7 @@ export class Calls {
       );
       return;
     }
-    const sender = call.context.agenda.id;
+    const sender = call.context.canister.id;
     this.systemCanister.call({ sender, method, argument: payload, cycles, isQuery }).then(
       ({ response, refunded }) => this.#respond(call, response, refunded),
       (error: unknown) => {
@@ -326,12 +333,12 @@ export class Calls {
     this.#limited.delete(call);
     const { context } = call;
     if (context.isDeleted) {
-      if (refunded > 0n) this.#host.credit(context.agenda, refunded);
+      if (refunded > 0n) this.#host.credit(context.canister, refunded);
       this.callEnded(call);
       this.#finish(context);
       return;
     }
-    this.#host.enqueue(context.agenda, { kind: 'response', call, response, refunded, order: 0 });
+    this.#host.enqueue(context.canister, { kind: 'response', call, response, refunded, order: 0 });
   }
 }
 
@@ -348,12 +355,13 @@ export const notFound = (id: Uint8Array): Refusal =>
   refused(REJECT_CODE.DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
-export function standingRefusal(agenda: Agenda): Refusal | undefined {
-  const name = principalToText(agenda.id);
-  if (agenda.isLost) return THREAD_STOPPED;
-  if (agenda.isAbsent) return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
-  if (agenda.status !== 'running') return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${agenda.status}`);
-  if (agenda.module === undefined && !agenda.isChanging)
+export function standingRefusal(canister: ScheduledCanister): Refusal | undefined {
+  const name = principalToText(canister.id);
+  if (canister.isLost) return THREAD_STOPPED;
+  if (canister.isAbsent) return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
+  if (canister.status !== 'running')
+    return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${canister.status}`);
+  if (canister.module === undefined && !canister.isChanging)
     return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} contains no Wasm module`);
   return undefined;
 }

@@ -8,12 +8,18 @@
  */
 import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
 import type { CanisterRunner } from '../execution/index.ts';
-import type { Agenda, Credit, Waiting, WaitingResponse, WaitingStart } from './agenda.ts';
-import type { CallContext } from './call-context.ts';
+import type {
+  ScheduledCanister,
+  Credit,
+  QueuedTask,
+  QueuedResponse,
+  QueuedCall,
+  CallContext,
+} from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
 import { type Calls, THREAD_STOPPED } from './calls.ts';
-import type { Lane } from './lanes.ts';
-import type { Sleeping } from './sleeping.ts';
+import type { ExecutorQueue } from './executor-queue.ts';
+import type { Eviction } from './eviction.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
 export const INSPECT = 'canister_inspect_message';
@@ -23,16 +29,16 @@ export interface ExecutionsNeeds {
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;
-  readonly sleeping: Sleeping;
+  readonly sleeping: Eviction;
 }
 
 export interface ExecutionsEvents {
   /** Something new waits for a canister. */
-  readonly enqueue: (agenda: Agenda, waiting: Waiting) => void;
+  readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
   /** What waits for a canister may go on, perhaps. */
-  readonly begin: (agenda: Agenda) => void;
+  readonly begin: (canister: ScheduledCanister) => void;
   /** To be counted: nobody else tells of it. `messages`: 0 for a callback. */
-  readonly executed: (agenda: Agenda, messages: 0 | 1, traps: 0 | 1) => void;
+  readonly executed: (canister: ScheduledCanister, messages: 0 | 1, traps: 0 | 1) => void;
 }
 
 export class Executions {
@@ -48,30 +54,30 @@ export class Executions {
     this.#events = events;
   }
 
-  start(agenda: Agenda, lane: Lane, waiting: Waiting): void {
+  start(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedTask): void {
     const { calls, ticking } = this.#with;
     switch (waiting.kind) {
       case 'start':
-        this.#startCall(agenda, lane, waiting);
+        this.#startCall(canister, queue, waiting);
         return;
       case 'response':
-        this.#respond(agenda, lane, waiting);
+        this.#respond(canister, queue, waiting);
         return;
       case 'inspect':
-        this.#inspect(agenda, lane, waiting);
+        this.#inspect(canister, queue, waiting);
         return;
       case 'system': {
         const { context, exported } = waiting;
-        const entry = agenda.entry(exported);
+        const entry = canister.entry(exported);
         if (entry === undefined || context.isDeleted) {
-          ticking.ended(agenda, exported);
+          ticking.ended(canister, exported);
           calls.ended(context, NOTHING_RAN);
           return;
         }
         context.isExecuting = true;
-        this.#run(agenda, lane, { kind: 'system', entry }, undefined, (step) => {
-          if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(agenda);
-          ticking.ended(agenda, exported);
+        this.#run(canister, queue, { kind: 'system', entry }, undefined, (step) => {
+          if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(canister);
+          ticking.ended(canister, exported);
           this.#count(context, step, 1);
           calls.ended(context, step);
         });
@@ -79,15 +85,15 @@ export class Executions {
       }
       case 'dropFrame':
         // An executor that has died took it along.
-        if (waiting.life !== agenda.work.life) return;
-        this.#run(agenda, lane, { kind: 'dropFrame', frame: waiting.frame }, undefined, () => undefined);
+        if (waiting.life !== canister.work.life) return;
+        this.#run(canister, queue, { kind: 'dropFrame', frame: waiting.frame }, undefined, () => undefined);
         return;
       case 'credit':
         this.credit(waiting.credit);
     }
   }
 
-  #startCall(agenda: Agenda, lane: Lane, waiting: WaitingStart): void {
+  #startCall(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedCall): void {
     const { calls } = this.#with;
     const { context, call, method, argument } = waiting;
     // Its code was uninstalled; other code may be here by now. Its caller knows, unless an execution was to answer.
@@ -95,8 +101,8 @@ export class Executions {
       if (context.canAnswer) calls.ended(context, NOTHING_RAN);
       return;
     }
-    const kind = agenda.module?.methods.get(method);
-    const entry = kind === undefined ? undefined : agenda.entry(`canister_${kind} ${method}`);
+    const kind = canister.module?.methods.get(method);
+    const entry = kind === undefined ? undefined : canister.entry(`canister_${kind} ${method}`);
     // The code may be another than when the call was let in.
     const isUnfit =
       (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
@@ -104,7 +110,7 @@ export class Executions {
       calls.refuse(
         context,
         REJECT_CODE.CANISTER_ERROR,
-        `Canister ${principalToText(agenda.id)} has no method '${method}'`,
+        `Canister ${principalToText(canister.id)} has no method '${method}'`,
       );
       return;
     }
@@ -117,13 +123,13 @@ export class Executions {
       context: context.view(),
       instructionsMax: instructionsMax(context),
     };
-    this.#run(agenda, lane, task, waiting, (step) => {
+    this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 1);
       calls.ended(context, step);
     });
   }
 
-  #respond(agenda: Agenda, lane: Lane, waiting: WaitingResponse): void {
+  #respond(canister: ScheduledCanister, queue: ExecutorQueue, waiting: QueuedResponse): void {
     const { calls, journal } = this.#with;
     const { call, response, refunded } = waiting;
     const { context } = call;
@@ -132,7 +138,7 @@ export class Executions {
     }
     // Without its frame a composite query cannot go on: one of its callbacks has trapped.
     if (context.isDeleted || (context.evaluation !== undefined && context.frame === 0)) {
-      if (refunded > 0n) this.credit(journal.credit(agenda, refunded));
+      if (refunded > 0n) this.credit(journal.credit(canister, refunded));
       calls.callbackEnded(call, NOTHING_RAN);
       return;
     }
@@ -148,26 +154,26 @@ export class Executions {
       frame,
       instructionsMax: instructionsMax(context),
     };
-    this.#run(agenda, lane, task, waiting, (step) => {
+    this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 0);
       calls.callbackEnded(call, step);
     });
   }
 
-  #inspect(agenda: Agenda, lane: Lane, waiting: Extract<Waiting, { kind: 'inspect' }>): void {
+  #inspect(canister: ScheduledCanister, queue: ExecutorQueue, waiting: Extract<QueuedTask, { kind: 'inspect' }>): void {
     const { calls } = this.#with;
     const { context, method, argument } = waiting;
     if (context.isDeleted) return;
-    const entry = agenda.entry(INSPECT);
+    const entry = canister.entry(INSPECT);
     const goOn = (): void =>
-      this.#events.enqueue(agenda, { kind: 'start', context, call: 'update', method, argument, order: 0 });
+      this.#events.enqueue(canister, { kind: 'start', context, call: 'update', method, argument, order: 0 });
     if (entry === undefined) {
       goOn();
       return;
     }
     // The argument is needed again, and a large one would be handed over.
     const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
-    this.#run(agenda, lane, task, undefined, (step) => {
+    this.#run(canister, queue, task, undefined, (step) => {
       context.instructions += step.instructions;
       if (step.fault !== undefined) calls.ended(context, step);
       else if (step.isAccepted) goOn();
@@ -175,7 +181,7 @@ export class Executions {
         calls.refuse(
           context,
           REJECT_CODE.CANISTER_REJECT,
-          `Canister ${principalToText(agenda.id)} rejected the message`,
+          `Canister ${principalToText(canister.id)} rejected the message`,
         );
     });
   }
@@ -186,32 +192,32 @@ export class Executions {
     const isTold = context.origin.kind === 'ingress' && (messages === 1 || context.canAnswer);
     if (isTold) return;
     const traps = fault?.kind === 'trap' || fault?.kind === 'calledTrap' || fault?.kind === 'limit' ? 1 : 0;
-    if (messages + traps > 0) this.#events.executed(context.agenda, messages, traps);
+    if (messages + traps > 0) this.#events.executed(context.canister, messages, traps);
   }
 
   /** `source`: what has to be executed again if it was not. */
   #run(
-    agenda: Agenda,
-    lane: Lane,
+    canister: ScheduledCanister,
+    queue: ExecutorQueue,
     task: Task,
-    source: WaitingStart | WaitingResponse | undefined,
+    source: QueuedCall | QueuedResponse | undefined,
     done: (step: Step) => void,
   ): void {
     const { journal, ticking } = this.#with;
-    this.begun(lane);
-    agenda.work.executing++;
+    this.begun(queue);
+    canister.work.executing++;
     const isChange = journal.isKept && changesState(task);
-    this.#with.execution.run(agenda.handle, task, (step) => {
-      agenda.work.executing--;
-      if (step.timerNs !== undefined) ticking.setTimer(agenda, step.timerNs);
-      this.ended(lane);
+    this.#with.execution.run(canister.handle, task, (step) => {
+      canister.work.executing--;
+      if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
+      this.ended(queue);
       if (journal.isKept && source !== undefined && isNotBegun(step) && journal.keeps(source)) {
-        this.#interrupted(agenda, source, () => done(step));
+        this.#interrupted(canister, source, () => done(step));
       } else {
-        if (isChange || step.charge > 0) journal.changed(agenda);
+        if (isChange || step.charge > 0) journal.changed(canister);
         done(step);
       }
-      this.goOn(agenda, lane);
+      this.goOn(canister, queue);
     });
   }
 
@@ -219,52 +225,52 @@ export class Executions {
    * A message or response of a canister was not executed: its executor has died, which it says next, or the server stops.
    * It stays as it is until it has been executed. `giveUp`: neither is so, and it must be answered.
    */
-  #interrupted(agenda: Agenda, source: WaitingStart | WaitingResponse, giveUp: () => void): void {
-    const { work } = agenda;
+  #interrupted(canister: ScheduledCanister, source: QueuedCall | QueuedResponse, giveUp: () => void): void {
+    const { work } = canister;
     const context = source.kind === 'start' ? source.context : source.call.context;
     context.isExecuting = false;
     if (this.#isDraining) {
-      this.#with.calls.dismiss(context);
+      this.#with.calls.answerStopping(context);
       return;
     }
     work.interrupted.push(source);
     setImmediate(() => {
-      const at = agenda.isAsleep ? -1 : work.interrupted.indexOf(source);
+      const at = canister.isAsleep ? -1 : work.interrupted.indexOf(source);
       if (at < 0) return;
       work.interrupted.splice(at, 1);
       giveUp();
-      this.#events.begin(agenda);
+      this.#events.begin(canister);
     });
   }
 
   /** Pays a canister; one that sleeps is woken for it. */
   credit(credit: Credit): void {
     const { execution, journal, sleeping } = this.#with;
-    const { agenda, amount } = credit;
+    const { canister, amount } = credit;
     // A canister that is gone cannot be paid; its cycles went with it.
-    if (agenda.isWithdrawn || agenda.isLost) {
+    if (canister.isWithdrawn || canister.isLost) {
       journal.paid(credit);
       return;
     }
-    if (agenda.isAbsent) return;
-    if (agenda.isAsleep) {
-      this.#events.enqueue(agenda, { kind: 'credit', credit });
+    if (canister.isAbsent) return;
+    if (canister.isAsleep) {
+      this.#events.enqueue(canister, { kind: 'credit', credit });
       return;
     }
-    agenda.work.executing++;
-    sleeping.keep(agenda);
+    canister.work.executing++;
+    sleeping.keep(canister);
     const ended = (isPaid: boolean): void => {
-      agenda.work.executing--;
-      if (isPaid || agenda.isWithdrawn) {
+      canister.work.executing--;
+      if (isPaid || canister.isWithdrawn) {
         journal.paid(credit);
-        journal.changed(agenda);
+        journal.changed(canister);
       } else if (journal.isKept) {
         // Its executor has died before.
-        this.#events.enqueue(agenda, { kind: 'credit', credit });
+        this.#events.enqueue(canister, { kind: 'credit', credit });
       }
-      sleeping.settled(agenda);
+      sleeping.settled(canister);
     };
-    execution.addCycles(agenda.handle, amount).then(
+    execution.addCycles(canister.handle, amount).then(
       () => ended(true),
       () => ended(false),
     );
@@ -272,22 +278,22 @@ export class Executions {
 
   // ---- what executes
 
-  begun(lane: Lane): void {
-    lane.executing++;
+  begun(queue: ExecutorQueue): void {
+    queue.executing++;
     this.#executing++;
   }
 
-  ended(lane: Lane): void {
-    lane.executing--;
+  ended(queue: ExecutorQueue): void {
+    queue.executing--;
     this.#executing--;
     if (this.#executing === 0) this.#drained?.();
   }
 
-  /** Something of a canister has ended: what waits may go on, in its lane. */
-  goOn(agenda: Agenda, lane: Lane): void {
-    this.#with.sleeping.settled(agenda);
-    lane.giveTurn(agenda);
-    lane.fill();
+  /** Something of a canister has ended: what waits may go on, in its queue. */
+  goOn(canister: ScheduledCanister, queue: ExecutorQueue): void {
+    this.#with.sleeping.settled(canister);
+    queue.giveTurn(canister);
+    queue.fill();
   }
 
   /** What is handed back from now on stays where it is kept. */

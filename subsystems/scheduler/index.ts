@@ -105,7 +105,7 @@ export interface Scheduler {
    */
   endCalls(handle: number): Promise<void>;
   /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
-  hold(handle: number): () => void;
+  lock(handle: number): () => void;
   /**
    * Wakes a canister, and keeps it awake until what this resolves with is called. For everything that is asked of its
    * executor directly. Rejects with the ServerError why it cannot be woken.

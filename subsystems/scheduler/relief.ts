@@ -8,16 +8,16 @@
  * Main thread; asks for sleep and for collections, and touches no canister itself.
  */
 import type { Execution } from '../execution/index.ts';
-import type { Agenda } from './agenda.ts';
+import type { ScheduledCanister } from './scheduled-canister.ts';
 
 /** What it needs of the canisters. */
 export interface Sleepers {
   /** The one that has been idle for longest. */
-  readonly coldest: () => Agenda | undefined;
+  readonly coldest: () => ScheduledCanister | undefined;
   /** Resolves when its executor has dropped it. */
-  readonly putToSleep: (agenda: Agenda) => Promise<void>;
+  readonly putToSleep: (canister: ScheduledCanister) => Promise<void>;
   /** Bytes that it has at most. */
-  readonly bytesOf: (agenda: Agenda) => number;
+  readonly bytesOf: (canister: ScheduledCanister) => number;
 }
 
 /** Small canisters count less than their size: so it is looked again whether it was enough. */

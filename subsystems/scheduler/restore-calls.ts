@@ -3,20 +3,27 @@
  *
  * Clients wait no more: their contexts go on with nobody to tell. Calls of the management canister that had no response are
  * answered with a reject: whether they were carried out is unknown. What belongs to a canister that is not there is put
- * together as well, around an agenda that nobody finds: responses to it are kept, and nothing of it runs.
+ * together as well, around an canister that nobody finds: responses to it are kept, and nothing of it runs.
  *
  * Main thread, once, at the start: reads entries, and touches what it makes of them.
  */
 import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
-import { Agenda, type Credit, type WaitingResponse, type WaitingStart } from './agenda.ts';
-import { CallContext, NOBODY, OpenCall } from './call-context.ts';
+import {
+  ScheduledCanister,
+  type Credit,
+  type QueuedResponse,
+  type QueuedCall,
+  CallContext,
+  NOBODY,
+  OpenCall,
+} from './scheduled-canister.ts';
 import { idToText } from '../ic/index.ts';
 import { type CallRecord, CONTEXT, CALL, type ContextRecord, keyOf, readRecord } from './call-records.ts';
 
 export interface RestoredCalls {
   /** What waits, in the order in which it came to wait. */
-  readonly waiting: readonly (WaitingStart | WaitingResponse)[];
+  readonly waiting: readonly (QueuedCall | QueuedResponse)[];
   /** Calls without a response. */
   readonly open: readonly OpenCall[];
   readonly credits: readonly Credit[];
@@ -26,22 +33,25 @@ export interface RestoredCalls {
 }
 
 /** Throws ServerError `state-corrupt`. */
-export function restoreCalls(entries: Iterable<Entry>, find: (id: Uint8Array) => Agenda | undefined): RestoredCalls {
+export function restoreCalls(
+  entries: Iterable<Entry>,
+  find: (id: Uint8Array) => ScheduledCanister | undefined,
+): RestoredCalls {
   const restoring = new Restoring(find);
   for (const entry of entries) restoring.read(entry);
   return restoring.link();
 }
 
 class Restoring {
-  readonly #find: (id: Uint8Array) => Agenda | undefined;
-  readonly #absent = new Map<string, Agenda>();
+  readonly #find: (id: Uint8Array) => ScheduledCanister | undefined;
+  readonly #absent = new Map<string, ScheduledCanister>();
   readonly #contexts = new Map<number, { readonly record: ContextRecord; readonly context: CallContext }>();
   readonly #records: CallRecord[] = [];
   readonly #credits: Credit[] = [];
   #number = 0;
   #order = 0;
 
-  constructor(find: (id: Uint8Array) => Agenda | undefined) {
+  constructor(find: (id: Uint8Array) => ScheduledCanister | undefined) {
     this.#find = find;
   }
 
@@ -52,29 +62,29 @@ class Restoring {
     else if (kind === 'call') this.#records.push(record);
     else {
       const { number, canister, amount } = record;
-      this.#credits.push({ agenda: this.#agendaOf(canister), amount, number, isStored: true, isPaid: false });
+      this.#credits.push({ canister: this.#canisterOf(canister), amount, number, isStored: true, isPaid: false });
     }
   }
 
   #contextOf(record: ContextRecord): CallContext {
     const { caller, deadlineNs, cyclesAvailable, hasAnswered, isDeleted, instructions, charge, fault } = record;
-    const agenda = this.#agendaOf(record.canister);
-    const context = new CallContext(agenda, { kind: 'system' }, { caller, deadlineNs, cycles: cyclesAvailable });
+    const canister = this.#canisterOf(record.canister);
+    const context = new CallContext(canister, { kind: 'system' }, { caller, deadlineNs, cycles: cyclesAvailable });
     const { number, deletion } = record;
     Object.assign(context, { number, hasAnswered, isDeleted, instructions, charge, fault, deletion, isStored: true });
-    agenda.work.contexts.add(context);
+    canister.work.contexts.add(context);
     return context;
   }
 
   link(): RestoredCalls {
     const calls = new Map<number, OpenCall>();
     const open: OpenCall[] = [];
-    const waiting: (WaitingStart | WaitingResponse)[] = [];
+    const waiting: (QueuedCall | QueuedResponse)[] = [];
     for (const record of this.#records) {
       const call = this.#callOf(record);
       calls.set(record.number, call);
       const { pending } = call;
-      if (call.context.agenda.isAbsent) this.#seen(pending);
+      if (call.context.canister.isAbsent) this.#seen(pending);
       else if (pending === undefined) open.push(call);
       else waiting.push(this.#seen(pending));
     }
@@ -83,7 +93,7 @@ class Restoring {
       if (record.start !== undefined) {
         context.pending = { kind: 'start', context, call: 'update', ...record.start };
         this.#seen(context.pending);
-        if (!context.agenda.isAbsent) waiting.push(context.pending);
+        if (!context.canister.isAbsent) waiting.push(context.pending);
       } else if (context.openCalls === 0) {
         throw damaged(CONTEXT, record.number, 'nothing waits for it');
       }
@@ -100,7 +110,7 @@ class Restoring {
     call.number = record.number;
     call.isStored = true;
     context.openCalls++;
-    context.agenda.work.openCalls.add(call);
+    context.canister.work.openCalls.add(call);
     if (response !== undefined) {
       call.isAnswered = true;
       call.pending = { kind: 'response', call, ...response };
@@ -120,17 +130,17 @@ class Restoring {
     return pending;
   }
 
-  #agendaOf(id: Uint8Array): Agenda {
+  #canisterOf(id: Uint8Array): ScheduledCanister {
     const found = this.#find(id);
     if (found !== undefined) return found;
     const name = Buffer.from(id).toString('hex');
-    let agenda = this.#absent.get(name);
-    if (agenda === undefined) {
-      agenda = new Agenda(-1, idToText(id));
-      agenda.isAbsent = true;
-      this.#absent.set(name, agenda);
+    let canister = this.#absent.get(name);
+    if (canister === undefined) {
+      canister = new ScheduledCanister(-1, idToText(id));
+      canister.isAbsent = true;
+      this.#absent.set(name, canister);
     }
-    return agenda;
+    return canister;
   }
 }
 

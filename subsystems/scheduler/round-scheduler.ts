@@ -2,7 +2,7 @@
  * Which task runs next.
  *
  * A canister's messages start in the order they came; queries may overtake updates, heartbeats and timers come first.
- * Canisters of one lane (executor thread) take turns: when more is waiting than the lane's window holds, each gets one
+ * Canisters of one queue (executor thread) take turns: when more is waiting than the queue's window holds, each gets one
  * task into the window before any gets its second, so a busy canister cannot starve the others. Executions of one call
  * context never run ahead of each other, because each must know what the one before it did.
  *
@@ -16,14 +16,21 @@ import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText } f
 import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
-import { Agenda, isUrgent, queueOf, type Waiting } from './agenda.ts';
-import { CallContext, QUERY_CALLS_MAX, QueryEvaluation } from './call-context.ts';
+import {
+  ScheduledCanister,
+  isUrgent,
+  queueOf,
+  type QueuedTask,
+  CallContext,
+  QUERY_CALLS_MAX,
+  QueryEvaluation,
+} from './scheduled-canister.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { DrainReport } from './drain-report.ts';
 import { Executions, INSPECT } from './executions.ts';
-import { Holding } from './holding.ts';
+import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
   CanisterHost,
@@ -34,9 +41,9 @@ import type {
   SchedulerSetup,
   SystemCanister,
 } from './index.ts';
-import { Lane } from './lanes.ts';
+import { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
-import { Sleeping, type SleepingOptions } from './sleeping.ts';
+import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
 import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
@@ -49,7 +56,7 @@ const NO_PRINCIPAL = new Uint8Array(0);
 
 const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
-export interface RoundSchedulerOptions extends TickingOptions, SleepingOptions {
+export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions {
   /** Instructions that a composite query may use over all its executions. */
   readonly queryInstructionsMax: number;
 }
@@ -59,16 +66,16 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #clock: Clock;
   readonly #storage: KeptUnits;
   readonly #options: RoundSchedulerOptions;
-  readonly #lanes: readonly Lane[];
-  readonly #agendas: (Agenda | undefined)[] = [];
-  readonly #byId = new TextIndex((handle) => this.#agendas[handle]?.idText);
+  readonly #executorQueues: readonly ExecutorQueue[];
+  readonly #canisters: (ScheduledCanister | undefined)[] = [];
+  readonly #byId = new TextIndex((handle) => this.#canisters[handle]?.idText);
   readonly #journal: CallJournal;
   readonly #calls: Calls;
   readonly #ticking: Ticking;
-  readonly #sleeping: Sleeping;
+  readonly #eviction: Eviction;
   readonly #stopping: Stopping;
   readonly #executions: Executions;
-  readonly #holding: Holding;
+  readonly #codeChangeLock: CodeChangeLock;
   readonly #report: DrainReport;
   #host: CanisterHost | undefined;
   #isDraining = false;
@@ -93,27 +100,27 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         nowMs: () => this.#clock.nowMs(),
         aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
         find: (id) => this.#find(id),
-        enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
-        credit: (agenda, amount) => this.#executions.credit(this.#journal.credit(agenda, amount)),
-        contextEnded: (agenda) => this.#stopping.settle(agenda),
+        enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
+        credit: (canister, amount) => this.#executions.credit(this.#journal.credit(canister, amount)),
+        contextEnded: (canister) => this.#stopping.settle(canister),
         answer: (context, done, outcome) => this.#answer(context, done, outcome),
       },
       this.#journal,
     );
-    this.#stopping = new Stopping(granted.clock, (agenda) => this.#statusChanged(agenda));
+    this.#stopping = new Stopping(granted.clock, (canister) => this.#statusChanged(canister));
     this.#ticking = new Ticking(options, {
       clock: granted.clock,
       aheadOf: ({ handle }) => granted.execution.aheadOf(handle),
-      due: (agenda, exported) => this.#beginSystemTask(agenda, exported),
+      due: (canister, exported) => this.#beginSystemTask(canister, exported),
       expire: (nowMs) => this.#calls.expire(nowMs),
-      timerChanged: (agenda) => this.#recordChanged(agenda),
+      timerChanged: (canister) => this.#recordChanged(canister),
     });
-    this.#sleeping = new Sleeping(
+    this.#eviction = new Eviction(
       options,
       granted.clock,
       {
-        awake: (agenda) => this.#awake(agenda),
-        failed: (agenda, error) => this.#wakeFailed(agenda, error),
+        awake: (canister) => this.#awake(canister),
+        failed: (canister, error) => this.#wakeFailed(canister, error),
       },
       this.#journal.isKept ? granted.execution : undefined,
     );
@@ -123,49 +130,49 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         journal: this.#journal,
         calls: this.#calls,
         ticking: this.#ticking,
-        sleeping: this.#sleeping,
+        sleeping: this.#eviction,
       },
       {
-        enqueue: (agenda, waiting) => this.#enqueue(agenda, waiting),
-        begin: (agenda) => this.#begin(agenda, false),
-        executed: (agenda, messages, traps) => this.#host?.executed?.(agenda.handle, messages, traps),
+        enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
+        begin: (canister) => this.#begin(canister, false),
+        executed: (canister, messages, traps) => this.#host?.executed?.(canister.handle, messages, traps),
       },
     );
-    this.#holding = new Holding({
+    this.#codeChangeLock = new CodeChangeLock({
       execution: granted.execution,
       journal: this.#journal,
       calls: this.#calls,
       ticking: this.#ticking,
-      sleeping: this.#sleeping,
+      sleeping: this.#eviction,
       executions: this.#executions,
-      laneOf: (agenda) => this.#laneOf(agenda),
+      laneOf: (canister) => this.#queueOfExecutor(canister),
     });
     this.#report = new DrainReport({
       clock: granted.clock,
       executing: () => this.#execution.executing(),
-      moduleOf: (handle) => this.#agendas[handle]?.module,
+      moduleOf: (handle) => this.#canisters[handle]?.module,
       nameOf: (handle) => this.#host?.nameOf?.(handle) ?? `actor ${handle}`,
       say: (line) => granted.log?.info(line),
     });
     const executions = this.#executions;
-    this.#lanes = Array.from(
+    this.#executorQueues = Array.from(
       { length: granted.execution.executorCount },
-      () => new Lane((agenda, lane, waiting) => executions.start(agenda, lane, waiting)),
+      () => new ExecutorQueue((canister, queue, waiting) => executions.start(canister, queue, waiting)),
     );
   }
 
   // ---- canisters come and go
 
   admit(handle: number, idText: string, options: AdmitOptions = {}): void {
-    const agenda = new Agenda(handle, idText);
-    agenda.status = options.status ?? 'running';
-    agenda.module = options.module;
-    agenda.isAsleep = options.isAsleep ?? false;
-    agenda.timerMs = options.timerMs;
-    this.#agendas[handle] = agenda;
+    const canister = new ScheduledCanister(handle, idText);
+    canister.status = options.status ?? 'running';
+    canister.module = options.module;
+    canister.isAsleep = options.isAsleep ?? false;
+    canister.timerMs = options.timerMs;
+    this.#canisters[handle] = canister;
     this.#byId.add(handle);
-    this.#ticking.codeChanged(agenda);
-    if (!agenda.isAsleep) this.#sleeping.admitted(agenda);
+    this.#ticking.codeChanged(canister);
+    if (!canister.isAsleep) this.#eviction.admitted(canister);
   }
 
   attach(systemCanister: SystemCanister): void {
@@ -174,7 +181,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   attachHost(host: CanisterHost): void {
     this.#host = host;
-    this.#sleeping.attach(host);
+    this.#eviction.attach(host);
   }
 
   /** Begins with heartbeats and timers. */
@@ -186,60 +193,60 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     const restored = restoreCalls(entries, (id) => this.#find(id));
     this.#journal.resume(restored.number, restored.order);
     for (const waiting of restored.waiting) {
-      const { agenda } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
-      queueOf(agenda.work, waiting).push(waiting);
+      const { canister } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
+      queueOf(canister.work, waiting).push(waiting);
     }
     // Only now: what is rejected comes after what waits already.
     for (const call of restored.open) this.#calls.resume(call);
     for (const credit of restored.credits) this.#executions.credit(credit);
-    for (const agenda of this.#agendas) {
-      if (agenda === undefined) continue;
-      this.#begin(agenda, false);
-      this.#stopping.settle(agenda);
+    for (const canister of this.#canisters) {
+      if (canister === undefined) continue;
+      this.#begin(canister, false);
+      this.#stopping.settle(canister);
     }
   }
 
   async change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    return await this.#holding.change(this.#agendaOf(handle), module, change);
+    return await this.#codeChangeLock.change(this.#canisterOf(handle), module, change);
   }
 
   async uninstall(handle: number): Promise<void> {
-    await this.#holding.uninstall(this.#agendaOf(handle));
+    await this.#codeChangeLock.uninstall(this.#canisterOf(handle));
   }
 
   async endCalls(handle: number): Promise<void> {
-    await this.#holding.endCalls(this.#agendaOf(handle));
+    await this.#codeChangeLock.endCalls(this.#canisterOf(handle));
   }
 
-  hold(handle: number): () => void {
-    return this.#holding.hold(this.#agendaOf(handle));
+  lock(handle: number): () => void {
+    return this.#codeChangeLock.hold(this.#canisterOf(handle));
   }
 
   async pin(handle: number): Promise<() => void> {
-    return await this.#holding.pin(this.#agendaOf(handle));
+    return await this.#codeChangeLock.pin(this.#canisterOf(handle));
   }
 
   handleOf(id: Uint8Array): number | undefined {
     return this.#byId.find(idToText(id));
   }
 
-  #find(id: Uint8Array): Agenda | undefined {
+  #find(id: Uint8Array): ScheduledCanister | undefined {
     const handle = this.handleOf(id);
-    return handle === undefined ? undefined : this.#agendas[handle];
+    return handle === undefined ? undefined : this.#canisters[handle];
   }
 
   isLive(handle: number): boolean {
-    return !this.#agendaOf(handle).isAsleep;
+    return !this.#canisterOf(handle).isAsleep;
   }
 
   get live(): LiveFigures {
-    const { liveCount, evictions, wakeUps } = this.#sleeping;
+    const { liveCount, evictions, wakeUps } = this.#eviction;
     return { liveCount, evictions, wakeUps };
   }
 
   openCallsOf(handle: number): readonly OpenCallCount[] {
     const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
-    for (const { context, callee, callbacks } of this.#agendaOf(handle).workIfAny?.openCalls ?? []) {
+    for (const { context, callee, callbacks } of this.#canisterOf(handle).workIfAny?.openCalls ?? []) {
       // The executor has forgotten them with the code.
       if (context.isDeleted) continue;
       const slot = slotOf(callbacks);
@@ -251,91 +258,91 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void {
-    const agenda = this.#agendaOf(handle);
-    agenda.module = module;
-    this.#journal.changed(agenda);
-    if (timerMs !== undefined) this.#ticking.putTimer(agenda, Number.isFinite(timerMs) ? timerMs : undefined);
-    this.#ticking.codeChanged(agenda);
-    this.#recordChanged(agenda);
+    const canister = this.#canisterOf(handle);
+    canister.module = module;
+    this.#journal.changed(canister);
+    if (timerMs !== undefined) this.#ticking.putTimer(canister, Number.isFinite(timerMs) ? timerMs : undefined);
+    this.#ticking.codeChanged(canister);
+    this.#recordChanged(canister);
   }
 
   withdraw(handle: number): void {
-    const agenda = this.#agendaOf(handle);
-    this.#ticking.forget(agenda);
-    this.#byId.delete(agenda.idText);
-    this.#agendas[handle] = undefined;
-    agenda.isWithdrawn = true;
-    this.#journal.changed(agenda);
-    this.#sleeping.forget(agenda);
-    for (const waiter of agenda.work.wakeWaiters.splice(0)) waiter(DELETED);
-    this.#stopping.refuse(agenda);
+    const canister = this.#canisterOf(handle);
+    this.#ticking.forget(canister);
+    this.#byId.delete(canister.idText);
+    this.#canisters[handle] = undefined;
+    canister.isWithdrawn = true;
+    this.#journal.changed(canister);
+    this.#eviction.forget(canister);
+    for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(DELETED);
+    this.#stopping.refuse(canister);
     // Stopping does not wait for queries.
-    this.#refuseWaiting(agenda, notFound(agenda.id));
+    this.#refuseWaiting(canister, notFound(canister.id));
     // One that was kept out, or whose calls were ended, has more: calls whose answers nobody will get, which must not stay
     // stored, and calls that will never start.
-    const { code, message } = notFound(agenda.id);
-    for (const call of agenda.work.openCalls) this.#calls.abandon(call);
-    for (const context of agenda.work.contexts) this.#calls.delete(context, code, message);
+    const { code, message } = notFound(canister.id);
+    for (const call of canister.work.openCalls) this.#calls.abandon(call);
+    for (const context of canister.work.contexts) this.#calls.delete(context, code, message);
   }
 
   setMinimumCycles(handle: number, cycles: bigint): void {
-    this.#agendaOf(handle).minimumCycles = cycles;
+    this.#canisterOf(handle).minimumCycles = cycles;
   }
 
   lowMemory(handle: number): boolean {
-    const agenda = this.#agendaOf(handle);
-    if (agenda.status !== 'running' || agenda.isChanging) return false;
-    if (agenda.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(agenda, LOW_MEMORY);
+    const canister = this.#canisterOf(handle);
+    if (canister.status !== 'running' || canister.isChanging) return false;
+    if (canister.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(canister, LOW_MEMORY);
     return true;
   }
 
   lost(handle: number): void {
-    const agenda = this.#agendas[handle];
-    if (agenda === undefined) return;
-    const { work } = agenda;
+    const canister = this.#canisters[handle];
+    if (canister === undefined) return;
+    const { work } = canister;
     if (this.#journal.isKept) {
       work.life = {};
       work.frames = 0;
-      this.#sleeping.lost(agenda);
+      this.#eviction.lost(canister);
       const isWanted = work.waiting > 0 || work.interrupted.length > 0;
-      if (isWanted && !this.#isDraining) this.#sleeping.busyStill(agenda);
+      if (isWanted && !this.#isDraining) this.#eviction.busyStill(canister);
       return;
     }
-    agenda.isLost = true;
-    this.#ticking.forget(agenda);
-    this.#refuseWaiting(agenda, THREAD_STOPPED);
+    canister.isLost = true;
+    this.#ticking.forget(canister);
+    this.#refuseWaiting(canister, THREAD_STOPPED);
     const { code, message } = THREAD_STOPPED;
     for (const context of work.contexts) this.#calls.delete(context, code, message, 'unavailable');
-    this.#stopping.settle(agenda);
+    this.#stopping.settle(canister);
   }
 
   /** Its executor has it again. */
-  #awake(agenda: Agenda): void {
-    const { work } = agenda;
+  #awake(canister: ScheduledCanister): void {
+    const { work } = canister;
     if (work.interrupted.length > 0 && !this.#isDraining) {
       // In the order they came, which is not the one in which they were given up.
       const again = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
       work.input.putAhead(again);
     }
-    if (work.isStatusNew) this.#execution.configure(agenda.handle, { status: agenda.status });
+    if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     work.isStatusNew = false;
     for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
-    this.#begin(agenda, false);
+    this.#begin(canister, false);
   }
 
   /**
    * It cannot be woken: calls are refused; responses wait for the next time. One that is kept out for good keeps what is
    * stored for it, for a host that can load it.
    */
-  #wakeFailed(agenda: Agenda, error: Error): void {
-    const { work } = agenda;
-    agenda.isAbsent = error instanceof ServerError && error.kind === 'missing';
+  #wakeFailed(canister: ScheduledCanister, error: Error): void {
+    const { work } = canister;
+    canister.isAbsent = error instanceof ServerError && error.kind === 'missing';
     for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
     const refusal: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
-    for (const waiting of [...interrupted, ...takeAll(agenda)]) {
+    for (const waiting of [...interrupted, ...takeAll(canister)]) {
       const isKept = this.#journal.keeps(waiting);
-      if (isKept && agenda.isAbsent) continue;
+      if (isKept && canister.isAbsent) continue;
       if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
       else this.#refuse(waiting, refusal);
     }
@@ -344,45 +351,45 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- states
 
   statusOf(handle: number): CanisterStatus {
-    return this.#agendaOf(handle).status;
+    return this.#canisterOf(handle).status;
   }
 
   timerOf(handle: number): number | undefined {
-    return this.#agendaOf(handle).timerMs;
+    return this.#canisterOf(handle).timerMs;
   }
 
   storedTimerOf(handle: number): number | undefined {
-    return this.#agendaOf(handle).workIfAny?.firingMs ?? this.timerOf(handle);
+    return this.#canisterOf(handle).workIfAny?.firingMs ?? this.timerOf(handle);
   }
 
   start(handle: number): void {
-    const agenda = this.#agendaOf(handle);
-    this.#stopping.start(agenda);
-    this.#ticking.codeChanged(agenda);
+    const canister = this.#canisterOf(handle);
+    this.#stopping.start(canister);
+    this.#ticking.codeChanged(canister);
   }
 
   stop(handle: number): Promise<void> {
-    return this.#stopping.stop(this.#agendaOf(handle));
+    return this.#stopping.stop(this.#canisterOf(handle));
   }
 
   refuseStops(handle: number): () => void {
-    return this.#stopping.refuse(this.#agendaOf(handle));
+    return this.#stopping.refuse(this.#canisterOf(handle));
   }
 
-  #statusChanged(agenda: Agenda): void {
-    const { handle, status } = agenda;
+  #statusChanged(canister: ScheduledCanister): void {
+    const { handle, status } = canister;
     // The last of its calls may end when it is long gone.
-    if (agenda.isWithdrawn) return;
-    if (agenda.isAsleep) agenda.work.isStatusNew = agenda.work.isWaking;
-    else if (!agenda.isLost) this.#execution.configure(handle, { status });
-    this.#recordChanged(agenda);
+    if (canister.isWithdrawn) return;
+    if (canister.isAsleep) canister.work.isStatusNew = canister.work.isWaking;
+    else if (!canister.isLost) this.#execution.configure(handle, { status });
+    this.#recordChanged(canister);
   }
 
   /** What is stored of a canister besides its memory is another now. */
-  #recordChanged(agenda: Agenda): void {
-    if (!this.#journal.isKept || agenda.isWithdrawn) return;
-    this.#journal.changed(agenda);
-    this.#host?.changed(agenda.handle);
+  #recordChanged(canister: ScheduledCanister): void {
+    if (!this.#journal.isKept || canister.isWithdrawn) return;
+    this.#journal.changed(canister);
+    this.#host?.changed(canister.handle);
   }
 
   // ---- messages come in
@@ -396,38 +403,38 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       done(STOPPING_OUTCOME);
       return;
     }
-    const agenda = this.#agendas[message.handle];
-    if (agenda === undefined) {
+    const canister = this.#canisters[message.handle];
+    if (canister === undefined) {
       done(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;
     }
-    const standing = standingRefusal(agenda);
+    const standing = standingRefusal(canister);
     if (standing !== undefined) {
-      const outcome = refusedOutcome(agenda.isLost ? 'unavailable' : 'reject', standing.code, standing.message);
-      this.#journal.tell(agenda.lastUnit, done, outcome);
+      const outcome = refusedOutcome(canister.isLost ? 'unavailable' : 'reject', standing.code, standing.message);
+      this.#journal.tell(canister.lastUnit, done, outcome);
       return;
     }
-    const { work } = agenda;
+    const { work } = canister;
     if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
       done(refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
-    const isComposite = kind === 'query' && agenda.module?.methods.get(method) === 'composite_query';
+    const isComposite = kind === 'query' && canister.module?.methods.get(method) === 'composite_query';
     const context = new CallContext(
-      agenda,
+      canister,
       { kind: 'ingress', done },
       { caller, evaluation: isComposite ? this.#newEvaluation() : undefined },
     );
     if (kind === 'update') {
       work.contexts.add(context);
-      if (agenda.entry(INSPECT) !== undefined) {
-        this.#enqueue(agenda, { kind: 'inspect', context, method, argument });
+      if (canister.entry(INSPECT) !== undefined) {
+        this.#enqueue(canister, { kind: 'inspect', context, method, argument });
         return;
       }
     }
-    this.#enqueue(agenda, { kind: 'start', context, call: kind, method, argument, order: 0 });
+    this.#enqueue(canister, { kind: 'start', context, call: kind, method, argument, order: 0 });
   }
 
   #newEvaluation(): QueryEvaluation {
@@ -439,23 +446,23 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     });
   }
 
-  #answer({ agenda, evaluation }: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
-    evaluation?.saw(agenda);
-    this.#journal.tell(evaluation === undefined ? agenda.lastUnit : evaluation.budget.lastUnit, done, outcome);
+  #answer({ canister, evaluation }: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
+    evaluation?.saw(canister);
+    this.#journal.tell(evaluation === undefined ? canister.lastUnit : evaluation.budget.lastUnit, done, outcome);
   }
 
-  #beginSystemTask(agenda: Agenda, exported: string): void {
-    const context = new CallContext(agenda, { kind: 'system' }, { caller: NO_PRINCIPAL });
-    agenda.work.contexts.add(context);
-    this.#enqueue(agenda, { kind: 'system', context, exported });
+  #beginSystemTask(canister: ScheduledCanister, exported: string): void {
+    const context = new CallContext(canister, { kind: 'system' }, { caller: NO_PRINCIPAL });
+    canister.work.contexts.add(context);
+    this.#enqueue(canister, { kind: 'system', context, exported });
   }
 
-  #enqueue(agenda: Agenda, waiting: Waiting): void {
-    if (agenda.isWithdrawn) {
-      this.#refuse(waiting, notFound(agenda.id));
+  #enqueue(canister: ScheduledCanister, waiting: QueuedTask): void {
+    if (canister.isWithdrawn) {
+      this.#refuse(waiting, notFound(canister.id));
       return;
     }
-    if (agenda.isLost) {
+    if (canister.isLost) {
       this.#refuse(waiting, THREAD_STOPPED);
       return;
     }
@@ -465,24 +472,24 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
     this.#journal.queued(waiting);
     // What is kept goes on after the restart, or whenever its canister can be loaded.
-    if (agenda.isAbsent || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
-    queueOf(agenda.work, waiting).push(waiting);
-    this.#begin(agenda, isUrgent(waiting));
+    if (canister.isAbsent || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
+    queueOf(canister.work, waiting).push(waiting);
+    this.#begin(canister, isUrgent(waiting));
   }
 
   // ---- turns
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
-  #begin(agenda: Agenda, mustNotWait: boolean): void {
-    if (agenda.isAsleep || this.#sleeping.isBounded) {
-      const work = agenda.workIfAny;
+  #begin(canister: ScheduledCanister, mustNotWait: boolean): void {
+    if (canister.isAsleep || this.#eviction.isBounded) {
+      const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
-      this.#sleeping.busy(agenda, mustNotWait);
-      if (agenda.isAsleep) return;
+      this.#eviction.busy(canister, mustNotWait);
+      if (canister.isAsleep) return;
     }
-    const lane = this.#laneOf(agenda);
-    lane.giveTurn(agenda);
-    lane.fill();
+    const queue = this.#queueOfExecutor(canister);
+    queue.giveTurn(canister);
+    queue.fill();
   }
 
   // ---- the end
@@ -497,13 +504,13 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#ticking.end();
     this.#execution.refuseNew();
     this.#executions.beginDraining();
-    if (this.#journal.isKept) this.#calls.farewell = STOPPING_OUTCOME;
-    for (const agenda of this.#agendas) if (agenda !== undefined) this.#refuseWaiting(agenda, SERVER_STOPPING);
+    if (this.#journal.isKept) this.#calls.stoppingOutcome = STOPPING_OUTCOME;
+    for (const canister of this.#canisters) if (canister !== undefined) this.#refuseWaiting(canister, SERVER_STOPPING);
     // Calls that wait for other calls get no answer any more: their clients are told now.
-    for (const agenda of this.#agendas) {
-      for (const context of agenda?.workIfAny?.contexts ?? []) {
+    for (const canister of this.#canisters) {
+      for (const context of canister?.workIfAny?.contexts ?? []) {
         if (context.isExecuting) continue;
-        if (this.#journal.isKept) this.#calls.dismiss(context);
+        if (this.#journal.isKept) this.#calls.answerStopping(context);
         else this.#calls.delete(context, SERVER_STOPPING.code, SERVER_STOPPING.message, 'unavailable');
       }
     }
@@ -514,14 +521,14 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   /** What is kept stays so when the server stops. */
-  #refuseWaiting(agenda: Agenda, refusal: Refusal): void {
-    if (this.#isDraining) agenda.workIfAny?.interrupted.splice(0);
-    for (const waiting of takeAll(agenda)) {
+  #refuseWaiting(canister: ScheduledCanister, refusal: Refusal): void {
+    if (this.#isDraining) canister.workIfAny?.interrupted.splice(0);
+    for (const waiting of takeAll(canister)) {
       if (!(this.#isDraining && this.#journal.keeps(waiting))) this.#refuse(waiting, refusal);
     }
   }
 
-  #refuse(waiting: Waiting, { code, message }: Refusal): void {
+  #refuse(waiting: QueuedTask, { code, message }: Refusal): void {
     const kind = code === REJECT_CODE.SYS_TRANSIENT ? 'unavailable' : 'reject';
     switch (waiting.kind) {
       case 'start':
@@ -530,9 +537,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         return;
       case 'system':
         // A timer whose hook did not run is due again, once the canister can be woken.
-        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && !waiting.context.agenda.isWithdrawn)
-          this.#ticking.rearm(waiting.context.agenda);
-        this.#ticking.ended(waiting.context.agenda, waiting.exported);
+        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && !waiting.context.canister.isWithdrawn)
+          this.#ticking.rearm(waiting.context.canister);
+        this.#ticking.ended(waiting.context.canister, waiting.exported);
         this.#calls.refuse(waiting.context, code, message);
         return;
       case 'response':
@@ -546,17 +553,17 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
   }
 
-  #agendaOf(handle: number): Agenda {
-    return at(this.#agendas, handle, 'canister');
+  #canisterOf(handle: number): ScheduledCanister {
+    return at(this.#canisters, handle, 'canister');
   }
 
-  #laneOf(agenda: Agenda): Lane {
-    return at(this.#lanes, this.#execution.executorOf(agenda.handle), 'lane');
+  #queueOfExecutor(canister: ScheduledCanister): ExecutorQueue {
+    return at(this.#executorQueues, this.#execution.executorOf(canister.handle), 'queue');
   }
 }
 
-function takeAll(agenda: Agenda): readonly Waiting[] {
-  const work = agenda.workIfAny;
+function takeAll(canister: ScheduledCanister): readonly QueuedTask[] {
+  const work = canister.workIfAny;
   if (work === undefined || work.waiting === 0) return [];
   return [work.system, work.input, work.queries].flatMap((queue) => queue.takeAll());
 }

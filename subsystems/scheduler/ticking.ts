@@ -10,7 +10,7 @@
  */
 import type { Clock } from '../../kernel/index.ts';
 import { NS_PER_MS } from '../ic/index.ts';
-import type { Agenda } from './agenda.ts';
+import type { ScheduledCanister } from './scheduled-canister.ts';
 
 export const HEARTBEAT = 'canister_heartbeat';
 export const GLOBAL_TIMER = 'canister_global_timer';
@@ -25,13 +25,13 @@ export interface TickingOptions {
 export interface TickingHost {
   readonly clock: Clock;
   /** Ms by which what the canister sees as time is ahead of that. */
-  readonly aheadOf: (agenda: Agenda) => number;
+  readonly aheadOf: (canister: ScheduledCanister) => number;
   /** A canister's hook is due. */
-  readonly due: (agenda: Agenda, exported: string) => void;
+  readonly due: (canister: ScheduledCanister, exported: string) => void;
   /** Calls with a deadline are looked at as often as timers are. */
   readonly expire: (nowMs: number) => void;
   /** A timer has been turned off, or put back, without a step of its canister's. */
-  readonly timerChanged: (agenda: Agenda) => void;
+  readonly timerChanged: (canister: ScheduledCanister) => void;
 }
 
 /** How often deadlines of calls are looked at when timers are not. */
@@ -41,8 +41,8 @@ export class Ticking {
   readonly #options: TickingOptions;
   readonly #host: TickingHost;
   /** Canisters with a heartbeat, and with a timer that is set. */
-  readonly #beating = new Set<Agenda>();
-  readonly #armed = new Set<Agenda>();
+  readonly #beating = new Set<ScheduledCanister>();
+  readonly #armed = new Set<ScheduledCanister>();
   readonly #intervals: Disposable[] = [];
 
   constructor(options: TickingOptions, host: TickingHost) {
@@ -65,71 +65,71 @@ export class Ticking {
   }
 
   /** Its code or its state has changed. */
-  codeChanged(agenda: Agenda): void {
-    if (agenda.entry(HEARTBEAT) === undefined) this.#beating.delete(agenda);
-    else this.#beating.add(agenda);
-    if (agenda.timerMs === undefined) this.#armed.delete(agenda);
-    else this.#armed.add(agenda);
+  codeChanged(canister: ScheduledCanister): void {
+    if (canister.entry(HEARTBEAT) === undefined) this.#beating.delete(canister);
+    else this.#beating.add(canister);
+    if (canister.timerMs === undefined) this.#armed.delete(canister);
+    else this.#armed.add(canister);
   }
 
   /** The canister has set its timer (ns since 1970), or turned it off (0). */
-  setTimer(agenda: Agenda, timerNs: bigint): void {
-    this.putTimer(agenda, timerNs === 0n ? undefined : Number(timerNs) / NS_PER_MS);
+  setTimer(canister: ScheduledCanister, timerNs: bigint): void {
+    this.putTimer(canister, timerNs === 0n ? undefined : Number(timerNs) / NS_PER_MS);
   }
 
   /** The same in ms; undefined: off. One that is due and has not fired yet is forgotten. */
-  putTimer(agenda: Agenda, timerMs: number | undefined): void {
-    agenda.timerMs = timerMs;
-    const work = agenda.workIfAny;
+  putTimer(canister: ScheduledCanister, timerMs: number | undefined): void {
+    canister.timerMs = timerMs;
+    const work = canister.workIfAny;
     if (work !== undefined) work.firingMs = undefined;
-    if (timerMs === undefined) this.#armed.delete(agenda);
-    else this.#armed.add(agenda);
+    if (timerMs === undefined) this.#armed.delete(canister);
+    else this.#armed.add(canister);
   }
 
   /** Its hook was due and did not run. */
-  rearm(agenda: Agenda): void {
-    const { firingMs } = agenda.work;
-    if (firingMs !== undefined) this.putTimer(agenda, firingMs);
+  rearm(canister: ScheduledCanister): void {
+    const { firingMs } = canister.work;
+    if (firingMs !== undefined) this.putTimer(canister, firingMs);
   }
 
-  forget(agenda: Agenda): void {
-    this.#beating.delete(agenda);
-    this.#armed.delete(agenda);
+  forget(canister: ScheduledCanister): void {
+    this.#beating.delete(canister);
+    this.#armed.delete(canister);
   }
 
   /** A hook has run. */
-  ended(agenda: Agenda, exported: string): void {
-    const { work } = agenda;
+  ended(canister: ScheduledCanister, exported: string): void {
+    const { work } = canister;
     if (exported === HEARTBEAT) work.isBeating = false;
     else if (exported === GLOBAL_TIMER && work.firingMs !== undefined) {
       work.firingMs = undefined;
-      this.#host.timerChanged(agenda);
+      this.#host.timerChanged(canister);
     }
   }
 
   #beat(): void {
-    for (const agenda of this.#beating) {
-      if (!mayBegin(agenda)) continue;
-      const { work } = agenda;
+    for (const canister of this.#beating) {
+      if (!mayBegin(canister)) continue;
+      const { work } = canister;
       if (work.isBeating) continue;
       work.isBeating = true;
-      this.#host.due(agenda, HEARTBEAT);
+      this.#host.due(canister, HEARTBEAT);
     }
   }
 
   #fire(nowMs: number): void {
-    for (const agenda of this.#armed) {
-      const firingMs = agenda.timerMs;
+    for (const canister of this.#armed) {
+      const firingMs = canister.timerMs;
       // A deadline is one in the canister's own time.
-      if (firingMs === undefined || firingMs > nowMs + this.#host.aheadOf(agenda) || !mayBegin(agenda)) continue;
-      this.#armed.delete(agenda);
-      agenda.timerMs = undefined;
-      if (agenda.entry(GLOBAL_TIMER) === undefined) {
-        this.#host.timerChanged(agenda);
+      if (firingMs === undefined || firingMs > nowMs + this.#host.aheadOf(canister) || !mayBegin(canister)) continue;
+      this.#armed.delete(canister);
+      canister.timerMs = undefined;
+      if (canister.entry(GLOBAL_TIMER) === undefined) {
+        this.#host.timerChanged(canister);
       } else {
         // Until the hook has ended it is stored as due.
-        agenda.work.firingMs = firingMs;
-        this.#host.due(agenda, GLOBAL_TIMER);
+        canister.work.firingMs = firingMs;
+        this.#host.due(canister, GLOBAL_TIMER);
       }
     }
   }
@@ -139,8 +139,11 @@ export class Ticking {
   }
 }
 
-function mayBegin(agenda: Agenda): boolean {
+function mayBegin(canister: ScheduledCanister): boolean {
   return (
-    agenda.status === 'running' && !agenda.isAbsent && !agenda.isChanging && agenda.workIfAny?.isUnwakable !== true
+    canister.status === 'running' &&
+    !canister.isAbsent &&
+    !canister.isChanging &&
+    canister.workIfAny?.isUnwakable !== true
   );
 }

@@ -27,8 +27,7 @@ import {
 } from '../../subsystems/management/records/record-keys.ts';
 import { writeSettings } from '../../subsystems/management/records/settings-value.ts';
 import { writeSnapshot } from '../../subsystems/management/records/snapshot-value.ts';
-import { Agenda } from '../../subsystems/scheduler/agenda.ts';
-import { CallContext, OpenCall } from '../../subsystems/scheduler/call-context.ts';
+import { ScheduledCanister, CallContext, OpenCall } from '../../subsystems/scheduler/scheduled-canister.ts';
 import { CALL, CONTEXT, keyOf, RecordWriter as CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
@@ -174,16 +173,16 @@ function writeSet(): Uint8Array {
 
 function callRecords(): string[] {
   const writer = new CallRecordWriter();
-  const agenda = new Agenda(3, idToText(ID));
+  const canister = new ScheduledCanister(3, idToText(ID));
   const client = new CallContext(
-    agenda,
+    canister,
     { kind: 'ingress', done: () => undefined },
     { caller: CALLER, deadlineNs: 5n, cycles: LARGE },
   );
   const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
-  const started = new CallContext(agenda, { kind: 'canister', call }, { caller: ID });
+  const started = new CallContext(canister, { kind: 'canister', call }, { caller: ID });
   started.pending = { kind: 'start', context: started, call: 'update', method: 'größe', argument: BYTES, order: 8 };
-  const deleted = new CallContext(agenda, { kind: 'system' }, { caller: new Uint8Array(0) });
+  const deleted = new CallContext(canister, { kind: 'system' }, { caller: new Uint8Array(0) });
   deleted.isDeleted = true;
   deleted.hasAnswered = true;
   deleted.instructions = 10;

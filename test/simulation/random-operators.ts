@@ -79,7 +79,7 @@ export class RandomOperators {
   /** Deletes one that has calls open; false: its executor died before that. */
   async endAndRemove(handle: number): Promise<boolean> {
     const { scheduler } = this.#with;
-    const letGo = scheduler.hold(handle);
+    const letGo = scheduler.lock(handle);
     this.#exclusive.add(handle);
     try {
       await scheduler.endCalls(handle);
@@ -121,7 +121,7 @@ export class RandomOperators {
   async #capture(handle: number): Promise<void> {
     const { threads, scheduler, tally } = this.#with;
     const version = threads.canisters[handle]?.subject?.books.version;
-    const release = scheduler.hold(handle);
+    const release = scheduler.lock(handle);
     try {
       const module = version === undefined ? undefined : this.#modules.get(version);
       this.#images.set(handle, await threads.capture(handle, module));
@@ -137,7 +137,7 @@ export class RandomOperators {
     const image = this.#images.get(handle);
     if (image === undefined || this.isChanging(handle)) return;
     this.#exclusive.add(handle);
-    const release = scheduler.hold(handle);
+    const release = scheduler.lock(handle);
     try {
       await threads.restore(handle, image);
       scheduler.restored(handle, image.module);

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
-import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
-import { CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/call-context.ts';
+import { ScheduledCanister, CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, readRecord, RecordWriter } from '../../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
@@ -57,8 +56,8 @@ const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice(
 
 function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
   const { origin, start, ...fields } = record;
-  const agenda = new Agenda(0, idToText(record.canister));
-  const made = new CallContext(agenda, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
+  const canister = new ScheduledCanister(0, idToText(record.canister));
+  const made = new CallContext(canister, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
   const { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault } = fields;
   Object.assign(made, { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault });
   if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY };
@@ -79,7 +78,11 @@ test('contexts and calls are read as they were written', () => {
         kind: 'context',
         record: { number: at, ...structuredClone(one) },
       });
-      const of = new CallContext(new Agenda(0, idToText(one.canister)), { kind: 'system' }, { caller: one.caller });
+      const of = new CallContext(
+        new ScheduledCanister(0, idToText(one.canister)),
+        { kind: 'system' },
+        { caller: one.caller },
+      );
       const { callbacks, deadlineMs, cycles: attached } = other;
       const made = new OpenCall(of, other.callee, { callbacks, deadlineMs, cycles: attached });
       if (other.response !== undefined) made.pending = { kind: 'response', call: made, ...other.response };
@@ -128,10 +131,10 @@ test('damaged entries are refused by name, whatever they hold', () => {
 });
 
 test('a call whose context is missing, and a context that nothing waits for, are damage', () => {
-  const agenda = new Agenda(0, idToText(Uint8Array.of(1)));
-  const of = new CallContext(agenda, { kind: 'system' }, { caller: new Uint8Array(0) });
+  const canister = new ScheduledCanister(0, idToText(Uint8Array.of(1)));
+  const of = new CallContext(canister, { kind: 'system' }, { caller: new Uint8Array(0) });
   const orphan = writer.call(emptyCall(of), 77).slice();
-  const find = (): Agenda => agenda;
+  const find = (): ScheduledCanister => canister;
   assert.throws(() => restoreCalls([[key(CALL, 3), orphan]], find), /6f000000000003.*context 77/);
   const idle = writer.context(of, 0).slice();
   assert.throws(() => restoreCalls([[key(CONTEXT, 4), idle]], find), /63000000000004.*nothing waits/);

@@ -397,7 +397,7 @@ for (const isRestarted of [false, true]) {
     assert.equal(letters(await host.entries()), 'cccccooo');
 
     const stopping = assert.rejects(stopped, /did not stop: the canister is deleted/);
-    const letGo = host.scheduler.hold(0);
+    const letGo = host.scheduler.lock(0);
     await host.scheduler.endCalls(0);
     host.scheduler.withdraw(0);
     letGo();
@@ -425,7 +425,7 @@ test('nothing is ended when the executor dies meanwhile; a sleeping canister is 
   host.deliver(0);
   host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
   host.execution.uninstallProblem = new ServerError('unavailable', 'thread-stopped', 'died');
-  const letGo = host.scheduler.hold(0);
+  const letGo = host.scheduler.lock(0);
   await assert.rejects(host.scheduler.endCalls(0), { code: 'thread-stopped' });
   letGo();
   assert.equal(letters(await host.entries()), 'cco');
@@ -433,7 +433,7 @@ test('nothing is ended when the executor dies meanwhile; a sleeping canister is 
   const entries = await host.entries();
   const next = new DurableHost({ entries }).admit([1]).admit([0], { isAsleep: true });
   next.scheduler.restore(entries);
-  const release = next.scheduler.hold(0);
+  const release = next.scheduler.lock(0);
   await next.scheduler.endCalls(0);
   next.scheduler.withdraw(0);
   release();

@@ -257,7 +257,7 @@ test('a best-effort call is given up at its deadline, and its late answer is dro
 test('nothing of a held canister starts, and everything does when it is let go', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  const [one, two] = [rounds.hold(0), rounds.hold(0)];
+  const [one, two] = [rounds.lock(0), rounds.lock(0)];
   const outcome = rounds.deliver(message(0));
   void rounds.deliver(message(1));
   one();

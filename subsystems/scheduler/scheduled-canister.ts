@@ -1,12 +1,25 @@
-/** Main thread: plain state of one canister, touched by the files of this folder alone. */
-import { type CanisterStatus, type CallKind, type Response, idFromText } from '../ic/index.ts';
+/**
+ * What the scheduler knows: canisters, what waits for each of them, and the calls in progress. All of it in one file, because
+ * each refers to the others: a canister has contexts, a context belongs to a canister.
+ * Main thread; plain state, changed by the other files of this folder.
+ */
+import {
+  type CallKind,
+  type Callbacks,
+  type CanisterStatus,
+  type ContextView,
+  idFromText,
+  type Outcome,
+  type RejectCode,
+  type Response,
+  type StepFault,
+} from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
-import type { CallContext, OpenCall } from './call-context.ts';
-import type { Seat } from './live-set.ts';
+import type { LruNode } from './lru-list.ts';
 import { Queue } from './queue.ts';
 
 /** A call of a method that waits. */
-export interface WaitingStart {
+export interface QueuedCall {
   readonly kind: 'start';
   readonly context: CallContext;
   readonly call: CallKind;
@@ -17,7 +30,7 @@ export interface WaitingStart {
 }
 
 /** A response that waits to be given to its callback. */
-export interface WaitingResponse {
+export interface QueuedResponse {
   readonly kind: 'response';
   readonly call: OpenCall;
   readonly response: Response;
@@ -27,8 +40,8 @@ export interface WaitingResponse {
 }
 
 /** Something that waits for a canister. Entry points are looked up when it starts: the code may have changed by then. */
-export type Waiting =
-  | WaitingStart
+export type QueuedTask =
+  | QueuedCall
   /** A call of a method from a client, when the canister wants to look at it first. */
   | {
       readonly kind: 'inspect';
@@ -36,7 +49,7 @@ export type Waiting =
       readonly method: string;
       readonly argument: Uint8Array;
     }
-  | WaitingResponse
+  | QueuedResponse
   /** A heartbeat or a global timer that is due. */
   | { readonly kind: 'system'; readonly context: CallContext; readonly exported: string }
   /** A suspended query that nobody goes on with. */
@@ -46,7 +59,7 @@ export type Waiting =
 
 /** Cycles that a canister has to get, and no callback brings. */
 export interface Credit {
-  readonly agenda: Agenda;
+  readonly canister: ScheduledCanister;
   readonly amount: bigint;
   /** Its key among what is kept; 0: none. */
   number: number;
@@ -55,19 +68,19 @@ export interface Credit {
 }
 
 /** What a canister needs while it has anything to do. */
-export class Work {
+export class PendingWork {
   /** Heartbeats and timers: ahead of everything else. */
-  readonly system = new Queue<Waiting>();
+  readonly system = new Queue<QueuedTask>();
   /** Updates and responses. */
-  readonly input = new Queue<Waiting>();
+  readonly input = new Queue<QueuedTask>();
   /** Queries: on committed state, so they may overtake what waits in `input`. */
-  readonly queries = new Queue<Waiting>();
+  readonly queries = new Queue<QueuedTask>();
   /** Contexts of updates and system tasks that are not finished: what stopping waits for. */
   readonly contexts = new Set<CallContext>();
   /** Calls of these contexts that are open; filled only where state is kept. */
   readonly openCalls = new Set<OpenCall>();
   /** What executed when the executor died, and is to be executed again. */
-  interrupted: (WaitingStart | WaitingResponse)[] = [];
+  interrupted: (QueuedCall | QueuedResponse)[] = [];
   /** Changes of its code that are under way: nothing starts until all have ended. */
   changes = 0;
   /** Tasks at the executor, and cycles on their way there. */
@@ -80,7 +93,7 @@ export class Work {
   frames = 0;
   /** Changes when the executor dies, and with it every suspended query. */
   life: object = {};
-  /** Has a place among its lane's turns. */
+  /** Has a place among its queue's turns. */
   hasTurn = false;
   /** The heartbeat is queued or executing. */
   isBeating = false;
@@ -94,7 +107,7 @@ export class Work {
   /** Executors in a row that have died while it woke. */
   lostWakes = 0;
   /** Others wait for its place: it starts nothing more before it has slept. */
-  isGivingWay = false;
+  isEvictionRequested = false;
   /** Called when it has stopped, or will not: then with the reason. */
   stopWaiters: ((problem: string | undefined) => void)[] = [];
   /** Called when it is awake, or cannot be woken: then with the reason. */
@@ -136,7 +149,7 @@ export class Work {
 }
 
 /** What one canister still has to do, in order; and where it stands. Many sleep: what only the busy ones need is apart. */
-export class Agenda {
+export class ScheduledCanister {
   readonly handle: number;
   readonly idText: string;
   module: ModuleInfo | undefined = undefined;
@@ -156,8 +169,8 @@ export class Agenda {
   /** The unit with its newest change. */
   lastUnit = 0;
   /** Its place among those that are awake; undefined while it sleeps. */
-  seat: Seat | undefined = undefined;
-  #work: Work | undefined = undefined;
+  lruNode: LruNode<ScheduledCanister> | undefined = undefined;
+  #work: PendingWork | undefined = undefined;
 
   constructor(handle: number, idText: string) {
     this.handle = handle;
@@ -169,12 +182,12 @@ export class Agenda {
   }
 
   /** Made when first asked for. */
-  get work(): Work {
-    return (this.#work ??= new Work());
+  get work(): PendingWork {
+    return (this.#work ??= new PendingWork());
   }
 
   /** What there is of it. */
-  get workIfAny(): Work | undefined {
+  get workIfAny(): PendingWork | undefined {
     return this.#work;
   }
 
@@ -205,7 +218,7 @@ export class Agenda {
   }
 
   /** Takes what comes next; undefined when nothing does, or when it has to wait for an execution of its own context. */
-  take(): Waiting | undefined {
+  take(): QueuedTask | undefined {
     const work = this.#work;
     if (work === undefined || !this.#canStart(work)) return undefined;
     if (work.system.length > 0) return work.system.shift();
@@ -216,13 +229,13 @@ export class Agenda {
     return queue.shift();
   }
 
-  #canStart(work: Work): boolean {
-    return !this.isAsleep && work.changes === 0 && work.interrupted.length === 0 && !work.isGivingWay;
+  #canStart(work: PendingWork): boolean {
+    return !this.isAsleep && work.changes === 0 && work.interrupted.length === 0 && !work.isEvictionRequested;
   }
 }
 
 /** Updates and queries alternate while both wait. */
-function nextQueue(work: Work): Queue<Waiting> {
+function nextQueue(work: PendingWork): Queue<QueuedTask> {
   if (work.queries.length === 0) return work.input;
   if (work.input.length === 0) return work.queries;
   work.isQueryNext = !work.isQueryNext;
@@ -233,13 +246,13 @@ function nextQueue(work: Work): Queue<Waiting> {
  * A composite query of another canister waits for this, and keeps its place among the live ones meanwhile. Responses, too: a
  * query one of whose callbacks has trapped keeps none, and ends only when the rest of its calls have been answered.
  */
-export function isUrgent(waiting: Waiting): boolean {
+export function isUrgent(waiting: QueuedTask): boolean {
   const context =
     waiting.kind === 'start' ? waiting.context : waiting.kind === 'response' ? waiting.call.context : undefined;
   return (context?.evaluation?.depth ?? 0) > 0;
 }
 
-export function queueOf(work: Work, waiting: Waiting): Queue<Waiting> {
+export function queueOf(work: PendingWork, waiting: QueuedTask): Queue<QueuedTask> {
   switch (waiting.kind) {
     case 'system':
       return work.system;
@@ -252,5 +265,170 @@ export function queueOf(work: Work, waiting: Waiting): Queue<Waiting> {
       return work.queries;
     case 'inspect':
       return work.input;
+  }
+}
+
+// ---- calls
+
+/** Who waits for the answer of a call. */
+export type Origin =
+  /** A client: gets the outcome. */
+  | { readonly kind: 'ingress'; done: (outcome: Outcome) => void }
+  /** Another canister: its callback gets the response. */
+  | { readonly kind: 'canister'; readonly call: OpenCall }
+  /** Nobody: heartbeats and timers. */
+  | { readonly kind: 'system' };
+
+/** For clients that do not wait any more. */
+export const NOBODY = (): void => undefined;
+
+/** A call that an actor has made and whose callback has not run yet. */
+export class OpenCall {
+  /** The context whose execution made it, and in which its callback will run. */
+  readonly context: CallContext;
+  /** Principal bytes; none: the management canister. */
+  readonly callee: Uint8Array;
+  readonly callbacks: Callbacks;
+  /** When a best-effort caller stops waiting, ms since 1970; Infinity: never. */
+  deadlineMs: number;
+  /** Attached to a call of the management canister: they come back if this host does not live to answer it. */
+  readonly cycles: bigint;
+  /** The response is known: a later one is dropped. */
+  isAnswered = false;
+  /** Its callback has run, or never will. */
+  isEnded = false;
+  /** The response, until its callback has ended; only where state is kept. */
+  pending: QueuedResponse | undefined = undefined;
+  /** Its key among what is kept; 0: none yet. */
+  number = 0;
+  isStored = false;
+  isDirty = false;
+
+  constructor(
+    context: CallContext,
+    callee: Uint8Array,
+    options: { readonly callbacks: Callbacks; readonly deadlineMs: number; readonly cycles: bigint },
+  ) {
+    this.context = context;
+    this.callee = callee;
+    this.callbacks = options.callbacks;
+    this.deadlineMs = options.deadlineMs;
+    this.cycles = options.cycles;
+  }
+}
+
+export interface Deletion {
+  readonly code: RejectCode;
+  readonly message: string;
+  readonly kind: 'reject' | 'unavailable';
+}
+
+/**
+ * A call in progress: made when its entry point starts, gone when it has answered (or nobody waits) and none of its own
+ * calls is open. Every execution that works for the call is told of it by a `ContextView`.
+ */
+export class CallContext {
+  readonly canister: ScheduledCanister;
+  /** Set once: what is loaded refers to each other. */
+  origin: Origin;
+  readonly caller: Uint8Array;
+  readonly deadlineNs: bigint;
+  /** The composite query this belongs to; undefined for updates and system tasks. */
+  readonly evaluation: QueryEvaluation | undefined;
+  cyclesAvailable: bigint;
+  hasAnswered = false;
+  instructions = 0;
+  charge = 0;
+  /** Calls made whose callbacks have not ended. */
+  openCalls = 0;
+  /** An execution is under way: the next one must know what it did. */
+  isExecuting = false;
+  /** Why the last execution that faulted did; told to the caller if nothing answers. */
+  fault: StepFault | undefined = undefined;
+  /** Code was uninstalled: callbacks do not run any more. */
+  isDeleted = false;
+  /** What its caller gets if the execution that was under way then does not answer. */
+  deletion: Deletion | undefined = undefined;
+  /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
+  pending: QueuedCall | undefined = undefined;
+  /** Its key among what is kept; 0: none yet. */
+  number = 0;
+  isStored = false;
+  isDirty = false;
+  #frame = 0;
+  /** The life of the executor that the frame is in. */
+  #life: object | undefined = undefined;
+
+  constructor(
+    canister: ScheduledCanister,
+    origin: Origin,
+    options: {
+      readonly caller: Uint8Array;
+      readonly deadlineNs?: bigint;
+      readonly cycles?: bigint;
+      readonly evaluation?: QueryEvaluation | undefined;
+    },
+  ) {
+    this.canister = canister;
+    this.origin = origin;
+    this.caller = options.caller;
+    this.deadlineNs = options.deadlineNs ?? 0n;
+    this.cyclesAvailable = options.cycles ?? 0n;
+    this.evaluation = options.evaluation;
+  }
+
+  get canAnswer(): boolean {
+    return !this.hasAnswered && this.origin.kind !== 'system';
+  }
+
+  /** A suspended composite query in the executor; 0: none, or its executor has died. */
+  get frame(): number {
+    return this.#frame !== 0 && this.#life === this.canister.work.life ? this.#frame : 0;
+  }
+
+  set frame(frame: number) {
+    if (this.#frame === 0 && frame === 0) return;
+    const { work } = this.canister;
+    if (this.frame !== 0) work.frames--;
+    this.#frame = frame;
+    this.#life = work.life;
+    if (frame !== 0) work.frames++;
+  }
+
+  /** It was suspended in an executor that has died. */
+  get isFrameLost(): boolean {
+    return this.#frame !== 0 && this.#life !== this.canister.work.life;
+  }
+
+  /** What the next execution must know. Plain data: it may have to be cloned. */
+  view(): ContextView {
+    const { caller, deadlineNs, canAnswer, cyclesAvailable, instructions } = this;
+    return { caller, deadlineNs, canAnswer, cyclesAvailable, instructions };
+  }
+}
+
+/** Levels of composite queries below the first (docs/execution-rules.md, "Composite queries"). */
+export const QUERY_DEPTH_MAX = 6;
+/** Calls of one composite query, over all levels. */
+export const QUERY_CALLS_MAX = 500;
+
+/** What all executions of one composite query share. */
+export class QueryEvaluation {
+  readonly depth: number;
+  readonly budget: {
+    instructionsLeft: number;
+    callsLeft: number;
+    /** The newest change of any canister it has seen. */
+    lastUnit: number;
+  };
+
+  constructor(depth: number, budget: QueryEvaluation['budget']) {
+    this.depth = depth;
+    this.budget = budget;
+  }
+
+  /** It has seen this canister's state. */
+  saw(canister: ScheduledCanister): void {
+    if (canister.lastUnit > this.budget.lastUnit) this.budget.lastUnit = canister.lastUnit;
   }
 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
-import { Agenda } from '../../../subsystems/scheduler/agenda.ts';
+import { ScheduledCanister } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
-import { LiveSet } from '../../../subsystems/scheduler/live-set.ts';
+import { LruList } from '../../../subsystems/scheduler/lru-list.ts';
 import { DurableHost } from './durable-host.ts';
 import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';
 
@@ -333,12 +333,12 @@ test('cycles for a sleeping canister wake it, and are paid then', async () => {
 });
 
 test('the list of idle canisters forgets in constant time, and gives the one that was touched first', () => {
-  const set = new LiveSet();
-  const agendas = Array.from({ length: 5 }, (_, handle) => new Agenda(handle, idToText(idOf(handle))));
-  for (const agenda of agendas) set.touch(agenda);
-  for (const at of [0, 3]) set.touch(agendas[at] ?? assert.fail());
-  set.remove(agendas[2] ?? assert.fail());
-  set.remove(agendas[2] ?? assert.fail());
+  const set = new LruList<ScheduledCanister>();
+  const canisters = Array.from({ length: 5 }, (_, handle) => new ScheduledCanister(handle, idToText(idOf(handle))));
+  for (const canister of canisters) set.touch(canister);
+  for (const at of [0, 3]) set.touch(canisters[at] ?? assert.fail());
+  set.remove(canisters[2] ?? assert.fail());
+  set.remove(canisters[2] ?? assert.fail());
   const order: number[] = [];
   for (let coldest = set.coldest; coldest !== undefined; coldest = set.coldest) {
     order.push(coldest.handle);
@@ -353,23 +353,23 @@ test('a sleeping canister with nothing to do takes at most some 160 bytes', asyn
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const id = idToText(idOf(0));
-  const agendas: Agenda[] = [];
+  const canisters: ScheduledCanister[] = [];
   const count = 20_000;
-  const make = (handle: number): Agenda => {
-    const agenda = new Agenda(handle, id);
-    agenda.timerMs = handle + 0.5;
-    agenda.work.executing++;
-    agenda.work.executing--;
-    agenda.isAsleep = true;
-    agenda.shrink();
-    return agenda;
+  const make = (handle: number): ScheduledCanister => {
+    const canister = new ScheduledCanister(handle, id);
+    canister.timerMs = handle + 0.5;
+    canister.work.executing++;
+    canister.work.executing--;
+    canister.isAsleep = true;
+    canister.shrink();
+    return canister;
   };
-  for (let k = 0; k < 100; k++) agendas.push(make(k));
+  for (let k = 0; k < 100; k++) canisters.push(make(k));
   collect();
   const before = process.memoryUsage().heapUsed;
-  for (let k = 0; k < count; k++) agendas.push(make(k));
+  for (let k = 0; k < count; k++) canisters.push(make(k));
   collect();
   const bytes = (process.memoryUsage().heapUsed - before) / count;
-  assert.equal(agendas.length, count + 100);
+  assert.equal(canisters.length, count + 100);
   assert.ok(bytes < 180, `${bytes} bytes`);
 });

@@ -14,25 +14,25 @@
  * Main thread; decides, while canisters/sleep-and-wake.ts does.
  */
 import { assert, type Clock, ServerError, sleep } from '../../kernel/index.ts';
-import { type Agenda, isUrgent } from './agenda.ts';
+import { type ScheduledCanister, isUrgent } from './scheduled-canister.ts';
 import type { CanisterHost } from './index.ts';
-import { LiveSet, seatOf } from './live-set.ts';
+import { LruList, lruNodeOf } from './lru-list.ts';
 import { Queue } from './queue.ts';
 import { Relief } from './relief.ts';
 import type { Execution, MemoryFigures } from '../execution/index.ts';
 
-export interface SleepingOptions {
+export interface EvictionOptions {
   /** How many canisters are awake at most; 0 is no limit. */
   readonly liveCap?: number;
   /** How many bytes of heap and stable memory the awake ones have at most; 0 is no limit. */
   readonly liveBytes?: number;
 }
 
-export interface SleepingEvents {
+export interface EvictionEvents {
   /** It is awake: what waits may start. */
-  readonly awake: (agenda: Agenda) => void;
+  readonly awake: (canister: ScheduledCanister) => void;
   /** It could not be woken. */
-  readonly failed: (agenda: Agenda, error: Error) => void;
+  readonly failed: (canister: ScheduledCanister, error: Error) => void;
 }
 
 /** Wakes at the same time: each reads a whole canister. */
@@ -52,7 +52,7 @@ const MEMORY_RETRY_MS = 100;
 /** Smaller heaps count less than their size. */
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
-export class Sleeping {
+export class Eviction {
   /** How often one was put to sleep, and woken. */
   evictions = 0;
   wakeUps = 0;
@@ -60,14 +60,14 @@ export class Sleeping {
   readonly #cap: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
-  readonly #events: SleepingEvents;
+  readonly #events: EvictionEvents;
   /** In the order they were woken. */
-  readonly #awake = new Set<Agenda>();
-  readonly #idle = new LiveSet();
-  readonly #wanted = new Queue<Agenda>();
+  readonly #awake = new Set<ScheduledCanister>();
+  readonly #idle = new LruList<ScheduledCanister>();
+  readonly #wanted = new Queue<ScheduledCanister>();
   /** Those that take much of what all have together: they wait until there is so much, and nobody waits behind them. */
-  readonly #wantedLarge = new Queue<Agenda>();
-  readonly #isWanted = new Set<Agenda>();
+  readonly #wantedLarge = new Queue<ScheduledCanister>();
+  readonly #isWanted = new Set<ScheduledCanister>();
   #waking = 0;
   /** Of heaps: those that wake have not taken theirs yet, and those that fall asleep have not given it back. */
   #wakingBytes = 0;
@@ -81,9 +81,9 @@ export class Sleeping {
 
   /** `execution`: given if canisters can sleep; it is told which of them to put to sleep for want of memory. */
   constructor(
-    options: SleepingOptions,
+    options: EvictionOptions,
     clock: Clock,
-    events: SleepingEvents,
+    events: EvictionEvents,
     execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
   ) {
     this.#cap = options.liveCap ?? 0;
@@ -95,7 +95,7 @@ export class Sleeping {
     if (execution !== undefined)
       this.#relief = new Relief(execution, {
         coldest: () => this.#idle.coldest,
-        putToSleep: (agenda) => this.#putToSleep(agenda),
+        putToSleep: (canister) => this.#putToSleep(canister),
         bytesOf: ({ handle }) => this.#host?.bytesOf(handle) ?? 0,
       });
   }
@@ -109,88 +109,88 @@ export class Sleeping {
   }
 
   /** A canister that is awake from the beginning. */
-  admitted(agenda: Agenda): void {
-    this.#awake.add(agenda);
-    this.#count(agenda);
+  admitted(canister: ScheduledCanister): void {
+    this.#awake.add(canister);
+    this.#count(canister);
     // Nobody is put to sleep for it now: whoever made it is not done with it.
-    this.#idle.touch(agenda);
+    this.#idle.touch(canister);
   }
 
   /** Something is about to be done with it: it is no victim. */
-  keep(agenda: Agenda): void {
-    this.#idle.remove(agenda);
+  keep(canister: ScheduledCanister): void {
+    this.#idle.remove(canister);
   }
 
-  forget(agenda: Agenda): void {
-    this.#idle.remove(agenda);
-    this.#isWanted.delete(agenda);
-    if (!this.#awake.delete(agenda)) return;
-    this.#discount(agenda);
+  forget(canister: ScheduledCanister): void {
+    this.#idle.remove(canister);
+    this.#isWanted.delete(canister);
+    if (!this.#awake.delete(canister)) return;
+    this.#discount(canister);
     this.#advance();
   }
 
   /** Its executor has died with it. */
-  lost(agenda: Agenda): void {
+  lost(canister: ScheduledCanister): void {
     // What is being woken goes to another executor, or fails.
-    if (agenda.isAsleep) return;
-    this.#fallAsleep(agenda);
+    if (canister.isAsleep) return;
+    this.#fallAsleep(canister);
   }
 
   /** It has had something to do when it fell asleep. */
-  busyStill(agenda: Agenda): void {
-    this.busy(agenda, agenda.work.queries.some(isUrgent));
+  busyStill(canister: ScheduledCanister): void {
+    this.busy(canister, canister.work.queries.some(isUrgent));
   }
 
   /** It has something to do. `mustNotWait`: not even for a place. */
-  busy(agenda: Agenda, mustNotWait: boolean): void {
-    if (!agenda.isAsleep) {
-      this.#idle.remove(agenda);
+  busy(canister: ScheduledCanister, mustNotWait: boolean): void {
+    if (!canister.isAsleep) {
+      this.#idle.remove(canister);
       return;
     }
-    const { work } = agenda;
+    const { work } = canister;
     if (work.isWaking) return;
     if (mustNotWait) {
-      this.#isWanted.delete(agenda);
-      this.#makeRoom(agenda);
-      this.#wake(agenda);
-    } else if (!this.#isWanted.has(agenda)) {
-      this.#isWanted.add(agenda);
-      (this.#isLarge(agenda) ? this.#wantedLarge : this.#wanted).push(agenda);
+      this.#isWanted.delete(canister);
+      this.#makeRoom(canister);
+      this.#wake(canister);
+    } else if (!this.#isWanted.has(canister)) {
+      this.#isWanted.add(canister);
+      (this.#isLarge(canister) ? this.#wantedLarge : this.#wanted).push(canister);
       this.#advance();
     }
   }
 
   /** Something of it has ended: it may be idle now, and the warmest of those. */
-  settled(agenda: Agenda): void {
-    if (!this.isBounded || agenda.isAsleep || agenda.isWithdrawn) return;
-    this.#recount(agenda);
-    const work = agenda.workIfAny;
+  settled(canister: ScheduledCanister): void {
+    if (!this.isBounded || canister.isAsleep || canister.isWithdrawn) return;
+    this.#recount(canister);
+    const work = canister.workIfAny;
     // Somebody counts on it: another has to give way.
-    if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isGivingWay = false;
-    if (work?.isGivingWay === true && work.isQuiet) {
-      void this.#putToSleep(agenda);
-      if (work.waiting > 0) this.busyStill(agenda);
+    if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isEvictionRequested = false;
+    if (work?.isEvictionRequested === true && work.isQuiet) {
+      void this.#putToSleep(canister);
+      if (work.waiting > 0) this.busyStill(canister);
       this.#advance();
       return;
     }
-    if (!agenda.isIdle) return;
-    this.#idle.touch(agenda);
+    if (!canister.isIdle) return;
+    this.#idle.touch(canister);
     this.#advance();
   }
 
-  #recount(agenda: Agenda): void {
-    this.#discount(agenda);
-    this.#count(agenda);
+  #recount(canister: ScheduledCanister): void {
+    this.#discount(canister);
+    this.#count(canister);
   }
 
-  #count(agenda: Agenda): void {
-    const seat = seatOf(agenda);
-    seat.bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(agenda.handle) ?? 0);
+  #count(canister: ScheduledCanister): void {
+    const seat = lruNodeOf(canister);
+    seat.bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(canister.handle) ?? 0);
     this.#bytes += seat.bytes;
   }
 
-  #discount({ seat }: Agenda): void {
-    this.#bytes -= seat?.bytes ?? 0;
+  #discount({ lruNode }: ScheduledCanister): void {
+    this.#bytes -= lruNode?.bytes ?? 0;
   }
 
   /** Wakes those for whom there is a place, and makes sure that not more are awake than may be. */
@@ -208,7 +208,7 @@ export class Sleeping {
   }
 
   /** Wakes those who stand in a line; false: some have to wait. */
-  #serve(line: Queue<Agenda>): boolean {
+  #serve(line: Queue<ScheduledCanister>): boolean {
     for (let next = line.peek(); next !== undefined; next = line.peek()) {
       if (this.#isWanted.has(next)) {
         if (this.#waking >= WAKES_MAX || !this.#makeRoom(next)) return false;
@@ -222,24 +222,24 @@ export class Sleeping {
     return true;
   }
 
-  #heapBytesOf({ handle }: Agenda): number {
+  #heapBytesOf({ handle }: ScheduledCanister): number {
     return this.#host?.heapBytesOf?.(handle) ?? 0;
   }
 
   /** Whether it has to wait for memory; one that can never have it is told so. */
-  #isLarge(agenda: Agenda): boolean {
-    const bytes = this.#heapBytesOf(agenda);
+  #isLarge(canister: ScheduledCanister): boolean {
+    const bytes = this.#heapBytesOf(canister);
     return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
   }
 
   /** Whether memory is lacking for it, when those are gone that fall asleep, and those are there that wake. */
-  #lacksMemory(next: Agenda): boolean {
+  #lacksMemory(next: ScheduledCanister): boolean {
     if (this.#memory === undefined || !this.#isLarge(next)) return false;
     const { bytesUsed, bytesMax } = this.#memory;
     return bytesUsed - this.#fallingBytes + this.#wakingBytes + this.#heapBytesOf(next) > bytesMax;
   }
 
-  #makeRoom(next: Agenda): boolean {
+  #makeRoom(next: ScheduledCanister): boolean {
     const bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(next.handle) ?? 0);
     while (this.#isOver(1, bytes) || this.#lacksMemory(next)) {
       const victim = this.#idle.coldest;
@@ -257,12 +257,12 @@ export class Sleeping {
   }
 
   /** Resolves when its executor has dropped it. */
-  #putToSleep(agenda: Agenda): Promise<void> {
+  #putToSleep(canister: ScheduledCanister): Promise<void> {
     this.evictions++;
-    this.#fallAsleep(agenda);
-    const fallen = this.#host?.sleep(agenda.handle) ?? Promise.resolve();
-    agenda.shrink();
-    const bytes = this.#relief === undefined ? 0 : this.#heapBytesOf(agenda);
+    this.#fallAsleep(canister);
+    const fallen = this.#host?.sleep(canister.handle) ?? Promise.resolve();
+    canister.shrink();
+    const bytes = this.#relief === undefined ? 0 : this.#heapBytesOf(canister);
     if (bytes >= LARGE_HEAP_BYTES) {
       this.#fallingBytes += bytes;
       const freed = fallen.then(() => this.#relief?.trim());
@@ -274,94 +274,94 @@ export class Sleeping {
     return fallen;
   }
 
-  #fallAsleep(agenda: Agenda): void {
-    this.#idle.remove(agenda);
-    if (this.#awake.delete(agenda)) this.#discount(agenda);
-    agenda.seat = undefined;
-    agenda.isAsleep = true;
-    const work = agenda.workIfAny;
-    if (work !== undefined) work.isGivingWay = false;
+  #fallAsleep(canister: ScheduledCanister): void {
+    this.#idle.remove(canister);
+    if (this.#awake.delete(canister)) this.#discount(canister);
+    canister.lruNode = undefined;
+    canister.isAsleep = true;
+    const work = canister.workIfAny;
+    if (work !== undefined) work.isEvictionRequested = false;
   }
 
-  #wake(agenda: Agenda): void {
+  #wake(canister: ScheduledCanister): void {
     const host = this.#host;
-    assert(host !== undefined, `canister ${agenda.handle} sleeps, and nobody can wake it`);
+    assert(host !== undefined, `canister ${canister.handle} sleeps, and nobody can wake it`);
     this.#waking++;
-    this.#count(agenda);
-    agenda.work.isWaking = true;
-    agenda.work.isStatusNew = false;
-    const heapBytes = this.#isLarge(agenda) ? this.#heapBytesOf(agenda) : 0;
+    this.#count(canister);
+    canister.work.isWaking = true;
+    canister.work.isStatusNew = false;
+    const heapBytes = this.#isLarge(canister) ? this.#heapBytesOf(canister) : 0;
     this.#wakingBytes += heapBytes;
     // Later: the executor that it has died with may still be about to be replaced.
     Promise.resolve()
-      .then(() => this.#wakeWithMemory(host, agenda))
+      .then(() => this.#wakeWithMemory(host, canister))
       .finally(() => (this.#wakingBytes -= heapBytes))
       .then(
-        () => this.#woken(agenda),
-        (error: unknown) => this.#failed(agenda, error instanceof Error ? error : new Error(String(error))),
+        () => this.#woken(canister),
+        (error: unknown) => this.#failed(canister, error instanceof Error ? error : new Error(String(error))),
       );
   }
 
-  async #wakeWithMemory(host: CanisterHost, agenda: Agenda): Promise<void> {
-    const canFit = this.#heapBytesOf(agenda) <= (this.#memory?.bytesMax ?? 0);
+  async #wakeWithMemory(host: CanisterHost, canister: ScheduledCanister): Promise<void> {
+    const canFit = this.#heapBytesOf(canister) <= (this.#memory?.bytesMax ?? 0);
     for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
       try {
-        await host.wake(agenda.handle);
+        await host.wake(canister.handle);
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
-        if (!isShort || triesLeft === 0 || agenda.isWithdrawn) throw error;
+        if (!isShort || triesLeft === 0 || canister.isWithdrawn) throw error;
       }
       // Of its stable memory nobody knows how much was written.
-      const bytes = host.heapBytesOf?.(agenda.handle) ?? host.bytesOf(agenda.handle);
+      const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
       const hasSlept = await this.#relief?.makeRoom(bytes);
       if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
     }
   }
 
-  #ended(agenda: Agenda): boolean {
+  #ended(canister: ScheduledCanister): boolean {
     this.#waking--;
-    this.#discount(agenda);
-    agenda.seat = undefined;
-    agenda.work.isWaking = false;
-    return !agenda.isWithdrawn;
+    this.#discount(canister);
+    canister.lruNode = undefined;
+    canister.work.isWaking = false;
+    return !canister.isWithdrawn;
   }
 
-  #woken(agenda: Agenda): void {
-    if (this.#ended(agenda)) {
+  #woken(canister: ScheduledCanister): void {
+    if (this.#ended(canister)) {
       this.wakeUps++;
-      agenda.work.lostWakes = 0;
-      agenda.isAsleep = false;
-      this.#awake.add(agenda);
-      this.#count(agenda);
-      this.#events.awake(agenda);
-      this.settled(agenda);
+      canister.work.lostWakes = 0;
+      canister.isAsleep = false;
+      this.#awake.add(canister);
+      this.#count(canister);
+      this.#events.awake(canister);
+      this.settled(canister);
     }
     this.#advance();
   }
 
-  #failed(agenda: Agenda, error: Error): void {
-    const { work } = agenda;
+  #failed(canister: ScheduledCanister, error: Error): void {
+    const { work } = canister;
     const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
-    if (this.#ended(agenda) && hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
+    if (this.#ended(canister) && hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
       // Its place is still its own.
-      this.#wake(agenda);
+      this.#wake(canister);
       return;
     }
     work.lostWakes = 0;
-    if (!agenda.isWithdrawn) {
-      if (!work.isUnwakable) this.#clock.after(RETRY_MS, () => this.#retry(agenda));
+    if (!canister.isWithdrawn) {
+      if (!work.isUnwakable) this.#clock.after(RETRY_MS, () => this.#retry(canister));
       work.isUnwakable = true;
-      this.#events.failed(agenda, error);
+      this.#events.failed(canister, error);
     }
     this.#advance();
   }
 
-  #retry(agenda: Agenda): void {
-    const { work } = agenda;
+  #retry(canister: ScheduledCanister): void {
+    const { work } = canister;
     work.isUnwakable = false;
-    if (agenda.isAsleep && !agenda.isWithdrawn && work.waiting > 0) this.busy(agenda, false);
-    else if (agenda.isAsleep) agenda.shrink();
+    if (canister.isAsleep && !canister.isWithdrawn && work.waiting > 0) this.busy(canister, false);
+    else if (canister.isAsleep) canister.shrink();
   }
 
   /** Whoever waits for a place gets one in the end. */
@@ -370,11 +370,11 @@ export class Sleeping {
     this.#patience = this.#clock.after(PATIENCE_MS, () => {
       this.#patience = undefined;
       if (this.#isWanted.size === 0) return;
-      for (const agenda of this.#awake) {
-        const { work } = agenda;
-        if (work.isGivingWay || work.changes > 0 || work.pins > 0 || work.frames > 0) continue;
-        work.isGivingWay = true;
-        this.settled(agenda);
+      for (const canister of this.#awake) {
+        const { work } = canister;
+        if (work.isEvictionRequested || work.changes > 0 || work.pins > 0 || work.frames > 0) continue;
+        work.isEvictionRequested = true;
+        this.settled(canister);
         break;
       }
       this.#advance();

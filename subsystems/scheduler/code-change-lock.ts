@@ -1,0 +1,140 @@
+/**
+ * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
+ * stay awake. A sleeping one is woken for either.
+ *
+ * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
+ */
+import { assert } from '../../kernel/index.ts';
+import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
+import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
+import type { ScheduledCanister } from './scheduled-canister.ts';
+import type { CallJournal } from './call-journal.ts';
+import type { Calls } from './calls.ts';
+import type { Executions } from './executions.ts';
+import type { ExecutorQueue } from './executor-queue.ts';
+import type { Eviction } from './eviction.ts';
+import type { Ticking } from './ticking.ts';
+
+export interface CodeChangeLockNeeds {
+  readonly execution: CanisterRunner;
+  readonly journal: CallJournal;
+  readonly calls: Calls;
+  readonly ticking: Ticking;
+  readonly sleeping: Eviction;
+  readonly executions: Executions;
+  readonly laneOf: (canister: ScheduledCanister) => ExecutorQueue;
+}
+
+/** What it does is told with the methods of `Scheduler` that have the same names. */
+export class CodeChangeLock {
+  readonly #with: CodeChangeLockNeeds;
+
+  constructor(needs: CodeChangeLockNeeds) {
+    this.#with = needs;
+  }
+
+  async change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    const { work } = canister;
+    // At once: what comes from now on waits for the code.
+    work.changes++;
+    this.#with.sleeping.keep(canister);
+    if (canister.isAsleep) {
+      const problem = await this.#wakeUp(canister);
+      if (problem !== undefined) {
+        work.changes--;
+        return {
+          ...NOTHING_RAN,
+          fault: { kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: problem.message },
+        };
+      }
+    }
+    return await this.#change(canister, module, change);
+  }
+
+  #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    const { execution, journal, ticking, executions, laneOf } = this.#with;
+    const queue = laneOf(canister);
+    return new Promise((resolve) => {
+      executions.begun(queue);
+      execution.change(canister.handle, module, change, (step) => {
+        canister.work.changes--;
+        if (step.fault?.kind !== 'unavailable') journal.changed(canister);
+        if (step.fault === undefined && !canister.isWithdrawn) {
+          canister.module = module;
+          ticking.setTimer(canister, step.timerNs ?? 0n);
+          ticking.codeChanged(canister);
+        }
+        executions.ended(queue);
+        resolve(step);
+        executions.goOn(canister, queue);
+      });
+    });
+  }
+
+  async uninstall(canister: ScheduledCanister): Promise<void> {
+    assert(!canister.isAsleep, `canister ${canister.handle} sleeps: it has to be pinned before it is uninstalled`);
+    await this.#empty(canister, 'Canister has been uninstalled.');
+  }
+
+  async endCalls(canister: ScheduledCanister): Promise<void> {
+    const message = `Canister ${principalToText(canister.id)} was deleted`;
+    // No executor has anything of it.
+    if (canister.isAsleep || canister.isLost) this.#rejectAll(canister, message);
+    else await this.#empty(canister, message);
+  }
+
+  async #empty(canister: ScheduledCanister, message: string): Promise<void> {
+    const { execution, journal, ticking } = this.#with;
+    const { handle } = canister;
+    const release = this.hold(canister);
+    try {
+      await execution.uninstall(handle);
+      // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
+      canister.module = undefined;
+      journal.changed(canister);
+      if (canister.isWithdrawn) return;
+      ticking.setTimer(canister, 0n);
+      ticking.codeChanged(canister);
+      this.#rejectAll(canister, message);
+    } finally {
+      release();
+    }
+  }
+
+  #rejectAll(canister: ScheduledCanister, message: string): void {
+    for (const context of canister.work.contexts)
+      this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
+  }
+
+  hold(canister: ScheduledCanister): () => void {
+    const { sleeping, executions, laneOf } = this.#with;
+    canister.work.changes++;
+    sleeping.keep(canister);
+    return () => {
+      canister.work.changes--;
+      if (!canister.isWithdrawn) executions.goOn(canister, laneOf(canister));
+    };
+  }
+
+  async pin(canister: ScheduledCanister): Promise<() => void> {
+    const { sleeping } = this.#with;
+    canister.work.pins++;
+    sleeping.keep(canister);
+    const problem = canister.isAsleep ? await this.#wakeUp(canister) : undefined;
+    const release = (): void => {
+      canister.work.pins--;
+      sleeping.settled(canister);
+    };
+    if (problem === undefined) return release;
+    release();
+    throw problem;
+  }
+
+  /** Resolves when the canister is awake, or with the reason why it cannot be. */
+  #wakeUp(canister: ScheduledCanister): Promise<Error | undefined> {
+    return new Promise((resolve) => {
+      canister.work.wakeWaiters.push(resolve);
+      this.#with.sleeping.busy(canister, true);
+    });
+  }
+}

@@ -1,0 +1,64 @@
+/** Main thread: a list in the order of last use. Touches the nodes of what is in it alone. */
+
+/** Something that may be in a list. */
+export interface Listed<T> {
+  /** Its place in the list; undefined: none was asked for yet. */
+  lruNode: LruNode<T> | undefined;
+}
+
+export class LruNode<T> {
+  /** Undefined: it is the end of the list. */
+  readonly value: T | undefined;
+  /** Bytes of memory that the value takes, as last counted. */
+  bytes = 0;
+  /** Its neighbours; undefined: it is not in the list. */
+  colder: LruNode<T> | undefined = undefined;
+  warmer: LruNode<T> | undefined = undefined;
+
+  constructor(value: T | undefined) {
+    this.value = value;
+  }
+}
+
+/** Made when first asked for. */
+export function lruNodeOf<T extends Listed<T>>(value: T): LruNode<T> {
+  return (value.lruNode ??= new LruNode(value));
+}
+
+/**
+ * What is idle, the one that has been so for longest first. A ring of nodes: whoever has neighbours is in it, and every change
+ * takes constant time.
+ */
+export class LruList<T extends Listed<T>> {
+  /** Stands between the warmest and the coldest. */
+  readonly #end = new LruNode<T>(undefined);
+
+  constructor() {
+    this.#end.colder = this.#end;
+    this.#end.warmer = this.#end;
+  }
+
+  /** The value is the warmest now. */
+  touch(value: T): void {
+    this.remove(value);
+    const node = lruNodeOf(value);
+    const end = this.#end;
+    const warmest = end.colder ?? end;
+    node.colder = warmest;
+    node.warmer = end;
+    warmest.warmer = node;
+    end.colder = node;
+  }
+
+  remove({ lruNode }: T): void {
+    if (lruNode?.colder === undefined || lruNode.warmer === undefined) return;
+    lruNode.colder.warmer = lruNode.warmer;
+    lruNode.warmer.colder = lruNode.colder;
+    lruNode.colder = undefined;
+    lruNode.warmer = undefined;
+  }
+
+  get coldest(): T | undefined {
+    return this.#end.warmer?.value;
+  }
+}
