@@ -18,6 +18,16 @@ const NAMES = ['one', 'two', 'three', 'witness', 'hauler', 'depot'] as const;
 const LOADS = 3;
 /** Of the loads that a kill ends. */
 const ENDLESS_CLIENT = 15;
+/** Where the first hauler is among NAMES. */
+const HAULER = NAMES.indexOf('hauler');
+/** What a message costs that reaches the limit of HAUL_FLAGS. */
+const LIMIT_CYCLES = 590_000n + 240_000_000n;
+
+interface Answers {
+  /** By NAMES. */
+  readonly cycles: readonly string[];
+  readonly [what: string]: unknown;
+}
 
 class Walk {
   readonly #deployment: Deployment;
@@ -27,6 +37,8 @@ class Walk {
   readonly #senders: readonly Sender[];
   /** What was answered last. */
   #given: object = {};
+  /** Loads without end have begun since. */
+  #isEndless = false;
   /** A backup, and what was answered when it was made. */
   #backup: { readonly bytes: Uint8Array; readonly given: object } | undefined;
   /** What was done. */
@@ -55,7 +67,7 @@ class Walk {
     this.#senders = haulers.map((actor, client) => new Sender(actor, client, random, tally));
   }
 
-  async #answers(): Promise<object> {
+  async #answers(): Promise<Answers> {
     const { host } = this.#deployment;
     const ask = (method: string): Promise<unknown> =>
       Promise.all(this.#keepers.map((actor) => host.query(actor, method)));
@@ -72,7 +84,14 @@ class Walk {
   }
 
   async #expectAsGiven(): Promise<void> {
-    assert.deepEqual(await this.#answers(), this.#given);
+    const answers = await this.#answers();
+    const given = this.#given as Answers;
+    const paid = BigInt(given.cycles[HAULER] ?? 0) - BigInt(answers.cycles[HAULER] ?? 0);
+    // A load without end may have reached its limit before the kill, on a fast machine: that is paid for, and all there is of it.
+    const mayBePaid = this.#isEndless && paid > 0n && paid <= 2n * LIMIT_CYCLES;
+    if (mayBePaid) this.#given = { ...given, cycles: given.cycles.with(HAULER, answers.cycles[HAULER] ?? '') };
+    this.#isEndless = false;
+    assert.deepEqual(answers, this.#given);
   }
 
   /** Changes something everywhere. */
@@ -168,6 +187,7 @@ class Walk {
     const [{ name }] = this.#haulers;
     const ignore = (): undefined => undefined;
     const argument = endlessLoad(ENDLESS_CLIENT, 1);
+    this.#isEndless = true;
     for (let n = 0; n < 2; n++) server.post(`/call/${name}/haul`, argument).then(ignore, ignore);
     server
       .post(`/query-json/${name}/look`, JSON.stringify([Buffer.alloc(50_000).toString('base64')]))
