@@ -118,6 +118,13 @@ export const always: readonly IForbiddenRuleType[] = [
     from: { path: '^subsystems/(ic|bytes|figures)/' },
     to: { path: '^subsystems/', pathNot: '^subsystems/(ic|bytes|figures)/' },
   },
+  {
+    name: 'no-circles',
+    comment:
+      'Files that import each other, be it for types, cannot be read apart: move what both need into a third, or pass it as an argument.',
+    from: {},
+    to: { circular: true },
+  },
   ...owned,
 ];
 
@@ -149,12 +156,5 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
       'The server runs without devDependencies: move the package to dependencies in package.json, or do without it.',
     from: { pathNot: TESTS },
     to: { dependencyTypes: ['npm-dev'], pathNot: '^node_modules/@types/' },
-  },
-  {
-    name: 'no-circles',
-    comment:
-      'Files that load each other cannot be read apart: move what both need into a third, or pass it as an argument.',
-    from: {},
-    to: { circular: true },
   },
 ];

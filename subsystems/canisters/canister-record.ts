@@ -61,6 +61,15 @@ export interface CanisterIdentity {
   readonly environment: ReadonlyMap<string, string>;
 }
 
+export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
+  /** Undefined: the next free one. */
+  readonly id?: Uint8Array | undefined;
+  /** Undefined: the host's starting balance. */
+  readonly balance?: bigint | undefined;
+  /** It is there together with its code: until it has some, nothing of it is stored. */
+  readonly isInstalled?: boolean;
+}
+
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
@@ -529,4 +538,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 /** For every answer: so without a buffer of its own. */
 function hexOf(idText: string): string {
   return scratch.toString('hex', 0, scratch.write(idText, 'latin1'));
+}
+
+/** The record behind what this room has handed out. Throws when it comes from elsewhere. */
+export function recordOf(canister: Canister | HostedCanister): CanisterRecord {
+  if (canister instanceof CanisterRecord) return canister;
+  throw new Error(`${canister.name} is not a canister of this host`);
 }

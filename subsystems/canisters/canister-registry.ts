@@ -2,25 +2,20 @@
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
-import { assert, at, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { recordOf, type NewRecord, type CanisterRecord, RECORD_NUMBERS, type RecordedCode } from './canister-record.ts';
+import { assert, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
-import { principalFromText, type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
+import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
-import type { CanisterSpec, CodeChange, Execution, PieceWritten } from '../execution/index.ts';
+import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementEntry } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import { type Scheduler, type SchedulerSetup, TextIndex } from '../scheduler/index.ts';
+import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { CanisterDirectory } from './canister-directory.ts';
 import { CanisterKeeper } from './canister-keeper.ts';
-import {
-  type CanisterIdentity,
-  CanisterRecord,
-  RECORD_NUMBERS,
-  type RecordContext,
-  type RecordedCode,
-} from './canister-record.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
   type AddressedBy,
@@ -42,10 +37,6 @@ import { SleepAndWake } from './sleep-and-wake.ts';
 
 /** docs/running.md, "Names and ids". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
-
-/** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
-const HEX_ID = /^[0-9a-f]{20}$/;
-const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 
 export interface CanisterRegistryDependencies {
   readonly execution: Execution;
@@ -71,29 +62,15 @@ export interface CanisterRegistryOptions {
   readonly hasLiveLimit: boolean;
 }
 
-export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
-  /** Undefined: the next free one. */
-  readonly id?: Uint8Array | undefined;
-  /** Undefined: the host's starting balance. */
-  readonly balance?: bigint | undefined;
-  /** It is there together with its code: until it has some, nothing of it is stored. */
-  readonly isInstalled?: boolean;
-}
-
 export class CanisterRegistry implements Canisters {
-  readonly ids = new CanisterIds();
+  readonly directory: CanisterDirectory;
   readonly host: RegistryHost;
   readonly #with: CanisterRegistryDependencies;
-  readonly keeper: CanisterKeeper;
+  readonly #keeper: CanisterKeeper;
   readonly replayBudget: ReplayBudget<CanisterRecord>;
   readonly #changes: CodeChanges;
-  readonly #options: CanisterRegistryOptions;
   readonly #sleep: SleepAndWake;
-  readonly #recordContext: RecordContext;
   #compareManifest: ManifestComparison | undefined;
-  readonly #byHandle: (CanisterRecord | undefined)[] = [];
-  /** Those that have a name besides their id. */
-  readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
   #management: ManagementEntry | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
@@ -102,10 +79,9 @@ export class CanisterRegistry implements Canisters {
   constructor(dependencies: CanisterRegistryDependencies, options: CanisterRegistryOptions) {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
-    this.#options = options;
     const { execution, scheduler, storage } = dependencies;
-    this.keeper = new CanisterKeeper(storage, this.ids);
-    this.host = new RegistryHost({ registry: this, execution, scheduler });
+    const ids = new CanisterIds();
+    this.#keeper = new CanisterKeeper(storage, ids);
     this.replayBudget = new ReplayBudget<CanisterRecord>({
       clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.
@@ -113,30 +89,32 @@ export class CanisterRegistry implements Canisters {
       checkpoint: (record, pause) => this.#checkpoint(record, pause),
       report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
     });
-    this.#recordContext = {
+    const recordContext = {
       ...dependencies,
-      keeper: this.keeper,
+      keeper: this.#keeper,
       replayBudget: this.replayBudget,
       sharedControllers: new SharedControllers(),
       numberRows: new NumberRows(RECORD_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
     };
-    this.#sleep = new SleepAndWake({ ...dependencies, registry: this });
+    this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
+    this.host = new RegistryHost({ directory: this.directory, changes: this, execution, scheduler });
+    this.#sleep = new SleepAndWake({ ...dependencies, directory: this.directory });
   }
 
   /** Hands the scheduler what it needs of canisters; once, before anything starts. */
   open(): void {
     this.#with.schedulerSetup.attachHost({
-      wake: (handle) => this.#sleep.wake(this.at(handle)),
-      sleep: (handle) => this.#sleep.sleep(this.at(handle)),
-      bytesOf: (handle) => this.at(handle).heapBytes + this.at(handle).stableBytes,
-      heapBytesOf: (handle) => this.at(handle).heapBytes,
+      wake: (handle) => this.#sleep.wake(this.directory.at(handle)),
+      sleep: (handle) => this.#sleep.sleep(this.directory.at(handle)),
+      bytesOf: (handle) => this.directory.at(handle).heapBytes + this.directory.at(handle).stableBytes,
+      heapBytesOf: (handle) => this.directory.at(handle).heapBytes,
       changed: (handle) => {
-        const record = this.#byHandle[handle];
-        if (record !== undefined) this.keeper.numbersChanged(record);
+        const record = this.directory.ifAny(handle);
+        if (record !== undefined) this.#keeper.numbersChanged(record);
       },
-      executed: (handle, messages, traps) => this.#byHandle[handle]?.executed(messages, traps),
-      nameOf: (handle) => this.at(handle).name,
+      executed: (handle, messages, traps) => this.directory.ifAny(handle)?.executed(messages, traps),
+      nameOf: (handle) => this.directory.at(handle).name,
     });
   }
 
@@ -167,7 +145,7 @@ export class CanisterRegistry implements Canisters {
   // ---- finding
 
   resolve(reference: string): CanisterRecord {
-    const found = this.named(reference);
+    const found = this.directory.named(reference);
     if (found?.damage !== undefined) throw rejected(reference, found.damage);
     if (found !== undefined) return found;
     const reason = this.#rejected.get(reference);
@@ -179,30 +157,12 @@ export class CanisterRegistry implements Canisters {
     );
   }
 
-  /** By the bytes of its id. */
-  find(id: Uint8Array): CanisterRecord | undefined {
-    const handle = this.#with.scheduler.handleOf(id);
-    return handle === undefined ? undefined : this.#byHandle[handle];
-  }
-
   list(): readonly CanisterRecord[] {
-    return this.#byHandle
-      .filter((record) => record !== undefined)
-      .filter(({ damage }) => damage === undefined)
-      .sort((a, b) => (a.idText < b.idText ? -1 : 1));
+    return this.directory.list();
   }
 
-  /** By name, hex id or textual principal, whatever its state is; a name wins. */
-  named(reference: string): CanisterRecord | undefined {
-    const named = this.#byName.find(reference);
-    if (named !== undefined) return this.#byHandle[named];
-    const id = readReference(reference);
-    return id === undefined ? undefined : this.find(id);
-  }
-
-  /** By the executors' and the scheduler's name for it. */
-  at(handle: number): CanisterRecord {
-    return at(this.#byHandle, handle, 'canister');
+  find(id: Uint8Array): CanisterRecord | undefined {
+    return this.directory.find(id);
   }
 
   // ---- calling
@@ -256,7 +216,7 @@ export class CanisterRegistry implements Canisters {
         `${quoted(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
-    if (this.#installing.has(name) || this.named(name) !== undefined) {
+    if (this.#installing.has(name) || this.directory.named(name) !== undefined) {
       throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
     }
     this.#installing.add(name);
@@ -348,7 +308,7 @@ export class CanisterRegistry implements Canisters {
   async #end(record: CanisterRecord): Promise<void> {
     const { scheduler } = this.#with;
     // Otherwise an upgrade that waits for it to stop would hold this up.
-    const letStop = this.find(record.id) === record ? scheduler.refuseStops(record.handle) : () => undefined;
+    const letStop = this.directory.find(record.id) === record ? scheduler.refuseStops(record.handle) : () => undefined;
     try {
       await this.#exclusive(record, async () => {
         const letGo = scheduler.lock(record.handle);
@@ -377,7 +337,7 @@ export class CanisterRegistry implements Canisters {
   /** In turn with the changes that canisters make through the management canister. */
   #exclusive<T>(record: CanisterRecord, change: () => Promise<T>): Promise<T> {
     const changeIfPresent = async (): Promise<T> => {
-      if (this.find(record.id) === record) return await change();
+      if (this.directory.find(record.id) === record) return await change();
       throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted meanwhile`);
     };
     return this.management.exclusive(record, changeIfPresent);
@@ -392,37 +352,17 @@ export class CanisterRegistry implements Canisters {
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord {
     const { execution, scheduler, metering } = this.#with;
-    const id = spec.id ?? this.ids.next();
+    const id = spec.id ?? this.directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const record = this.recordFor({ name, id, balance, controllers, environment });
+    const record = this.directory.recordFor({ name, id, balance, controllers, environment });
     record.isUnfinished = spec.isInstalled ?? false;
-    record.handle = execution.create(this.specOf(record), record);
+    record.handle = execution.create(this.directory.specOf(record), record);
     // Before it is admitted: the scheduler asks for its size then.
-    this.enter(record);
+    this.directory.enter(record);
     scheduler.admit(record.handle, record.idText);
-    this.keeper.identityChanged(record);
+    this.#keeper.identityChanged(record);
     return record;
-  }
-
-  get hasLiveLimit(): boolean {
-    return this.#options.hasLiveLimit;
-  }
-
-  /** What an executor is to know of a canister from the beginning. */
-  specOf({ id, balance, controllers, environment }: CanisterRecord): CanisterSpec {
-    const snapshotBelowBytes = this.keeper.isKept ? this.#options.snapshotBelowBytes : undefined;
-    return { id, balance, controllers, env: environment, snapshotBelowBytes };
-  }
-
-  recordFor(identity: CanisterIdentity): CanisterRecord {
-    return new CanisterRecord(identity, this.#recordContext);
-  }
-
-  /** It can be found by its name from now on; by its id when the scheduler has it. */
-  enter(record: CanisterRecord): void {
-    this.#byHandle[record.handle] = record;
-    if (record.isNamed) this.#byName.add(record.handle);
   }
 
   /** It is gone, with its code and its state. */
@@ -430,9 +370,8 @@ export class CanisterRegistry implements Canisters {
     this.#with.scheduler.withdraw(record.handle);
     this.#with.execution.remove(record.handle);
     record.removed();
-    this.keeper.removed(record);
-    if (this.#byName.find(record.name) === record.handle) this.#byName.delete(record.name);
-    this.#byHandle[record.handle] = undefined;
+    this.#keeper.removed(record);
+    this.directory.leave(record);
     this.management.forget(record);
   }
 
@@ -458,14 +397,17 @@ export class CanisterRegistry implements Canisters {
   async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
     const { management } = this;
-    const recovery = this.keeper.isKept
-      ? await recoverCanisters({ ...this.#with, registry: this, management, changes: this.#changes, signal }, progress)
+    const recovery = this.#keeper.isKept
+      ? await recoverCanisters(
+          { ...this.#with, directory: this.directory, management, changes: this.#changes, signal },
+          progress,
+        )
       : undefined;
     this.#compareManifest = await installManifest(
       {
         ...this.#with,
-        canisters: this,
-        ids: this.ids,
+        canisters: { place: (...given) => this.place(...given), named: (name) => this.directory.named(name) },
+        ids: this.directory.ids,
         signal,
         share: async (environment) => {
           this.#with.execution.shareEnvironment(environment);
@@ -502,17 +444,6 @@ export class CanisterRegistry implements Canisters {
     this.#rejected.set(name, reason);
     this.#with.log.announce(`REJECTED ${name} ${reason}`);
   }
-
-  /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
-  keepOut(record: CanisterRecord, reason: string): void {
-    record.damage = reason;
-    this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
-  }
-}
-
-export function recordOf(canister: Canister): CanisterRecord {
-  if (canister instanceof CanisterRecord) return canister;
-  throw new Error(`${canister.name} is not a canister of this host`);
 }
 
 /** Internal methods are the actor's own and the operator's (docs/modules.md): hidden from everybody but controllers. */
@@ -536,18 +467,6 @@ function rejected(reference: string, reason: string): ServerError {
 function methodMissing(record: CanisterRecord, method: string): ServerError {
   const what = record.module === undefined ? 'is empty: no code is installed' : `has no method ${quoted(method)}`;
   return new ServerError('missing', 'method-missing', `actor ${record.name} ${what}`);
-}
-
-/** The id that a reference is the hex form or the principal of, exactly as they are written here. */
-function readReference(reference: string): Uint8Array | undefined {
-  if (HEX_ID.test(reference)) return Buffer.from(reference, 'hex');
-  if (!PRINCIPAL_ID.test(reference)) return undefined;
-  try {
-    return principalFromText(reference);
-  } catch (error) {
-    if (error instanceof ServerError) return undefined;
-    throw error;
-  }
 }
 
 /** Names from outside, shortened: they may be long or strange. */

@@ -1,10 +1,11 @@
+import { type CanisterRecord } from './canister-record.ts';
+import { type InstallOptions } from './index.ts';
 import { createHash } from 'node:crypto';
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
-import type { CanisterRegistry } from './canister-registry.ts';
 import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 
 /** The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and ids"). */
@@ -13,7 +14,10 @@ const ANONYMOUS = Uint8Array.of(4);
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
 
 export interface InstallManifestDependencies {
-  readonly canisters: Pick<CanisterRegistry, 'place' | 'named'>;
+  readonly canisters: {
+    place(name: string, module: Uint8Array, options: InstallOptions): Promise<CanisterRecord>;
+    named(name: string): CanisterRecord | undefined;
+  };
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Compiler;

@@ -9,12 +9,12 @@ import { idToText, hexOf } from '../ic/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
-import type { CanisterRegistry } from './canister-registry.ts';
+import type { CanisterDirectory } from './canister-directory.ts';
 import type { CodeChanges } from './code-changes.ts';
 import { type KeptIdentity, readIdentity, readNumbers } from './kept-values.ts';
 
 export interface RecoveryDependencies {
-  readonly registry: CanisterRegistry;
+  readonly directory: CanisterDirectory;
   readonly management: Pick<ManagementEntry, 'restore'>;
   readonly changes: CodeChanges;
   readonly execution: Execution;
@@ -36,14 +36,14 @@ export async function recoverCanisters(
   dependencies: RecoveryDependencies,
   progress: (note: string) => void,
 ): Promise<Recovery> {
-  const { registry, management, execution, scheduler, storage, log } = dependencies;
+  const { directory, management, execution, scheduler, storage, log } = dependencies;
   progress('reading the state');
   const [ids, identities, numbers] = await Promise.all([
     storage.range('meta', metaKey(META.ids)),
     storage.range('meta', metaKey(META.identity)),
     storage.range('meta', metaKey(META.numbers)),
   ]);
-  for (const [, saved] of ids) registry.ids.load(saved);
+  for (const [, saved] of ids) directory.ids.load(saved);
   const numbersOf = new Map(numbers.map(([key, value]) => [idOf(key), { key, value }]));
   const codes = new StoredCodes(dependencies);
   const records: CanisterRecord[] = [];
@@ -55,13 +55,13 @@ export async function recoverCanisters(
     if (stored === undefined) throw lost(identity.name, key);
     const its = readNumbers(stored.value, stored.key);
     const { name, controllers, environment } = identity;
-    const record = registry.recordFor({ name, id: key.slice(1), balance: its.balance, controllers, environment });
+    const record = directory.recordFor({ name, id: key.slice(1), balance: its.balance, controllers, environment });
     let code: RecordedCode | undefined;
     try {
       code = await codes.of(record, identity);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      registry.keepOut(record, messageOf(error));
+      directory.keepOut(record, messageOf(error));
     }
     record.recovered(code, identity, its);
     record.handle = execution.createAsleep(record, its.instantMs);
@@ -74,19 +74,19 @@ export async function recoverCanisters(
       isAsleep: true,
     });
     scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
-    registry.enter(record);
+    directory.enter(record);
     records.push(record);
   }
   ahead.tell(log);
   for (const [{ id }, error] of await management.restore()) {
-    const record = registry.find(id);
-    if (record !== undefined) registry.keepOut(record, messageOf(error));
+    const record = directory.find(id);
+    if (record !== undefined) directory.keepOut(record, messageOf(error));
   }
   return { bringBack: () => bringBack(dependencies, records, progress) };
 }
 
 async function bringBack(
-  { registry, scheduler, schedulerSetup, execution, storage, log, signal }: RecoveryDependencies,
+  { directory, scheduler, schedulerSetup, execution, storage, log, signal }: RecoveryDependencies,
   records: readonly CanisterRecord[],
   progress: (note: string) => void,
 ): Promise<void> {
@@ -98,7 +98,7 @@ async function bringBack(
     if (signal.aborted) return;
     const { bytesUsed, bytesHigh } = execution.memory;
     // Those without a log come when somebody wants them, if not all of them may be live.
-    const mayWait = registry.hasLiveLimit || bytesUsed > bytesHigh;
+    const mayWait = directory.hasLiveLimit || bytesUsed > bytesHigh;
     if (record.damage !== undefined || (mayWait && !logged.has(record.idText))) continue;
     progress(`recovering ${record.name} (${at + 1} of ${records.length})`);
     try {
@@ -173,7 +173,7 @@ class StoredCodes {
   }
 
   async #load(hash: string): Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }> {
-    const { storage, execution, registry } = this.#with;
+    const { storage, execution, directory } = this.#with;
     const [entry] = await storage.range('module', Buffer.from(hash, 'hex'));
     if (entry === undefined) {
       throw new ServerError('unavailable', 'state-corrupt', `the state lacks its module: module/${hash}`);
@@ -183,7 +183,7 @@ class StoredCodes {
     if (module.hash !== hash) {
       throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);
     }
-    registry.keeper.moduleIsStored(hash);
+    directory.keeper.moduleIsStored(hash);
     return { module, wasm };
   }
 }

@@ -2,6 +2,7 @@
  * What the management canister asks of this host, done over the registry, the scheduler and the executors.
  * Who may ask is the management canister's business; here it is only done.
  */
+import { recordOf, type NewRecord, type RecordedCode, type CanisterRecord } from './canister-record.ts';
 import { WASM_PAGE_BYTES, NS_PER_MS, type StepFault, hexOf } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
@@ -17,44 +18,57 @@ import type {
   RestoredState,
 } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
-import { CanisterRecord } from './canister-record.ts';
-import type { CanisterRegistry } from './canister-registry.ts';
+import type { CanisterDirectory } from './canister-directory.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
 
+/** Changes of canisters, as the operator's own requests make them too. */
+export interface CanisterChanges {
+  attach(management: ManagementEntry): void;
+  /** An empty canister. */
+  create(spec: NewRecord): CanisterRecord;
+  changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
+  recorded(record: CanisterRecord, code: HostedCode): RecordedCode;
+  /** The canister is gone, with its code and its state. */
+  forget(record: CanisterRecord): void;
+}
+
 export interface RegistryHostDependencies {
-  readonly registry: CanisterRegistry;
+  readonly directory: CanisterDirectory;
+  readonly changes: CanisterChanges;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
 }
 
 export class RegistryHost implements CanisterHost {
-  readonly #registry: CanisterRegistry;
+  readonly #directory: CanisterDirectory;
+  readonly #changes: CanisterChanges;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
 
-  constructor({ registry, execution, scheduler }: RegistryHostDependencies) {
-    this.#registry = registry;
+  constructor({ directory, changes, execution, scheduler }: RegistryHostDependencies) {
+    this.#directory = directory;
+    this.#changes = changes;
     this.#execution = execution;
     this.#scheduler = scheduler;
   }
 
   attach(management: ManagementEntry): void {
-    this.#registry.attach(management);
+    this.#changes.attach(management);
   }
 
   find(id: Uint8Array): CanisterRecord | undefined {
-    return this.#registry.find(id);
+    return this.#directory.find(id);
   }
 
   list(): readonly CanisterRecord[] {
-    return this.#registry.list();
+    return this.#directory.list();
   }
 
   create(spec: NewCanister): CanisterRecord {
-    if (spec.id !== undefined) this.#registry.ids.claim(spec.id);
-    const id = spec.id ?? this.#registry.ids.next();
+    if (spec.id !== undefined) this.#directory.ids.claim(spec.id);
+    const id = spec.id ?? this.#directory.ids.next();
     const { controllers, environment } = spec.settings;
-    const record = this.#registry.create({
+    const record = this.#changes.create({
       // Actors that actors made have no other name.
       name: hexOf(id),
       id,
@@ -99,7 +113,7 @@ export class RegistryHost implements CanisterHost {
   }
 
   change(canister: HostedCanister, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    return this.#registry.changeCode(recordOf(canister), code, change);
+    return this.#changes.changeCode(recordOf(canister), code, change);
   }
 
   uninstall(canister: HostedCanister): Promise<void> {
@@ -138,12 +152,12 @@ export class RegistryHost implements CanisterHost {
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       // One that still stops is about to be removed.
-      return this.#registry.find(record.id) === record && record.status === 'running' ? 'started' : 'removed';
+      return this.#directory.find(record.id) === record && record.status === 'running' ? 'started' : 'removed';
     }
   }
 
   remove(canister: HostedCanister): Promise<void> {
-    this.#registry.forget(recordOf(canister));
+    this.#changes.forget(recordOf(canister));
     return Promise.resolve();
   }
 
@@ -167,7 +181,7 @@ export class RegistryHost implements CanisterHost {
     const { module } = state.image;
     const { wasm } = state;
     const code =
-      module === undefined || wasm === undefined ? undefined : this.#registry.recorded(record, { module, wasm });
+      module === undefined || wasm === undefined ? undefined : this.#changes.recorded(record, { module, wasm });
     // What came meanwhile would be told the entry points of the code before.
     const release = this.#scheduler.lock(record.handle);
     try {
@@ -200,9 +214,4 @@ export class RegistryHost implements CanisterHost {
 
 function timerMsOf(timerNs: bigint): number {
   return timerNs === 0n ? Number.POSITIVE_INFINITY : Number(timerNs) / NS_PER_MS;
-}
-
-function recordOf(canister: HostedCanister): CanisterRecord {
-  if (canister instanceof CanisterRecord) return canister;
-  throw new Error(`${canister.name} is not a canister of this host`);
 }

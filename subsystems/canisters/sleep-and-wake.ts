@@ -6,13 +6,13 @@ import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/ind
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
-import type { CanisterRegistry } from './canister-registry.ts';
+import type { CanisterDirectory } from './canister-directory.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
 export interface SleepAndWakeDependencies {
-  readonly registry: CanisterRegistry;
+  readonly directory: CanisterDirectory;
   readonly execution: CanisterLifecycle & SharedMemory;
   readonly scheduler: Scheduler;
   readonly storage: Storage;
@@ -70,7 +70,7 @@ export class SleepAndWake {
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
-      this.#with.registry.keepOut(record, messageOf(error));
+      this.#with.directory.keepOut(record, messageOf(error));
       throw damaged(record, messageOf(error));
     }
   }
@@ -89,9 +89,9 @@ export class SleepAndWake {
   }
 
   #asStored(record: CanisterRecord, stored: StoredCanister): SleepingCanister {
-    const { registry, scheduler } = this.#with;
+    const { directory, scheduler } = this.#with;
     const { settings, controllers, version, heapBytes, stableBytes, instantMs, module } = record;
-    const spec = registry.specOf(record);
+    const spec = directory.specOf(record);
     const timerMs = scheduler.timerOf(record.handle);
     const { memory, copy, globals, certifiedData, checkpoint, records } = stored;
     return {

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadConfig } from '../../../config/load.ts';
 import { builtinPlugins } from '../../../plugins/index.ts';
-import { recordOf } from '../../../subsystems/canisters/canister-registry.ts';
+import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
 import { type Canister, Canisters } from '../../../subsystems/canisters/index.ts';
 import { Execution } from '../../../subsystems/execution/index.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';

@@ -122,7 +122,7 @@ export class Life {
   }
 
   named(name: string): CanisterRecord | undefined {
-    return this.registry.named(name);
+    return this.registry.directory.named(name);
   }
 
   // ---- turns

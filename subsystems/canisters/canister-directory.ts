@@ -1,0 +1,115 @@
+/**
+ * Main thread: which canisters there are, and how they are found. Knows records, names and ids; touches no executor.
+ */
+import { at, type Logger, ServerError } from '../../kernel/index.ts';
+import type { CanisterSpec } from '../execution/index.ts';
+import { type CanisterIds, principalFromText } from '../ic/index.ts';
+import { type Scheduler, TextIndex } from '../scheduler/index.ts';
+import type { CanisterKeeper } from './canister-keeper.ts';
+import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
+
+/** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
+const HEX_ID = /^[0-9a-f]{20}$/;
+const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
+
+export interface CanisterDirectoryNeeds {
+  readonly scheduler: Pick<Scheduler, 'handleOf'>;
+  readonly ids: CanisterIds;
+  readonly keeper: CanisterKeeper;
+  readonly recordContext: RecordContext;
+  readonly log: Logger;
+  /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
+  readonly snapshotBelowBytes: number;
+  /** Not all canisters may be live at once. */
+  readonly hasLiveLimit: boolean;
+}
+
+export class CanisterDirectory {
+  readonly ids: CanisterIds;
+  readonly keeper: CanisterKeeper;
+  readonly #with: CanisterDirectoryNeeds;
+  readonly #byHandle: (CanisterRecord | undefined)[] = [];
+  /** Those that have a name besides their id. */
+  readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
+
+  constructor(needs: CanisterDirectoryNeeds) {
+    this.#with = needs;
+    this.ids = needs.ids;
+    this.keeper = needs.keeper;
+  }
+
+  /** By the bytes of its id. */
+  find(id: Uint8Array): CanisterRecord | undefined {
+    const handle = this.#with.scheduler.handleOf(id);
+    return handle === undefined ? undefined : this.#byHandle[handle];
+  }
+
+  list(): readonly CanisterRecord[] {
+    return this.#byHandle
+      .filter((record) => record !== undefined)
+      .filter(({ damage }) => damage === undefined)
+      .sort((a, b) => (a.idText < b.idText ? -1 : 1));
+  }
+
+  /** By name, hex id or textual principal, whatever its state is; a name wins. */
+  named(reference: string): CanisterRecord | undefined {
+    const named = this.#byName.find(reference);
+    if (named !== undefined) return this.#byHandle[named];
+    const id = readReference(reference);
+    return id === undefined ? undefined : this.find(id);
+  }
+
+  /** By the executors' and the scheduler's name for it. */
+  at(handle: number): CanisterRecord {
+    return at(this.#byHandle, handle, 'canister');
+  }
+
+  /** The same; undefined: it is gone. */
+  ifAny(handle: number): CanisterRecord | undefined {
+    return this.#byHandle[handle];
+  }
+
+  get hasLiveLimit(): boolean {
+    return this.#with.hasLiveLimit;
+  }
+
+  /** What an executor is to know of a canister from the beginning. */
+  specOf({ id, balance, controllers, environment }: CanisterRecord): CanisterSpec {
+    const snapshotBelowBytes = this.keeper.isKept ? this.#with.snapshotBelowBytes : undefined;
+    return { id, balance, controllers, env: environment, snapshotBelowBytes };
+  }
+
+  recordFor(identity: CanisterIdentity): CanisterRecord {
+    return new CanisterRecord(identity, this.#with.recordContext);
+  }
+
+  /** It can be found by its name from now on; by its id when the scheduler has it. */
+  enter(record: CanisterRecord): void {
+    this.#byHandle[record.handle] = record;
+    if (record.isNamed) this.#byName.add(record.handle);
+  }
+
+  /** Nobody finds the canister any more. */
+  leave(record: CanisterRecord): void {
+    if (this.#byName.find(record.name) === record.handle) this.#byName.delete(record.name);
+    this.#byHandle[record.handle] = undefined;
+  }
+
+  /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
+  keepOut(record: CanisterRecord, reason: string): void {
+    record.damage = reason;
+    this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
+  }
+}
+
+/** The id that a reference is the hex form or the principal of, exactly as they are written here. */
+function readReference(reference: string): Uint8Array | undefined {
+  if (HEX_ID.test(reference)) return Buffer.from(reference, 'hex');
+  if (!PRINCIPAL_ID.test(reference)) return undefined;
+  try {
+    return principalFromText(reference);
+  } catch (error) {
+    if (error instanceof ServerError) return undefined;
+    throw error;
+  }
+}
