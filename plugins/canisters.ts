@@ -1,10 +1,10 @@
 import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
-import { CanisterRegistry, type CanisterRegistryOptions } from '../subsystems/canisters/canister-registry.ts';
+import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
-import { CanisterHost } from '../subsystems/management/index.ts';
+import { ManagementBackend } from '../subsystems/management/index.ts';
 import { Manifest } from '../subsystems/manifest/index.ts';
 import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
@@ -13,7 +13,7 @@ import { Storage } from '../subsystems/storage/index.ts';
 export const canistersPlugin = definePlugin({
   name: 'canisters',
   provides: Canisters,
-  alsoProvides: [face(CanisterHost, (canisters: CanisterRegistry) => canisters.host)],
+  alsoProvides: [face(ManagementBackend, (canisters: CanisterService) => canisters.host)],
   requires: {
     execution: Execution,
     scheduler: Scheduler,
@@ -27,7 +27,7 @@ export const canistersPlugin = definePlugin({
     log: Logger,
   },
   neededBecause: 'it knows the actors by name',
-  create: (granted, { config }: { readonly config: CanisterRegistryOptions }) => new CanisterRegistry(granted, config),
+  create: (granted, { config }: { readonly config: CanisterServiceOptions }) => new CanisterService(granted, config),
   open: async (canisters) => canisters.open(),
   start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
   // In the background: what it says is for the operator.

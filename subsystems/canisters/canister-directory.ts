@@ -5,7 +5,7 @@ import { at, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CanisterSpec } from '../execution/index.ts';
 import { type CanisterIds, principalFromText } from '../ic/index.ts';
 import { type Scheduler, TextIndex } from '../scheduler/index.ts';
-import type { CanisterKeeper } from './canister-keeper.ts';
+import type { CanisterStore } from './canister-store.ts';
 import { type CanisterIdentity, CanisterRecord, type RecordContext } from './canister-record.ts';
 
 /** Of ten bytes: 20 digits; with the checksum 23 letters in groups of five. */
@@ -15,7 +15,7 @@ const PRINCIPAL_ID = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
 export interface CanisterDirectoryNeeds {
   readonly scheduler: Pick<Scheduler, 'handleOf'>;
   readonly ids: CanisterIds;
-  readonly keeper: CanisterKeeper;
+  readonly keeper: CanisterStore;
   readonly recordContext: RecordContext;
   readonly log: Logger;
   /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
@@ -26,7 +26,7 @@ export interface CanisterDirectoryNeeds {
 
 export class CanisterDirectory {
   readonly ids: CanisterIds;
-  readonly keeper: CanisterKeeper;
+  readonly keeper: CanisterStore;
   readonly #with: CanisterDirectoryNeeds;
   readonly #byHandle: (CanisterRecord | undefined)[] = [];
   /** Those that have a name besides their id. */
@@ -52,7 +52,7 @@ export class CanisterDirectory {
   }
 
   /** By name, hex id or textual principal, whatever its state is; a name wins. */
-  named(reference: string): CanisterRecord | undefined {
+  findByName(reference: string): CanisterRecord | undefined {
     const named = this.#byName.find(reference);
     if (named !== undefined) return this.#byHandle[named];
     const id = readReference(reference);
@@ -60,7 +60,7 @@ export class CanisterDirectory {
   }
 
   /** By the executors' and the scheduler's name for it. */
-  at(handle: number): CanisterRecord {
+  get(handle: number): CanisterRecord {
     return at(this.#byHandle, handle, 'canister');
   }
 
@@ -96,7 +96,7 @@ export class CanisterDirectory {
   }
 
   /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
-  keepOut(record: CanisterRecord, reason: string): void {
+  quarantine(record: CanisterRecord, reason: string): void {
     record.damage = reason;
     this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
   }

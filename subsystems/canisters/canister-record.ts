@@ -20,11 +20,11 @@ import type {
 import type { Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
-import type { CanisterKeeper } from './canister-keeper.ts';
+import type { CanisterStore } from './canister-store.ts';
 import { CanisterOutput } from './canister-output.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { ReplayBudget } from './replay-budget.ts';
-import type { KeptIdentity, KeptNumbers } from './kept-values.ts';
+import type { StoredIdentity, StoredNumbers } from './stored-values.ts';
 import type { NumberRows } from './number-rows.ts';
 import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 
@@ -75,7 +75,7 @@ export interface RecordContext {
   readonly log: Logger;
   readonly scheduler: Pick<Scheduler, 'statusOf' | 'isLive' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
   readonly forwardDebugOutput: boolean;
-  readonly keeper: CanisterKeeper;
+  readonly keeper: CanisterStore;
   readonly replayBudget: Pick<ReplayBudget<CanisterRecord>, 'logged'>;
   readonly sharedControllers: SharedControllers;
   /** Of `RECORD_NUMBERS` each. */
@@ -259,12 +259,12 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   // ---- what is stored
 
-  get identity(): KeptIdentity {
+  get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
     return { name, controllers, environment, settings, givenCandid, moduleHash: this.#code?.module.hash };
   }
 
-  get numbers(): KeptNumbers {
+  get numbers(): StoredNumbers {
     return {
       balance: this.balance,
       version: this.version,
@@ -284,7 +284,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   }
 
   /** Takes over what another process has stored. */
-  recovered(code: RecordedCode | undefined, identity: KeptIdentity, numbers: KeptNumbers): void {
+  recovered(code: RecordedCode | undefined, identity: StoredIdentity, numbers: StoredNumbers): void {
     this.#code = code;
     this.settings = identity.settings;
     this.givenCandid = identity.givenCandid;

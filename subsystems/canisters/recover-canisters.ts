@@ -4,18 +4,18 @@
  */
 import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { Execution, ModuleInfo } from '../execution/index.ts';
-import type { ManagementEntry } from '../management/index.ts';
+import type { ManagementHooks } from '../management/index.ts';
 import { idToText, hexOf } from '../ic/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import type { CodeChanges } from './code-changes.ts';
-import { type KeptIdentity, readIdentity, readNumbers } from './kept-values.ts';
+import { type StoredIdentity, readIdentity, readNumbers } from './stored-values.ts';
 
 export interface RecoveryDependencies {
   readonly directory: CanisterDirectory;
-  readonly management: Pick<ManagementEntry, 'restore'>;
+  readonly management: Pick<ManagementHooks, 'restore'>;
   readonly changes: CodeChanges;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
@@ -61,7 +61,7 @@ export async function recoverCanisters(
       code = await codes.of(record, identity);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      directory.keepOut(record, messageOf(error));
+      directory.quarantine(record, messageOf(error));
     }
     record.recovered(code, identity, its);
     record.handle = execution.createAsleep(record, its.instantMs);
@@ -80,7 +80,7 @@ export async function recoverCanisters(
   ahead.tell(log);
   for (const [{ id }, error] of await management.restore()) {
     const record = directory.find(id);
-    if (record !== undefined) directory.keepOut(record, messageOf(error));
+    if (record !== undefined) directory.quarantine(record, messageOf(error));
   }
   return { bringBack: () => bringBack(dependencies, records, progress) };
 }
@@ -156,7 +156,7 @@ class StoredCodes {
   }
 
   /** Rejects with a ServerError when the module is not there or no longer accepted. */
-  async of({ name }: CanisterRecord, { moduleHash, givenCandid }: KeptIdentity): Promise<RecordedCode | undefined> {
+  async of({ name }: CanisterRecord, { moduleHash, givenCandid }: StoredIdentity): Promise<RecordedCode | undefined> {
     if (moduleHash === undefined) return undefined;
     let loading = this.#codes.get(moduleHash);
     if (loading === undefined) {

@@ -1,7 +1,7 @@
 /** Between the JSON forms of `candid-types.ts` and what the program works with. */
 import { principalFromText, principalToText } from '../ic/index.ts';
 import type { BlobJson, NatJson, OneOf, PrincipalJson, GlobalJson } from './candid-types.ts';
-import type { GlobalValue } from './host.ts';
+import type { GlobalValue } from './backend.ts';
 
 export function toBytes(blob: BlobJson): Uint8Array {
   const decoded = Buffer.from(blob, 'base64');

@@ -2,7 +2,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { Entry } from '../storage/index.ts';
 import { CHUNK_BYTES_MAX, ChunkStore } from './chunk-store.ts';
 import { Histories } from './history.ts';
-import type { HostedCanister } from './host.ts';
+import type { HostedCanister } from './backend.ts';
 import { ChunkRecords, readChunkLength } from './records/chunk-records.ts';
 import { HistoryRecords } from './records/history-records.ts';
 import { readHistoryEntry } from './records/history-value.ts';
@@ -143,7 +143,7 @@ export class CanisterRecords {
     if (this.#records.get(canister)?.isNeedless === true) this.#records.delete(canister);
   }
 
-  /** As `ManagementEntry.restore` has it. Contents of chunks and snapshots are read when they are asked for. */
+  /** As `ManagementHooks.restore` has it. Contents of chunks and snapshots are read when they are asked for. */
   async restore(find: (id: Uint8Array) => HostedCanister | undefined): Promise<Map<HostedCanister, ServerError>> {
     const damaged = new Map<HostedCanister, ServerError>();
     for (const prefix of [RECORDS_PREFIX, HISTORY_PREFIX]) {

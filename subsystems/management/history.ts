@@ -1,6 +1,6 @@
 /** What happened to a canister, as `canister_info` tells it. */
 import type { HistoryEntry } from './change.ts';
-import type { HostedCanister } from './host.ts';
+import type { HostedCanister } from './backend.ts';
 import type { HistoryRecords } from './records/history-records.ts';
 
 /** The spec's minimum; what is older goes. */

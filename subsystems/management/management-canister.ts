@@ -12,7 +12,7 @@ import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
 import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './change.ts';
-import type { CanisterHost, HostedCanister } from './host.ts';
+import type { ManagementBackend, HostedCanister } from './backend.ts';
 import type { Management, ManagementAnswer, ManagementRequest } from './index.ts';
 import { MANAGEMENT_DID } from './interface-did.ts';
 import { SigningKeys } from './keys/signing-keys.ts';
@@ -43,7 +43,7 @@ export interface ManagementOptions {
 }
 
 export interface ManagementDependencies {
-  readonly host: CanisterHost;
+  readonly host: ManagementBackend;
   readonly codec: Codec;
   readonly clock: Clock;
   readonly random: Random;

@@ -3,7 +3,7 @@ import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from '.
 import { sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
 import type { CanisterRecordExtras, CanisterRecords } from './canister-records.ts';
 import type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
-import type { CanisterHost, HostedCanister } from './host.ts';
+import type { ManagementBackend, HostedCanister } from './backend.ts';
 import { REFUSE } from './refusal.ts';
 import type { SigningKeys } from './keys/signing-keys.ts';
 
@@ -30,7 +30,7 @@ export interface AlsoAllowed {
 
 /** What the methods share. */
 export class MethodContext {
-  readonly host: CanisterHost;
+  readonly host: ManagementBackend;
   readonly records: CanisterRecords;
   readonly clock: Clock;
   readonly random: Random;
@@ -39,7 +39,7 @@ export class MethodContext {
   readonly stopTimeoutMs: number;
 
   constructor(parts: {
-    readonly host: CanisterHost;
+    readonly host: ManagementBackend;
     readonly records: CanisterRecords;
     readonly clock: Clock;
     readonly random: Random;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { NatJson, SettingsJson, VisibilityJson, DefiniteSettingsJson } from './candid-types.ts';
 import { fromNat, sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
-import type { EnforcedSettings, HostedCanister } from './host.ts';
+import type { EnforcedSettings, HostedCanister } from './backend.ts';
 import { REFUSE } from './refusal.ts';
 
 /** Interface spec 0.66, `canister_settings`. */

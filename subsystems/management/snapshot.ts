@@ -8,7 +8,7 @@
  */
 import { WASM_PAGE_BYTES, type LowMemoryHook } from '../ic/index.ts';
 import { bytesOfChunks, type Chunks, ChunkStore } from './chunk-store.ts';
-import type { CanisterHost, GlobalValue, RestoredState } from './host.ts';
+import type { ManagementBackend, GlobalValue, RestoredState } from './backend.ts';
 import type { StoredBytes } from './stored-bytes.ts';
 
 /** What a snapshot is, without its content. */
@@ -36,7 +36,7 @@ export interface SnapshotContent extends SnapshotDescription {
   readonly globals: readonly GlobalValue[];
   readonly chunks: Chunks;
   /** What a canister becomes when it is loaded. */
-  prepare(host: CanisterHost): Promise<RestoredState>;
+  prepare(host: ManagementBackend): Promise<RestoredState>;
 }
 
 /** A stretch of stable memory. */
@@ -125,7 +125,7 @@ export class TakenSnapshot implements SnapshotContent {
     return low;
   }
 
-  async prepare(host: CanisterHost): Promise<RestoredState> {
+  async prepare(host: ManagementBackend): Promise<RestoredState> {
     this.#state ??= {
       image: await imageOf(host, this, this.wasm, this.stable),
       wasm: this.wasm,
@@ -138,7 +138,7 @@ export class TakenSnapshot implements SnapshotContent {
 }
 
 async function imageOf(
-  host: CanisterHost,
+  host: ManagementBackend,
   { heap, globals, stableBytes, certifiedData }: SnapshotContent,
   wasm: Uint8Array,
   stable: readonly StablePiece[],
@@ -267,7 +267,7 @@ export class UploadedSnapshot implements SnapshotContent {
     return result;
   }
 
-  async prepare(host: CanisterHost): Promise<RestoredState> {
+  async prepare(host: ManagementBackend): Promise<RestoredState> {
     // A copy: more may be uploaded while it is looked at.
     const wasm = this.wasm.slice();
     const stable = [...this.#pages]

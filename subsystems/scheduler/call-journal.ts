@@ -10,14 +10,14 @@
  * Main thread, as everything here; adds operations to the unit that is being collected.
  */
 import type { Outcome } from '../ic/index.ts';
-import type { Storage, WriteSet } from '../storage/index.ts';
+import type { Storage, WriteBatch } from '../storage/index.ts';
 import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } from './scheduled-canister.ts';
 import { CALL, CONTEXT, CREDIT, keyOf, RecordWriter } from './call-records.ts';
 
 const FAMILY = 'queue';
 
 /** What the scheduler needs of the storage. */
-export type KeptUnits = Pick<Storage, 'isKept' | 'current' | 'touch' | 'beforeSeal' | 'whenDurable' | 'settled'>;
+export type KeptUnits = Pick<Storage, 'isKept' | 'current' | 'markDirty' | 'onSeal' | 'whenDurable' | 'settled'>;
 
 export class CallJournal {
   readonly isKept: boolean;
@@ -32,7 +32,7 @@ export class CallJournal {
   constructor(storage: KeptUnits) {
     this.#storage = storage;
     this.isKept = storage.isKept;
-    if (this.isKept) storage.beforeSeal((unit) => this.#write(unit));
+    if (this.isKept) storage.onSeal((unit) => this.#write(unit));
   }
 
   /** Goes on after the numbers that are in use. */
@@ -44,7 +44,7 @@ export class CallJournal {
   /** A canister's state is another: whoever sees it from now on has seen this unit. */
   changed(canister: ScheduledCanister): void {
     if (!this.isKept) return;
-    this.#storage.touch();
+    this.#storage.markDirty();
     canister.lastUnit = this.#storage.current;
   }
 
@@ -90,14 +90,14 @@ export class CallJournal {
     if (!context.isStored && !isAlive(context)) return;
     context.isDirty = true;
     this.#contexts.push(context);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
   callChanged(call: OpenCall): void {
     if (!this.isKept || call.isDirty || call.context.evaluation !== undefined) return;
     call.isDirty = true;
     this.#calls.push(call);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
   /** Cycles that are on their way to a canister, until `paid`. */
@@ -115,10 +115,10 @@ export class CallJournal {
   #creditChanged(credit: Credit): void {
     if (!this.isKept) return;
     this.#credits.push(credit);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
-  #write(unit: WriteSet): void {
+  #write(unit: WriteBatch): void {
     if (this.#contexts.length + this.#calls.length + this.#credits.length === 0) return;
     const [contexts, calls, credits] = [this.#contexts, this.#calls, this.#credits];
     this.#contexts = [];

@@ -11,11 +11,11 @@
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
  * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  *
- * Main thread; decides, while canisters/sleep-and-wake.ts does.
+ * Main thread; decides, while canisters/stored-canister-loader.ts does.
  */
 import { assert, type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import { type ScheduledCanister, isUrgent } from './scheduled-canister.ts';
-import type { CanisterHost } from './index.ts';
+import type { CanisterLoader } from './index.ts';
 import { LruList, lruNodeOf } from './lru-list.ts';
 import { Queue } from './queue.ts';
 import { Relief } from './relief.ts';
@@ -75,7 +75,7 @@ export class Eviction {
   /** Of those that are awake or waking. */
   #bytes = 0;
   #patience: Disposable | undefined;
-  #host: CanisterHost | undefined;
+  #host: CanisterLoader | undefined;
   readonly #relief: Relief | undefined;
   readonly #memory: MemoryFigures | undefined;
 
@@ -100,7 +100,7 @@ export class Eviction {
       });
   }
 
-  attach(host: CanisterHost): void {
+  attach(host: CanisterLoader): void {
     this.#host = host;
   }
 
@@ -302,7 +302,7 @@ export class Eviction {
       );
   }
 
-  async #wakeWithMemory(host: CanisterHost, canister: ScheduledCanister): Promise<void> {
+  async #wakeWithMemory(host: CanisterLoader, canister: ScheduledCanister): Promise<void> {
     const canFit = this.#heapBytesOf(canister) <= (this.#memory?.bytesMax ?? 0);
     for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
       try {

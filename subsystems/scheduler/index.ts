@@ -41,7 +41,7 @@ export interface AdmitOptions {
 }
 
 /** Who puts canisters into executors, and takes them out. */
-export interface CanisterHost {
+export interface CanisterLoader {
   /**
    * Makes an executor have the canister as it is stored, with its present status and its open calls. Rejects with the
    * ServerError that says why that cannot be: all that waits is then answered with it, and the next message tries again.
@@ -143,7 +143,7 @@ export const Scheduler = defineCapability<Scheduler>('scheduler');
 /** For whoever has the canisters: connects the scheduler with them, and hands over what another process has left. */
 export interface SchedulerSetup {
   /** Once, before anything starts. */
-  attachHost(host: CanisterHost): void;
+  attachHost(host: CanisterLoader): void;
   /** Once, before anything starts. */
   attach(systemCanister: SystemCanister): void;
   /**

@@ -33,7 +33,7 @@ import { Executions, INSPECT } from './executions.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
-  CanisterHost,
+  CanisterLoader,
   IngressMessage,
   LiveFigures,
   OpenCallCount,
@@ -77,7 +77,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #executions: Executions;
   readonly #codeChangeLock: CodeChangeLock;
   readonly #report: DrainReport;
-  #host: CanisterHost | undefined;
+  #host: CanisterLoader | undefined;
   #isDraining = false;
 
   constructor(
@@ -179,7 +179,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#calls.systemCanister = systemCanister;
   }
 
-  attachHost(host: CanisterHost): void {
+  attachHost(host: CanisterLoader): void {
     this.#host = host;
     this.#eviction.attach(host);
   }

@@ -12,7 +12,7 @@ import type { OpenableStorage } from './openable-storage.ts';
 import type { CarriedError, FromStorage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
 import { Waiters } from './waiters.ts';
-import { WriteSet } from './write-set.ts';
+import { WriteBatch } from './write-batch.ts';
 
 /** The way to whoever commits units. What it takes arrives in the order it was taken, or never. */
 export interface StoragePort {
@@ -52,14 +52,14 @@ const NOTHING_KEY = Buffer.from('nothing');
 
 export class CommitQueue implements OpenableStorage {
   readonly isKept = true;
-  readonly unit: WriteSet = new WriteSet();
+  readonly unit: WriteBatch = new WriteBatch();
   current = 0;
   durable = 0;
   readonly #port: StoragePort;
   readonly #onFailure: (error: ServerError) => void;
   readonly #atTurnsEnd: (seal: () => void) => void;
   readonly #waiters = new Waiters();
-  readonly #writers: ((unit: WriteSet) => void)[] = [];
+  readonly #writers: ((unit: WriteBatch) => void)[] = [];
   readonly #asked = new Map<number, Asked>();
   #calls = 0;
   #isSealDue = false;
@@ -94,13 +94,13 @@ export class CommitQueue implements OpenableStorage {
 
   // ---- units
 
-  touch(): void {
+  markDirty(): void {
     if (this.#isSealDue) return;
     this.#isSealDue = true;
     this.#atTurnsEnd(this.#seal);
   }
 
-  beforeSeal(write: (unit: WriteSet) => void): void {
+  onSeal(write: (unit: WriteBatch) => void): void {
     this.#writers.push(write);
   }
 
@@ -223,8 +223,8 @@ export class CommitQueue implements OpenableStorage {
 
   async close(): Promise<void> {
     if (this.#state === 'open') {
-      // Also what nobody was in a hurry about (`beforeSeal`).
-      this.touch();
+      // Also what nobody was in a hurry about (`onSeal`).
+      this.markDirty();
       this.#seal();
       const closed = this.#ask({ kind: 'close' });
       this.#state = 'closing';

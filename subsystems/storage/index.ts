@@ -2,27 +2,27 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
-import type { WriteSet } from './write-set.ts';
+import type { WriteBatch } from './write-batch.ts';
 
 export { logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { letGo } from './let-go.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
-export { ID_BYTES, PATCH_PAGES_MAX, WriteSet } from './write-set.ts';
+export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
 
 /**
  * What is to survive, and when it does.
  *
  * Everything that one turn of the event loop changes is one unit: it becomes durable wholly or not at all, after all units
- * before it. Whoever changes something calls `touch`, and is asked by `beforeSeal` for the operations at the turn's end; or
+ * before it. Whoever changes something calls `markDirty`, and is asked by `onSeal` for the operations at the turn's end; or
  * adds them to `unit` at once. Execution does not wait for that: it runs ahead of the disk. What leaves the host does, by
  * `whenDurable`. A unit that cannot be written ends the process: recovery is the only way back.
  */
-export interface Journal {
+export interface CommitPort {
   /** False without a state directory: nothing is kept, and everything counts as durable at once. */
   readonly isKept: boolean;
   /** The operations of the unit that is being collected. Add nothing unless `isKept`. */
-  readonly unit: WriteSet;
+  readonly unit: WriteBatch;
   /** The number of the unit that is being collected; 0 if nothing is kept. */
   readonly current: number;
   /** The newest durable unit. */
@@ -30,9 +30,9 @@ export interface Journal {
   /** The newest unit that there is, or will be at the end of this turn: what is known now may be in it. */
   readonly newest: number;
   /** Something has changed in this turn: there will be a unit. */
-  touch(): void;
+  markDirty(): void;
   /** `write` is called once for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. */
-  beforeSeal(write: (unit: WriteSet) => void): void;
+  onSeal(write: (unit: WriteBatch) => void): void;
   /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */
   whenDurable(unit: number, callback: () => void): void;
   /** Resolves when everything that was changed so far is durable. */
@@ -84,7 +84,7 @@ export interface StorageFigures extends CommitNumbers {
 }
 
 /** The state of this host. Reads see every unit handed over before, durable or not. */
-export interface Storage extends Journal {
+export interface Storage extends CommitPort {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
   /** What execution has told of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */

@@ -1,5 +1,5 @@
 import type { Family } from './tables.ts';
-import { ID_BYTES } from './write-set.ts';
+import { ID_BYTES } from './write-batch.ts';
 
 /** About what an entry costs besides its bytes. */
 export const ENTRY_OVERHEAD_BYTES = 100;

@@ -3,12 +3,12 @@ import { CommitFigures } from './commit-figures.ts';
 import type { StorageFigures, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
 import type { Entry } from './tables.ts';
-import { WriteSet } from './write-set.ts';
+import { WriteBatch } from './write-batch.ts';
 
 /** Without a state directory: everything lives in memory, and is gone with the process. */
 export class NoStorage implements OpenableStorage {
   readonly isKept = false;
-  readonly unit = new WriteSet();
+  readonly unit = new WriteBatch();
   readonly current = 0;
   readonly durable = 0;
   readonly newest = 0;
@@ -21,8 +21,8 @@ export class NoStorage implements OpenableStorage {
     return Promise.resolve();
   }
 
-  touch(): void {}
-  beforeSeal(): void {}
+  markDirty(): void {}
+  onSeal(): void {}
 
   whenDurable(_unit: number, callback: () => void): void {
     callback();

@@ -4,7 +4,7 @@
  */
 import { ENTRY_OVERHEAD_BYTES, LayerTable } from './layer-table.ts';
 import type { Family } from './tables.ts';
-import { ID_BYTES } from './write-set.ts';
+import { ID_BYTES } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** The page families: their entries are pages, by canister. */

@@ -22,7 +22,7 @@ import type { LayerTable } from './layer-table.ts';
 import { RecordPacker } from './record-packer.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
 import { PageCollector, type StoredPages } from './stored-pages.ts';
-import { applyWriteSet, type WriteSetVisitor } from './write-set.ts';
+import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** What goes to the tables in one write: about a megabyte of pages. */
@@ -33,7 +33,7 @@ export class Overlay {
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
   #folding: Iterator<Change> | undefined;
-  readonly #visitor: WriteSetVisitor;
+  readonly #visitor: WriteBatchVisitor;
   // The canister patched last: its pages are looked up once.
   #patchedId = '';
   #patchedFamily: Family = 'heap';
@@ -76,7 +76,7 @@ export class Overlay {
 
   /** Applies a unit; may be applied again later, when a crash came between. */
   apply(unit: Uint8Array): void {
-    applyWriteSet(unit, this.#visitor);
+    applyWriteBatch(unit, this.#visitor);
     this.#patched = undefined;
   }
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { Journal } from '../../subsystems/storage/index.ts';
+import type { CommitPort } from '../../subsystems/storage/index.ts';
 import { INLINE_BYTES_MAX, RING_BYTES } from '../../subsystems/storage/storage-wire.ts';
 
 export interface MadeQueue {
-  readonly queue: Journal;
+  readonly queue: CommitPort;
   /** Ends the turn of the event loop: what it has changed is sealed then. */
   readonly endTurn: () => Promise<void>;
   /** Lets everything that is sealed become durable. */
@@ -50,20 +50,20 @@ export function describeCommitQueue(name: string, makeQueue: (t: TestContext) =>
     test('whoever writes before the seal is asked once a unit, in order, and what is written is in it', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
       const asked: string[] = [];
-      queue.beforeSeal((unit) => {
+      queue.onSeal((unit) => {
         asked.push(`first ${queue.current}`);
         unit.put('queue', Buffer.from('x'), Uint8Array.of(1));
       });
-      queue.beforeSeal((unit) => {
+      queue.onSeal((unit) => {
         asked.push(`second ${queue.current}`);
         unit.put('queue', Buffer.from('x'), Uint8Array.of(2));
       });
       const { current } = queue;
-      queue.touch();
-      queue.touch();
+      queue.markDirty();
+      queue.markDirty();
       assert.deepEqual(asked, []);
       await endTurn();
-      queue.touch();
+      queue.markDirty();
       await endTurn();
       assert.deepEqual(asked, [
         `first ${current}`,
@@ -78,12 +78,12 @@ export function describeCommitQueue(name: string, makeQueue: (t: TestContext) =>
     test('what is changed while a unit is sealed is in the next one', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
       let left = 2;
-      queue.beforeSeal((unit) => {
+      queue.onSeal((unit) => {
         unit.put('queue', Buffer.from('left'), Uint8Array.of(left));
-        if (left-- > 0) queue.touch();
+        if (left-- > 0) queue.markDirty();
       });
       const { current } = queue;
-      queue.touch();
+      queue.markDirty();
       for (let turns = 0; turns < 5; turns++) await endTurn();
       await catchUp();
       assert.deepEqual([queue.current, left], [current + 3, -1]);
@@ -93,7 +93,7 @@ export function describeCommitQueue(name: string, makeQueue: (t: TestContext) =>
     test('a unit without operations becomes durable like another', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
       const unit = queue.current;
-      queue.touch();
+      queue.markDirty();
       let isTold = false;
       queue.whenDurable(unit, () => (isTold = true));
       await endTurn();
@@ -197,9 +197,9 @@ export function describeCommitQueue(name: string, makeQueue: (t: TestContext) =>
 }
 
 /** In this turn's unit. */
-function put(queue: Journal, key: string, value: number, size = 1): void {
+function put(queue: CommitPort, key: string, value: number, size = 1): void {
   queue.unit.put('queue', Buffer.from(key), filling(value, size));
-  queue.touch();
+  queue.markDirty();
 }
 
 function filling(value: number, size: number): Uint8Array {

@@ -6,7 +6,7 @@
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel } from 'node:worker_threads';
-import { numbersBytes } from '../../subsystems/canisters/kept-values.ts';
+import { numbersBytes } from '../../subsystems/canisters/stored-values.ts';
 import { CallbackBuffer, CLEANUP, REJECT, REPLY } from '../../subsystems/ic/callback-buffer.ts';
 import { FULL_LIMIT, NOTHING_RAN, type OutgoingCall, type Task } from '../../subsystems/ic/index.ts';
 import {
@@ -31,7 +31,7 @@ import { ScheduledCanister, CallContext, OpenCall } from '../../subsystems/sched
 import { CALL, CONTEXT, keyOf, RecordWriter as CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
-import { logKey, memoryId, META, metaKey, WriteSet } from '../../subsystems/storage/index.ts';
+import { logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';
 import { encodeFloor } from '../../subsystems/storage/log-floor.ts';
 import { encodeHeader, encodePart, HEADER_BLOCK_BYTES, partBytes } from '../../subsystems/storage/step-log-format.ts';
 import { createRing, RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
@@ -157,7 +157,7 @@ function records(): string[] {
 }
 
 function writeSet(): Uint8Array {
-  const set = new WriteSet();
+  const set = new WriteBatch();
   set.put('meta', metaKey(META.settings), BYTES);
   set.delete('log', logKey(ID, 70_000));
   set.clear('heap', memoryId(ID, 1));

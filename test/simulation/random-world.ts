@@ -136,7 +136,7 @@ class World {
       emptyReplies: this.#emptyReplies,
       problem: (error) => problems.push(error),
       lost: (handle) => this.#scheduler.lost(handle),
-      touched: () => journal?.touch(),
+      touched: () => journal?.markDirty(),
       settled: () => journal?.settled() ?? Promise.resolve(),
     });
   }
@@ -282,7 +282,7 @@ class World {
     this.#minted += BALANCE;
     this.#scheduler.admit(handle, idToText(simulatedId(handle)));
     // Whatever a unit holds of it, it holds it with its being there.
-    this.#journal?.touch();
+    this.#journal?.markDirty();
     await this.#change(handle);
   }
 
@@ -290,7 +290,7 @@ class World {
     const module = await this.#operators.moduleOf(++this.#versions);
     // It may have been deleted meanwhile.
     if (this.#threads.canisters[handle]?.isRemoved === true) return;
-    this.#journal?.touch();
+    this.#journal?.markDirty();
     this.#promises.push(this.#watched(this.#operators.install(handle, module)));
   }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
 import type { Entry, Family } from '../../subsystems/storage/index.ts';
 import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
-import { applyWriteSet } from '../../subsystems/storage/write-set.ts';
+import { applyWriteBatch } from '../../subsystems/storage/write-batch.ts';
 
 /** The shipped commit queue of a scheduler alone. `State`: whatever else a unit holds. */
 export class RecordingJournal<State> extends CommitQueue {
@@ -121,7 +121,7 @@ class HeldPort<State> implements StoragePort {
 
   #apply(operations: Uint8Array): void {
     const wrong = (): never => assert.fail('the scheduler puts and deletes, in its own family');
-    applyWriteSet(operations, {
+    applyWriteBatch(operations, {
       put: (family, key, value) => {
         assert.equal(family, 'queue');
         this.#stored.set(hex(key), [key.slice(), value.slice()]);
@@ -143,7 +143,7 @@ function bytesOfQueue(operations: Uint8Array): number {
   const count = (family: Family, key: Uint8Array, value?: Uint8Array): void => {
     if (family === 'queue') bytes += key.length + (value?.length ?? 0);
   };
-  applyWriteSet(operations, {
+  applyWriteBatch(operations, {
     put: count,
     delete: count,
     clear: count,

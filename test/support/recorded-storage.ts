@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
 import { type Entry, FAMILIES, type Family } from '../../subsystems/storage/index.ts';
 import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
-import { applyWriteSet } from '../../subsystems/storage/write-set.ts';
+import { applyWriteBatch } from '../../subsystems/storage/write-batch.ts';
 
 /** The shipped commit queue; its units are durable as soon as they are sealed. */
 export class RecordedStorage extends CommitQueue {
@@ -99,7 +99,7 @@ class RecordingPort implements StoragePort {
 
   #keep(unit: Uint8Array): void {
     this.units.push(unit);
-    applyWriteSet(unit, {
+    applyWriteBatch(unit, {
       put: (family, key, value) => void this.#of(family).set(hexOf(key), value.slice()),
       delete: (family, key) => void this.#of(family).delete(hexOf(key)),
       clear: (family, prefix) => {

@@ -7,7 +7,7 @@
  * may be gigabytes. A canister's log begins with a checkpoint; its `CheckpointHeader` holds what the stored memory does not.
  * From then on the pages that messages touch are remembered for the next checkpoint.
  */
-import { logKey, memoryId, META, metaKey, WriteSet } from '../../storage/index.ts';
+import { logKey, memoryId, META, metaKey, WriteBatch } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
@@ -22,7 +22,7 @@ export type MemoryOfNewCode = 'new' | 'heap-new' | 'kept';
 
 /** Collects what the steps of one engine change. */
 export class ChangeRecorder {
-  readonly #set = new WriteSet();
+  readonly #set = new WriteBatch();
   readonly #writer = new RecordWriter();
 
   /** What was collected since the last time; undefined: nothing. */

@@ -2,7 +2,7 @@ import type { InstallModeJson, NatJson, PrincipalJson } from '../candid-types.ts
 import { tagOf, toBlob, toBytes } from '../candid-values.ts';
 import type { CodeChange, ModuleInfo } from '../../execution/index.ts';
 import type { StepFault } from '../../ic/index.ts';
-import type { HostedCanister } from '../host.ts';
+import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { assembleModule } from '../module-assembly.ts';
 import { Refusal, REFUSE, refusalOf } from '../refusal.ts';

@@ -1,7 +1,7 @@
 import type { ChangeJson } from '../candid-types.ts';
 import { fromNat, toBlob, toNat, toPrincipalText } from '../candid-values.ts';
 import type { ChangeDetails, ChangeOrigin, HistoryEntry } from '../change.ts';
-import type { CanisterLogRecord, HostedCanister } from '../host.ts';
+import type { CanisterLogRecord, HostedCanister } from '../backend.ts';
 import type { MethodContext, Methods } from '../method-context.ts';
 import { REFUSE } from '../refusal.ts';
 import { mayView } from '../settings.ts';

@@ -2,7 +2,7 @@ import type { NatJson, PrincipalJson, SettingsJson } from '../candid-types.ts';
 import { fromNat, toBlob, toNat, toPrincipal, toPrincipalText } from '../candid-values.ts';
 import type { MemoryMetricsJson } from '../candid-types.ts';
 import { bytesOfHistory } from '../history.ts';
-import type { HostedCanister } from '../host.ts';
+import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
 import { hashVariables, mayView, NO_CHANGE, readSettings, settingsJson } from '../settings.ts';

@@ -13,7 +13,7 @@ import {
 } from '../candid-values.ts';
 import type { CanisterRecordExtras } from '../canister-records.ts';
 import { bytesOfChunks } from '../chunk-store.ts';
-import type { HostedCanister } from '../host.ts';
+import type { HostedCanister } from '../backend.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
 import { mayView } from '../settings.ts';

@@ -1,4 +1,4 @@
-import type { GlobalValue } from '../host.ts';
+import type { GlobalValue } from '../backend.ts';
 import {
   type SnapshotContent,
   type SnapshotDescription,

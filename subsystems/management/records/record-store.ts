@@ -1,17 +1,17 @@
 import { ServerError } from '../../../kernel/index.ts';
-import type { Family, Storage, WriteSet } from '../../storage/index.ts';
+import type { Family, Storage, WriteBatch } from '../../storage/index.ts';
 import { hexOf } from '../candid-values.ts';
 
 /** What the records need of the storage. */
-export type RecordStore = Pick<Storage, 'isKept' | 'touch' | 'unit' | 'range' | 'settled'>;
+export type RecordStore = Pick<Storage, 'isKept' | 'markDirty' | 'unit' | 'range' | 'settled'>;
 
 /**
  * Where to put what changes in this turn of the event loop; undefined when nothing is kept. For this one turn only:
  * not to be held across an `await` that waits for anything real.
  */
-export function unitOf(store: RecordStore): WriteSet | undefined {
+export function unitOf(store: RecordStore): WriteBatch | undefined {
   if (!store.isKept) return undefined;
-  store.touch();
+  store.markDirty();
   return store.unit;
 }
 

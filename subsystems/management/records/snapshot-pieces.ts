@@ -3,7 +3,7 @@
  * stable memory what does not exist: what is missing reads as zeros. Of an uploaded snapshot, only what a call wrote to
  * is written again, so its pieces are smaller.
  */
-import type { GlobalValue } from '../host.ts';
+import type { GlobalValue } from '../backend.ts';
 import { type SnapshotContent, type StablePiece, TakenSnapshot, type UploadedSnapshot } from '../snapshot.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { RecordWriter } from './record-bytes.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger, Random } from '../../../kernel/index.ts';
-import { CanisterRegistry } from '../../../subsystems/canisters/canister-registry.ts';
+import { CanisterService } from '../../../subsystems/canisters/canister-service.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Compiler } from '../../../subsystems/compiler/index.ts';
@@ -50,7 +50,7 @@ export class Life {
   readonly storage: SimulatedStorage;
   readonly execution: SimulatedThreads;
   readonly scheduler: RoundScheduler;
-  readonly registry: CanisterRegistry;
+  readonly registry: CanisterService;
   readonly management: ManagementCanister;
   /** Messages of logs that were run again. */
   replayed = 0;
@@ -73,7 +73,7 @@ export class Life {
       { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
     );
     const metering = { policy: POLICY };
-    const registry = new CanisterRegistry(
+    const registry = new CanisterService(
       { execution, scheduler, schedulerSetup: scheduler, metering, codec, manifest, compiler, storage, clock, log },
       { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs, hasLiveLimit: liveCap > 0 },
     );
@@ -122,7 +122,7 @@ export class Life {
   }
 
   named(name: string): CanisterRecord | undefined {
-    return this.registry.directory.named(name);
+    return this.registry.directory.findByName(name);
   }
 
   // ---- turns

@@ -4,7 +4,7 @@
  * None is a switch of the server: each is a port, or a queue, or a unit that does one thing wrong and is put in the place of
  * the right one.
  */
-import { applyWriteSet, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { INLINE_BYTES_MAX, type ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import type { Seeded } from '../../support/seeded.ts';
@@ -54,7 +54,7 @@ class EarlyStorage extends SimulatedStorage {
 
 /** Does not keep everything that steps have changed. */
 class ForgetfulStorage extends SimulatedStorage {
-  override readonly unit: WriteSet;
+  override readonly unit: WriteBatch;
 
   constructor(store: StateStore, options: SimulatedStorageOptions, forget: (changes: Uint8Array) => Uint8Array) {
     super(store, options);
@@ -62,7 +62,7 @@ class ForgetfulStorage extends SimulatedStorage {
   }
 }
 
-class ForgetfulUnit extends WriteSet {
+class ForgetfulUnit extends WriteBatch {
   readonly #forget: (changes: Uint8Array) => Uint8Array;
 
   constructor(forget: (changes: Uint8Array) => Uint8Array) {
@@ -101,7 +101,7 @@ function largeFirst(messages: readonly ToStorage[]): readonly ToStorage[] {
 }
 
 function withCutValues(unit: Uint8Array): Uint8Array {
-  const set = new WriteSet();
+  const set = new WriteBatch();
   visit(
     unit,
     () => set,
@@ -117,7 +117,7 @@ function withoutOnePage(changes: Uint8Array): Uint8Array {
     if (page !== undefined) last = `${family} ${page}`;
     return undefined;
   });
-  const set = new WriteSet();
+  const set = new WriteBatch();
   visit(changes, (family, page) => (page !== undefined && `${family} ${page}` === last ? undefined : set));
   return set.take();
 }
@@ -129,14 +129,14 @@ function withoutOneOperation(unit: Uint8Array, seeded: Seeded): Uint8Array {
     return undefined;
   });
   const lost = seeded.below(operations);
-  const set = new WriteSet();
+  const set = new WriteBatch();
   visit(unit, () => (operations-- === lost + 1 ? undefined : set));
   return set.take();
 }
 
 function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
-  const queue = new WriteSet();
-  const rest = new WriteSet();
+  const queue = new WriteBatch();
+  const rest = new WriteBatch();
   visit(unit, (family) => (family === 'queue' ? queue : rest));
   return [queue, rest].filter(({ length }) => length > 0).map((set) => set.take());
 }
@@ -144,10 +144,10 @@ function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
 /** Copies each operation into the set that `choose` names, if it names one; values as `change` makes them. */
 function visit(
   operations: Uint8Array,
-  choose: (family: string, page?: number) => WriteSet | undefined,
+  choose: (family: string, page?: number) => WriteBatch | undefined,
   change = (value: Uint8Array): Uint8Array => value,
 ): void {
-  applyWriteSet(operations, {
+  applyWriteBatch(operations, {
     put: (family, key, value) => choose(family)?.put(family, key, change(value)),
     delete: (family, key) => choose(family)?.delete(family, key),
     clear: (family, prefix) => choose(family)?.clear(family, prefix),

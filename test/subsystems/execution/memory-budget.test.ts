@@ -18,7 +18,7 @@ import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory/
 import { META } from '../../../subsystems/storage/index.ts';
 import { RecordPacker } from '../../../subsystems/storage/record-packer.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
-import { applyWriteSet } from '../../../subsystems/storage/write-set.ts';
+import { applyWriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { seeded } from '../../support/seeded.ts';
 import { hogModule } from '../../e2e/memory/hog.ts';
 import { ANONYMOUS, assemble, CANISTER_ID, contextOf, load, POLICY, STACK_BYTES, WIDTHS } from './engine-fixture.ts';
@@ -306,7 +306,7 @@ class Log {
   keep(changes: Uint8Array | undefined): void {
     if (changes === undefined) return;
     const ignore = (): void => undefined;
-    applyWriteSet(changes, {
+    applyWriteBatch(changes, {
       put: (family, key, value) => {
         if (family === 'log') this.#records.push(value.slice());
         else if (String.fromCharCode(key[0] ?? 0) === META.checkpoint) this.#checkpoint = value.slice();

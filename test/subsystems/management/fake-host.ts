@@ -9,13 +9,13 @@ import {
 } from '../../../subsystems/ic/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo } from '../../../subsystems/execution/index.ts';
 import type {
-  CanisterHost,
+  ManagementBackend,
   CanisterLogRecord,
   EnforcedSettings,
   GlobalValue,
   HostedCanister,
   HostedCode,
-  ManagementEntry,
+  ManagementHooks,
   NewCanister,
   RestoredState,
 } from '../../../subsystems/management/index.ts';
@@ -99,8 +99,8 @@ export class FakeCanister implements HostedCanister {
   }
 }
 
-export class FakeHost implements CanisterHost {
-  management: ManagementEntry | undefined;
+export class FakeHost implements ManagementBackend {
+  management: ManagementHooks | undefined;
   readonly #canisters = new Map<string, FakeCanister>();
   readonly #usedIds = new Set<string>();
   #nextNumber = FIRST_NUMBER;
@@ -108,7 +108,7 @@ export class FakeHost implements CanisterHost {
   duringChange: () => Promise<void> = () => Promise.resolve();
   changesUnderWay = 0;
 
-  attach(management: ManagementEntry): void {
+  attach(management: ManagementHooks): void {
     this.management = management;
     // In another process' life nothing is known before it is restored.
     for (const canister of this.#canisters.values()) canister.historyEntries = 0;

@@ -8,7 +8,7 @@ import { PrometheusMetrics } from '../../../subsystems/metrics/prometheus-metric
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
-import { WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { type Family, parseExposition } from '../../support/exposition-parser.ts';
 import { FaultyDisk } from '../../support/faulty-disk.ts';
 
@@ -150,7 +150,7 @@ test('what the state says is there only if one is kept, and is asked once a page
   const sources = new Sources(store);
   const metrics = new PrometheusMetrics(sources);
   const units = ['a', 'b', 'c'].map((key) => {
-    const unit = new WriteSet();
+    const unit = new WriteBatch();
     unit.put('meta', Buffer.from(key), Buffer.alloc(100));
     return unit.take();
   });

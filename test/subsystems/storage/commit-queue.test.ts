@@ -9,7 +9,7 @@ import { type KnownLog, StateStore } from '../../../subsystems/storage/state-sto
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { CarriedError, ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
-import { applyWriteSet } from '../../../subsystems/storage/write-set.ts';
+import { applyWriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { describeCommitQueue, type MadeQueue } from '../../contracts/commit-queue.ts';
 import { SimulatedStorage } from '../../simulation/durable/simulated-storage.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
@@ -131,7 +131,7 @@ class ScriptedPort implements StoragePort {
 function nameOf(unit: Uint8Array): string {
   const keys: string[] = [];
   const add = (_family: string, key: Uint8Array): void => void keys.push(Buffer.from(key).toString());
-  applyWriteSet(unit, { put: add, delete: add, clear: add, patch: () => assert.fail('no patch was expected') });
+  applyWriteBatch(unit, { put: add, delete: add, clear: add, patch: () => assert.fail('no patch was expected') });
   return keys.join(',');
 }
 
@@ -155,7 +155,7 @@ async function scripted(): Promise<Scripted> {
 
 function change(queue: Storage, key: string): void {
   queue.unit.put('queue', Buffer.from(key), ALL);
-  queue.touch();
+  queue.markDirty();
 }
 
 describe('a commit queue', { timeout: 60_000 }, () => {
@@ -239,7 +239,7 @@ describe('a commit queue', { timeout: 60_000 }, () => {
 
   test('is closed with a last unit, of what nobody was in a hurry about', async () => {
     const { queue, port } = await scripted();
-    queue.beforeSeal((unit) => unit.put('queue', Buffer.from('counted'), ALL));
+    queue.onSeal((unit) => unit.put('queue', Buffer.from('counted'), ALL));
     const closed = queue.close();
     assert.deepEqual(port.arrived, ['copied counted', 'published', 'close', 'published']);
     assert.equal(port.isEnded, false);

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { FileDisk } from '../../../subsystems/storage/file-disk.ts';
-import { memoryId, WriteSet } from '../../../subsystems/storage/index.ts';
+import { memoryId, WriteBatch } from '../../../subsystems/storage/index.ts';
 import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
@@ -68,7 +68,7 @@ function patchOf(random: Seeded, bytes: Uint8Array): Uint8Array {
 
 function commitSome(store: StateStore, random: Seeded, count: number): void {
   for (let n = 0; n < count; n++) {
-    const unit = new WriteSet();
+    const unit = new WriteBatch();
     for (let part = 0; part <= random.below(3); part++) {
       const value = Buffer.alloc(1 + random.below(random.oneIn(4) ? 4000 : 200), random.below(256));
       if (random.oneIn(2)) unit.put(random.pick(ENTRIES), Buffer.from(`k${random.below(60)}`), value);

@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import { WriteSet } from '../../../subsystems/storage/index.ts';
+import { WriteBatch } from '../../../subsystems/storage/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
@@ -41,7 +41,7 @@ const numberKey = (number: number): Uint8Array => Buffer.from(String(number).pad
 
 /** The n-th unit puts the number n. */
 function unitOf(number: number, random: Seeded): Uint8Array {
-  const unit = new WriteSet();
+  const unit = new WriteBatch();
   const bytes = random.oneIn(20) ? random.below(36 * 1024) : random.below(200);
   unit.put('queue', numberKey(number), Buffer.alloc(bytes, number));
   return unit.take();

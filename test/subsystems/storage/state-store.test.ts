@@ -6,7 +6,7 @@ import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { Family } from '../../../subsystems/storage/tables.ts';
-import { applyWriteSet, WriteSet } from '../../../subsystems/storage/write-set.ts';
+import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
@@ -23,7 +23,7 @@ class Model {
   readonly pages = new Map<string, Buffer>();
 
   apply(unit: Uint8Array): void {
-    applyWriteSet(unit, {
+    applyWriteBatch(unit, {
       put: (family, key, value) => this.entries.set(`${family} ${hex(key)}`, hex(value)),
       delete: (family, key) => this.entries.delete(`${family} ${hex(key)}`),
       clear: (family, prefix) => {
@@ -77,7 +77,7 @@ class Model {
 }
 
 function randomUnit(random: Seeded): Uint8Array {
-  const set = new WriteSet();
+  const set = new WriteBatch();
   for (let k = random.below(6) + 1; k > 0; k--) {
     const family = random.pick(TABLES);
     const id = IDS[random.below(IDS.length)] ?? Buffer.alloc(10);
@@ -192,7 +192,7 @@ test('a unit that is not as it should be is refused, whatever its bytes are', ()
     const unit = Uint8Array.from(randomUnit(random));
     unit[random.below(unit.length)] = random.below(256);
     try {
-      applyWriteSet(random.oneIn(3) ? unit.subarray(0, random.below(unit.length)) : unit, visitor);
+      applyWriteBatch(random.oneIn(3) ? unit.subarray(0, random.below(unit.length)) : unit, visitor);
     } catch (error) {
       assert.equal((error as { code?: string }).code, 'state-corrupt');
       refused++;

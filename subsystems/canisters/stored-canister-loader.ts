@@ -11,7 +11,7 @@ import type { CanisterDirectory } from './canister-directory.ts';
 const NO_BYTES = new Uint8Array(0);
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 
-export interface SleepAndWakeDependencies {
+export interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
   readonly execution: CanisterLifecycle & SharedMemory;
   readonly scheduler: Scheduler;
@@ -19,13 +19,13 @@ export interface SleepAndWakeDependencies {
   readonly clock: Clock;
 }
 
-export class SleepAndWake {
-  readonly #with: SleepAndWakeDependencies;
+export class StoredCanisterLoader {
+  readonly #with: StoredCanisterLoaderDependencies;
   /** Those that are being put to sleep. */
   readonly #falling = new Map<CanisterRecord, Promise<void>>();
   readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
-  constructor(dependencies: SleepAndWakeDependencies) {
+  constructor(dependencies: StoredCanisterLoaderDependencies) {
     this.#with = dependencies;
   }
 
@@ -70,7 +70,7 @@ export class SleepAndWake {
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
-      this.#with.directory.keepOut(record, messageOf(error));
+      this.#with.directory.quarantine(record, messageOf(error));
       throw damaged(record, messageOf(error));
     }
   }

@@ -29,7 +29,7 @@ const PATCH_HEADER_BYTES = 4 + ID_BYTES;
 export const PATCH_PAGES_MAX = 0xffff;
 
 /** Collects operations; `take` hands them out. */
-export class WriteSet {
+export class WriteBatch {
   #bytes = new Uint8Array(FIRST_BYTES);
   #length = 0;
 
@@ -118,7 +118,7 @@ export class WriteSet {
 }
 
 /** What a unit's operations are applied to. Buffers are views of the unit. */
-export interface WriteSetVisitor {
+export interface WriteBatchVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void;
   delete(family: Family, key: Uint8Array): void;
   clear(family: Family, prefix: Uint8Array): void;
@@ -127,7 +127,7 @@ export interface WriteSetVisitor {
 }
 
 /** Applies a unit's operations in order. Throws ServerError `state-corrupt` when they are not as they should be. */
-export function applyWriteSet(unit: Uint8Array, visitor: WriteSetVisitor): void {
+export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor): void {
   let at = 0;
   const take = (length: number): number => {
     const from = at;

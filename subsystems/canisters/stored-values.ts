@@ -7,7 +7,7 @@ import { ServerError } from '../../kernel/index.ts';
 import type { EnforcedSettings } from '../management/index.ts';
 import { deserialize, serialize } from 'node:v8';
 
-export interface KeptIdentity {
+export interface StoredIdentity {
   readonly name: string;
   readonly controllers: readonly Uint8Array[];
   readonly environment: ReadonlyMap<string, string>;
@@ -17,7 +17,7 @@ export interface KeptIdentity {
   readonly moduleHash: string | undefined;
 }
 
-export interface KeptNumbers {
+export interface StoredNumbers {
   readonly balance: bigint;
   readonly version: number;
   /** When the global timer is due, ms since 1970; Infinity: off. */
@@ -44,7 +44,7 @@ const FLOATS = [
   'lastMessageMs',
   'instantMs',
   'cyclesCharged',
-] as const satisfies readonly (keyof KeptNumbers)[];
+] as const satisfies readonly (keyof StoredNumbers)[];
 const FLOATS_AT = 16;
 const STATUS_AT = FLOATS_AT + FLOATS.length * 8;
 const NUMBERS_BYTES = STATUS_AT + 8;
@@ -54,7 +54,7 @@ const scratch = new DataView(new ArrayBuffer(NUMBERS_BYTES));
 const scratchBytes = new Uint8Array(scratch.buffer);
 
 /** A view that the next call overwrites. */
-export function numbersBytes(numbers: KeptNumbers): Uint8Array {
+export function numbersBytes(numbers: StoredNumbers): Uint8Array {
   const { balance } = numbers;
   scratch.setBigUint64(0, balance, true);
   scratch.setBigUint64(8, balance >> 64n, true);
@@ -68,7 +68,7 @@ export function numbersBytes(numbers: KeptNumbers): Uint8Array {
 }
 
 /** Throws ServerError `state-corrupt`. */
-export function readNumbers(bytes: Uint8Array, key: Uint8Array): KeptNumbers {
+export function readNumbers(bytes: Uint8Array, key: Uint8Array): StoredNumbers {
   if (bytes.length !== NUMBERS_BYTES) throw corrupt(key);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const status = CANISTER_STATUSES[view.getUint8(STATUS_AT)];
@@ -91,21 +91,21 @@ export function readNumbers(bytes: Uint8Array, key: Uint8Array): KeptNumbers {
   };
 }
 
-export function identityBytes(identity: KeptIdentity): Uint8Array {
+export function identityBytes(identity: StoredIdentity): Uint8Array {
   return serialize(identity);
 }
 
 /** Throws ServerError `state-corrupt`. */
-export function readIdentity(bytes: Uint8Array, key: Uint8Array): KeptIdentity {
+export function readIdentity(bytes: Uint8Array, key: Uint8Array): StoredIdentity {
   try {
-    const identity = deserialize(bytes) as Partial<KeptIdentity> | undefined;
+    const identity = deserialize(bytes) as Partial<StoredIdentity> | undefined;
     if (
       typeof identity?.name === 'string' &&
       Array.isArray(identity.controllers) &&
       identity.environment instanceof Map &&
       typeof identity.settings === 'object'
     )
-      return identity as KeptIdentity;
+      return identity as StoredIdentity;
   } catch {
     // Told below.
   }

@@ -7,13 +7,13 @@ import { WASM_PAGE_BYTES, NS_PER_MS, type StepFault, hexOf } from '../ic/index.t
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
-  CanisterHost,
+  ManagementBackend,
   CanisterLogRecord,
   EnforcedSettings,
   GlobalValue,
   HostedCanister,
   HostedCode,
-  ManagementEntry,
+  ManagementHooks,
   NewCanister,
   RestoredState,
 } from '../management/index.ts';
@@ -23,7 +23,7 @@ import { readGlobals, writeGlobals } from './globals-image.ts';
 
 /** Changes of canisters, as the operator's own requests make them too. */
 export interface CanisterChanges {
-  attach(management: ManagementEntry): void;
+  attach(management: ManagementHooks): void;
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord;
   changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
@@ -32,27 +32,27 @@ export interface CanisterChanges {
   forget(record: CanisterRecord): void;
 }
 
-export interface RegistryHostDependencies {
+export interface HostBackendDependencies {
   readonly directory: CanisterDirectory;
   readonly changes: CanisterChanges;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
 }
 
-export class RegistryHost implements CanisterHost {
+export class HostBackend implements ManagementBackend {
   readonly #directory: CanisterDirectory;
   readonly #changes: CanisterChanges;
   readonly #execution: Execution;
   readonly #scheduler: Scheduler;
 
-  constructor({ directory, changes, execution, scheduler }: RegistryHostDependencies) {
+  constructor({ directory, changes, execution, scheduler }: HostBackendDependencies) {
     this.#directory = directory;
     this.#changes = changes;
     this.#execution = execution;
     this.#scheduler = scheduler;
   }
 
-  attach(management: ManagementEntry): void {
+  attach(management: ManagementHooks): void {
     this.#changes.attach(management);
   }
 

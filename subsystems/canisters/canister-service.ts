@@ -9,13 +9,13 @@ import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } f
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
-import type { HostedCode, ManagementEntry } from '../management/index.ts';
+import type { HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterDirectory } from './canister-directory.ts';
-import { CanisterKeeper } from './canister-keeper.ts';
+import { CanisterStore } from './canister-store.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
   type AddressedBy,
@@ -30,15 +30,15 @@ import {
 import { installManifest, type ManifestComparison } from './install-manifest.ts';
 import { NumberRows } from './number-rows.ts';
 import { recoverCanisters } from './recover-canisters.ts';
-import { RegistryHost } from './registry-host.ts';
+import { HostBackend } from './host-backend.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import { SharedControllers } from './shared-values.ts';
-import { SleepAndWake } from './sleep-and-wake.ts';
+import { StoredCanisterLoader } from './stored-canister-loader.ts';
 
 /** docs/running.md, "Names and ids". */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
-export interface CanisterRegistryDependencies {
+export interface CanisterServiceDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly schedulerSetup: SchedulerSetup;
@@ -51,7 +51,7 @@ export interface CanisterRegistryDependencies {
   readonly log: Logger;
 }
 
-export interface CanisterRegistryOptions {
+export interface CanisterServiceOptions {
   /** Print each debug line to the log as well (`--verbose`). */
   readonly forwardDebugOutput: boolean;
   /** Bytes of heap up to which what a message changed is stored, above what it depended on. */
@@ -62,26 +62,26 @@ export interface CanisterRegistryOptions {
   readonly hasLiveLimit: boolean;
 }
 
-export class CanisterRegistry implements Canisters {
+export class CanisterService implements Canisters {
   readonly directory: CanisterDirectory;
-  readonly host: RegistryHost;
-  readonly #with: CanisterRegistryDependencies;
-  readonly #keeper: CanisterKeeper;
+  readonly host: HostBackend;
+  readonly #with: CanisterServiceDependencies;
+  readonly #keeper: CanisterStore;
   readonly replayBudget: ReplayBudget<CanisterRecord>;
   readonly #changes: CodeChanges;
-  readonly #sleep: SleepAndWake;
+  readonly #sleep: StoredCanisterLoader;
   #compareManifest: ManifestComparison | undefined;
-  #management: ManagementEntry | undefined;
+  #management: ManagementHooks | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
 
-  constructor(dependencies: CanisterRegistryDependencies, options: CanisterRegistryOptions) {
+  constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#with = dependencies;
     this.#changes = new CodeChanges(dependencies);
     const { execution, scheduler, storage } = dependencies;
     const ids = new CanisterIds();
-    this.#keeper = new CanisterKeeper(storage, ids);
+    this.#keeper = new CanisterStore(storage, ids);
     this.replayBudget = new ReplayBudget<CanisterRecord>({
       clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.
@@ -98,28 +98,28 @@ export class CanisterRegistry implements Canisters {
       forwardDebugOutput: options.forwardDebugOutput,
     };
     this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
-    this.host = new RegistryHost({ directory: this.directory, changes: this, execution, scheduler });
-    this.#sleep = new SleepAndWake({ ...dependencies, directory: this.directory });
+    this.host = new HostBackend({ directory: this.directory, changes: this, execution, scheduler });
+    this.#sleep = new StoredCanisterLoader({ ...dependencies, directory: this.directory });
   }
 
   /** Hands the scheduler what it needs of canisters; once, before anything starts. */
   open(): void {
     this.#with.schedulerSetup.attachHost({
-      wake: (handle) => this.#sleep.wake(this.directory.at(handle)),
-      sleep: (handle) => this.#sleep.sleep(this.directory.at(handle)),
-      bytesOf: (handle) => this.directory.at(handle).heapBytes + this.directory.at(handle).stableBytes,
-      heapBytesOf: (handle) => this.directory.at(handle).heapBytes,
+      wake: (handle) => this.#sleep.wake(this.directory.get(handle)),
+      sleep: (handle) => this.#sleep.sleep(this.directory.get(handle)),
+      bytesOf: (handle) => this.directory.get(handle).heapBytes + this.directory.get(handle).stableBytes,
+      heapBytesOf: (handle) => this.directory.get(handle).heapBytes,
       changed: (handle) => {
         const record = this.directory.ifAny(handle);
         if (record !== undefined) this.#keeper.numbersChanged(record);
       },
       executed: (handle, messages, traps) => this.directory.ifAny(handle)?.executed(messages, traps),
-      nameOf: (handle) => this.directory.at(handle).name,
+      nameOf: (handle) => this.directory.get(handle).name,
     });
   }
 
   /** Calls of canisters to the management canister go there, and every change of a canister passes by it. */
-  attach(management: ManagementEntry): void {
+  attach(management: ManagementHooks): void {
     assert(this.#management === undefined, 'there is a management canister already');
     this.#management = management;
     this.#with.schedulerSetup.attach({
@@ -129,7 +129,7 @@ export class CanisterRegistry implements Canisters {
   }
 
   /** Keeps the canisters' histories, and one change of a canister at a time. */
-  get management(): ManagementEntry {
+  get management(): ManagementHooks {
     assert(this.#management !== undefined, 'the management canister was not handed over before the start');
     return this.#management;
   }
@@ -145,7 +145,7 @@ export class CanisterRegistry implements Canisters {
   // ---- finding
 
   resolve(reference: string): CanisterRecord {
-    const found = this.directory.named(reference);
+    const found = this.directory.findByName(reference);
     if (found?.damage !== undefined) throw rejected(reference, found.damage);
     if (found !== undefined) return found;
     const reason = this.#rejected.get(reference);
@@ -216,7 +216,7 @@ export class CanisterRegistry implements Canisters {
         `${quoted(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
-    if (this.#installing.has(name) || this.directory.named(name) !== undefined) {
+    if (this.#installing.has(name) || this.directory.findByName(name) !== undefined) {
       throw new ServerError('invalid', 'actor-exists', `${name} is already installed: use POST /upgrade/${name}`);
     }
     this.#installing.add(name);
@@ -406,7 +406,7 @@ export class CanisterRegistry implements Canisters {
     this.#compareManifest = await installManifest(
       {
         ...this.#with,
-        canisters: { place: (...given) => this.place(...given), named: (name) => this.directory.named(name) },
+        canisters: { place: (...given) => this.place(...given), named: (name) => this.directory.findByName(name) },
         ids: this.directory.ids,
         signal,
         share: async (environment) => {

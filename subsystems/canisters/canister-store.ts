@@ -2,9 +2,9 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteSet } from '../storage/index.ts';
+import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
-import { identityBytes, type KeptIdentity, type KeptNumbers, numbersBytes } from './kept-values.ts';
+import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } from './stored-values.ts';
 
 /** Ids of hosted canisters are all as long as this. */
 const numbersKey = metaKey(META.numbers, new Uint8Array(ID_BYTES));
@@ -17,12 +17,12 @@ export interface StorableCanister {
   readonly isRemoved: boolean;
   /** It is not there yet: its creation may still fail. */
   readonly isUnfinished: boolean;
-  readonly identity: KeptIdentity;
-  readonly numbers: KeptNumbers;
+  readonly identity: StoredIdentity;
+  readonly numbers: StoredNumbers;
   readonly code: { readonly module: { readonly hash: string }; readonly wasm: Uint8Array } | undefined;
 }
 
-export class CanisterKeeper {
+export class CanisterStore {
   readonly #storage: Storage;
   readonly #ids: CanisterIds;
   readonly #numbers = new Set<StorableCanister>();
@@ -35,7 +35,7 @@ export class CanisterKeeper {
   constructor(storage: Storage, ids: CanisterIds) {
     this.#storage = storage;
     this.#ids = ids;
-    if (storage.isKept) storage.beforeSeal((unit) => this.#write(unit));
+    if (storage.isKept) storage.onSeal((unit) => this.#write(unit));
   }
 
   get isKept(): boolean {
@@ -46,13 +46,13 @@ export class CanisterKeeper {
   append(operations: Uint8Array): void {
     this.#storage.unit.append(operations);
     letGo(operations);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
   numbersChanged(record: StorableCanister): void {
     if (!this.#keeps(record)) return;
     this.#numbers.add(record);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
   /** A mere counter: it goes with the next unit, whenever that is. */
@@ -76,7 +76,7 @@ export class CanisterKeeper {
     this.#numbers.delete(record);
     this.#identities.delete(record);
     this.#removed.add(record);
-    this.#storage.touch();
+    this.#storage.markDirty();
   }
 
   /** A module that the state directory has already. */
@@ -93,7 +93,7 @@ export class CanisterKeeper {
     this.#storage.whenDurable(this.#storage.newest, callback);
   }
 
-  #write(unit: WriteSet): void {
+  #write(unit: WriteBatch): void {
     if (this.#ids.count !== this.#idsStored) {
       this.#idsStored = this.#ids.count;
       unit.put('meta', metaKey(META.ids), this.#ids.save());
@@ -117,7 +117,7 @@ export class CanisterKeeper {
     return numbersKey;
   }
 
-  #storeModule(unit: WriteSet, { code }: StorableCanister): void {
+  #storeModule(unit: WriteBatch, { code }: StorableCanister): void {
     if (code === undefined || this.#modules.has(code.module.hash)) return;
     this.#modules.add(code.module.hash);
     unit.put('module', Buffer.from(code.module.hash, 'hex'), code.wasm);
@@ -125,7 +125,7 @@ export class CanisterKeeper {
 }
 
 /** Everything that canisters and execution keep of one. */
-export function eraseCanister(unit: WriteSet, id: Uint8Array): void {
+export function eraseCanister(unit: WriteBatch, id: Uint8Array): void {
   for (const letter of [META.identity, META.numbers, META.globals, META.certifiedData, META.checkpoint, META.copy]) {
     unit.delete('meta', metaKey(letter, id));
   }

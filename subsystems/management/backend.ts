@@ -106,9 +106,9 @@ export interface GlobalValue {
   readonly bits: bigint;
 }
 
-export interface CanisterHost {
+export interface ManagementBackend {
   /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. Without it the host cannot start. */
-  attach(management: ManagementEntry): void;
+  attach(management: ManagementHooks): void;
 
   find(id: Uint8Array): HostedCanister | undefined;
   /** In order of their ids. */
@@ -132,7 +132,7 @@ export interface CanisterHost {
    * stopped one), when it was started instead, or when it was removed; without limit of time.
    */
   stop(canister: HostedCanister): Promise<'stopped' | 'started' | 'removed'>;
-  /** Forgets a stopped canister, its cycles included, and calls `ManagementEntry.forget`. */
+  /** Forgets a stopped canister, its cycles included, and calls `ManagementHooks.forget`. */
   remove(canister: HostedCanister): Promise<void>;
 
   /** The new balance. */
@@ -150,10 +150,10 @@ export interface CanisterHost {
   /** What the canister printed and its traps, oldest first; bounded by the host. */
   logs(canister: HostedCanister): readonly CanisterLogRecord[];
 }
-export const CanisterHost = defineCapability<CanisterHost>('canister-host');
+export const ManagementBackend = defineCapability<ManagementBackend>('canister-host');
 
 /** The part of the management canister that the host calls. */
-export interface ManagementEntry {
+export interface ManagementHooks {
   call(request: ManagementRequest): Promise<ManagementAnswer>;
   /**
    * Called once at the start, when the host has its canisters back and before anything else is asked: reads what was
