@@ -1,6 +1,7 @@
 /**
- * The bytes that records of a log consist of. Numbers are little-endian and unaligned; a `count` has 7 bits in each byte,
- * the lowest first, and the highest bit where another follows; bytes and texts (UTF-8) begin with their length as a count.
+ * The bytes that stored records consist of. Numbers are little-endian and unaligned; a `count` has 7 bits in each byte,
+ * the lowest first, and the highest bit where another follows; bytes and texts (UTF-8) begin with their length as a count, or,
+ * where they are `sized`, with their length in 32 bits.
  */
 import { ServerError } from '../../kernel/index.ts';
 import { copyBytes } from './copy-bytes.ts';
@@ -31,6 +32,13 @@ export class RecordWriter {
   u8(value: number): void {
     const at = this.#room(1);
     this.#bytes[at] = value;
+  }
+
+  /** An integer below 2^48. */
+  u48(value: number): void {
+    const at = this.#room(6);
+    this.#view.setUint32(at, value % 2 ** 32, true);
+    this.#view.setUint16(at + 4, value / 2 ** 32, true);
   }
 
   f64(value: number): void {
@@ -68,6 +76,16 @@ export class RecordWriter {
 
   text(text: string): void {
     this.data(Buffer.from(text));
+  }
+
+  sized(bytes: Uint8Array): void {
+    const at = this.#room(4);
+    this.#view.setUint32(at, bytes.length, true);
+    this.raw(bytes);
+  }
+
+  sizedText(text: string): void {
+    this.sized(Buffer.from(text));
   }
 
   texts(texts: ReadonlyMap<string, string>): void {
@@ -128,6 +146,11 @@ export class RecordReader {
 
   u8(): number {
     return this.#bytes[this.#take(1)] ?? 0;
+  }
+
+  u48(): number {
+    const at = this.#take(6);
+    return this.#view.getUint32(at, true) + this.#view.getUint16(at + 4, true) * 2 ** 32;
   }
 
   f64(): number {
@@ -208,6 +231,17 @@ export class RecordReader {
     return isSame ? before : bytes.slice(at, at + length);
   }
 
+  /** The reader's own copy. */
+  sized(): Uint8Array {
+    return this.raw(this.#view.getUint32(this.#take(4), true)).slice();
+  }
+
+  sizedText(): string {
+    const length = this.#view.getUint32(this.#take(4), true);
+    // Whatever was written: reject messages are the canisters' own.
+    return Buffer.from(this.raw(length)).toString('utf8');
+  }
+
   text(): string {
     const bytes = this.data();
     try {
@@ -225,7 +259,8 @@ export class RecordReader {
 
   /** The error that says so. */
   malformed(reason: string): ServerError {
-    const message = `${this.#what} is damaged ${this.#at - this.#start} bytes from its beginning, at byte ${this.#at}: ${reason}`;
+    const from = this.#start === 0 ? '' : ` ${this.#at - this.#start} bytes from its beginning,`;
+    const message = `${this.#what} is damaged${from} at byte ${this.#at}: ${reason}`;
     return new ServerError('unavailable', 'state-corrupt', message);
   }
 

@@ -12,7 +12,7 @@
 import type { Outcome } from '../ic/index.ts';
 import type { Storage, WriteBatch } from '../storage/index.ts';
 import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } from './scheduled-canister.ts';
-import { CALL, CONTEXT, CREDIT, keyOf, RecordWriter } from './call-records.ts';
+import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.ts';
 
 const FAMILY = 'queue';
 
@@ -22,7 +22,7 @@ export type KeptUnits = Pick<Storage, 'isKept' | 'current' | 'markDirty' | 'onSe
 export class CallJournal {
   readonly isKept: boolean;
   readonly #storage: KeptUnits;
-  readonly #writer = new RecordWriter();
+  readonly #writer = new CallRecordWriter();
   #contexts: CallContext[] = [];
   #calls: OpenCall[] = [];
   #credits: Credit[] = [];

@@ -12,7 +12,7 @@
  * Main thread: everything that enters or leaves this folder comes through here. It never waits for the disk or for an
  * executor.
  */
-import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText } from '../ic/index.ts';
+import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
 import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
@@ -26,7 +26,6 @@ import {
   QueryEvaluation,
 } from './scheduled-canister.ts';
 import { CallJournal, type KeptUnits } from './call-journal.ts';
-import { slotOf } from './call-records.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { DrainReport } from './drain-report.ts';
 import { Executions, INSPECT } from './executions.ts';

@@ -28,7 +28,7 @@ import {
 import { writeSettings } from '../../subsystems/management/records/settings-value.ts';
 import { writeSnapshot } from '../../subsystems/management/records/snapshot-value.ts';
 import { ScheduledCanister, CallContext, OpenCall } from '../../subsystems/scheduler/scheduled-canister.ts';
-import { CALL, CONTEXT, keyOf, RecordWriter as CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
+import { CALL, CONTEXT, keyOf, CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
 import { logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';

@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
 import { ScheduledCanister, CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/scheduled-canister.ts';
-import { CALL, CONTEXT, CREDIT, keyOf, readRecord, RecordWriter } from '../../../subsystems/scheduler/call-records.ts';
+import {
+  CALL,
+  CONTEXT,
+  CREDIT,
+  keyOf,
+  readRecord,
+  CallRecordWriter,
+} from '../../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
@@ -51,7 +58,7 @@ const call = fc.record({
   response: fc.option(fc.record({ order: number, refunded: cycles, response }), { nil: undefined }),
 });
 
-const writer = new RecordWriter();
+const writer = new CallRecordWriter();
 const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice();
 
 function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
