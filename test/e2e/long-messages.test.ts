@@ -135,7 +135,7 @@ test('what comes for a busy actor is done in order once its message has ended', 
     (func (export "canister_update quick") (call $copy (i32.const 0) (i32.const 0) (i32.const 1)) (call $reply))
     (func (export "canister_query list")
       (call $append (i32.const 16) (i32.sub (global.get $length) (i32.const 16))) (call $reply)))`);
-  const server = await startServer(t, { args: ['--executors', '1'] });
+  const server = await startServer(t, { args: ['--executors', '1'], manifest: JSON.stringify({ actors: {} }) });
   assert.equal((await server.post('/install/one', module)).status, 200);
   assert.equal((await server.post('/install/two', module)).status, 200);
   const connection = async (actor: string, from: number): Promise<void> => {

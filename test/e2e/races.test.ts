@@ -15,7 +15,7 @@ const SLOW = wat(`(module
   (func (export "canister_update note") (call $reply)))`);
 
 test('an actor that is stopped and deleted while it is being installed', async (t) => {
-  const server = await startServer(t, { args: ['--heartbeat-ms', '5'] });
+  const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--heartbeat-ms', '5'] });
   const installing = server.post('/install/one', SLOW);
   while (!(await server.fetch('/actors').then((response) => response.text())).includes('one')) {
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -31,7 +31,7 @@ test('an actor that is stopped and deleted while it is being installed', async (
 });
 
 test('an actor that is deleted while queries of it execute and wait', async (t) => {
-  const server = await startServer(t, { args: ['--executors', '1'] });
+  const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--executors', '1'] });
   assert.equal((await server.post('/install/one', SLOW)).status, 200);
   assert.equal((await server.post('/install/two', SLOW)).status, 200);
   const slow = server.post('/query/one/slow');

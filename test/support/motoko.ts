@@ -1,15 +1,13 @@
 /**
- * Motoko for tests: source text in, module out, through the real compiler. Modules are kept under
- * `node_modules/.cache`, so only the first run of a test ever waits for the compiler.
+ * Motoko for tests: source text in, module out, through the real compiler. Modules are kept (`caches.ts`), so only the
+ * first test with a source ever waits for the compiler.
  */
-import { fileURLToPath } from 'node:url';
 import type { CompiledActor } from '../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
+import { MOTOKO_CACHE } from './caches.ts';
 
-export const compilerCacheDirectory = fileURLToPath(new URL('../../node_modules/.cache/svc-tests', import.meta.url));
-
-const compiler = createCompiler({ cacheDirectory: compilerCacheDirectory, threadsMax: 1, idleMs: 200 });
+const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 200 });
 
 /** Source text of one actor, or files by path with the main file first (`{ 'Main.mo': …, 'lib/Text.mo': … }`). */
 export type MotokoSource = string | Readonly<Record<string, string>>;

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { CACHE_HOME } from './caches.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const EXAMPLES = join(ROOT, 'config/examples/actors.json');
@@ -60,7 +61,7 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
   const [program = process.execPath, ...rest] = [...(options.wrapper ?? []), process.execPath, ...args];
   const child = spawn(program, rest, {
     cwd: ROOT,
-    env: { ...process.env, ...options.env },
+    env: { ...process.env, XDG_CACHE_HOME: CACHE_HOME, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const output = { stdout: '', stderr: '' };

@@ -9,7 +9,7 @@ import { principalToText } from '../../../subsystems/ic/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import { RecordingLogger } from '../../support/kernel.ts';
-import { compilerCacheDirectory } from '../../support/motoko.ts';
+import { MOTOKO_CACHE } from '../../support/caches.ts';
 
 const CALLS = (name: string): string =>
   `import Other "canister:${name}"; persistent actor { public func go() : async Nat { await Other.go() } }`;
@@ -31,7 +31,7 @@ async function project(
   const folder = await mkdtemp(join(tmpdir(), 'svc-modules-'));
   const compiled: string[] = [];
   const compiler = createCompiler({
-    cacheDirectory: compilerCacheDirectory,
+    cacheDirectory: MOTOKO_CACHE,
     threadsMax: 1,
     idleMs: 100,
     onProgress: ({ phase, name }) => {

@@ -5,7 +5,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { ActorReference } from '../../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { MotokoCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
-import { compilerCacheDirectory } from '../../support/motoko.ts';
+import { MOTOKO_CACHE } from '../../support/caches.ts';
 
 const LEDGER = {
   principal: 'bkyz2-fmaaa-aaaaa-qaaaq-cai',
@@ -14,7 +14,7 @@ const LEDGER = {
 const OTHER_PRINCIPAL = 'bd3sg-teaaa-aaaaa-qaaba-cai';
 
 function compiler(t: TestContext): MotokoCompiler {
-  const created = createCompiler({ cacheDirectory: compilerCacheDirectory, threadsMax: 1, idleMs: 100 });
+  const created = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 100 });
   t.after(() => created.close());
   return created;
 }

@@ -11,7 +11,8 @@ import { ServerError } from '../../../kernel/index.ts';
 import type { CompileProgress } from '../../../subsystems/compiler/index.ts';
 import { compileMotoko as compileOnce, createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { MotokoCompiler, MotokoCompilerOptions } from '../../../subsystems/compiler/motoko-compiler.ts';
-import { compileMotoko, compileMotokoFile, compilerCacheDirectory } from '../../support/motoko.ts';
+import { MOTOKO_CACHE } from '../../support/caches.ts';
+import { compileMotoko, compileMotokoFile } from '../../support/motoko.ts';
 
 const COUNTER = 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };';
 
@@ -255,7 +256,7 @@ test('an idle compiler does not keep the process alive', async () => {
 test('the direct function compiles text and ends its thread', async () => {
   const compiled = await compileOnce('persistent actor {};', {
     persistence: 'classical',
-    cacheDirectory: compilerCacheDirectory,
+    cacheDirectory: MOTOKO_CACHE,
   });
   assert.ok(WebAssembly.validate(new Uint8Array(compiled.wasm)));
   assert.match(await refusal(compileOnce('actor')), /syntax error/u);
