@@ -4,21 +4,25 @@
  * `npm run prove -- floods 60` holds each case for a minute.
  */
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Hostility, startHostileClient } from '../support/hostile-client.ts';
 import { send } from '../support/http-client.ts';
+import { compileCounter } from '../support/motoko.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
-import { EXAMPLES, type RunningServer, startServer, type TestOwner } from '../support/server.ts';
+import { type RunningServer, startServer, type TestOwner } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const DESCRIPTORS = 1024;
-const COUNTER = EXAMPLES.replace('actors.json', 'counter/Counter.mo');
 const headers = { authorization: 'Bearer secret' };
 /** How long each case lasts; with `npm run prove` the number of its cases. */
-const SECONDS_SHORT = 2;
+const SECONDS_SHORT = 1;
 const { count: SECONDS } = new ProofSeeds(SECONDS_SHORT);
+/** Without strangers, to compare. */
+const SECONDS_ALONE = 0.5;
 const CALL_EVERY_MS = 10;
 /** Every so many calls come on a connection of their own. */
 const FRESH_EVERY = 10;
@@ -31,13 +35,15 @@ const LONGER_MAX = 8;
 
 /** Starts the server again and again in one state directory. */
 async function counterStarter(t: TestOwner): Promise<() => Promise<RunningServer>> {
-  const state = await temporaryDirectory();
+  const folder = await temporaryDirectory();
+  const wasm = join(folder, 'counter.wasm');
+  await writeFile(wasm, await compileCounter());
   return () =>
     startServer(t, {
       wrapper: ['sh', '-c', `ulimit -n ${DESCRIPTORS}; exec "$0" "$@"`],
-      args: ['--state', state],
+      args: ['--state', join(folder, 'state')],
       env: { SVC_TOKEN: 'secret' },
-      manifest: JSON.stringify({ actors: { counter: { main: COUNTER } } }),
+      manifest: JSON.stringify({ actors: { counter: { wasm } } }),
     });
 }
 
@@ -107,7 +113,7 @@ suite('strangers without a token', () => {
 
   for (const [title, strangers] of CASES) {
     test(title, async (t) => {
-      const alone = await callFor(1, server);
+      const alone = await callFor(SECONDS_ALONE, server);
       const hostile = await Promise.all(
         strangers.map(([kind, count]) => startHostileClient(t, server.origin, kind, count)),
       );

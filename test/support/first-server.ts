@@ -1,18 +1,17 @@
 /** A program: a durable server that installs an actor, calls it, and stops. `global-setup.ts` says why. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { compileMotokoFile } from './motoko.ts';
-import { EXAMPLES, startServer } from './server.ts';
+import { compileCounter } from './motoko.ts';
+import { startServer } from './server.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-const { wasm } = await compileMotokoFile(EXAMPLES.replace('actors.json', 'counter/Counter.mo'));
 const ends: (() => Promise<void>)[] = [];
 const state = join(await temporaryDirectory(), 'state');
 const server = await startServer(
   { after: (end) => void ends.push(end) },
   { manifest: '{"actors":{}}', args: ['--state', state] },
 );
-assert.equal((await server.post('/install/counter', wasm)).status, 200);
+assert.equal((await server.post('/install/counter', await compileCounter())).status, 200);
 assert.equal((await server.post('/call-json/counter/inc')).body, '[1]');
 assert.equal((await server.post('/query-json/counter/get')).body, '[1]');
 assert.equal(await server.stop(), 0);

@@ -2,6 +2,7 @@
  * Motoko for tests: source text in, module out, through the real compiler. Modules are kept (`caches.ts`), so only the
  * first test with a source ever waits for the compiler.
  */
+import { fileURLToPath } from 'node:url';
 import type { CompiledActor } from '../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
@@ -18,6 +19,14 @@ export function compileMotoko(
 ): Promise<CompiledActor> {
   const files = typeof source === 'string' ? { 'Main.mo': source } : source;
   return compiler.compileText(new Map(Object.entries(files)), options);
+}
+
+/** The example actor: for servers whose state directory would not have it compiled, and would compile it again. */
+export async function compileCounter(): Promise<Uint8Array> {
+  const { wasm } = await compileMotokoFile(
+    fileURLToPath(new URL('../../config/examples/counter/Counter.mo', import.meta.url)),
+  );
+  return wasm;
 }
 
 /** Compiles a file on disk, with its imports. */

@@ -11,9 +11,9 @@ import type { Actor, Host } from '../semantics/host.ts';
 import { Deployment } from './deployment.ts';
 
 /** How long the message in whose middle the large one comes takes, when nobody else wants the machine. */
-const WORK_MS = 500;
+const WORK_MS = 300;
 /** After that it executes. */
-const BEGUN_MS = 120;
+const BEGUN_MS = 80;
 /** 40,000 numbers: 80,000 bytes of Candid, more than a ring carries beside its record. */
 const NUMBERS = Array.from({ length: 40_000 }, (_, n) => n % 10_000);
 const LARGE_BYTES = 200_000;

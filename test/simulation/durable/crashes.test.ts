@@ -13,7 +13,7 @@ import { type Bug, BUGS, CONTROL } from './plan.ts';
 import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
-const SEEDS = 30;
+const SEEDS = 15;
 /** A planted bug is found within so many; it takes five to fifteen. */
 const SEEDS_UNTIL_FOUND = 60;
 
