@@ -553,8 +553,9 @@ export class Instance {
     this.#control.markTouched(tally);
     this.#wasm.undo();
     this.#control.undone();
-    this.#control.message.settle(tally);
-    if (this.heapBytes !== this.#bytesAtBegin) this.#shrink();
+    const hasGrown = this.heapBytes !== this.#bytesAtBegin;
+    this.#control.message.settle(tally, hasGrown);
+    if (hasGrown) this.#shrink();
     else if (this.#control.needsFreshInstance) this.#freshInstance();
     this.#isInMessage = false;
   }
@@ -574,8 +575,9 @@ export class Instance {
       tally.use(page, end);
       page = Math.max(end, page + 1);
     }
-    // There is room for it: the growth has taken that, too.
-    tally.settle(this.#control.message.budget, 0);
+    // There is room for it: the growth has taken that, too, and nobody had it meanwhile.
+    const { message } = this.#control;
+    tally.settle(message.budget, message.takeUndo());
     // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
     for (let page = pages; marks !== undefined && page < marks.length; page++)
       if (!isZeros(grown, page)) this.#tally.use(page, page + 1);

@@ -70,6 +70,8 @@ export class SuspendedFrames {
    */
   save(canister: FramedCanister, instance: Instance, number: number): number {
     const { stable } = canister;
+    // Before anything is copied: it may be gigabytes.
+    if (this.#bytes + leastBytes(stable, instance) > this.bytesMax) return 0;
     const frame: SuspendedFrame = {
       number: number === 0 ? this.#nextNumber() : number,
       canister,
@@ -116,6 +118,10 @@ export class SuspendedFrames {
   preserve(canister: FramedCanister, instance: Instance): void {
     const { frames, stable } = canister;
     if (frames === undefined) return;
+    if (leastBytes(stable, instance) > this.bytesMax) {
+      this.dropAll(canister);
+      return;
+    }
     const pages = instance.preImages();
     const granules = stable.preImages();
     for (const frame of frames) {
@@ -135,6 +141,11 @@ export class SuspendedFrames {
     while (this.#frames.has(this.#lastNumber));
     return this.#lastNumber;
   }
+}
+
+/** What a frame with all that the message in progress has touched has at least. */
+function leastBytes({ dirtyGranules }: StableMemory, { touchedPages }: Instance): number {
+  return (touchedPages + dirtyGranules.length) * PAGE_BYTES;
 }
 
 function pagesOf(frame: SuspendedFrame): number {

@@ -99,6 +99,8 @@ export class MessageMemory {
     this.#granted = 0;
     this.#isRefused = false;
     this.#isStopped = false;
+    // What the message before it asked for, and was rolled back, does not count for this one.
+    this.#question = this.#questions = 0;
     if (tally.marks === undefined) return this.touchedPagesMax;
     return this.budget.pagesLeft >= this.#freePages ? this.#freePages : 0;
   }
@@ -124,7 +126,7 @@ export class MessageMemory {
   }
 
   /** The heap is to grow by so many pages of 64 KiB: one of ROOM's answers. */
-  grow(wasmPages: number): number {
+  grow(wasmPages: number, mayWaitLong = true): number {
     // It will fail by itself.
     const pages = wasmPages * PAGES_PER_WASM_PAGE;
     const size = this.#pages + pages;
@@ -133,7 +135,7 @@ export class MessageMemory {
     const held = tally.counted + this.#taken;
     const wanted = size > SMALL_PAGES_MAX ? Math.max(0, size - held) : pages;
     const forUndo = Math.max(0, tally.counted - this.#takenForUndo);
-    const answer = this.#attempt(wanted + forUndo, true);
+    const answer = this.#attempt(wanted + forUndo, mayWaitLong);
     if (answer === ROOM.GRANTED) {
       this.#pages = size;
       this.#taken += wanted;
@@ -142,10 +144,10 @@ export class MessageMemory {
     return answer;
   }
 
-  /** The same for the host, which cannot yield. */
+  /** The same for the host, which cannot yield: the thread stands still meanwhile, and relief needs it. */
   growBy(wasmPages: number): boolean {
-    let answer = this.grow(wasmPages);
-    while (answer === ROOM.LATER) answer = this.grow(wasmPages);
+    let answer = this.grow(wasmPages, false);
+    while (answer === ROOM.LATER) answer = this.grow(wasmPages, false);
     return answer === ROOM.GRANTED;
   }
 
@@ -185,9 +187,15 @@ export class MessageMemory {
     if (this.#questions === 0) this.#untilMs = nowMs + waitMs;
     else if (nowMs > this.#untilMs) return false;
     if (this.#question !== 0) return true;
-    if (this.#questions++ === QUESTIONS_MAX || pages * PAGE_BYTES > budget.bytesMax) return false;
+    if (this.#questions++ === QUESTIONS_MAX || this.#canNeverHave(pages)) return false;
     this.#question = budget.ask(pages);
     return this.#question !== 0;
+  }
+
+  /** What the message's own heap has, nobody can free for it. */
+  #canNeverHave(pages: number): boolean {
+    const own = (this.#tally?.counted ?? 0) + this.#taken + this.#takenForUndo;
+    return (own + pages) * PAGE_BYTES > this.budget.bytesMax;
   }
 
   #isAnswered(): boolean {
@@ -236,8 +244,9 @@ export class MessageMemory {
   takeOrWait(pages: number): boolean {
     const { budget } = this;
     if (budget.take(pages)) return true;
+    if (pages * PAGE_BYTES > budget.bytesMax) return false;
     const question = budget.ask(pages);
-    if (question === 0 || pages * PAGE_BYTES > budget.bytesMax) return false;
+    if (question === 0) return false;
     budget.isAnswered(question, BLOCKING_WAIT_MS);
     return budget.take(pages);
   }
@@ -253,14 +262,20 @@ export class MessageMemory {
   // ---- the end of a message
 
   /**
-   * What was taken for the heap counts with it, as far as it came to be used. What was taken for undoing it is free: where that is
-   * done on a copy, the copy is counted next.
+   * What was taken for the heap counts with it, as far as it came to be used. What was taken for undoing it is free, unless that
+   * is about to be done on a copy (`keepsUndo`): then it is the copy's (`takeUndo`).
    */
-  settle(tally: HeapTally): void {
+  settle(tally: HeapTally, keepsUndo = false): void {
     if (this.#taken === 0 && this.#takenForUndo === 0 && tally.isSettled) return;
-    this.budget.giveBack(this.#takenForUndo);
-    this.#takenForUndo = 0;
+    if (!keepsUndo) this.budget.giveBack(this.takeUndo());
     tally.settle(this.budget, this.#taken);
     this.#taken = 0;
+  }
+
+  /** The pages that were taken for undoing: the caller's from now on. */
+  takeUndo(): number {
+    const pages = this.#takenForUndo;
+    this.#takenForUndo = 0;
+    return pages;
   }
 }

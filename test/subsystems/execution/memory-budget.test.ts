@@ -1,6 +1,7 @@
 /** What is counted of the memory that all actors share, who is refused, and that a refusal is the same when it is run again. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, suite, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { captureState } from '../../../subsystems/execution/persistence/canister-image.ts';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
@@ -12,7 +13,10 @@ import {
   type SharedStores,
 } from '../../../subsystems/execution/engine/engine.ts';
 import type { CanisterImage } from '../../../subsystems/execution/index.ts';
-import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
+import { FULL_LIMIT, WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
+import { ROOM } from '../../../subsystems/instrument/index.ts';
+import { HeapTally } from '../../../subsystems/execution/memory/heap-tally.ts';
+import { MessageMemory } from '../../../subsystems/execution/memory/message-memory.ts';
 import type { InstrumentedCode } from '../../../subsystems/execution/wire/instrumented-code.ts';
 import { MemoryBudget, OutOfMemory } from '../../../subsystems/execution/memory/memory-budget.ts';
 import { META } from '../../../subsystems/storage/index.ts';
@@ -466,4 +470,52 @@ test('threads that take and give back at once lose nothing, and never have more 
   // One has died: what it had is free.
   budget.forget(0);
   assert.equal(budget.bytesUsed, (ends[1]?.has ?? 0) * PAGE + (ends[2]?.has ?? 0) * PAGE + (ends[3]?.has ?? 0) * PAGE);
+});
+
+suite('a message that there is no room for', () => {
+  const BOUND_PAGES = 10_000;
+  /** Idle canisters are asked to give way, and nobody has an answer. */
+  function crowded(freePages: number, answer = () => new Promise<void>(() => undefined)): MemoryBudget {
+    const budget = new MemoryBudget(MemoryBudget.table(BOUND_PAGES * PAGE, 1), 0);
+    budget.attend(answer);
+    assert.ok(budget.take(BOUND_PAGES - freePages));
+    return budget;
+  }
+  const heap = (): HeapTally => new HeapTally(WASM_PAGE_BYTES);
+
+  test('waits for a moment only where its thread stands still: relief needs that thread', () => {
+    const budget = crowded(10);
+    const message = new MessageMemory(budget, 256);
+    message.begin(heap(), 65_536);
+    const beginMs = performance.now();
+    assert.equal(message.growBy(100), false);
+    // 50 ms; guests that can yield wait for a minute.
+    assert.ok(performance.now() - beginMs < 10_000);
+    budget.unattend();
+  });
+
+  test('asks anew, whatever those before it have asked in vain', async () => {
+    const budget = crowded(10, () => Promise.resolve());
+    const message = new MessageMemory(budget, 256);
+    for (let n = 0; n < 12; n++) {
+      message.begin(heap(), 65_536);
+      // The first one's answer has come by then, and has freed nothing.
+      for (let looks = 0; looks < 2; looks++) {
+        assert.equal(message.grow(100), ROOM.LATER, `message ${n}`);
+        await nextTurn();
+      }
+    }
+    budget.unattend();
+  });
+
+  test('is refused at once where what it has itself leaves no room, and nobody is put to sleep for it', () => {
+    const budget = crowded(BOUND_PAGES);
+    const tally = new HeapTally(24 * 2 ** 20);
+    tally.settle(budget, 0);
+    const message = new MessageMemory(budget, 256);
+    message.begin(tally, 65_536);
+    // 6,144 pages that it has, as many again to undo the growth.
+    assert.equal(message.grow(16), ROOM.REFUSED);
+    budget.unattend();
+  });
 });
