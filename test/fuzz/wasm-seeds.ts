@@ -3,18 +3,12 @@ import { ByteReader } from '../../subsystems/wasm/index.ts';
 import { IMMEDIATE, IMMEDIATES, MISC, OP, OPCODE_COUNT, SIMD } from '../../subsystems/wasm/opcodes.ts';
 import { scriptModule } from '../subsystems/execution/script-canister.ts';
 import { bytesOf, FUNCREF, I32, I64, leb, module, type FunctionSpec } from '../support/module-builder.ts';
-import { compileMotoko } from '../support/motoko.ts';
+import { ANY_ACTOR, compileMotoko } from '../support/motoko.ts';
 import { randomModule } from '../support/random-module.ts';
 import { seeded } from '../support/seeded.ts';
 import { mapSections } from '../support/wasm-sections.ts';
 import { wat } from '../support/wat.ts';
 
-const MOTOKO = `persistent actor Counter {
-  var count : Nat = 0;
-  let words = [var "a", "b"];
-  public func inc() : async Nat { count += 1; words[0] := debug_show(count); count };
-  public query func get() : async (Nat, Text) { (count, words[0] # words[1]) };
-}`;
 /** Of Motoko's thousand functions, so many keep their bodies in one seed. */
 const KEPT_BODIES = 40;
 
@@ -24,7 +18,7 @@ const GENERATED = 12;
 export async function seeds(): Promise<{ readonly modules: readonly Uint8Array[]; readonly wholeCount: number }> {
   const whole: Uint8Array[] = [];
   for (const persistence of ['classical', 'enhanced'] as const) {
-    whole.push((await compileMotoko(MOTOKO, { persistence })).wasm);
+    whole.push((await compileMotoko(ANY_ACTOR, { persistence })).wasm);
   }
   const modules = [
     everyInstruction(32),

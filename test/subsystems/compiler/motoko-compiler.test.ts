@@ -12,9 +12,7 @@ import type { CompileProgress } from '../../../subsystems/compiler/index.ts';
 import { compileMotoko as compileOnce, createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import type { MotokoCompiler, MotokoCompilerOptions } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from '../../support/caches.ts';
-import { compileMotoko, compileMotokoFile } from '../../support/motoko.ts';
-
-const COUNTER = 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };';
+import { ANY_ACTOR, compileMotoko, compileMotokoFile } from '../../support/motoko.ts';
 
 function compiler(t: TestContext, options: Partial<MotokoCompilerOptions> = {}): MotokoCompiler {
   const created = createCompiler({ cacheDirectory: undefined, idleMs: 100, ...options });
@@ -45,7 +43,7 @@ async function refusal(compilation: Promise<unknown>): Promise<string> {
 }
 
 test('an actor compiles to a module with its interface and its stable types', async () => {
-  const { wasm, candid, stableTypes, warnings } = await compileMotoko(COUNTER);
+  const { wasm, candid, stableTypes, warnings } = await compileMotoko(ANY_ACTOR);
   assert.match(candid, /inc: \(\) -> \(nat\);/u);
   assert.match(stableTypes, /stable var n : Nat/u);
   assert.deepEqual(warnings, []);
@@ -56,14 +54,14 @@ test('an actor compiles to a module with its interface and its stable types', as
 
 test('both persistence modes compile in any order, and the bytes depend on the source alone', async (t) => {
   const one = compiler(t, { threadsMax: 1 });
-  const files = new Map([['Main.mo', COUNTER]]);
+  const files = new Map([['Main.mo', ANY_ACTOR]]);
   const classical = await one.compileText(files, { persistence: 'classical' });
   const enhanced = await one.compileText(files);
   assert.equal(sections(classical.wasm, 'icp:private enhanced-orthogonal-persistence').length, 0);
   assert.equal(sections(enhanced.wasm, 'icp:private enhanced-orthogonal-persistence').length, 1);
   // The helper's module may come from another run, another thread, another order.
-  assert.deepEqual(enhanced.wasm, (await compileMotoko(COUNTER)).wasm);
-  assert.deepEqual(classical.wasm, (await compileMotoko(COUNTER, { persistence: 'classical' })).wasm);
+  assert.deepEqual(enhanced.wasm, (await compileMotoko(ANY_ACTOR)).wasm);
+  assert.deepEqual(classical.wasm, (await compileMotoko(ANY_ACTOR, { persistence: 'classical' })).wasm);
 });
 
 test('imports of files, of folders and of mo:core are compiled in', async () => {
@@ -234,12 +232,12 @@ test('a cache that cannot be written is reported once and costs only time', asyn
 
 test('closing gives up what is being compiled and refuses what comes later', async () => {
   const one = createCompiler({ cacheDirectory: undefined });
-  const running = one.compileText(new Map([['Main.mo', COUNTER]]));
+  const running = one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
   const waiting = assert.rejects(running, { code: 'compiler-closed', kind: 'unavailable' });
   setTimeout(() => void one.close(), 100);
   await waiting;
   await one.close();
-  await assert.rejects(one.compileText(new Map([['Main.mo', COUNTER]])), { code: 'compiler-closed' });
+  await assert.rejects(one.compileText(new Map([['Main.mo', ANY_ACTOR]])), { code: 'compiler-closed' });
 });
 
 test('an idle compiler does not keep the process alive', async () => {
@@ -254,7 +252,7 @@ test('an idle compiler does not keep the process alive', async () => {
 });
 
 test('the direct function compiles text and ends its thread', async () => {
-  const compiled = await compileOnce('persistent actor {};', {
+  const compiled = await compileOnce(ANY_ACTOR, {
     persistence: 'classical',
     cacheDirectory: MOTOKO_CACHE,
   });

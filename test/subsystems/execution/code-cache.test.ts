@@ -24,7 +24,7 @@ import { loadModule } from '../../../subsystems/execution/thread/load-module.ts'
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';
 import { decodeModule } from '../../../subsystems/wasm/index.ts';
-import { compileMotoko } from '../../support/motoko.ts';
+import { ANY_ACTOR, compileMotoko } from '../../support/motoko.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 
@@ -157,7 +157,7 @@ suite('kept code', () => {
 suite('a module loader', () => {
   let motoko: Uint8Array;
   before(async () => {
-    motoko = (await compileMotoko('persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } }')).wasm;
+    motoko = (await compileMotoko(ANY_ACTOR)).wasm;
   });
 
   test('finds what an earlier process has made, and it is the same in every respect', async () => {
