@@ -29,7 +29,7 @@ function beSilent(): void {
   socket.on('connect', () => parentPort?.postMessage(++connected));
   socket.on('close', () => {
     parentPort?.postMessage(--connected);
-    setTimeout(beSilent, EVERY_MS);
+    setTimeout(beSilent, 1000 * Math.random());
   });
 }
 for (let n = 1; n <= silent; n++) {

@@ -167,7 +167,8 @@ export class MessageMemory {
     const expected = this.#expected?.[this.#run];
     if (expected?.kind === 'refused' && this.#granted >= expected.granted) return this.#refuse();
     const isAnswered = this.#question !== 0 && this.#isAnswered();
-    if (budget.take(pages)) {
+    // To look for room makes the thread collect its garbage: not for what there can be none for.
+    if (!this.#canNeverHave(pages) && budget.take(pages)) {
       this.#question = this.#questions = 0;
       this.#granted++;
       return ROOM.GRANTED;
