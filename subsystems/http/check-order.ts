@@ -3,20 +3,14 @@ import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
-import {
-  bodyBytesMaxOf,
-  GATEWAY_BYTES_MAX,
-  isGatewayTarget,
-  isHealthProbe,
-  isOpenTarget,
-  originFormOf,
-} from './request-target.ts';
+import { bodyBytesMaxOf, isGatewayTarget, isHealthProbe, isOpenTarget, originFormOf } from './request-target.ts';
+import { GATEWAY_BYTES_MAX } from './route-table.ts';
 
 const PREFLIGHT_HEADERS: readonly string[] = [
   'access-control-allow-methods',
-  'GET, POST, DELETE, OPTIONS',
+  'GET, POST, PUT, DELETE, OPTIONS',
   'access-control-allow-headers',
-  'authorization, content-type, x-caller',
+  'authorization, content-type, x-caller, idempotency-key, last-event-id',
   'access-control-max-age',
   '86400',
 ];

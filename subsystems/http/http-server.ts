@@ -21,23 +21,12 @@ import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
-import { endpointOf, isDisguisedTarget, isGatewayTarget, isOpenTarget } from './request-target.ts';
+import { isDisguisedTarget, isGatewayTarget, isOpenTarget, queryOf } from './request-target.ts';
 import { Responder } from './responder.ts';
-import type { Route, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
-import { actorRoutes } from './routes/actors.ts';
-import { backupRoutes } from './routes/backup.ts';
-import { cyclesRoutes } from './routes/cycles.ts';
-import { healthRoutes } from './routes/health.ts';
-import { inspectRoutes } from './routes/inspect.ts';
-import { installRoutes } from './routes/install.ts';
-import { jsonCallRoutes } from './routes/json-calls.ts';
-import { lifeCycleRoutes } from './routes/life-cycle.ts';
-import { logsRoutes } from './routes/logs.ts';
-import { metricsRoutes } from './routes/metrics.ts';
-import { notBuiltRoutes } from './routes/not-built.ts';
-import { rawCallRoutes } from './routes/raw-calls.ts';
-import { upgradeRoutes } from './routes/upgrade.ts';
-import { versionRoutes, type VersionInfo } from './routes/version.ts';
+import { endpointOf, type RouteSpec } from './route-table.ts';
+import { servedRoutes } from './handlers.ts';
+import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
+import type { VersionInfo } from './routes/version.ts';
 import { CallerClaims } from './x-caller.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -130,7 +119,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #auth: Auth;
   readonly #readiness: Readiness;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
-  readonly #routes: readonly Route[];
   readonly #app: FastifyInstance;
   readonly #server: Server;
   #origin: string | undefined;
@@ -174,24 +162,8 @@ class FastifyHttpServer implements OpenableHttpServer {
       jobs: this.#jobs,
       callers,
     };
-    this.#routes = [
-      ...rawCallRoutes(host),
-      ...jsonCallRoutes(host),
-      ...actorRoutes(host),
-      ...installRoutes(host),
-      ...upgradeRoutes(host),
-      ...lifeCycleRoutes(host),
-      ...cyclesRoutes(host),
-      ...logsRoutes(host),
-      ...inspectRoutes(host),
-      ...backupRoutes(host),
-      ...metricsRoutes(host),
-      ...healthRoutes(host),
-      ...versionRoutes(host, options),
-      ...notBuiltRoutes(),
-    ];
     this.#server = this.#createServer();
-    this.#app = this.#createRouter();
+    this.#app = this.#createRouter(host);
   }
 
   get origin(): string | undefined {
@@ -347,10 +319,10 @@ class FastifyHttpServer implements OpenableHttpServer {
   #notFound(request: IncomingMessage, response: ServerResponse): void {
     const tally = isGatewayTarget(request.url ?? '') ? this.#sites : this.#unknown;
     tally.value++;
-    this.#responder.error(response, notFound(request, this.#routes));
+    this.#responder.error(response, notFound(request));
   }
 
-  #createRouter(): FastifyInstance {
+  #createRouter(host: RouteHost): FastifyInstance {
     const app = fastify({
       logger: false,
       serverFactory: () => this.#server,
@@ -373,7 +345,7 @@ class FastifyHttpServer implements OpenableHttpServer {
         },
       },
     });
-    for (const route of this.#routes) this.#register(app, route);
+    for (const [spec, handle] of servedRoutes(host, this.#options)) this.#register(app, spec, handle);
     return app;
   }
 
@@ -381,7 +353,7 @@ class FastifyHttpServer implements OpenableHttpServer {
    * A route is served from its `onRequest` hook: fastify has routed by then, but has not looked at the content type
    * (which here may be anything, even malformed) nor touched the body.
    */
-  #register(app: FastifyInstance, route: Route): void {
+  #register(app: FastifyInstance, route: RouteSpec, handle: Handler): void {
     const requests = this.#metrics.requestsOf(endpointOf(route.path));
     const failed = (response: ServerResponse, error: unknown): void => {
       this.#responder.error(response, error);
@@ -395,7 +367,12 @@ class FastifyHttpServer implements OpenableHttpServer {
         requests.value++;
         const response = reply.raw;
         try {
-          const handled = route.handle(request.raw, response, request.params as RouteParameters);
+          const handled = handle(
+            request.raw,
+            response,
+            request.params as RouteParameters,
+            queryOf(request.raw.url ?? '', route),
+          );
           if (handled !== undefined) handled.catch((error: unknown) => failed(response, error));
         } catch (error) {
           failed(response, error);

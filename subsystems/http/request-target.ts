@@ -1,16 +1,19 @@
 import { ServerError } from '../../kernel/index.ts';
-
-const MIB = 1024 * 1024;
-/** Modules are large: the largest that the reference hosts take, with room for a wrapper. */
-export const MODULE_BYTES_MAX = 192 * MIB;
-export const GUARDED_BYTES_MAX = 64 * MIB;
-export const GATEWAY_BYTES_MAX = 8 * MIB;
+import { firstSegmentOf, GATEWAY_BYTES_MAX, GUARDED_BYTES_MAX, type RouteSpec, ROUTES } from './route-table.ts';
 
 const SLASH = 0x2f;
+const NO_QUERY: ReadonlyMap<string, string> = new Map();
 
+const SPECS: readonly RouteSpec[] = ROUTES;
 /** Targets that need no token when they are asked for with GET, matched on the whole target: `/health?x=1` is not among them. */
-const OPEN_TARGETS: ReadonlySet<string> = new Set(['/health', '/health/ready', '/version', '/inspector', '/']);
-const HEALTH_PROBES: ReadonlySet<string> = new Set(['/health', '/health/ready']);
+const OPEN_TARGETS: ReadonlySet<string> = new Set(
+  SPECS.filter(({ access }) => access !== 'token').map(({ path }) => path),
+);
+const PROBES: ReadonlySet<string> = new Set(SPECS.filter(({ access }) => access === 'probe').map(({ path }) => path));
+/** First segments of the paths that take another size of body than most. */
+const BODY_BYTES_MAX: ReadonlyMap<string, number> = new Map(
+  SPECS.flatMap(({ path, bodyBytesMax }) => (bodyBytesMax === undefined ? [] : [[firstSegmentOf(path), bodyBytesMax]])),
+);
 
 export function isGatewayTarget(target: string): boolean {
   return target.startsWith('/site/');
@@ -21,18 +24,13 @@ export function isOpenTarget(method: string | undefined, target: string): boolea
 }
 
 export function isHealthProbe(method: string | undefined, target: string): boolean {
-  return method === 'GET' && HEALTH_PROBES.has(target);
-}
-
-/** The class of endpoints that a route belongs to, for counting: the first segment of its path. */
-export function endpointOf(path: string): string {
-  return path === '/' ? 'inspector' : (path.split('/', 2)[1] ?? '');
+  return method === 'GET' && PROBES.has(target);
 }
 
 /** How large a body this target takes. */
 export function bodyBytesMaxOf(target: string): number {
-  if (target.startsWith('/install/') || target.startsWith('/upgrade/')) return MODULE_BYTES_MAX;
-  return isGatewayTarget(target) ? GATEWAY_BYTES_MAX : GUARDED_BYTES_MAX;
+  if (isGatewayTarget(target)) return GATEWAY_BYTES_MAX;
+  return BODY_BYTES_MAX.get(firstSegmentOf(target)) ?? GUARDED_BYTES_MAX;
 }
 
 /**
@@ -62,37 +60,35 @@ export function isDisguisedTarget(target: string): boolean {
 }
 
 /**
- * The query parameters of a target, all of them among `known`. An unknown, repeated or empty one makes it a target
- * that does not exist: ServerError `missing`. Values are raw (not percent-decoded).
+ * The query parameters of a target, all of them among those that the route takes. An unknown, repeated or empty one makes
+ * it a target that does not exist: ServerError `missing`; so does a value other than the one that a parameter takes.
+ * Values are raw (not percent-decoded).
  */
-export function queryParametersOf(target: string, known: readonly string[]): ReadonlyMap<string, string> {
-  const parameters = new Map<string, string>();
+export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, 'query'>): ReadonlyMap<string, string> {
   const start = target.indexOf('?');
-  if (start < 0) return parameters;
+  if (start < 0) return NO_QUERY;
+  const parameters = new Map<string, string>();
   for (const part of target.slice(start + 1).split('&')) {
     const equals = part.indexOf('=');
     const name = equals < 0 ? part : part.slice(0, equals);
-    if (!known.includes(name)) {
-      const takes = known.length === 0 ? 'this path takes no query' : `this path takes ${known.join(', ')}`;
-      throw new ServerError(
-        'missing',
-        'unknown-query',
-        `unknown query parameter ${JSON.stringify(name.slice(0, 40))}: ${takes}`,
-      );
-    }
-    if (parameters.has(name))
-      throw new ServerError('missing', 'unknown-query', `query parameter ${name} is given twice`);
-    parameters.set(name, equals < 0 ? '' : part.slice(equals + 1));
+    const value = equals < 0 ? '' : part.slice(equals + 1);
+    if (!Object.hasOwn(known, name)) throw noSuchTarget(unknownParameter(name, Object.keys(known)));
+    if (parameters.has(name)) throw noSuchTarget(`query parameter ${name} is given twice`);
+    const expected = known[name];
+    if (expected !== undefined && value !== expected)
+      throw noSuchTarget(`query parameter ${name}: expected ${name}=${expected}`);
+    parameters.set(name, value);
   }
   return parameters;
 }
 
-/** Whether the flag `name` is set; its only value is 1. */
-export function isFlagSet(parameters: ReadonlyMap<string, string>, name: string): boolean {
-  const value = parameters.get(name);
-  if (value === undefined) return false;
-  if (value === '1') return true;
-  throw new ServerError('missing', 'unknown-query', `query parameter ${name}: expected ${name}=1`);
+function unknownParameter(name: string, known: readonly string[]): string {
+  const takes = known.length === 0 ? 'this path takes no query' : `this path takes ${known.join(', ')}`;
+  return `unknown query parameter ${JSON.stringify(name.slice(0, 40))}: ${takes}`;
+}
+
+function noSuchTarget(message: string): ServerError {
+  return new ServerError('missing', 'unknown-query', message);
 }
 
 /** Bytes written as `0x<hex>`. Throws ServerError `invalid`. */

@@ -4,8 +4,9 @@ import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { Storage } from '../storage/index.ts';
-import type { JobKind, JobLog } from './job-log.ts';
+import type { JobLog } from './job-log.ts';
 import type { Responder } from './responder.ts';
+import type { ServedRouteKey } from './route-table.ts';
 import type { CallerClaims } from './x-caller.ts';
 
 /** Percent-decoded segments of the path; a route names the ones it has. */
@@ -15,16 +16,20 @@ export interface RouteParameters {
   readonly name: string;
 }
 
-/** One path of the interface (docs/http.md). Whoever handles it answers through the host's responder, exactly once. */
-export interface Route {
-  readonly method: 'GET' | 'POST' | 'DELETE';
-  /** In the router's notation: `/call/:actor/:method`. */
-  readonly path: string;
-  /** What the log calls this work, if it is a job. The route logs what it did; what it throws is logged by its caller. */
-  readonly job?: JobKind;
-  /** What it throws, or rejects with, is answered as an error. */
-  handle(request: IncomingMessage, response: ServerResponse, parameters: RouteParameters): void | Promise<void>;
-}
+/**
+ * Serves one route of the table. A handler answers through the host's responder, exactly once, and logs the job that it did.
+ * What it throws, or rejects with, is answered as an error and logged by its caller. `query` has the parameters of the
+ * route's table entry, checked.
+ */
+export type Handler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  parameters: RouteParameters,
+  query: ReadonlyMap<string, string>,
+) => void | Promise<void>;
+
+/** A handler for each route that this version serves; without one the compiler complains. */
+export type Handlers = { readonly [K in ServedRouteKey]: Handler };
 
 /** What HTTP does with canisters. */
 export type ServedCanisters = Pick<

@@ -153,7 +153,7 @@ test('a plugin may be a class with others that it needs, built from what the plu
   });
 });
 
-test('a plugin class that was compiled elsewhere, with decorators, is built and lives as any other', async (t) => {
+test('a plugin class that was compiled elsewhere, with decorators, lives like every other plugin', async (t) => {
   interface DecoratedGreeter extends Greeter {
     readonly isOpen: boolean;
     open(): void;

@@ -1,20 +1,13 @@
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /actors`. */
-export function actorRoutes({ canisters, jobs, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/actors',
-      job: 'list',
-      handle(request, response) {
-        const startedMs = jobs.nowMs();
-        queryParametersOf(request.url ?? '', []);
-        const list = canisters.list().map(({ name, idHex }) => ({ name, id: idHex }));
-        responder.json(response, 200, list);
-        jobs.ended('list', '', '', true, startedMs);
-      },
+export function actorHandlers({ canisters, jobs, responder }: RouteHost): Pick<Handlers, 'GET /actors'> {
+  return {
+    'GET /actors'(_request, response) {
+      const startedMs = jobs.nowMs();
+      const list = canisters.list().map(({ name, idHex }) => ({ name, id: idHex }));
+      responder.json(response, 200, list);
+      jobs.ended('list', '', '', true, startedMs);
     },
-  ];
+  };
 }

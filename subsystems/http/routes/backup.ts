@@ -1,35 +1,29 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { queryParametersOf } from '../request-target.ts';
 import { BYTES } from '../responder.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /backup`: a consistent copy of the whole state, while serving. One at a time: each holds a snapshot of the tables. */
-export function backupRoutes({ storage, clock, log, responder }: RouteHost): readonly Route[] {
+export function backupHandlers({ storage, clock, log, responder }: RouteHost): Pick<Handlers, 'GET /backup'> {
   let isRunning = false;
-  return [
-    {
-      method: 'GET',
-      path: '/backup',
-      async handle(request, response) {
-        queryParametersOf(request.url ?? '', []);
-        if (isRunning) {
-          throw new ServerError(
-            'unavailable',
-            'backup-busy',
-            'another backup is being sent: try again when it has ended',
-          );
-        }
-        isRunning = true;
-        try {
-          // `2026-11-21T083000Z`: no colons, which some file systems refuse.
-          const date = new Date(clock.nowMs()).toISOString().replace(/\.\d+/, '').replaceAll(':', '');
-          const disposition = ['content-disposition', `attachment; filename="svc-${date}.backup"`];
-          const bytes = await responder.stream(response, BYTES, storage.backup(), disposition);
-          log.info(`a backup of ${bytes} bytes was sent`);
-        } finally {
-          isRunning = false;
-        }
-      },
+  return {
+    async 'GET /backup'(_request, response) {
+      if (isRunning) {
+        throw new ServerError(
+          'unavailable',
+          'backup-busy',
+          'another backup is being sent: try again when it has ended',
+        );
+      }
+      isRunning = true;
+      try {
+        // `2026-11-21T083000Z`: no colons, which some file systems refuse.
+        const date = new Date(clock.nowMs()).toISOString().replace(/\.\d+/, '').replaceAll(':', '');
+        const disposition = ['content-disposition', `attachment; filename="svc-${date}.backup"`];
+        const bytes = await responder.stream(response, BYTES, storage.backup(), disposition);
+        log.info(`a backup of ${bytes} bytes was sent`);
+      } finally {
+        isRunning = false;
+      }
     },
-  ];
+  };
 }

@@ -1,47 +1,39 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { bodyOf } from '../request-body.ts';
-import { GUARDED_BYTES_MAX, queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import { GUARDED_BYTES_MAX } from '../route-table.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** Balances are 128-bit numbers on the IC; no amount can be larger. */
 const AMOUNT_MAX = 2n ** 128n - 1n;
 const AMOUNT_TEXT_BYTES_MAX = 64;
 
 /** `GET /cycles/<ACTOR>` and `POST` to add to the balance; both answer with the balance as decimal text. */
-export function cyclesRoutes({ canisters, jobs, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/cycles/:actor',
-      job: 'cycles',
-      handle(request, response, { actor }) {
-        const startedMs = jobs.nowMs();
-        queryParametersOf(request.url ?? '', []);
-        const canister = canisters.resolve(actor);
-        responder.text(response, 200, String(canister.balance));
-        jobs.ended('cycles', canister.idHex, '', true, startedMs);
-      },
+export function cyclesHandlers({
+  canisters,
+  jobs,
+  responder,
+}: RouteHost): Pick<Handlers, 'GET /cycles/:actor' | 'POST /cycles/:actor'> {
+  return {
+    'GET /cycles/:actor'(_request, response, { actor }) {
+      const startedMs = jobs.nowMs();
+      const canister = canisters.resolve(actor);
+      responder.text(response, 200, String(canister.balance));
+      jobs.ended('cycles', canister.idHex, '', true, startedMs);
     },
-    {
-      method: 'POST',
-      path: '/cycles/:actor',
-      job: 'topup',
-      async handle(request, response, { actor }) {
-        const startedMs = jobs.nowMs();
-        queryParametersOf(request.url ?? '', []);
-        const canister = canisters.resolve(actor);
-        const body = await bodyOf(request, GUARDED_BYTES_MAX);
-        try {
-          const balance = await canisters.addCycles(canister, amountOf(body));
-          responder.text(response, 200, String(balance));
-          jobs.ended('topup', canister.idHex, '', true, startedMs);
-        } catch (error) {
-          responder.error(response, error);
-          jobs.ended('topup', canister.idHex, '', false, startedMs);
-        }
-      },
+    async 'POST /cycles/:actor'(request, response, { actor }) {
+      const startedMs = jobs.nowMs();
+      const canister = canisters.resolve(actor);
+      const body = await bodyOf(request, GUARDED_BYTES_MAX);
+      try {
+        const balance = await canisters.addCycles(canister, amountOf(body));
+        responder.text(response, 200, String(balance));
+        jobs.ended('topup', canister.idHex, '', true, startedMs);
+      } catch (error) {
+        responder.error(response, error);
+        jobs.ended('topup', canister.idHex, '', false, startedMs);
+      }
     },
-  ];
+  };
 }
 
 function amountOf(body: Uint8Array): bigint {

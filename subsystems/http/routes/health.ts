@@ -1,27 +1,17 @@
 import { notReadyText } from '../check-order.ts';
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /health`: the process turns; `GET /health/ready`: it takes work. */
-export function healthRoutes({ readiness, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/health',
-      handle(request, response) {
-        queryParametersOf(request.url ?? '', []);
-        responder.text(response, 200, 'ok');
-      },
+export function healthHandlers({
+  readiness,
+  responder,
+}: RouteHost): Pick<Handlers, 'GET /health' | 'GET /health/ready'> {
+  return {
+    'GET /health': (_request, response) => responder.text(response, 200, 'ok'),
+    'GET /health/ready'(_request, response) {
+      const isReady = readiness.isReady && !responder.isClosing;
+      if (isReady) responder.text(response, 200, 'ready');
+      else responder.text(response, 503, notReadyText(readiness, responder.isClosing), ['retry-after', '1']);
     },
-    {
-      method: 'GET',
-      path: '/health/ready',
-      handle(request, response) {
-        queryParametersOf(request.url ?? '', []);
-        const isReady = readiness.isReady && !responder.isClosing;
-        if (isReady) responder.text(response, 200, 'ready');
-        else responder.text(response, 503, notReadyText(readiness, responder.isClosing), ['retry-after', '1']);
-      },
-    },
-  ];
+  };
 }

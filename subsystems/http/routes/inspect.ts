@@ -1,27 +1,20 @@
 import { type Canister, isInternalMethod } from '../../canisters/index.ts';
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /inspect`: a snapshot of every actor. */
-export function inspectRoutes({ canisters, clock, jobs, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/inspect',
-      job: 'inspect',
-      handle(request, response) {
-        const startedMs = jobs.nowMs();
-        queryParametersOf(request.url ?? '', []);
-        const nowMs = clock.nowMs();
-        responder.json(
-          response,
-          200,
-          canisters.list().map((canister) => snapshotOf(canister, nowMs)),
-        );
-        jobs.ended('inspect', '', '', true, startedMs);
-      },
+export function inspectHandlers({ canisters, clock, jobs, responder }: RouteHost): Pick<Handlers, 'GET /inspect'> {
+  return {
+    'GET /inspect'(_request, response) {
+      const startedMs = jobs.nowMs();
+      const nowMs = clock.nowMs();
+      responder.json(
+        response,
+        200,
+        canisters.list().map((canister) => snapshotOf(canister, nowMs)),
+      );
+      jobs.ended('inspect', '', '', true, startedMs);
     },
-  ];
+  };
 }
 
 function snapshotOf(canister: Canister, nowMs: number): object {

@@ -4,37 +4,31 @@ import type { Codec } from '../../codec/index.ts';
 import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall, type JsonForm } from '../canister-call.ts';
 import { readBody } from '../request-body.ts';
-import { GUARDED_BYTES_MAX, isFlagSet, queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import { GUARDED_BYTES_MAX } from '../route-table.ts';
+import type { Handler, Handlers, RouteHost } from '../route.ts';
 
-const PARAMETERS: readonly string[] = ['lossless'];
 const PLAIN = { lossless: false };
 const LOSSLESS = { lossless: true };
 
 /** `POST /call-json/<ACTOR>/<METHOD>` and `/query-json/…`: a JSON array of arguments in, one of results out. No body is `[]`. */
-export function jsonCallRoutes(host: RouteHost): readonly Route[] {
-  return [
-    jsonCallRoute(host, '/call-json/:actor/:method', 'update'),
-    jsonCallRoute(host, '/query-json/:actor/:method', 'query'),
-  ];
+export function jsonCallHandlers(
+  host: RouteHost,
+): Pick<Handlers, 'POST /call-json/:actor/:method' | 'POST /query-json/:actor/:method'> {
+  return {
+    'POST /call-json/:actor/:method': jsonCallHandler(host, 'update'),
+    'POST /query-json/:actor/:method': jsonCallHandler(host, 'query'),
+  };
 }
 
-function jsonCallRoute(host: RouteHost, path: string, kind: CallKind): Route {
+function jsonCallHandler(host: RouteHost, kind: CallKind): Handler {
   const { canisters, callers, codec, jobs } = host;
-  return {
-    method: 'POST',
-    path,
-    job: kind === 'update' ? 'call' : 'query',
-    handle(request, response, { actor, method }) {
-      const startedMs = jobs.nowMs();
-      const target = request.url ?? '';
-      const isLossless = target.indexOf('?') >= 0 && isFlagSet(queryParametersOf(target, PARAMETERS), 'lossless');
-      const canister = canisters.resolve(actor);
-      const caller = callers.callerOf(request.headers['x-caller']);
-      const form = jsonFormOf(codec, canister, method, isLossless);
-      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
-      readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
-    },
+  return (request, response, { actor, method }, query) => {
+    const startedMs = jobs.nowMs();
+    const canister = canisters.resolve(actor);
+    const caller = callers.callerOf(request.headers['x-caller']);
+    const form = jsonFormOf(codec, canister, method, query.has('lossless'));
+    const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
+    readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
   };
 }
 

@@ -1,26 +1,19 @@
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /logs/<ACTOR>`: takes the debug output since the last read; text, or JSON when the client prefers it. */
-export function logsRoutes({ canisters, jobs, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/logs/:actor',
-      job: 'logs',
-      handle(request, response, { actor }) {
-        const startedMs = jobs.nowMs();
-        queryParametersOf(request.url ?? '', []);
-        const canister = canisters.resolve(actor);
-        const lines = canisters.takeLogs(canister);
-        if (prefersJson(request.headers.accept)) {
-          const items = lines.map(({ seq, timeMs, text }) => ({ seq, time: new Date(timeMs).toISOString(), text }));
-          responder.json(response, 200, items);
-        } else responder.text(response, 200, lines.map(({ text }) => `${text}\n`).join(''));
-        jobs.ended('logs', canister.idHex, '', true, startedMs);
-      },
+export function logsHandlers({ canisters, jobs, responder }: RouteHost): Pick<Handlers, 'GET /logs/:actor'> {
+  return {
+    'GET /logs/:actor'(request, response, { actor }) {
+      const startedMs = jobs.nowMs();
+      const canister = canisters.resolve(actor);
+      const lines = canisters.takeLogs(canister);
+      if (prefersJson(request.headers.accept)) {
+        const items = lines.map(({ seq, timeMs, text }) => ({ seq, time: new Date(timeMs).toISOString(), text }));
+        responder.json(response, 200, items);
+      } else responder.text(response, 200, lines.map(({ text }) => `${text}\n`).join(''));
+      jobs.ended('logs', canister.idHex, '', true, startedMs);
     },
-  ];
+  };
 }
 
 /** Whether `Accept` names JSON with a higher weight than plain text; of equal weights, the one named first. */

@@ -1,16 +1,10 @@
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /metrics`: numbers for operators. Reading them is no job: a scraper would fill the log. */
-export function metricsRoutes({ metrics, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/metrics',
-      async handle(request, response) {
-        queryParametersOf(request.url ?? '', []);
-        responder.bytes(response, 200, metrics.contentType, Buffer.from(await metrics.page(), 'utf8'));
-      },
+export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handlers, 'GET /metrics'> {
+  return {
+    async 'GET /metrics'(_request, response) {
+      responder.bytes(response, 200, metrics.contentType, Buffer.from(await metrics.page(), 'utf8'));
     },
-  ];
+  };
 }

@@ -1,28 +1,26 @@
 import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall } from '../canister-call.ts';
 import { readBody } from '../request-body.ts';
-import { GUARDED_BYTES_MAX, queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import { GUARDED_BYTES_MAX } from '../route-table.ts';
+import type { Handler, Handlers, RouteHost } from '../route.ts';
 
 /** `POST /call/<ACTOR>/<METHOD>` and `/query/…`: Candid in, Candid out. The body is the argument as it is, also when it is empty. */
-export function rawCallRoutes(host: RouteHost): readonly Route[] {
-  return [rawCallRoute(host, '/call/:actor/:method', 'update'), rawCallRoute(host, '/query/:actor/:method', 'query')];
+export function rawCallHandlers(
+  host: RouteHost,
+): Pick<Handlers, 'POST /call/:actor/:method' | 'POST /query/:actor/:method'> {
+  return {
+    'POST /call/:actor/:method': rawCallHandler(host, 'update'),
+    'POST /query/:actor/:method': rawCallHandler(host, 'query'),
+  };
 }
 
-function rawCallRoute(host: RouteHost, path: string, kind: CallKind): Route {
+function rawCallHandler(host: RouteHost, kind: CallKind): Handler {
   const { canisters, callers, jobs } = host;
-  return {
-    method: 'POST',
-    path,
-    job: kind === 'update' ? 'call' : 'query',
-    handle(request, response, { actor, method }) {
-      const startedMs = jobs.nowMs();
-      const target = request.url ?? '';
-      if (target.indexOf('?') >= 0) queryParametersOf(target, []);
-      const canister = canisters.resolve(actor);
-      const caller = callers.callerOf(request.headers['x-caller']);
-      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, undefined, startedMs);
-      readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
-    },
+  return (request, response, { actor, method }) => {
+    const startedMs = jobs.nowMs();
+    const canister = canisters.resolve(actor);
+    const caller = callers.callerOf(request.headers['x-caller']);
+    const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, undefined, startedMs);
+    readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
   };
 }

@@ -1,9 +1,9 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { bodyOf } from '../request-body.ts';
-import { hexParameter, MODULE_BYTES_MAX, queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import { hexParameter } from '../request-target.ts';
+import { MODULE_BYTES_MAX } from '../route-table.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
-const PARAMETERS: readonly string[] = ['arg', 'report', 'force'];
 /** Parameters that this version does not honour yet: to ignore them would do what the client did not ask for. */
 const NOT_BUILT: readonly string[] = ['report', 'force'];
 
@@ -11,31 +11,30 @@ const NOT_BUILT: readonly string[] = ['report', 'force'];
  * `POST /upgrade/<ACTOR>`, the body a module, raw or gzip, or nothing to read the manifest's file again; `?arg=0x<hex>`
  * the Candid argument of its hook.
  */
-export function upgradeRoutes({ canisters, callers, jobs, responder }: RouteHost): readonly Route[] {
-  return [
-    {
-      method: 'POST',
-      path: '/upgrade/:actor',
-      job: 'upgrade',
-      async handle(request, response, { actor }) {
-        const startedMs = jobs.nowMs();
-        const parameters = queryParametersOf(request.url ?? '', PARAMETERS);
-        refuseNotBuilt(parameters);
-        const argument = hexParameter(parameters, 'arg');
-        const canister = canisters.resolve(actor);
-        const caller = callers.callerOf(request.headers['x-caller']);
-        const body = await bodyOf(request, MODULE_BYTES_MAX);
-        try {
-          await canisters.upgrade(canister, body.length === 0 ? undefined : body, { argument, caller });
-          responder.text(response, 200, 'upgraded');
-          jobs.ended('upgrade', canister.idHex, '', true, startedMs);
-        } catch (error) {
-          responder.error(response, error);
-          jobs.ended('upgrade', canister.idHex, '', false, startedMs);
-        }
-      },
+export function upgradeHandlers({
+  canisters,
+  callers,
+  jobs,
+  responder,
+}: RouteHost): Pick<Handlers, 'POST /upgrade/:actor'> {
+  return {
+    async 'POST /upgrade/:actor'(request, response, { actor }, query) {
+      const startedMs = jobs.nowMs();
+      refuseNotBuilt(query);
+      const argument = hexParameter(query, 'arg');
+      const canister = canisters.resolve(actor);
+      const caller = callers.callerOf(request.headers['x-caller']);
+      const body = await bodyOf(request, MODULE_BYTES_MAX);
+      try {
+        await canisters.upgrade(canister, body.length === 0 ? undefined : body, { argument, caller });
+        responder.text(response, 200, 'upgraded');
+        jobs.ended('upgrade', canister.idHex, '', true, startedMs);
+      } catch (error) {
+        responder.error(response, error);
+        jobs.ended('upgrade', canister.idHex, '', false, startedMs);
+      }
     },
-  ];
+  };
 }
 
 function refuseNotBuilt(parameters: ReadonlyMap<string, string>): void {

@@ -1,5 +1,4 @@
-import { queryParametersOf } from '../request-target.ts';
-import type { Route, RouteHost } from '../route.ts';
+import type { Handlers, RouteHost } from '../route.ts';
 
 export interface VersionInfo {
   readonly version: string;
@@ -8,16 +7,10 @@ export interface VersionInfo {
 }
 
 /** `GET /version`. */
-export function versionRoutes({ responder }: RouteHost, { version, build }: VersionInfo): readonly Route[] {
+export function versionHandlers(
+  { responder }: RouteHost,
+  { version, build }: VersionInfo,
+): Pick<Handlers, 'GET /version'> {
   const info = { version, build, node: process.versions.node, v8: process.versions.v8 };
-  return [
-    {
-      method: 'GET',
-      path: '/version',
-      handle(request, response) {
-        queryParametersOf(request.url ?? '', []);
-        responder.json(response, 200, info);
-      },
-    },
-  ];
+  return { 'GET /version': (_request, response) => responder.json(response, 200, info) };
 }

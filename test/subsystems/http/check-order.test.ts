@@ -17,7 +17,10 @@ suite('the order of checks', () => {
       assert.equal(answer.text, '');
       assert.equal(answer.headers['access-control-allow-origin'], '*');
       assert.match(String(answer.headers['access-control-allow-methods']), /POST/);
-      assert.equal(answer.headers['access-control-allow-headers'], 'authorization, content-type, x-caller');
+      assert.equal(
+        answer.headers['access-control-allow-headers'],
+        'authorization, content-type, x-caller, idempotency-key, last-event-id',
+      );
       assert.match(String(answer.headers['access-control-max-age']), /^\d+$/);
       assert.equal(answer.headers['svc-version'], '9.8.7');
     }

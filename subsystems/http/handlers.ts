@@ -1,0 +1,48 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { Handler, Handlers, RouteHost } from './route.ts';
+import { routeKeyOf, type RouteSpec, ROUTES } from './route-table.ts';
+import { actorHandlers } from './routes/actors.ts';
+import { backupHandlers } from './routes/backup.ts';
+import { cyclesHandlers } from './routes/cycles.ts';
+import { healthHandlers } from './routes/health.ts';
+import { inspectHandlers } from './routes/inspect.ts';
+import { installHandlers } from './routes/install.ts';
+import { jsonCallHandlers } from './routes/json-calls.ts';
+import { lifeCycleHandlers } from './routes/life-cycle.ts';
+import { logsHandlers } from './routes/logs.ts';
+import { metricsHandlers } from './routes/metrics.ts';
+import { rawCallHandlers } from './routes/raw-calls.ts';
+import { upgradeHandlers } from './routes/upgrade.ts';
+import { versionHandlers, type VersionInfo } from './routes/version.ts';
+
+/** Every route of the table with its handler, in the table's order. */
+export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (readonly [RouteSpec, Handler])[] {
+  const handlers: Handlers = {
+    ...rawCallHandlers(host),
+    ...jsonCallHandlers(host),
+    ...actorHandlers(host),
+    ...installHandlers(host),
+    ...upgradeHandlers(host),
+    ...lifeCycleHandlers(host),
+    ...cyclesHandlers(host),
+    ...logsHandlers(host),
+    ...inspectHandlers(host),
+    ...backupHandlers(host),
+    ...metricsHandlers(host),
+    ...healthHandlers(host),
+    ...versionHandlers(host, info),
+  };
+  const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));
+  return ROUTES.map((spec: RouteSpec) => [spec, handlerByKey.get(routeKeyOf(spec)) ?? notBuiltHandler(spec)]);
+}
+
+/** Paths that later versions will serve say so, instead of looking like a typing error. */
+function notBuiltHandler({ notBuilt: what, path }: RouteSpec): Handler {
+  return () => {
+    throw notBuilt(what ?? path);
+  };
+}
+
+export function notBuilt(what: string): ServerError {
+  return new ServerError('missing', 'not-built', `${what} is not built yet in this version`);
+}

@@ -1,0 +1,282 @@
+/**
+ * Every path of the interface, once. From this table the server makes its router, its open targets, its body caps and its
+ * 404s; `docs/http.md` has it as a table, and the tests walk it. A path that is not in it belongs to nobody, or, with
+ * `--web`, to a website.
+ */
+import type { JobKind } from './job-log.ts';
+
+const MIB = 1024 * 1024;
+/** Modules are large: the largest that the reference hosts take, with room for a wrapper. */
+export const MODULE_BYTES_MAX = 192 * MIB;
+export const GUARDED_BYTES_MAX = 64 * MIB;
+export const GATEWAY_BYTES_MAX = 8 * MIB;
+
+export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** One method of one path, as a client sees it. */
+export interface RouteSpec {
+  readonly method: RouteMethod;
+  /** In the router's notation: `/call/:actor/:method`. Segments after the first are percent-decoded, once. */
+  readonly path: string;
+  /** Open: needs no token when the target is this path to the letter. A probe answers while the server starts, too. */
+  readonly access: 'token' | 'open' | 'probe';
+  /** Query parameters by name; the one value that a parameter takes, or undefined if the route reads the value itself. */
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  /** How large a body may be; default GUARDED_BYTES_MAX. */
+  readonly bodyBytesMax?: number;
+  /** What the log calls this work, if it is a job. */
+  readonly job?: JobKind;
+  /** What a client sends and gets, for the table of docs/http.md. */
+  readonly request: string;
+  readonly answer: string;
+  /** What later versions have here: answered 404 with these words. */
+  readonly notBuilt?: string;
+}
+
+export const ROUTES = [
+  {
+    method: 'POST',
+    path: '/call-json/:actor/:method',
+    access: 'token',
+    query: { lossless: '1' },
+    job: 'call',
+    request: 'JSON array of arguments',
+    answer: 'JSON array of results (`docs/json-encoding.md`)',
+  },
+  {
+    method: 'POST',
+    path: '/query-json/:actor/:method',
+    access: 'token',
+    query: { lossless: '1' },
+    job: 'query',
+    request: 'the same; not for update methods',
+    answer: 'the same',
+  },
+  {
+    method: 'POST',
+    path: '/call/:actor/:method',
+    access: 'token',
+    job: 'call',
+    request: 'Candid',
+    answer: 'Candid',
+  },
+  {
+    method: 'POST',
+    path: '/query/:actor/:method',
+    access: 'token',
+    job: 'query',
+    request: 'Candid; not for update methods',
+    answer: 'Candid',
+  },
+  {
+    method: 'GET',
+    path: '/openapi/:actor',
+    access: 'token',
+    request: '',
+    answer: 'OpenAPI document of the JSON endpoints',
+    notBuilt: 'the OpenAPI document (GET /openapi/<ACTOR>)',
+  },
+  {
+    method: 'GET',
+    path: '/actors',
+    access: 'token',
+    job: 'list',
+    request: '',
+    answer: 'JSON array of `{"name","id"}`',
+  },
+  {
+    method: 'POST',
+    path: '/install/:name',
+    access: 'token',
+    query: { arg: undefined, mode: 'reinstall' },
+    bodyBytesMax: MODULE_BYTES_MAX,
+    job: 'install',
+    request: 'a module, raw or gzip',
+    answer: "the new actor's id in hex",
+  },
+  {
+    method: 'POST',
+    path: '/upgrade/:actor',
+    access: 'token',
+    query: { arg: undefined, report: undefined, force: undefined },
+    bodyBytesMax: MODULE_BYTES_MAX,
+    job: 'upgrade',
+    request: "a module, or nothing: the manifest's file",
+    answer: '`upgraded`',
+  },
+  {
+    method: 'POST',
+    path: '/stop/:actor',
+    access: 'token',
+    job: 'stop',
+    request: '',
+    answer: '`stopped`',
+  },
+  {
+    method: 'POST',
+    path: '/start/:actor',
+    access: 'token',
+    job: 'start',
+    request: '',
+    answer: '`started`',
+  },
+  {
+    method: 'DELETE',
+    path: '/actors/:actor',
+    access: 'token',
+    query: { force: 'true' },
+    job: 'delete',
+    request: '',
+    answer: '`deleted`',
+  },
+  {
+    method: 'GET',
+    path: '/cycles/:actor',
+    access: 'token',
+    job: 'cycles',
+    request: '',
+    answer: 'balance, decimal text',
+  },
+  {
+    method: 'POST',
+    path: '/cycles/:actor',
+    access: 'token',
+    job: 'topup',
+    request: 'cycles to add, decimal text',
+    answer: 'the new balance',
+  },
+  {
+    method: 'GET',
+    path: '/logs/:actor',
+    access: 'token',
+    job: 'logs',
+    request: '',
+    answer: 'what was printed since the last read, which clears it',
+  },
+  {
+    method: 'GET',
+    path: '/events/:actor',
+    access: 'token',
+    request: '',
+    answer: 'the same as server-sent events',
+    notBuilt: 'the event stream (GET /events/<ACTOR>)',
+  },
+  {
+    method: 'GET',
+    path: '/history/:actor',
+    access: 'token',
+    request: '',
+    answer: 'JSON array of recent messages',
+    notBuilt: 'the history (GET /history/<ACTOR>)',
+  },
+  {
+    method: 'GET',
+    path: '/inspect',
+    access: 'token',
+    job: 'inspect',
+    request: '',
+    answer: 'JSON array, one object an actor',
+  },
+  {
+    method: 'GET',
+    path: '/metrics',
+    access: 'token',
+    request: '',
+    answer: '`docs/metrics.md`',
+  },
+  {
+    method: 'GET',
+    path: '/backup',
+    access: 'token',
+    request: '',
+    answer: 'the whole state',
+  },
+  {
+    method: 'GET',
+    path: '/mops/closure/*',
+    access: 'token',
+    request: '',
+    answer: 'the sources that a Motoko file depends on',
+    notBuilt: 'the dependency closure (GET /mops/closure/<ENTRY>)',
+  },
+  {
+    method: 'GET',
+    path: '/inspector',
+    access: 'open',
+    request: '',
+    answer: 'the inspector page',
+    notBuilt: 'the inspector page (GET /inspector)',
+  },
+  {
+    method: 'GET',
+    path: '/',
+    access: 'open',
+    request: '',
+    answer: 'the inspector page',
+    notBuilt: 'the inspector page (GET /)',
+  },
+  {
+    method: 'GET',
+    path: '/health',
+    access: 'probe',
+    request: '',
+    answer: '`ok`',
+  },
+  {
+    method: 'GET',
+    path: '/health/ready',
+    access: 'probe',
+    request: '',
+    answer: '`ready`, or 503',
+  },
+  {
+    method: 'GET',
+    path: '/version',
+    access: 'open',
+    request: '',
+    answer: '`{"version","build","node","v8"}`',
+  },
+] as const satisfies readonly RouteSpec[];
+
+type KeyOf<S> = S extends { readonly method: infer M extends string; readonly path: infer P extends string }
+  ? `${M} ${P}`
+  : never;
+/** `POST /call/:actor/:method` */
+export type RouteKey = KeyOf<(typeof ROUTES)[number]>;
+/** The routes that this version serves: all but those that are not built. */
+export type ServedRouteKey = KeyOf<Exclude<(typeof ROUTES)[number], { readonly notBuilt: string }>>;
+
+export function routeKeyOf({ method, path }: Pick<RouteSpec, 'method' | 'path'>): string {
+  return `${method} ${path}`;
+}
+
+/** The class of endpoints that a route belongs to, for counting: the first segment of its path. */
+export function endpointOf(path: string): string {
+  return path === '/' ? 'inspector' : firstSegmentOf(path);
+}
+
+/** `call` of `/call/counter/inc?x`. */
+export function firstSegmentOf(target: string): string {
+  return target.split(/[/?#]/, 2)[1] ?? '';
+}
+
+/** As people write it: `/call/:actor/:method` → `/call/<ACTOR>/<METHOD>` */
+export function readablePathOf(path: string): string {
+  return path
+    .replace(/:(\w+)/g, (_whole, name: string) => (name === 'name' ? '<name>' : `<${name.toUpperCase()}>`))
+    .replace('*', '<ENTRY>');
+}
+
+/** The routes as the Markdown table of docs/http.md. */
+export function routesDocument(): string {
+  const specs: readonly RouteSpec[] = ROUTES;
+  const rows = specs
+    .filter(({ notBuilt }) => notBuilt === undefined)
+    .map(({ method, path, query = {}, bodyBytesMax, access, request, answer }) => {
+      const taken = Object.entries(query).map(([name, value]) => `\`${name}=${value ?? '…'}\``);
+      const cap = bodyBytesMax === undefined ? '' : `${bodyBytesMax / MIB} MiB`;
+      const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
+      return `| ${[...cells, access === 'token' ? 'token' : 'open'].join(' | ')} |`;
+    });
+  return ['| method and path | query | request | cap | answer | |', '|---|---|---|---|---|---|', ...rows].join('\n');
+}
