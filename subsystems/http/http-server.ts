@@ -16,6 +16,7 @@ import {
   STARTING_CONNECTIONS_MAX,
   systemDescriptors,
 } from './descriptors.ts';
+import { EventStreams } from './event-streams.ts';
 import type { HttpServer } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
@@ -114,6 +115,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #unknown: Tally;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
+  readonly #streams: EventStreams;
   readonly #flow = new RequestFlow();
   readonly #descriptors: Descriptors;
   readonly #auth: Auth;
@@ -149,6 +151,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#refused = metrics.requestsOf('refused');
     this.#sites = metrics.requestsOf('site');
     this.#unknown = metrics.requestsOf('unknown');
+    this.#streams = new EventStreams(this.#responder, clock, () => this.#connections.max);
     const callers = new CallerClaims();
     const host: RouteHost = {
       canisters,
@@ -160,6 +163,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       log,
       responder: this.#responder,
       jobs: this.#jobs,
+      streams: this.#streams,
       callers,
     };
     this.#server = this.#createServer();
@@ -221,6 +225,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   stopAccepting(): void {
     if (this.#serverClosed !== undefined) return;
     this.#responder.isClosing = true;
+    this.#streams.endAll();
     this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();
     this.#server.close();
     this.#sweeping?.[Symbol.dispose]();

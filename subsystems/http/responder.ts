@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
 export const BYTES = 'application/octet-stream';
+export const EVENTS = 'text/event-stream; charset=utf-8';
 
 /** Bodies up to here leave in one write with the header, as one Latin-1 string (a byte a character); larger ones are handed over as they are. */
 const JOINED_BYTES_MAX = 16 * 1024;
@@ -124,6 +125,27 @@ export class Responder {
     } finally {
       response.off('drain', settle).off('close', settle);
     }
+  }
+
+  /** The header of an answer that stays open (event-streams.ts); it leaves with the first bytes, or at the end of this turn. */
+  beginEvents(response: ServerResponse): void {
+    // The connection ends with it, so nothing has to mark the ends of its pieces.
+    response.useChunkedEncodingByDefault = false;
+    response.writeHead(200, [
+      'svc-version',
+      this.#version,
+      'access-control-allow-origin',
+      '*',
+      'content-type',
+      EVENTS,
+      'cache-control',
+      'no-store',
+      // Some proxies keep small answers back unless they are told not to.
+      'x-accel-buffering',
+      'no',
+      ...CLOSE_HEADERS,
+    ]);
+    setImmediate(() => response.flushHeaders());
   }
 
   /** An answer without a body (204). */

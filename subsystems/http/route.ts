@@ -4,6 +4,7 @@ import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { Storage } from '../storage/index.ts';
+import type { EventStreams } from './event-streams.ts';
 import type { JobLog } from './job-log.ts';
 import type { Responder } from './responder.ts';
 import type { ServedRouteKey } from './route-table.ts';
@@ -58,5 +59,6 @@ export interface RouteHost {
   readonly log: Logger;
   readonly responder: Responder;
   readonly jobs: JobLog;
+  readonly streams: EventStreams;
   readonly callers: CallerClaims;
 }

@@ -1,0 +1,153 @@
+/**
+ * Server-sent events: answers that stay open. A stream's connection carries nothing else and ends with it, so bytes go
+ * out as they are, without chunks around them. What a client does not take is bounded by whoever sends: `send` says when
+ * to stop. A client that takes nothing for five minutes is cut, as with any answer (connections.ts).
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Clock, ServerError } from '../../kernel/index.ts';
+import type { Responder } from './responder.ts';
+
+/** A comment goes to every stream about so often: proxies close what is silent for a minute. */
+const KEEP_ALIVE_SECS = 15;
+const KEEP_ALIVE = Buffer.from(': keep-alive\n\n');
+/** Of all connections; the rest is for those that want an answer and go. */
+const SHARE_OF_CONNECTIONS = 0.75;
+
+export interface EventStreamEvents {
+  /** The client takes bytes again, after `send` has returned false. */
+  drained?(): void;
+  /** The stream is over: ended, or its client is gone. Called once. */
+  closed(): void;
+}
+
+export interface EventStream {
+  readonly isOpen: boolean;
+  /** Bytes that wait for the client to take them. */
+  readonly pendingBytes: number;
+  /** Sends whole frames; they are not copied. False: the client takes no more for now; what was given is sent all the same. */
+  send(frames: Uint8Array): boolean;
+  /** Ends the stream behind what was sent. */
+  end(): void;
+  /** Cuts the connection: what waits is lost. */
+  cut(): void;
+}
+
+/** All open streams of a server. */
+export class EventStreams {
+  readonly #responder: Responder;
+  readonly #connectionsMax: () => number;
+  /** Streams by the second of `KEEP_ALIVE_SECS` at which they get their comment. */
+  readonly #byTurn: readonly Set<OpenStream>[] = Array.from({ length: KEEP_ALIVE_SECS }, () => new Set());
+  readonly #clock: Clock;
+  #turn = 0;
+  #size = 0;
+  #ticking: Disposable | undefined;
+
+  constructor(responder: Responder, clock: Clock, connectionsMax: () => number) {
+    this.#responder = responder;
+    this.#clock = clock;
+    this.#connectionsMax = connectionsMax;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Answers a request with a stream. Throws ServerError `unavailable` when there are too many, or the server stops. */
+  open(request: IncomingMessage, response: ServerResponse, events: EventStreamEvents): EventStream {
+    const max = Math.floor(this.#connectionsMax() * SHARE_OF_CONNECTIONS);
+    if (this.#size >= max) {
+      const text = `${max} event streams are open, and this server has no room for more: try again later, or raise the limit (ulimit -n)`;
+      throw new ServerError('unavailable', 'too-many-streams', text);
+    }
+    if (this.#responder.isClosing) throw new ServerError('unavailable', 'streams-closed', 'shutting down');
+    // Whatever a client sends with its request must not stay in front of the connection's end.
+    request.resume();
+    this.#responder.beginEvents(response);
+    const turn = this.#byTurn[this.#size % KEEP_ALIVE_SECS];
+    const stream = new OpenStream(response, () => {
+      this.#size--;
+      turn?.delete(stream);
+      if (this.#size === 0) this.#stopTicking();
+      events.closed();
+    });
+    turn?.add(stream);
+    this.#size++;
+    this.#ticking ??= this.#clock.every(1000, () => this.#keepAlive());
+    response.on('drain', () => events.drained?.());
+    return stream;
+  }
+
+  /** The server stops: it does not wait for clients that only listen. */
+  endAll(): void {
+    for (const streams of this.#byTurn) for (const stream of Array.from(streams)) stream.end();
+  }
+
+  #keepAlive(): void {
+    this.#turn = (this.#turn + 1) % KEEP_ALIVE_SECS;
+    for (const stream of this.#byTurn[this.#turn] ?? []) if (stream.pendingBytes === 0) stream.send(KEEP_ALIVE);
+  }
+
+  #stopTicking(): void {
+    this.#ticking?.[Symbol.dispose]();
+    this.#ticking = undefined;
+  }
+}
+
+class OpenStream implements EventStream {
+  readonly #response: ServerResponse;
+  #closed: (() => void) | undefined;
+
+  constructor(response: ServerResponse, closed: () => void) {
+    this.#response = response;
+    this.#closed = closed;
+    // A client that is gone already says nothing more.
+    if (response.destroyed || response.socket === null) setImmediate(this.#close);
+    else response.once('close', this.#close);
+  }
+
+  get isOpen(): boolean {
+    return this.#closed !== undefined;
+  }
+
+  get pendingBytes(): number {
+    return this.#response.writableLength;
+  }
+
+  send(frames: Uint8Array): boolean {
+    return this.isOpen && this.#response.write(frames);
+  }
+
+  end(): void {
+    if (this.isOpen) this.#response.end();
+    this.#close();
+  }
+
+  cut(): void {
+    this.#response.destroy();
+    this.#close();
+  }
+
+  readonly #close = (): void => {
+    const closed = this.#closed;
+    this.#closed = undefined;
+    closed?.();
+  };
+}
+
+/** One event. `id`: what a client that comes back names as the last that it had. */
+export function eventFrame({
+  id,
+  event,
+  data,
+}: {
+  readonly id?: string | number | undefined;
+  readonly event?: string | undefined;
+  readonly data: string;
+}): Buffer {
+  const idLine = id === undefined ? '' : `id: ${id}\n`;
+  const eventLine = event === undefined ? '' : `event: ${event}\n`;
+  // Each of the three line ends of the format begins a line of its own, so that no text can forge a field.
+  const dataLines = data.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`);
+  return Buffer.from(`${idLine}${eventLine}${dataLines.join('')}\n`, 'utf8');
+}
