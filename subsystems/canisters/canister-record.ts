@@ -21,6 +21,7 @@ import type { Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
 import type { CanisterStore } from './canister-store.ts';
+import type { CanisterWatches } from './canister-watches.ts';
 import { CanisterOutput } from './canister-output.ts';
 import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { ReplayBudget } from './replay-budget.ts';
@@ -77,6 +78,7 @@ export interface RecordContext {
   readonly forwardDebugOutput: boolean;
   readonly keeper: CanisterStore;
   readonly replayBudget: Pick<ReplayBudget<CanisterRecord>, 'logged'>;
+  readonly watches: CanisterWatches;
   readonly sharedControllers: SharedControllers;
   /** Of `RECORD_NUMBERS` each. */
   readonly numberRows: NumberRows;
@@ -200,6 +202,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#code = code;
     this.isUnfinished = false;
     this.#context.keeper.identityChanged(this);
+    this.#context.watches.codeChanged(this.handle);
   }
 
   get isRemoved(): boolean {
@@ -383,6 +386,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   removed(): void {
     this.#context.replayBudget.logged(this, 0);
     this.#isRemoved = true;
+    this.#context.watches.removed(this.handle);
     // Whoever still has the record sees its own numbers.
     ({ block: this.#block, at: this.#at } = this.#context.numberRows.giveBack({ block: this.#block, at: this.#at }));
   }
@@ -483,7 +487,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
     this.heapBytes = gauges.heapBytes;
     this.stableBytes = gauges.stableBytes;
-    if (gauges.version > this.version) this.version = gauges.version;
+    if (gauges.version > this.version) {
+      this.version = gauges.version;
+      this.#context.watches.changed(this.handle);
+    }
     this.#put(NUMBERS.cyclesCharged, this.#get(NUMBERS.cyclesCharged) + gauges.charge);
     if (gauges.balance === undefined) this.#charge(gauges.charge);
     else this.setBalance(gauges.balance);
@@ -498,6 +505,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   credited(balance: bigint): void {
     this.setBalance(balance);
+    this.#context.watches.changed(this.handle);
     this.#context.keeper.numbersChanged(this);
   }
 

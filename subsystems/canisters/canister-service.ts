@@ -15,12 +15,14 @@ import type { HistogramFigures } from '../figures/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CanisterDirectory } from './canister-directory.ts';
+import { CanisterWatches } from './canister-watches.ts';
 import { CanisterStore } from './canister-store.ts';
 import { CodeChanges } from './code-changes.ts';
 import {
   type AddressedBy,
   type Canister,
   type Canisters,
+  type CanisterWatcher,
   type DebugLine,
   type InstallOptions,
   isInternalMethod,
@@ -75,6 +77,7 @@ export class CanisterService implements Canisters {
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
+  readonly #watches = new CanisterWatches();
 
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#with = dependencies;
@@ -96,6 +99,7 @@ export class CanisterService implements Canisters {
       sharedControllers: new SharedControllers(),
       numberRows: new NumberRows(RECORD_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
+      watches: this.#watches,
     };
     this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
     this.host = new HostBackend({ directory: this.directory, changes: this, execution, scheduler });
@@ -278,7 +282,9 @@ export class CanisterService implements Canisters {
   }
 
   async stop(canister: Canister): Promise<void> {
-    await this.#with.scheduler.stop(recordOf(canister).handle);
+    const { handle } = recordOf(canister);
+    await this.#with.scheduler.stop(handle);
+    this.#watches.changed(handle);
     await this.#with.storage.settled();
   }
 
@@ -286,6 +292,7 @@ export class CanisterService implements Canisters {
     const record = recordOf(canister);
     this.#with.scheduler.start(record.handle);
     record.checkMemory();
+    this.#watches.changed(record.handle);
     await this.#with.storage.settled();
   }
 
@@ -391,6 +398,10 @@ export class CanisterService implements Canisters {
 
   takeLogs(canister: Canister): readonly DebugLine[] {
     return recordOf(canister).takePrinted();
+  }
+
+  watch(canister: Canister, watcher: CanisterWatcher): Disposable {
+    return this.#watches.add(recordOf(canister).handle, watcher);
   }
 
   /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */

@@ -107,6 +107,16 @@ const KIND_OF_FAILURE = {
   unavailable: 'unavailable',
 } as const satisfies Record<FailedOutcome['kind'], ErrorKind>;
 
+/** Is told when a canister changes: in the turn of the change, before anybody is answered. Must be quick and not throw. */
+export interface CanisterWatcher {
+  /** A message has been executed and kept, or the status or the balance is another: queries may answer something else. */
+  changed(): void;
+  /** Its code is another. */
+  codeChanged(): void;
+  /** It is deleted. */
+  removed(): void;
+}
+
 /** Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of its interface. */
 export function isInternalMethod(method: string): boolean {
   return method.startsWith('__motoko') || method.startsWith('@') || method.includes(' ');
@@ -153,5 +163,7 @@ export interface Canisters {
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
+  /** Tells the watcher of every change, until what is returned is disposed of. A canister that sleeps goes on sleeping. */
+  watch(canister: Canister, watcher: CanisterWatcher): Disposable;
 }
 export const Canisters = defineCapability<Canisters>('canisters');

@@ -1,19 +1,11 @@
 import type { ServerResponse } from 'node:http';
-import { ServerError } from '../../kernel/index.ts';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
-import { type EncodingOptions, type TupleCodec } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../ic/index.ts';
+import { type JsonForm, replyAsJson } from './json-form.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
 
 const EMPTY_ARRAY = Buffer.from('[]');
-
-/** How the arguments and results of one method become JSON; undefined for raw Candid. */
-export interface JsonForm {
-  readonly args: TupleCodec;
-  readonly results: TupleCodec;
-  readonly encoding: EncodingOptions;
-}
 
 /** One call by a client, from the body to the answer. */
 export class CanisterCall {
@@ -91,24 +83,13 @@ export class CanisterCall {
     return undefined;
   };
 
-  /** A reply is as hostile as a request. If it is not what the interface promises, the canister is at fault, as if it had trapped. */
-  #answerAsJson({ results, encoding }: JsonForm, reply: Uint8Array): void | Promise<void> {
+  #answerAsJson(form: JsonForm, reply: Uint8Array): void | Promise<void> {
     const answer = (json: Uint8Array): void => {
       this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json);
       this.#ended(true);
     };
-    const refused = (error: unknown): never => {
-      if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
-      const message = `the reply of ${this.#canister.name}.${this.#method} does not fit its interface: ${error.message}`;
-      throw new ServerError('trapped', 'bad-reply', message, { cause: error });
-    };
-    let json: Uint8Array | Promise<Uint8Array>;
-    try {
-      json = results.decodeAnySize(reply, encoding);
-    } catch (error) {
-      return refused(error);
-    }
-    return json instanceof Uint8Array ? answer(json) : json.then(answer, refused);
+    const json = replyAsJson(form, this.#canister, this.#method, reply);
+    return json instanceof Uint8Array ? answer(json) : json.then(answer);
   }
 
   #ended(isOk: boolean): void {

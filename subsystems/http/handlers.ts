@@ -13,6 +13,7 @@ import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { rawCallHandlers } from './routes/raw-calls.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
+import { watchHandlers } from './routes/watch.ts';
 import { versionHandlers, type VersionInfo } from './routes/version.ts';
 
 /** Every route of the table with its handler, in the table's order. */
@@ -28,6 +29,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...logsHandlers(host),
     ...inspectHandlers(host),
     ...backupHandlers(host),
+    ...watchHandlers(host),
     ...metricsHandlers(host),
     ...healthHandlers(host),
     ...versionHandlers(host, info),

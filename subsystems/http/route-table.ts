@@ -70,6 +70,14 @@ export const ROUTES = [
   },
   {
     method: 'GET',
+    path: '/watch/:actor/:method',
+    access: 'token',
+    query: { args: undefined, lossless: '1' },
+    request: '`args`: JSON array of arguments; not for update methods',
+    answer: 'server-sent events: the results, and again when they change',
+  },
+  {
+    method: 'GET',
     path: '/openapi/:actor',
     access: 'token',
     request: '',

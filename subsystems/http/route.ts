@@ -46,6 +46,7 @@ export type ServedCanisters = Pick<
   | 'remove'
   | 'addCycles'
   | 'takeLogs'
+  | 'watch'
 >;
 
 /** What routes work with. */

@@ -4,6 +4,7 @@ import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
   type AddressedBy,
   type Canister,
+  type CanisterWatcher,
   type DebugLine,
   InstallError,
   type RemoveOptions,
@@ -81,6 +82,16 @@ const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
   crash: ['update', () => Promise.reject(new Error('secret cause'))],
   slow: ['update', ({ canister }) => canister.held.then(() => reply('["done"]'))],
   hidden: ['query', () => reply('["hidden"]')],
+  everything: ['composite_query', () => reply('[]')],
+  moody: [
+    'query',
+    ({ canister }) => {
+      if (canister.mood === 'trap') return fault('trap', 5, 'canister trapped: moody');
+      if (canister.mood === 'gone') return fault('unavailable', 2, "the actor's thread has stopped");
+      return reply(canister.mood ?? `[${canister.count}]`);
+    },
+  ],
+  large: ['query', ({ canister }) => reply(JSON.stringify([`${canister.count} `.padEnd(1_000_000, 'x')]))],
 };
 
 /** A body whose hooks trap. */
@@ -117,6 +128,8 @@ export class CounterCanister implements Canister {
   };
   balance = 10n ** 20n;
   count = 0;
+  /** How `moody` answers. */
+  mood: 'trap' | 'gone' | 'garbage' | undefined;
   logs: DebugLine[] = [];
   /** `slow` answers when this resolves. */
   held: Promise<void> = Promise.resolve();
@@ -229,6 +242,13 @@ export class CounterCanisters implements ServedCanisters {
     const found = this.resolve(canister.name);
     found.balance += amount;
     return found.balance;
+  }
+
+  readonly watchers = new Set<CanisterWatcher>();
+
+  watch(_canister: Canister, watcher: CanisterWatcher): Disposable {
+    this.watchers.add(watcher);
+    return { [Symbol.dispose]: () => void this.watchers.delete(watcher) };
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {

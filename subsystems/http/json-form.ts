@@ -1,0 +1,64 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { Canister } from '../canisters/index.ts';
+import type { Codec, EncodingOptions, TupleCodec } from '../codec/index.ts';
+
+const PLAIN = { lossless: false };
+const LOSSLESS = { lossless: true };
+
+/** How the arguments and results of one method become JSON; undefined for raw Candid. */
+export interface JsonForm {
+  readonly args: TupleCodec;
+  readonly results: TupleCodec;
+  readonly encoding: EncodingOptions;
+}
+
+/** By the method's types; the lossless form describes itself and so works without any. */
+export function jsonFormOf(
+  codec: Pick<Codec, 'untyped'>,
+  canister: Canister,
+  method: string,
+  isLossless: boolean,
+): JsonForm {
+  const encoding = isLossless ? LOSSLESS : PLAIN;
+  const described = canister.candid?.methods.get(method);
+  if (described !== undefined) return { args: described.args, results: described.results, encoding };
+  if (!canister.module?.methods.has(method)) {
+    throw new ServerError(
+      'missing',
+      'method-missing',
+      `actor ${canister.name} has no method ${JSON.stringify(method)}`,
+    );
+  }
+  if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
+  const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes`;
+  throw new ServerError('invalid', 'no-interface', reason);
+}
+
+function whyUndescribed({ name, candid, candidProblem }: Canister, method: string): string {
+  if (candid !== undefined) return `the Candid interface of ${name} does not describe method ${JSON.stringify(method)}`;
+  if (candidProblem === undefined) return `actor ${name} has no Candid interface`;
+  return `the Candid interface of ${name} was not understood (${candidProblem})`;
+}
+
+/**
+ * The results of a reply. A reply is as hostile as a request: if it is not what the interface promises, the canister is at
+ * fault, as if it had trapped. Throws, or rejects with, ServerError `trapped`.
+ */
+export function replyAsJson(
+  { results, encoding }: JsonForm,
+  canister: Canister,
+  method: string,
+  reply: Uint8Array,
+): Uint8Array | Promise<Uint8Array> {
+  const refused = (error: unknown): never => {
+    if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
+    const message = `the reply of ${canister.name}.${method} does not fit its interface: ${error.message}`;
+    throw new ServerError('trapped', 'bad-reply', message, { cause: error });
+  };
+  try {
+    const json = results.decodeAnySize(reply, encoding);
+    return json instanceof Uint8Array ? json : json.catch(refused);
+  } catch (error) {
+    return refused(error);
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * Live queries: a client names a query and gets its answer now, and again whenever a message has changed the actor and the
+ * answer with it. One execution serves everybody who watches the same. Nothing of it keeps an actor awake: a query is asked
+ * when it is first watched, and after a change, when the actor was awake anyway.
+ */
+import { createHash } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ServerError } from '../../../kernel/index.ts';
+import type { Canister } from '../../canisters/index.ts';
+import type { RouteHost } from '../route.ts';
+import { Broadcast } from './broadcast.ts';
+import { LiveQuery, type LiveQueryHost, type PreparedCall, preparedCall, type WatchedQuery } from './live-query.ts';
+import { Viewer } from './viewers.ts';
+import { WatchedCanister } from './watched-canister.ts';
+
+/** Different queries that are watched at once. */
+const LIVE_QUERIES_MAX = 10_000;
+/** Answers that are kept for those that come later, all together. */
+const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
+/** Answers that slow clients have not taken yet, all together: what comes beyond is cut. */
+const UNTAKEN_BYTES_MAX = 256 * 1024 * 1024;
+
+interface Watched {
+  readonly watched: WatchedCanister;
+  readonly subscription: Disposable;
+}
+
+export class LiveQueries {
+  readonly #host: RouteHost;
+  readonly #queryHost: LiveQueryHost;
+  readonly #byKey = new Map<string, LiveQuery>();
+  readonly #byCanister = new Map<Canister, Watched>();
+  #answerBytes = 0;
+  #untakenBytes = 0;
+
+  constructor(host: RouteHost) {
+    this.#host = host;
+    const { canisters, codec, clock } = host;
+    const broadcast = new Broadcast(clock);
+    this.#queryHost = { canisters, codec, clock, broadcast, hold: (bytes) => this.#hold(bytes) };
+  }
+
+  /**
+   * Answers a request with the stream of a query. Rejects with a ServerError when the query cannot be asked: `invalid` (no
+   * query, or arguments that do not fit), `missing`, `unavailable`.
+   */
+  async open(request: IncomingMessage, response: ServerResponse, query: WatchedQuery): Promise<void> {
+    refuseUnlessQuery(query);
+    const call = await preparedCall(this.#host.codec, query);
+    const key = keyOf(query, call.argument);
+    const live = this.#byKey.get(key) ?? this.#begin(key, query, call);
+    await live.joining(() => {
+      if (!response.destroyed) this.#join(live, request, response);
+    });
+  }
+
+  #join(live: LiveQuery, request: IncomingMessage, response: ServerResponse): void {
+    const lastEventId = request.headers['last-event-id'];
+    const viewer = new Viewer(typeof lastEventId === 'string' ? lastEventId : undefined, live.codeChanges);
+    let untakenBytes = 0;
+    const taken = (bytes: number): void => {
+      this.#untakenBytes += bytes - untakenBytes;
+      untakenBytes = bytes;
+    };
+    const stream = this.#host.streams.open(request, response, {
+      drained: () => {
+        taken(0);
+        live.drained(viewer);
+      },
+      closed: () => {
+        taken(0);
+        live.remove(viewer);
+      },
+    });
+    viewer.stream = {
+      get isOpen() {
+        return stream.isOpen;
+      },
+      get pendingBytes() {
+        return stream.pendingBytes;
+      },
+      send: (frame) => {
+        const hasRoom = stream.send(frame);
+        if (hasRoom) return true;
+        taken(stream.pendingBytes);
+        if (this.#untakenBytes > UNTAKEN_BYTES_MAX) stream.cut();
+        return false;
+      },
+      end: () => stream.end(),
+      cut: () => stream.cut(),
+    };
+    live.add(viewer);
+  }
+
+  #begin(key: string, query: WatchedQuery, call: PreparedCall): LiveQuery {
+    if (this.#byKey.size >= LIVE_QUERIES_MAX) {
+      const text = `${LIVE_QUERIES_MAX} different queries are watched, and this server watches no more: try again later`;
+      throw new ServerError('unavailable', 'too-many-watches', text);
+    }
+    const { watched } = this.#watchedOf(query.canister);
+    const live = new LiveQuery(this.#queryHost, query, call, () => {
+      this.#byKey.delete(key);
+      watched.remove(live);
+      if (watched.size === 0) this.#forget(query.canister);
+    });
+    this.#byKey.set(key, live);
+    watched.add(live);
+    return live;
+  }
+
+  #watchedOf(canister: Canister): Watched {
+    const known = this.#byCanister.get(canister);
+    if (known !== undefined) return known;
+    const { canisters, clock } = this.#host;
+    const watched = new WatchedCanister(clock, canister);
+    const made = { watched, subscription: canisters.watch(canister, watched) };
+    this.#byCanister.set(canister, made);
+    return made;
+  }
+
+  #forget(canister: Canister): void {
+    this.#byCanister.get(canister)?.subscription[Symbol.dispose]();
+    this.#byCanister.delete(canister);
+  }
+
+  #hold(bytes: number): void {
+    if (bytes > 0 && this.#answerBytes + bytes > ANSWER_BYTES_MAX) {
+      const mib = ANSWER_BYTES_MAX / 1024 / 1024;
+      throw new ServerError(
+        'unavailable',
+        'watches-full',
+        `the answers of all watched queries together pass ${mib} MiB`,
+      );
+    }
+    this.#answerBytes += bytes;
+  }
+}
+
+/** By the bytes that the actor gets, so that however the arguments are written they are the same. */
+function keyOf({ canister, method, caller, isLossless }: WatchedQuery, argument: Uint8Array): string {
+  const hash = createHash('sha256').update(argument).digest('base64');
+  return [canister.idHex, method, Buffer.from(caller).toString('hex'), isLossless ? '1' : '0', hash].join('\0');
+}
+
+function refuseUnlessQuery({ canister, method }: WatchedQuery): void {
+  const kind = canister.module?.methods.get(method);
+  if (kind !== 'composite_query') return;
+  const text = `${method} is a composite query, which depends on other actors too: only queries of one actor can be watched`;
+  throw new ServerError('invalid', 'watch-composite', text);
+}

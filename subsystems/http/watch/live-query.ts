@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+import type { Canister } from '../../canisters/index.ts';
+import type { Outcome } from '../../ic/index.ts';
+import { eventFrame } from '../event-streams.ts';
+import { HTTP_STATUS, errorCodeOf } from '../http-status.ts';
+import { type JsonForm, jsonFormOf, replyAsJson } from '../json-form.ts';
+import type { RouteHost } from '../route.ts';
+import type { Broadcast } from './broadcast.ts';
+import { type Answer, type Scene, type Viewer, Viewers } from './viewers.ts';
+
+/** Where the actor could not answer now (its queue is full, its thread has stopped), it is asked again after so long, and then after twice as long each time. */
+const RETRY_MS = 100;
+const RETRY_MAX_MS = 5000;
+/** 64 bits of a SHA-256. */
+const ID_CHARACTERS = 16;
+
+/** What is watched. Everybody who watches the same shares one execution. */
+export interface WatchedQuery {
+  readonly canister: Canister;
+  readonly method: string;
+  readonly caller: Uint8Array;
+  readonly isLossless: boolean;
+  /** JSON array of arguments, as the client wrote it: other code may have other types for it. */
+  readonly json: Uint8Array;
+}
+
+export interface PreparedCall {
+  readonly form: JsonForm;
+  /** Candid. */
+  readonly argument: Uint8Array;
+}
+
+export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock'> & {
+  readonly broadcast: Broadcast;
+  /** Counts what all answers hold together. Throws ServerError `unavailable` where that is too much. */
+  hold(bytes: number): void;
+};
+
+/** One query that is asked again whenever its actor has changed, as long as anybody watches. */
+export class LiveQuery {
+  readonly #host: LiveQueryHost;
+  readonly #query: WatchedQuery;
+  readonly #ended: () => void;
+  readonly #viewers: Viewers;
+  /** Clients that wait for the first answer. */
+  #joining = 0;
+  #answer: Answer | undefined;
+  #codeChanges = 0;
+  #codeFrame: Uint8Array = new Uint8Array();
+  /** Its arguments by the types of the present code; undefined: not known yet. */
+  #call: PreparedCall | undefined;
+  readonly #first = Promise.withResolvers<void>();
+  #retryMs = RETRY_MS;
+  #isOver = false;
+
+  /** `ended`: nobody watches any more, or it cannot be asked. Called once. */
+  constructor(host: LiveQueryHost, query: WatchedQuery, call: PreparedCall, ended: () => void) {
+    this.#host = host;
+    this.#query = query;
+    this.#call = call;
+    this.#ended = ended;
+    this.#viewers = new Viewers(() => this.#scene());
+    // Nobody may be waiting for it.
+    this.#first.promise.catch(() => undefined);
+  }
+
+  /** Resolves when there is an answer that was true after this call began, or before if nothing has changed. Rejects with the ServerError why there is none. */
+  async joining<T>(join: () => T): Promise<T> {
+    this.#joining++;
+    try {
+      await this.#first.promise;
+      return join();
+    } finally {
+      this.#joining--;
+      this.#endIfAlone();
+    }
+  }
+
+  add(viewer: Viewer): void {
+    this.#viewers.add(viewer);
+  }
+
+  remove(viewer: Viewer): void {
+    this.#viewers.remove(viewer);
+    this.#endIfAlone();
+  }
+
+  drained(viewer: Viewer): void {
+    viewer.isFull = false;
+    this.#viewers.tell(viewer);
+  }
+
+  get codeChanges(): number {
+    return this.#codeChanges;
+  }
+
+  /** Its actor has other code: it must be asked again, perhaps with other types. */
+  codeChanged(): void {
+    this.#call = undefined;
+    this.#codeChanges++;
+    const { module } = this.#query.canister;
+    this.#codeFrame = eventFrame({ event: 'upgrade', data: JSON.stringify({ moduleHash: module?.hash ?? null }) });
+    this.#changed();
+  }
+
+  /** Asks its actor once. Resolves when it may be asked again; false: it should be, after so many milliseconds. Never rejects. */
+  async ask(): Promise<number | undefined> {
+    try {
+      const { form, argument } = (this.#call ??= await preparedCall(this.#host.codec, this.#query));
+      const { canister, method, caller } = this.#query;
+      // A copy: a large argument would be handed over.
+      const outcome = await this.#host.canisters.call(canister, 'query', method, caller, argument.slice());
+      if (this.#isOver) return undefined;
+      if (outcome.kind === 'unavailable') {
+        const retryMs = this.#retryMs;
+        this.#retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
+        return retryMs;
+      }
+      this.#retryMs = RETRY_MS;
+      this.#answered(await this.#eventOf(form, outcome));
+    } catch (error) {
+      this.end(error);
+    }
+    return undefined;
+  }
+
+  /** An answer is the event without a name, so that a page needs no other listener. */
+  async #eventOf(
+    form: JsonForm,
+    outcome: Exclude<Outcome, { kind: 'unavailable' }>,
+  ): Promise<{ readonly event?: string; readonly data: string }> {
+    if (outcome.kind !== 'reply') return faultEvent(outcome);
+    const { canister, method } = this.#query;
+    try {
+      const json = await replyAsJson(form, canister, method, outcome.data);
+      return { data: Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('utf8') };
+    } catch (error) {
+      if (!(error instanceof ServerError) || error.kind !== 'trapped') throw error;
+      return faultEvent({ kind: 'trap', code: 5, message: error.message });
+    }
+  }
+
+  #answered(event: { readonly event?: string; readonly data: string }): void {
+    if (this.#isOver) return;
+    const hash = createHash('sha256')
+      .update(`${event.event ?? ''}\0`)
+      .update(event.data);
+    const id = hash.digest('hex').slice(0, ID_CHARACTERS);
+    if (id !== this.#answer?.id) {
+      const frame = eventFrame({ ...event, id });
+      this.#host.hold(frame.length - (this.#answer?.frame.length ?? 0));
+      this.#answer = { id, frame };
+      this.#changed();
+    }
+    this.#first.resolve();
+  }
+
+  #changed(): void {
+    this.#viewers.changed();
+    this.#host.broadcast.tell(this.#viewers);
+  }
+
+  #scene(): Scene {
+    return { codeChanges: this.#codeChanges, codeFrame: this.#codeFrame, answer: this.#answer };
+  }
+
+  #endIfAlone(): void {
+    if (this.#viewers.size === 0 && this.#joining === 0) this.end(undefined);
+  }
+
+  /** Tells all why nothing more comes. */
+  end(error: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#first.reject(error);
+    this.#host.broadcast.forget(this.#viewers);
+    this.#host.hold(-(this.#answer?.frame.length ?? 0));
+    this.#ended();
+    if (this.#viewers.size === 0) return;
+    const code = error instanceof ServerError ? errorCodeOf(error.kind, 5) : 500;
+    const data = JSON.stringify({ code, message: messageOf(error) });
+    this.#viewers.end(eventFrame({ event: 'end', data }));
+  }
+}
+
+/** Arguments by the types of the present code. Rejects with ServerError `invalid` or `missing`. */
+export async function preparedCall(
+  codec: RouteHost['codec'],
+  { canister, method, isLossless, json }: WatchedQuery,
+): Promise<PreparedCall> {
+  const form = jsonFormOf(codec, canister, method, isLossless);
+  return { form, argument: await form.args.encodeAnySize(json, form.encoding) };
+}
+
+type Fault = Pick<Exclude<Outcome, { kind: 'reply' | 'unavailable' }>, 'kind' | 'code' | 'message'>;
+
+/** As the error body of a call has it. */
+function faultEvent({ kind, code, message }: Fault): { readonly event: string; readonly data: string } {
+  if (kind === 'outOfCycles')
+    return { event: 'out_of_cycles', data: JSON.stringify({ code: HTTP_STATUS.outOfCycles, message }) };
+  const event = kind === 'trap' || kind === 'limit' ? 'trap' : 'reject';
+  return { event, data: JSON.stringify({ code, message }) };
+}

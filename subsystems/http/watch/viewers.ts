@@ -1,0 +1,102 @@
+import type { EventStream } from '../event-streams.ts';
+import type { Audience } from './broadcast.ts';
+
+/** What viewers are to have seen: the newest of each kind, what was before it need not be told any more. */
+export interface Scene {
+  /** Counts changes of code; its event goes before the answer. */
+  readonly codeChanges: number;
+  readonly codeFrame: Uint8Array;
+  /** Undefined: there is no answer yet. */
+  readonly answer: Answer | undefined;
+}
+
+export interface Answer {
+  /** The same for the same answer, in every process: a client that comes back names the last one that it had. */
+  readonly id: string;
+  readonly frame: Uint8Array;
+}
+
+/** One client that watches. */
+export class Viewer {
+  stream: EventStream | undefined;
+  seenId: string | undefined;
+  seenCodeChanges: number;
+  /** It takes no more for now. */
+  isFull = false;
+  /** Its place among the viewers. */
+  at = -1;
+
+  constructor(lastEventId: string | undefined, codeChanges: number) {
+    this.seenId = lastEventId;
+    this.seenCodeChanges = codeChanges;
+  }
+}
+
+/** Everybody who watches one query. A viewer that is slow holds one answer; it gets the newest when it has taken that. */
+export class Viewers implements Audience {
+  readonly #viewers: Viewer[] = [];
+  readonly #scene: () => Scene;
+  /** The next one to be told, and how many from there on may be behind. */
+  #next = 0;
+  #behind = 0;
+
+  constructor(scene: () => Scene) {
+    this.#scene = scene;
+  }
+
+  get size(): number {
+    return this.#viewers.length;
+  }
+
+  add(viewer: Viewer): void {
+    viewer.at = this.#viewers.push(viewer) - 1;
+    this.tell(viewer);
+  }
+
+  remove(viewer: Viewer): void {
+    const last = this.#viewers.pop();
+    if (last === undefined || last === viewer) return;
+    last.at = viewer.at;
+    this.#viewers[viewer.at] = last;
+    // Perhaps it was moved to where the walk has been already.
+    this.#behind++;
+  }
+
+  /** All of them are behind. */
+  changed(): void {
+    this.#behind = this.#viewers.length;
+  }
+
+  tellSome(count: number): boolean {
+    this.#behind = Math.min(this.#behind, this.#viewers.length);
+    for (let told = 0; told < count && this.#behind > 0; told++) {
+      if (this.#next >= this.#viewers.length) this.#next = 0;
+      const viewer = this.#viewers[this.#next++];
+      this.#behind--;
+      if (viewer !== undefined) this.tell(viewer);
+    }
+    return this.#behind > 0;
+  }
+
+  tell(viewer: Viewer): void {
+    const { stream } = viewer;
+    if (stream === undefined || viewer.isFull) return;
+    const { codeChanges, codeFrame, answer } = this.#scene();
+    if (viewer.seenCodeChanges !== codeChanges) {
+      viewer.seenCodeChanges = codeChanges;
+      viewer.isFull = !stream.send(codeFrame);
+    }
+    if (answer !== undefined && viewer.seenId !== answer.id) {
+      viewer.seenId = answer.id;
+      viewer.isFull = !stream.send(answer.frame);
+    }
+  }
+
+  /** The last thing that all are told. */
+  end(frame: Uint8Array): void {
+    for (const { stream } of Array.from(this.#viewers)) {
+      stream?.send(frame);
+      stream?.end();
+    }
+  }
+}
