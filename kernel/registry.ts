@@ -1,5 +1,5 @@
 /** The registry of published capabilities. awilix lives here and nowhere else. */
-import { type AwilixContainer, asFunction, asValue, createContainer } from 'awilix';
+import { type AwilixContainer, asFunction, asValue, createContainer } from 'awilix/browser';
 import { assert } from './assert.ts';
 import type { Capability } from './capability.ts';
 import type { Granted, Requirements } from './plugin.ts';
