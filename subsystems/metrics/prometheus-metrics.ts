@@ -2,7 +2,9 @@
  * The page of numbers. Whoever has a number keeps it; it is asked for when the page is read, and never before: work on a
  * message costs an addition here and there.
  */
-import { Counter, Gauge, Registry } from 'prom-client';
+import Counter from 'prom-client/lib/counter.js';
+import Gauge from 'prom-client/lib/gauge.js';
+import Registry from 'prom-client/lib/registry.js';
 import type { Clock } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { SharedMemory } from '../execution/index.ts';
