@@ -2,9 +2,7 @@ import { hkdfSync } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hexOf } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
-import { Ed25519Tree } from './ed25519-tree.ts';
 import type { DerivedKey, KeyTree } from './key-tree.ts';
-import { Secp256k1Tree } from './secp256k1-tree.ts';
 
 export type SigningAlgorithm = 'ecdsa' | 'bip340' | 'ed25519';
 
@@ -61,19 +59,19 @@ export class SigningKeys {
       throw REFUSE.badArgument(`the derivation path has ${bytes} bytes: at most ${PATH_BYTES_MAX} are allowed`);
     const place = [algorithm, name, hexOf(canisterId), ...path.map(hexOf)].join('/');
     const cached = this.#derived.get(place);
-    const key = cached ?? (await walk(this.#tree(algorithm, name), [canisterId, ...path]));
+    const key = cached ?? (await walk(await this.#tree(algorithm, name), [canisterId, ...path]));
     if (bytes <= CACHED_PATH_BYTES_MAX) this.#keep(place, key);
     return key;
   }
 
-  #tree(algorithm: SigningAlgorithm, name: string): KeyTree {
+  async #tree(algorithm: SigningAlgorithm, name: string): Promise<KeyTree> {
     const place = `${algorithm} ${name}`;
-    let tree = this.#trees.get(place);
-    if (tree === undefined) {
-      const seed = new Uint8Array(hkdfSync('sha512', this.#seed, new Uint8Array(0), `svc master key ${place}`, 64));
-      tree = algorithm === 'ed25519' ? new Ed25519Tree(seed) : new Secp256k1Tree(seed);
-      this.#trees.set(place, tree);
-    }
+    const known = this.#trees.get(place);
+    if (known !== undefined) return known;
+    const Tree = await treeOf(algorithm);
+    const seed = new Uint8Array(hkdfSync('sha512', this.#seed, new Uint8Array(0), `svc master key ${place}`, 64));
+    const tree = new Tree(seed);
+    this.#trees.set(place, tree);
     return tree;
   }
 
@@ -85,6 +83,13 @@ export class SigningKeys {
     const [oldest] = this.#derived.keys();
     if (oldest !== undefined) this.#derived.delete(oldest);
   }
+}
+
+/** Loaded when the first key is asked for: few servers ever sign, and a start would take 20 ms of CPU longer. */
+async function treeOf(algorithm: SigningAlgorithm): Promise<new (seed: Uint8Array) => KeyTree> {
+  return algorithm === 'ed25519'
+    ? (await import('./ed25519-tree.ts')).Ed25519Tree
+    : (await import('./secp256k1-tree.ts')).Secp256k1Tree;
 }
 
 async function walk(tree: KeyTree, path: readonly Uint8Array[]): Promise<DerivedKey> {

@@ -1,8 +1,6 @@
 import type { SchnorrKeyJson } from '../candid-types.ts';
 import { toBlob, toBytes, toPrincipal } from '../candid-values.ts';
-import { signEd25519 } from '../keys/ed25519-tree.ts';
 import type { DerivedKey } from '../keys/key-tree.ts';
-import { signBip340, signEcdsa, tweakForTaproot } from '../keys/secp256k1-tree.ts';
 import type { SigningAlgorithm } from '../keys/signing-keys.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE } from '../refusal.ts';
@@ -25,7 +23,9 @@ export function signingMethods(
       const hash = toBytes(blob);
       if (hash.length !== HASH_BYTES)
         throw REFUSE.badArgument(`message_hash has ${hash.length} bytes: ${HASH_BYTES} are needed`);
-      return { signature: toBlob(signEcdsa(await derive('ecdsa', key.name, call.sender, path), hash)) };
+      const derived = await derive('ecdsa', key.name, call.sender, path);
+      const { signEcdsa } = await import('../keys/secp256k1-tree.ts');
+      return { signature: toBlob(signEcdsa(derived, hash)) };
     },
 
     async schnorr_public_key({ canister_id: id, derivation_path: path, key_id: key }, call) {
@@ -41,7 +41,11 @@ export function signingMethods(
       if (merkleRoot !== undefined && merkleRoot.length !== 0 && merkleRoot.length !== HASH_BYTES)
         throw REFUSE.badArgument(`merkle_root_hash has ${merkleRoot.length} bytes: 0 or ${HASH_BYTES} are allowed`);
       const derived = await derive(algorithm, key.name, call.sender, path);
-      if (algorithm === 'ed25519') return { signature: toBlob(signEd25519(derived, message)) };
+      if (algorithm === 'ed25519') {
+        const { signEd25519 } = await import('../keys/ed25519-tree.ts');
+        return { signature: toBlob(signEd25519(derived, message)) };
+      }
+      const { signBip340, tweakForTaproot } = await import('../keys/secp256k1-tree.ts');
       const signer = merkleRoot === undefined ? derived : tweakForTaproot(derived, merkleRoot);
       return { signature: toBlob(signBip340(signer, message, context.random.bytes(AUXILIARY_BYTES))) };
     },
