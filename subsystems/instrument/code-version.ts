@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { INSTRUMENTER_VERSION } from './abi.ts';
+import { INSTRUMENTER_VERSION } from './abi/index.ts';
 
 /** What the output depends on: this code, the code that reads and writes modules for it, and the sizes of pages. */
 const ROOMS = ['./', '../bytes/', '../ic/', '../wasm/'];

@@ -9,7 +9,7 @@ import {
   VALUE_TYPE,
   type WasmModule,
 } from '../wasm/index.ts';
-import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL } from './abi.ts';
+import { HEAP_PAGES_MAX, IMPORT, IMPORT_MODULE, CONTROL } from './abi/index.ts';
 import { WASM_PAGE_BYTES } from '../ic/index.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import { unsigned } from './assembler.ts';

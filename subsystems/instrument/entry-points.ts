@@ -8,7 +8,7 @@
  *       control memory ← fuel)
  */
 import { type Global, OP, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
-import { CONTROL, type SavedGlobal, START_ENTRY, STOP } from './abi.ts';
+import { CONTROL, type SavedGlobal, START_ENTRY, STOP } from './abi/index.ts';
 import type { AddedFunctions } from './added-functions.ts';
 import {
   br,

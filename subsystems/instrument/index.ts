@@ -2,7 +2,7 @@
  * Module in, metered and transactional module out.
  *
  * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
- * What the result imports and exports is in `abi.ts`; each transformation is described at the top of its own file:
+ * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
  * `fuel.ts`, `journal.ts` with `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import {
@@ -16,7 +16,7 @@ import {
   describeFunction,
   refusal,
 } from '../wasm/index.ts';
-import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi.ts';
+import { EXPORT, HEAP_PAGES_MAX, type ModuleLayout } from './abi/index.ts';
 import { AddedFunctions } from './added-functions.ts';
 import { analyzeModule } from './analyze/analyze.ts';
 import { addressCode } from './assembler.ts';
@@ -39,9 +39,8 @@ import { addJournalFunctions, addUndo } from './journal/journal.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 
-export * from './abi.ts';
+export * from './abi/index.ts';
 export { codeVersion } from './code-version.ts';
-export { messageStackBytes, threadStackMb } from './metering/guest-stack.ts';
 
 /**
  * V8 refuses functions of more than 7,654,321 bytes; but what its optimising compiler takes for one is proportional, too:

@@ -30,7 +30,7 @@ import {
   VALUE_TYPE,
   type WasmModule,
 } from '../wasm/index.ts';
-import { CONTROL, STOP } from './abi.ts';
+import { CONTROL, STOP } from './abi/index.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze/analyze.ts';
 import { i32, writeI32 } from './assembler.ts';

@@ -33,7 +33,7 @@ import { Instance } from './instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { MemoryOfNewCode } from '../persistence/change-recorder.ts';
 import { finished } from './run-task.ts';
-import { START_ENTRY } from '../../instrument/index.ts';
+import { START_ENTRY } from '../../instrument/abi/index.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;

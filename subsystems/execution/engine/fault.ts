@@ -1,6 +1,6 @@
 /** Executor thread, and the module worker for `get_candid_pointer`: how an execution ended, as a value. Touches nothing. */
 import { messageOf } from '../../../kernel/index.ts';
-import { STOP } from '../../instrument/index.ts';
+import { STOP } from '../../instrument/abi/index.ts';
 
 /** Why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {

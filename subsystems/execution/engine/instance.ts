@@ -23,7 +23,7 @@ import {
   type ModuleLayout,
   SLOT_BYTES,
   SPILL_BYTES,
-} from '../../instrument/index.ts';
+} from '../../instrument/abi/index.ts';
 import { PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo, type StoredPages } from '../../storage/index.ts';

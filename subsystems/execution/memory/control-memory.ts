@@ -2,7 +2,7 @@
  * Executor thread, and the module worker for an instance that is thrown away: fuel and journal of the messages that run
  * on it.
  */
-import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../../instrument/index.ts';
+import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
 import { PAGE_BYTES, type PageSink } from '../../bytes/index.ts';
@@ -58,7 +58,7 @@ const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
 
 /**
  * A control memory of an executor thread: fuel, stack budget, saved globals and the undo journal of the running message
- * (layout in instrument/abi.ts). The instances on it share it, so one message of theirs is under way at a time.
+ * (layout in instrument/abi/index.ts). The instances on it share it, so one message of theirs is under way at a time.
  */
 export class ControlMemory {
   readonly memory: WebAssembly.Memory;

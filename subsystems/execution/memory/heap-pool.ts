@@ -13,7 +13,7 @@
  *
  * Executor thread: one for each; touches heaps that no canister has.
  */
-import type { InstrumentedExports } from '../../instrument/index.ts';
+import type { InstrumentedExports } from '../../instrument/abi/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { ControlMemory } from './control-memory.ts';

@@ -22,7 +22,7 @@ import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { MemoryBudget } from './memory-budget.ts';
 import { HostTrap } from '../engine/fault.ts';
 import { type HeapTally, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
-import { ROOM } from '../../instrument/index.ts';
+import { ROOM } from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { Shortage, Shortages } from './shortage.ts';
 

@@ -4,7 +4,7 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { messageStackBytes, threadStackMb } from '../../instrument/index.ts';
+import { messageStackBytes, threadStackMb } from '../../instrument/abi/index.ts';
 import type { StartExecutorThread } from './executor.ts';
 import { sizeLongStacks } from './long-stacks.ts';
 

@@ -1,5 +1,5 @@
 /** Both sides: plain data that crosses from the module worker over the main thread to executors. */
-import type { ModuleLayout } from '../../instrument/index.ts';
+import type { ModuleLayout } from '../../instrument/abi/index.ts';
 
 /** A module as the executors get it: instrumented, compiled, structured-cloneable. */
 export interface InstrumentedCode {

@@ -26,7 +26,7 @@
  * not far: beyond, and after a real spill, bytes may be in two entries, or be there though they did not change.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi.ts';
+import { CONTROL, DELTAS_BYTES, SPILL_BYTES } from '../abi/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';

@@ -13,7 +13,7 @@
  * because all actors share the machine's memory. V8 takes 0.30 µs to grow a memory, the question 0.07.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { ROOM } from '../abi.ts';
+import { ROOM } from '../abi/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';
 import { type AddressCode, br, call, code, get, HEAP, i32, ifThen, loop, memorySize, tee } from '../assembler.ts';
 import type { FunctionTypes } from '../function-types.ts';

@@ -26,7 +26,7 @@
  * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, ROOM, SLOT_BYTES, STOP } from '../abi.ts';
+import { CONTROL, ROOM, SLOT_BYTES, STOP } from '../abi/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';

@@ -16,7 +16,7 @@
  * Hostile code could make this quadratic in nesting. Work is counted; past the budget the pass knows nothing more in
  * this function and every store is tested.
  */
-import { SPILL_BYTES } from '../abi.ts';
+import { SPILL_BYTES } from '../abi/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { OP } from '../../wasm/index.ts';
 import { BLOCK, NESTING_MAX, type ModuleAnalysis } from '../analyze/analyze.ts';

@@ -40,7 +40,7 @@
  * Why wasm stopped itself is in a global, too, so that the cold paths stay short; `settle` tells the host after a fault.
  */
 import { type ByteWriter, OP, VALUE_TYPE } from '../../wasm/index.ts';
-import { CONTROL, FUEL_SLICE, STOP } from '../abi.ts';
+import { CONTROL, FUEL_SLICE, STOP } from '../abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { AddedFunctions } from '../added-functions.ts';
 import {

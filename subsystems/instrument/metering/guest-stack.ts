@@ -19,16 +19,12 @@
  * Inlining does no other harm: an inlined function still takes its frame from the guest's stack.
  */
 import type { WasmModule } from '../../wasm/index.ts';
+import { NATIVE_PER_GUEST } from '../abi/stack-bytes.ts';
 import type { ModuleAnalysis } from '../analyze/analyze.ts';
 
 /** Deserialising `?((), List)` takes two frames a level in Motoko, of 21 locals each with enhanced persistence: 124 bytes. */
 const FRAME_BYTES = 20;
 const VALUE_BYTES = 2;
-
-/** Bytes of V8's stack for a byte of the guest's, at most. */
-const NATIVE_PER_GUEST = 64;
-/** For a system call that runs on top of a message, and as much for what stands below it in a thread. */
-const HOST_BYTES = 2 ** 20;
 
 const WORD_BYTES = 8;
 /** Return address, frame pointer, marker, instance, feedback vector and what V8 spills for itself. */
@@ -95,14 +91,4 @@ function inlinedWords(module: WasmModule, analysis: ModuleAnalysis, addressTaken
     }
   }
   return nested.map((words, body) => words + (shared[body] ?? 0));
-}
-
-/** Bytes of V8's stack that one message may take whose guest stack is `wasmStackBytes`, on whichever stack it runs. */
-export function messageStackBytes(wasmStackBytes: number): number {
-  return wasmStackBytes * NATIVE_PER_GUEST + HOST_BYTES;
-}
-
-/** Megabytes of V8's stack (`resourceLimits.stackSizeMb`) for a thread that executes such messages on its own. */
-export function threadStackMb(wasmStackBytes: number): number {
-  return Math.ceil((messageStackBytes(wasmStackBytes) + HOST_BYTES) / 2 ** 20);
 }
