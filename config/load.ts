@@ -1,5 +1,6 @@
 /** From a command line and an environment to a checked, frozen configuration. */
-import { isAbsolute, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
+import { cacheHome } from './cache-home.ts';
 import { FlagProblem } from './flag.ts';
 import { type ListenAddress, type Lookup, resolveAddress } from './listen.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
@@ -104,16 +105,15 @@ function buildConfig(
       replayBudgetSecs: flags['replay-budget-secs'],
     },
     manifest: { file: resolve(options.directory, flags.manifest) },
-    compiler: { cacheDirectory: state === undefined ? cacheDirectory(options.environment) : join(state, 'motoko') },
+    compiler: { cacheDirectory: motokoCache(state, options.environment) },
     codec: {},
     management: { hostVersion: version },
   });
 }
 
-/** The user's folder for what can be made again (XDG Base Directory Specification); a relative one is to be ignored. */
-function cacheDirectory({ XDG_CACHE_HOME, HOME }: Environment): string | undefined {
-  if (XDG_CACHE_HOME !== undefined && isAbsolute(XDG_CACHE_HOME)) return join(XDG_CACHE_HOME, 'svc', 'motoko');
-  return HOME !== undefined && isAbsolute(HOME) ? join(HOME, '.cache', 'svc', 'motoko') : undefined;
+function motokoCache(state: string | undefined, environment: Environment): string | undefined {
+  const home = state ?? cacheHome(environment);
+  return home === undefined ? undefined : join(home, 'motoko');
 }
 
 async function resolveListen(

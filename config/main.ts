@@ -11,9 +11,12 @@ import type { Request, RestoreConfig } from './load.ts';
 import type { ServerLog } from './log.ts';
 
 const NODE_MAJOR_MIN = 24;
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Runs one server, from command line to exit code. */
 async function run(): Promise<number> {
+  const { keepCompiledCode } = await import('./code-cache.ts');
+  keepCompiledCode(process.env, ROOT);
   const { VERSION, readBuild } = await import('./version.ts');
   const { loadConfig } = await import('./load.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
@@ -105,6 +108,10 @@ async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: 
     await log.close();
     return 1;
   }
+
+  // Now, while nobody waits for an answer yet: the first time it takes a tenth of a second.
+  const { flushCompileCache } = await import('node:module');
+  flushCompileCache();
 
   const stopped = Promise.withResolvers<number>();
   // What failed to stop has been logged, plugin by plugin.

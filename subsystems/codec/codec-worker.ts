@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import type { CodecRequest, CodecResponse, CodecTarget } from './codec-job.ts';
@@ -7,6 +8,9 @@ import type { CandidInterface, TupleCodec } from './index.ts';
 /*
  * The thread for large bodies. It keeps the interfaces that it has compiled, the latest ones.
  */
+
+// For threads of later processes (config/code-cache.ts).
+flushCompileCache();
 
 const KEPT_INTERFACES_MAX = 32;
 

@@ -2,6 +2,7 @@
  * The storage thread: opens the state directory and commits what comes (`commit-server.ts`) until it is told to close. It
  * sleeps in `Atomics.wait` when there is nothing to do.
  */
+import { flushCompileCache } from 'node:module';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
@@ -17,6 +18,8 @@ import { carried, type FromStorageThread, type StorageThreadOptions } from './st
 const LOCK_PATIENCE_MS = 3_000;
 const LOCK_RETRY_MS = 50;
 
+// For threads of later processes (config/code-cache.ts).
+flushCompileCache();
 const options = workerData as StorageThreadOptions;
 
 let directory: StateDirectory | undefined;

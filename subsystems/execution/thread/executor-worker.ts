@@ -2,6 +2,7 @@
  * The entry of an executor's worker thread. Whatever goes wrong in the host ends the thread: see executor-pool.ts.
  * Executor thread: lowers its own priority, and leaves all else to executor-thread.ts.
  */
+import { flushCompileCache } from 'node:module';
 import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { ExecutorThread } from './executor-thread.ts';
@@ -13,5 +14,7 @@ import type { ExecutorOptions } from '../wire/wire.ts';
  */
 const GUEST_NICENESS = 5;
 
+// For threads of later processes (config/code-cache.ts).
+flushCompileCache();
 if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
 await new ExecutorThread(workerData as ExecutorOptions, () => performance.now()).serve();

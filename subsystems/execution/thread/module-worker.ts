@@ -3,6 +3,7 @@
  * Module worker: touches uploads and the cache on disk, and no canister.
  */
 import { createHash } from 'node:crypto';
+import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { codeVersion } from '../../instrument/index.ts';
@@ -10,6 +11,9 @@ import { CodeCache } from '../wire/code-cache.ts';
 import { loadModule } from './load-module.ts';
 import type { ModuleAnswer, ModuleRequest, ModuleWorkerData } from '../pool/module-loader.ts';
 import { fingerprintsOf } from '../wire/type-budget.ts';
+
+// For threads of later processes (config/code-cache.ts).
+flushCompileCache();
 
 const port = parentPort;
 if (port === null) throw new Error('module-worker.ts runs as a worker thread');
