@@ -11,11 +11,12 @@
  * The instance lives in a bare V8 context: it has JavaScript's own objects and a text codec, but no `process`, no
  * `require`, no network. What it can read is exactly the files it is given.
  */
-import { readFileSync } from 'node:fs';
+import { getCompileCacheDir } from 'node:module';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic, Position } from './diagnostics.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
+import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */
 interface Moc {
@@ -33,7 +34,7 @@ const ERROR_SEVERITY = 1;
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
 
-let program: { readonly file: string; readonly script: vm.Script } | undefined;
+let program: (Program & { readonly file: string }) | undefined;
 
 export function runMoc(request: MocRequest): MocResponse {
   const moc = instantiate(request.program);
@@ -57,17 +58,18 @@ export function runMoc(request: MocRequest): MocResponse {
   }
 }
 
+/** Makes the next process's first compilation faster; takes a tenth of a second, once. */
+export function keepProgram(): void {
+  program?.keep();
+}
+
 /** The file of an imported actor's interface, as diagnostics name it. */
 export function interfaceFile(principal: string): string {
   return `${principal}.did`;
 }
 
 function instantiate(file: string): Moc {
-  if (program?.file !== file) {
-    // The wrapper's parameter is the CommonJS `module` that the program exports itself into.
-    const source = `(function (module) {${readFileSync(file, 'utf8')}\n})`;
-    program = { file, script: new vm.Script(source, { filename: 'moc.js' }) };
-  }
+  if (program?.file !== file) program = { file, ...loadProgram(file, getCompileCacheDir()) };
   const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
   Object.assign(context, { TextDecoder, TextEncoder });
   const module: { exports: { Motoko?: Moc } } = { exports: {} };

@@ -1,7 +1,8 @@
 /** Entry of the compiler's thread: one request after the other. Imported on the main thread, it does nothing. */
+import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
-import { runMoc } from './moc-instance.ts';
+import { keepProgram, runMoc } from './moc-instance.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
 
 function answer(request: MocRequest): MocResponse {
@@ -12,7 +13,11 @@ function answer(request: MocRequest): MocResponse {
   }
 }
 
+// For threads of later processes (config/code-cache.ts).
+if (parentPort !== null) flushCompileCache();
+
 parentPort?.on('message', (request: MocRequest) => {
   const response = answer(request);
   parentPort?.postMessage(response, response.kind === 'compiled' ? [response.wasm.buffer] : []);
+  if (response.kind === 'compiled') keepProgram();
 });

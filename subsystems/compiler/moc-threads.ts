@@ -1,4 +1,6 @@
+import { getCompileCacheDir } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
+import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
@@ -94,7 +96,7 @@ export class MocThreads {
       name: 'motoko',
       resourceLimits: RESOURCE_LIMITS,
       execArgv: [],
-      env: {},
+      env: compileCacheEnvironment(),
       stdin: false,
     });
     const thread: Thread = { worker, job: undefined, timer: undefined };
@@ -143,6 +145,13 @@ export class MocThreads {
     if (!this.#isClosed) this.#dispatch();
     await thread.worker.terminate();
   }
+}
+
+/** All that the thread gets to see of the environment: where Node keeps compiled code. */
+function compileCacheEnvironment(): Readonly<Record<string, string>> {
+  const directory = getCompileCacheDir();
+  // Node adds a folder for its version, and for the flags of V8 as they are then.
+  return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
 }
 
 function closedError(): ServerError {
