@@ -121,7 +121,9 @@ export class Engine {
 
   /** Lets go of the control memory: nothing must run here any more. */
   dispose(): void {
-    this.#parts.heaps.dropped(this.#parts.control.release());
+    const { heaps, control } = this.#parts;
+    heaps.forgetControl(control);
+    heaps.dropped(control.release());
   }
 
   /** Bytes that waiting composite queries hold. */

@@ -80,9 +80,9 @@ export class Instance {
     this.#heap = new Uint8Array(heap.buffer);
     this.#freshPage = this.#heap.length / PAGE_BYTES;
     this.#tally = tally;
-    tally.owner = this;
     this.#heaps = heaps;
     this.#wasm = this.#reusable(bound) ?? this.#instantiate();
+    tally.owner = this;
   }
 
   /** As new, on a heap of zeros, of which so many pages of 4 KiB are about to be used. Throws OutOfMemory, and RangeError. */
@@ -97,13 +97,20 @@ export class Instance {
     const { budget } = control.message;
     const { memory, tally, bound } = zeros(code, pages, heaps);
     const wanted = tally.marks === undefined ? tally.uncounted : Math.max(0, pagesUsed - tally.counted);
-    if (!control.message.takeOrWait(wanted)) {
+    if (!budget.takeOrWait(wanted)) {
       heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound });
       budget.refused();
       throw new OutOfMemory(budget.explain(`there is no room for a heap of ${pages * WASM_PAGE_BYTES} bytes now`));
     }
     const globals = globalsAtFirst.get(code);
-    const instance = new Instance(code, imports, control, memory, tally, heaps, globals && bound);
+    let instance: Instance;
+    try {
+      instance = new Instance(code, imports, control, memory, tally, heaps, globals && bound);
+    } catch (error) {
+      budget.giveBack(wanted);
+      heaps?.give({ ...shapeOf(code.layout, pages), memory, tally, bound: undefined });
+      throw error;
+    }
     if (globals !== undefined) instance.loadGlobals(globals);
     else if (heaps !== undefined) globalsAtFirst.set(code, instance.saveGlobals());
     instance.#freshPage = 0;
@@ -248,6 +255,7 @@ export class Instance {
     this.#heap = NO_BYTES;
     this.#words = NO_WORDS;
     this.#memory = this.#wasm = this.#promising = undefined as never;
+    this.#imports = this.#control = undefined as never;
   }
 
   /** Index of an entry point such as `canister_update inc` or `start`, or undefined. */
@@ -512,7 +520,12 @@ export class Instance {
     if (!message.growBy(pages))
       throw new OutOfMemory(message.budget.explain(`there is no room for ${pages} pages of 64 KiB`));
     const grow = this.#memory.grow.bind(this.#memory) as (delta: number | bigint) => unknown;
-    grow(this.code.layout.pointerWidth === 64 ? BigInt(pages) : pages);
+    try {
+      grow(this.code.layout.pointerWidth === 64 ? BigInt(pages) : pages);
+    } catch (error) {
+      message.notGrown();
+      throw error;
+    }
   }
 
   /** Sees to it that a rollback finds the globals as they were when the message began, whatever the host does to them. */
@@ -549,24 +562,27 @@ export class Instance {
   rollback(): void {
     const tally = this.#tally;
     tally.owner = this;
+    const { marks } = tally;
     tally.growTo(this.heapBytes);
     this.#control.markTouched(tally);
     this.#wasm.undo();
     this.#control.undone();
     const hasGrown = this.heapBytes !== this.#bytesAtBegin;
     this.#control.message.settle(tally, hasGrown);
-    if (hasGrown) this.#shrink();
+    if (hasGrown) this.#shrink(tally.marks ?? marks);
     else if (this.#control.needsFreshInstance) this.#freshInstance();
     this.#isInMessage = false;
   }
 
-  /** The same state on another heap, which has the size that this one had when the message began. */
-  #shrink(): void {
+  /**
+   * The same state on another heap, which has the size that this one had when the message began. `marks` are of that time, or
+   * later; undefined: the heap was large then.
+   */
+  #shrink(marks: Uint8Array | undefined): void {
     const wasm = this.#wasm;
     wasm.save_globals(CONTROL.GLOBALS_COPY);
     const { memory, tally, bound } = zeros(this.code, this.#bytesAtBegin / WASM_PAGE_BYTES, this.#heaps);
     const grown = this.heap();
-    const { marks } = this.#tally;
     const heap = new Uint8Array(memory.buffer);
     const pages = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     for (let page = 0; page < pages;) {
@@ -579,7 +595,8 @@ export class Instance {
     const { message } = this.#control;
     tally.settle(message.budget, message.takeUndo());
     // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
-    for (let page = pages; marks !== undefined && page < marks.length; page++)
+    const { marks: grownMarks } = this.#tally;
+    for (let page = pages; grownMarks !== undefined && page < grownMarks.length; page++)
       if (!isZeros(grown, page)) this.#tally.use(page, page + 1);
     this.#giveBack(this.#control.needsFreshInstance ? undefined : wasm);
     tally.owner = this;
@@ -596,6 +613,7 @@ export class Instance {
   #giveBack(wasm: InstrumentedExports | undefined, isPoolable = true): void {
     const tally = this.#tally;
     tally.settle(this.#control.message.budget, 0);
+    tally.owner = undefined;
     if (!isPoolable || this.#wasShared || this.#heaps === undefined) {
       this.#heaps?.dropped(tally.counted);
       return;

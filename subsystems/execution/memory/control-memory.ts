@@ -116,6 +116,10 @@ export class ControlMemory {
     const { message } = this;
     if (what === ROOM.HEAP) return message.grow(amount);
     if (what === ROOM.JOURNAL) return this.#growJournal() ? ROOM.GRANTED : ROOM.REFUSED;
+    if (what === ROOM.NOT_GROWN) {
+      message.notGrown();
+      return ROOM.REFUSED;
+    }
     const more = message.touch(amount);
     const words = this.#current();
     words[TOUCH_LIMIT] = (words[TOUCHED] ?? 0) + more;
@@ -130,9 +134,15 @@ export class ControlMemory {
     const wanted = Math.min(Math.max(journal, GROWTH_PAGES.MIN), GROWTH_PAGES.MAX);
     const more = Math.min(wanted, this.#pagesMax - pages);
     if (more <= 0) return false;
-    message.take(more * MEMORY_PAGES_PER_PAGE, 'the message cannot keep what it changes');
-    memory.grow(more);
-    this.#counted += more * MEMORY_PAGES_PER_PAGE;
+    const counted = more * MEMORY_PAGES_PER_PAGE;
+    message.take(counted, 'the message cannot keep what it changes');
+    try {
+      memory.grow(more);
+    } catch {
+      message.budget.giveBack(counted);
+      throw message.stop('the message cannot keep what it changes: the machine has no memory left');
+    }
+    this.#counted += counted;
     return true;
   }
 

@@ -119,7 +119,12 @@ export class HeapPool {
     const missing = shape.pages - best.pages;
     if (missing === 0) return best;
     const grow = best.memory.grow.bind(best.memory) as (delta: number | bigint) => unknown;
-    grow(shape.pointerWidth === 64 ? BigInt(missing) : missing);
+    try {
+      grow(shape.pointerWidth === 64 ? BigInt(missing) : missing);
+    } catch (error) {
+      this.give(best);
+      throw error;
+    }
     best.tally.growTo(shape.pages * WASM_PAGE_BYTES);
     return { ...best, pages: shape.pages };
   }
@@ -146,6 +151,13 @@ export class HeapPool {
   /** Lets go of a module. */
   forget(code: InstrumentedCode): void {
     this.#spares = this.#spares.map((spare) => (spare.bound?.code === code ? { ...spare, bound: undefined } : spare));
+  }
+
+  /** Lets go of a control memory that is not used any more: what it has grown to would stay as long as a heap with it. */
+  forgetControl(control: ControlMemory): void {
+    this.#spares = this.#spares.map((spare) =>
+      spare.bound?.control === control ? { ...spare, bound: undefined } : spare,
+    );
   }
 
   #remove(spare: SpareHeap): void {

@@ -29,6 +29,9 @@ const IS_ATTENDED = 5;
 const WANTED = 6;
 const LANES = 8;
 
+/** How long a thread stands still for idle canisters to be put to sleep: relief may need that thread. */
+export const BLOCKING_WAIT_MS = 50;
+
 /** What the table can count: 8 TiB. */
 const PAGES_MAX = 2 ** 31 - 1;
 export const MEMORY_BYTES_MAX = PAGES_MAX * PAGE_BYTES;
@@ -97,7 +100,17 @@ export class MemoryBudget {
     return this.#takeAtOnce(pages) || (this.reclaim(pages) && this.#takeAtOnce(pages));
   }
 
-  /** The same; throws OutOfMemory, which says for `what`, when there is no room. */
+  /** The same; for a moment it waits that idle canisters are put to sleep for it. */
+  takeOrWait(pages: number): boolean {
+    if (this.take(pages)) return true;
+    if (pages > this.#pagesMax) return false;
+    const question = this.ask(pages);
+    if (question === 0) return false;
+    this.isAnswered(question, BLOCKING_WAIT_MS);
+    return this.take(pages);
+  }
+
+  /** As `take`; throws OutOfMemory, which says for `what`, when there is no room. */
   demand(pages: number, what: string): void {
     if (this.take(pages)) return;
     this.refused();

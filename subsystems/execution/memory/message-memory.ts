@@ -2,7 +2,7 @@
  * What the message in progress takes of the memory that all actors share, and what it is refused.
  *
  *   memory.grow     takes all that it grows by, or −1. While idle canisters are put to sleep for it, it is told to yield and
- *                   ask again, for WAIT_MS at most.
+ *                   ask again, for WAIT_MS at most. What V8 cannot grow all the same counts as refused, too (`notGrown`).
  *   touched pages   of a small heap, which counts by them: a short message need not ask for its first FREE_PAGES; then
  *                   they are taken by the STEP_PAGES, or, if there is no room for so many, one by one. None: the message
  *                   traps.
@@ -19,7 +19,7 @@
  * Executor thread, within a message: touches the budget that all threads share, and the tally of the message's own heap.
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
-import type { MemoryBudget } from './memory-budget.ts';
+import { BLOCKING_WAIT_MS, type MemoryBudget } from './memory-budget.ts';
 import { HostTrap } from '../engine/fault.ts';
 import { type HeapTally, SMALL_HEAP_BYTES_MAX } from './heap-tally.ts';
 import { ROOM } from '../../instrument/abi/index.ts';
@@ -35,12 +35,17 @@ const NO_LIMIT = 2 ** 30;
 const WAIT_MS = 60_000;
 /** So often it asks: others may have taken what was freed. */
 const QUESTIONS_MAX = 4;
-/** The same where the thread stands still meanwhile. */
-const BLOCKING_WAIT_MS = 50;
 const LOOK_MS = 1;
 const STABLE_STEP_PAGES = (16 * 2 ** 20) / PAGE_BYTES;
 const PAGES_PER_WASM_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
 const SMALL_PAGES_MAX = SMALL_HEAP_BYTES_MAX / PAGE_BYTES;
+
+/** Pages of 4 KiB by which a heap grows, and what has been taken for that. */
+interface Growth {
+  readonly pages: number;
+  readonly wanted: number;
+  readonly forUndo: number;
+}
 
 export class MessageMemory {
   readonly budget: MemoryBudget;
@@ -64,6 +69,8 @@ export class MessageMemory {
   /** Taken for the heap, and for undoing it. */
   #taken = 0;
   #takenForUndo = 0;
+  /** What the heap's last growth has taken; undefined: it was not granted, or it is known to have been done. */
+  #growth: Growth | undefined;
   #question = 0;
   #questions = 0;
   #untilMs = 0;
@@ -99,6 +106,7 @@ export class MessageMemory {
     this.#granted = 0;
     this.#isRefused = false;
     this.#isStopped = false;
+    this.#growth = undefined;
     // What the message before it asked for, and was rolled back, does not count for this one.
     this.#question = this.#questions = 0;
     if (tally.marks === undefined) return this.touchedPagesMax;
@@ -131,6 +139,7 @@ export class MessageMemory {
     const pages = wasmPages * PAGES_PER_WASM_PAGE;
     const size = this.#pages + pages;
     const tally = this.#tally;
+    this.#growth = undefined;
     if (tally === undefined || size > this.#pagesMax) return ROOM.GRANTED;
     const held = tally.counted + this.#taken;
     const wanted = size > SMALL_PAGES_MAX ? Math.max(0, size - held) : pages;
@@ -140,8 +149,26 @@ export class MessageMemory {
       this.#pages = size;
       this.#taken += wanted;
       this.#takenForUndo += forUndo;
+      this.#growth = { pages, wanted, forUndo };
     }
     return answer;
+  }
+
+  /** V8 has not grown the heap as it was granted last: it is as if that had been refused. Throws HostTrap where a record is run again. */
+  notGrown(): void {
+    const { budget } = this;
+    const growth = this.#growth;
+    // It was beyond the module's own maximum.
+    if (growth === undefined) return;
+    this.#growth = undefined;
+    this.#pages -= growth.pages;
+    this.#taken -= growth.wanted;
+    this.#takenForUndo -= growth.forUndo;
+    budget.giveBack(growth.wanted + growth.forUndo);
+    this.#granted--;
+    if (this.#expected !== undefined)
+      throw this.stop("running the actor's log again takes a larger heap than the machine can provide");
+    this.#refuse();
   }
 
   /** The same for the host, which cannot yield: the thread stands still meanwhile, and relief needs it. */
@@ -238,18 +265,7 @@ export class MessageMemory {
 
   /** Takes pages for what the message needs, or throws the HostTrap that ends it. */
   take(pages: number, what: string): void {
-    if (!this.takeOrWait(pages)) throw this.stop(this.budget.explain(what));
-  }
-
-  /** Takes pages; for a moment it waits that idle canisters are put to sleep for it. */
-  takeOrWait(pages: number): boolean {
-    const { budget } = this;
-    if (budget.take(pages)) return true;
-    if (pages * PAGE_BYTES > budget.bytesMax) return false;
-    const question = budget.ask(pages);
-    if (question === 0) return false;
-    budget.isAnswered(question, BLOCKING_WAIT_MS);
-    return budget.take(pages);
+    if (!this.budget.takeOrWait(pages)) throw this.stop(this.budget.explain(what));
   }
 
   /** What ends the message, because there is no memory for what it does. */

@@ -153,6 +153,11 @@ export class StableMemory {
     return clean;
   }
 
+  /** Sees to it that so many clean granules can be written, as far as the memory of the thread's pool goes. Throws as `write` does. */
+  reserve(granules: number): void {
+    this.#pool.reserve(granules);
+  }
+
   /**
    * Copies `source[at…]` to `[offset, offset + length)`. The caller has checked the bounds.
    * Throws ServerError `stable-memory-exhausted` when the thread's pool is; what was written before is journalled like the rest.
@@ -217,6 +222,7 @@ export class StableMemory {
   /** Begins a message with another size and other content in some granules, which count as its writes. Throws as `write` does. */
   layOver(pages: number, granules: ReadonlyMap<number, Uint8Array>): void {
     this.#pages = pages;
+    this.reserve(granules.size);
     for (const [granule, bytes] of granules) this.write(granule * PAGE_BYTES, bytes, 0, bytes.length);
   }
 

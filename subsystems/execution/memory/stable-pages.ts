@@ -27,6 +27,8 @@ export class StablePagePool {
   #slots = 0;
   /** With more free slots, slabs are looked through. */
   #freeMax = SPARE_SLOTS;
+  /** Free slots are about to be used: what this thread can spare are others. */
+  #isReserving = false;
 
   constructor(bytesMax: number, budget: MemoryBudget = MemoryBudget.unbounded()) {
     this.#slotsMax = Math.floor(bytesMax / PAGE_BYTES);
@@ -55,7 +57,7 @@ export class StablePagePool {
 
   /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
   take(isZeroed: boolean): number {
-    if (this.#free.length === 0) this.#addSlab();
+    if (this.#free.length === 0) this.reserve(1);
     const slot = this.#free.pop() ?? 0;
     if (isZeroed) {
       const start = StablePagePool.offsetOf(slot);
@@ -69,8 +71,36 @@ export class StablePagePool {
     if (this.#free.length > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
   }
 
+  /**
+   * Sees to it that so many slots can be taken. Asks for them at once: where there is no room, idle canisters are put to sleep,
+   * and the thread stands still for that, for a moment. Throws as `take` does, and then has nothing more than before.
+   */
+  reserve(slots: number): void {
+    const missing = slots - this.#free.length;
+    if (missing <= 0) return;
+    const rest = this.#slotsMax - this.#slots;
+    if (missing > rest) throw exhausted(this.#slotsMax);
+    const slabs = Math.ceil(missing / SLAB_SLOTS);
+    this.#isReserving = true;
+    const hasRoom = this.#budget.takeOrWait(slabs * SLAB_PAGES);
+    this.#isReserving = false;
+    if (!hasRoom) {
+      this.#budget.refused();
+      throw noRoom(this.#budget.explain('stable memory cannot be written'));
+    }
+    for (let n = 0; n < slabs; n++) {
+      try {
+        this.#addSlab();
+      } catch (cause) {
+        this.#budget.giveBack((slabs - n) * SLAB_PAGES);
+        throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
+      }
+    }
+  }
+
   /** Gives slabs back that are free as a whole; about so many free slots are kept. */
   trim(slotsKept: number): void {
+    if (this.#isReserving) return;
     const freeIn = new Map<number, number>();
     for (const slot of this.#free) freeIn.set(slot >> 8, (freeIn.get(slot >> 8) ?? 0) + 1);
     let excess = this.#free.length - slotsKept;
@@ -84,20 +114,12 @@ export class StablePagePool {
     this.#freeMax = Math.max(SPARE_SLOTS, 2 * this.#free.length);
   }
 
+  /** What it counts for is taken. Throws RangeError when the machine has no memory for it. */
   #addSlab(): void {
     const slots = Math.min(SLAB_SLOTS, this.#slotsMax - this.#slots);
-    if (slots <= 0) throw exhausted(this.#slotsMax);
-    if (!this.#budget.take(SLAB_PAGES)) {
-      this.#budget.refused();
-      throw noRoom(this.#budget.explain('stable memory cannot be written'));
-    }
+    const slab = new Uint8Array(slots * PAGE_BYTES);
     const number = this.#freeSlabs.pop() ?? this.#slabs.length;
-    try {
-      this.#slabs[number] = new Uint8Array(slots * PAGE_BYTES);
-    } catch (cause) {
-      this.#budget.giveBack(SLAB_PAGES);
-      throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
-    }
+    this.#slabs[number] = slab;
     this.#slots += slots;
     // The first one is taken first.
     for (let k = slots - 1; k >= 0; k--) this.#free.push(number * SLAB_SLOTS + k);
@@ -105,7 +127,7 @@ export class StablePagePool {
 
   /** A canister needs another table to find its slots by. Throws as `take` does. */
   takeTable(): void {
-    if (this.#budget.take(TABLE_PAGES)) return;
+    if (this.#budget.takeOrWait(TABLE_PAGES)) return;
     this.#budget.refused();
     throw noRoom(this.#budget.explain('stable memory cannot be written'));
   }

@@ -55,6 +55,7 @@ export function restoreState(
   let instance: Instance | undefined;
   try {
     stable.grow(image.stablePages);
+    stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
     for (const { offset, bytes } of image.stable) stable.write(offset, bytes, 0, bytes.length);
     stable.commit();
     if (code !== undefined) {
@@ -94,6 +95,7 @@ export function wakeState(
   try {
     stable.grow(stablePages);
     const { numbers, chunks } = memory.stable;
+    stable.reserve(numbers.length);
     for (const [k, chunk] of chunks.entries()) {
       for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
         const offset = granule * PAGE_BYTES;

@@ -44,7 +44,7 @@ import type { SegmentTraps } from '../../wasm/index.ts';
 export { messageStackBytes, threadStackMb } from './stack-bytes.ts';
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 117;
+export const INSTRUMENTER_VERSION = 118;
 
 /** Bytes saved beyond the end of a touched page, so that one test covers stores up to so far behind the tested address. */
 export const SPILL_BYTES = 256;
@@ -115,6 +115,8 @@ export const ROOM = {
   JOURNAL: 1,
   /** Page `amount` of the heap is the first one beyond TOUCH_LIMIT; the host raises that, or throws. */
   PAGE: 2,
+  /** What was GRANTED last for HEAP has not come about: V8 has no room for `amount` pages more. */
+  NOT_GROWN: 3,
   REFUSED: 0,
   GRANTED: 1,
   LATER: 2,

@@ -8,9 +8,10 @@
  *         if $answer is LATER: svc.yield, $ask
  *       end
  *       if $answer is REFUSED: −1
- *       memory.grow $delta)
+ *       if (memory.grow $delta) is −1: svc.room(NOT_GROWN, $delta), −1
+ *       otherwise: what it is)
  *
- * because all actors share the machine's memory. V8 takes 0.30 µs to grow a memory, the question 0.07.
+ * because all actors share the machine's memory, and what V8 refuses is as much the machine's doing as what the host does. V8 takes 0.30 µs to grow a memory, the question 0.07.
  */
 import { OP, VALUE_TYPE } from '../../wasm/index.ts';
 import { ROOM } from '../abi/index.ts';
@@ -34,13 +35,14 @@ export function roomType(types: FunctionTypes): number {
 export function addGrow(added: AddedFunctions, address: AddressCode, host: HostFunctions): number {
   const delta = 0;
   const answer = 1;
+  const before = 2;
   const is64 = address.type === VALUE_TYPE.i64;
   // The imports are written when all types have been.
   roomType(added.types);
   return added.add(
     [address.type],
     [address.type],
-    [VALUE_TYPE.i32],
+    [VALUE_TYPE.i32, address.type],
     code(
       get(delta),
       is64 ? OP.I64_EQZ : OP.I32_EQZ,
@@ -60,6 +62,17 @@ export function addGrow(added: AddedFunctions, address: AddressCode, host: HostF
       ifThen(address.constant(-1), OP.RETURN),
       get(delta),
       [OP.MEMORY_GROW, HEAP],
+      tee(before),
+      address.constant(-1),
+      is64 ? OP.I64_EQ : OP.I32_EQ,
+      ifThen(
+        i32(ROOM.NOT_GROWN),
+        get(delta),
+        is64 ? OP.F64_CONVERT_I64_U : OP.F64_CONVERT_I32_U,
+        call(host.room),
+        OP.DROP,
+      ),
+      get(before),
     ),
   );
 }

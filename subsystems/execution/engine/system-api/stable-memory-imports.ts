@@ -34,6 +34,7 @@ export function stableMemoryImports(execution: CurrentExecution) {
     if (dirty > execution.stableGranulesMax) throw tooManyDirty(name, execution.stableGranulesMax);
     memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
     try {
+      if (clean > 0) stable.reserve(clean);
       stable.write(offset, heap, source, size);
     } catch (error) {
       if (error instanceof ServerError) throw memory.stop(`ic0.${name}: ${error.message}`);
