@@ -125,12 +125,14 @@ export type CreateEngine = (
 /** What an engine's messages do about once a millisecond, see `ControlMemoryOptions`. */
 export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 
-/** What a simulation has of its own. */
+/** What a simulation has of its own; but for the last, which a real thread has. */
 export interface ThreadParts {
   readonly createEngine?: CreateEngine;
   readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly gate?: CanisterGate<Work>;
   readonly outbox?: RingProducer;
+  /** Milliseconds that the thread had of the processor; as `nowMs` unless told. */
+  readonly processorMs?: () => number;
 }
 
 export class ExecutorThread {
@@ -172,7 +174,7 @@ export class ExecutorThread {
       this.#sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
     this.#long = new LongMessages({
-      nowMs,
+      nowMs: parts.processorMs ?? nowMs,
       createEngine: (onYield) => createEngine({ onYield, canSuspend: true }, this.#stores, reportBug),
       dropEngine: (engine) => {
         this.#leave(engine);

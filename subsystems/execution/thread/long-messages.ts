@@ -6,7 +6,8 @@
  * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS,
  * or, when only short messages wait, after as long as those had the thread before. So a flood of short messages takes half
  * of the thread from the long ones, and long ones among themselves get equal shares: slices take more or less than a
- * millisecond, and what a turn was too long is taken from the message's next one.
+ * millisecond, and what a turn was too long is taken from the message's next one. Turns are measured by what the thread had of
+ * the processor: where others want it, too, a thread may stand still for longer than a turn, and whose turn that was would pay.
  *
  * A turn that short messages cut off goes on before another's begins.
  *
@@ -19,7 +20,7 @@ import type { Engine } from '../engine/engine.ts';
 export const TURN_MS = 4;
 /** Messages that have begun and not ended, in one thread; each holds a stack and a journal. Further ones wait to begin. */
 export const LONG_MESSAGES_MAX = 1024;
-/** Engines that are kept for messages to come. */
+/** Engines that are kept for messages to come: so many, or as many as are to begin. */
 const SPARE_ENGINES_MAX = 16;
 /** A journal never gets smaller: one that a message has made larger than this goes with its engine. */
 const SPARE_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
@@ -29,7 +30,7 @@ export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
 
 /** What the turns need of the thread around them. */
 export interface Surroundings<E> {
-  /** Milliseconds, only forwards. */
+  /** Milliseconds that this thread had of the processor, only forwards. */
   readonly nowMs: () => number;
   /** An engine whose messages call `onYield`, and are suspended by a promise that it returns. */
   readonly createEngine: (onYield: () => Promise<void> | undefined) => E;
@@ -41,13 +42,18 @@ export interface Surroundings<E> {
   readonly onYield: () => void;
 }
 
-/** An engine, and the message that it is lent to. */
-interface Place<E> {
-  readonly engine: E;
-  /** Begins the message, or lets it go on. */
+/** A message that has been taken in. */
+interface LongMessage {
+  /** Begins it, or lets it go on. */
   resume: () => void;
   /** How long it has run in its present turn, before others were let in; at its beginning, what the one before was too long. */
   ranMs: number;
+}
+
+/** An engine, and the message that it is lent to. */
+interface Place<E> {
+  readonly engine: E;
+  message: LongMessage;
 }
 
 interface Waiting<E> {
@@ -58,10 +64,12 @@ interface Waiting<E> {
 export class LongMessages<E extends LongEngine = Engine> {
   readonly #around: Surroundings<E>;
   /** Whose turn is next, in order. */
-  readonly #ready: Place<E>[] = [];
+  readonly #ready: LongMessage[] = [];
   readonly #spare: Place<E>[] = [];
   readonly #waiting: Waiting<E>[] = [];
   #underWay = 0;
+  /** Of those, that have no engine yet. */
+  #engineless = 0;
   #turnBeganMs = 0;
   #turnEndedMs = 0;
   /** How long short messages had the thread before this turn. */
@@ -96,80 +104,85 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   /** Lets the message whose turn it is go on until its turn is over; rejects with what went wrong in the host. */
   turn(): Promise<void> {
-    const place = this.#next();
-    if (place === undefined) return Promise.resolve();
+    const message = this.#next();
+    if (message === undefined) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#endTurn = resolve;
       this.#fail = reject;
       this.#turnBeganMs = this.#around.nowMs();
       this.#othersMs = this.#turnBeganMs - this.#turnEndedMs;
-      place.resume();
+      message.resume();
     });
   }
 
-  #next(): Place<E> | undefined {
+  #next(): LongMessage | undefined {
     for (;;) {
-      const place = this.#ready.shift();
-      if (place === undefined || place.ranMs < TURN_MS || this.#ready.length === 0) return place;
+      const message = this.#ready.shift();
+      if (message === undefined || message.ranMs < TURN_MS || this.#ready.length === 0) return message;
       // It has had this turn already.
-      place.ranMs -= TURN_MS;
-      this.#ready.push(place);
+      message.ranMs -= TURN_MS;
+      this.#ready.push(message);
     }
   }
 
+  /** It gets its engine in its first turn: to make many at once would hold up the short messages behind them. */
   #begin({ canister, run }: Waiting<E>): void {
     this.#underWay++;
-    const place = this.#takePlace(canister);
-    place.ranMs = 0;
-    place.resume = () => {
-      run(place.engine).then(
-        () => this.#ended(place),
-        (error: unknown) => this.#fail(error),
-      );
+    this.#engineless++;
+    const message: LongMessage = {
+      resume: () => {
+        this.#engineless--;
+        const place = this.#takePlace(canister, message);
+        run(place.engine).then(
+          () => this.#ended(place),
+          (error: unknown) => this.#fail(error),
+        );
+      },
+      ranMs: 0,
     };
-    this.#ready.push(place);
+    this.#ready.push(message);
   }
 
   /** Where the canister's instance is already, if that is free: to move it takes a new instance. */
-  #takePlace(canister: CanisterState): Place<E> {
+  #takePlace(canister: CanisterState, message: LongMessage): Place<E> {
     const at = this.#spare.findLastIndex(({ engine }) => engine.isHomeOf(canister));
     const place = at < 0 ? this.#spare.pop() : this.#spare.splice(at, 1)[0];
-    if (place !== undefined) return place;
-    const fresh: Place<E> = {
-      engine: this.#around.createEngine(() => this.#yielded(fresh)),
-      resume: () => undefined,
-      ranMs: 0,
-    };
+    if (place !== undefined) {
+      place.message = message;
+      return place;
+    }
+    const fresh: Place<E> = { engine: this.#around.createEngine(() => this.#yielded(fresh.message)), message };
     return fresh;
   }
 
   #ended(place: Place<E>): void {
     this.#underWay--;
-    const isKept = this.#spare.length < SPARE_ENGINES_MAX && place.engine.journalBytes <= SPARE_JOURNAL_BYTES_MAX;
-    if (isKept) this.#spare.push(place);
-    else this.#around.dropEngine(place.engine);
     const next = this.#waiting.shift();
     if (next !== undefined) this.#begin(next);
+    const sparesMax = Math.max(SPARE_ENGINES_MAX, this.#engineless);
+    const isKept = this.#spare.length < sparesMax && place.engine.journalBytes <= SPARE_JOURNAL_BYTES_MAX;
+    if (isKept) this.#spare.push(place);
+    else this.#around.dropEngine(place.engine);
     this.#leave();
   }
 
-  #yielded(place: Place<E>): Promise<void> | undefined {
+  #yielded(message: LongMessage): Promise<void> | undefined {
     this.#around.onYield();
     const others = this.#around.hasOthers();
     if (!others && this.#ready.length === 0) return undefined;
     const turnMs = this.#around.nowMs() - this.#turnBeganMs;
-    const isOver = place.ranMs + turnMs >= TURN_MS;
+    const isOver = message.ranMs + turnMs >= TURN_MS;
     if (!isOver && !(others && turnMs >= this.#othersMs)) return undefined;
     if (isOver) {
       // One turn at most: it may have been alone for long.
-      place.ranMs = Math.min(place.ranMs + turnMs - TURN_MS, TURN_MS);
-      this.#ready.push(place);
+      message.ranMs = Math.min(message.ranMs + turnMs - TURN_MS, TURN_MS);
+      this.#ready.push(message);
     } else {
-      place.ranMs += turnMs;
-      this.#ready.unshift(place);
+      message.ranMs += turnMs;
+      this.#ready.unshift(message);
     }
     return new Promise((resolve) => {
-      place.resume = resolve;
+      message.resume = resolve;
       this.#leave();
     });
   }

@@ -192,10 +192,19 @@ test('beyond as many as may be under way, messages wait to begin, and each end l
   assert.ok(thread.engines.length <= LONG_MESSAGES_MAX, `${thread.engines.length} engines`);
 });
 
+test('engines are made when messages begin, not when they come: others would wait for all of them', async () => {
+  const thread = new Thread();
+  for (let n = 0; n < 30; n++) thread.add(`m${n}`, 100);
+  assert.equal(thread.engines.length, 0);
+  await thread.turns(3);
+  assert.equal(thread.engines.length, 3);
+});
+
 test('an engine is used again: by the canister that is on its journal already, if that comes', async () => {
   const thread = new Thread();
-  const canister = thread.add('a', 1);
-  thread.add('b', 1);
+  // Longer than a turn, so that both are under way at once.
+  const canister = thread.add('a', 6);
+  thread.add('b', 6);
   await thread.untilDone();
   const [engineOfA, engineOfB] = thread.engines;
   thread.add('c', 1, 1);
