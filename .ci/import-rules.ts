@@ -79,9 +79,9 @@ export const always: readonly IForbiddenRuleType[] = [
     to: { path: '^plugins/' },
   },
   {
-    name: 'log-knows-the-kernel-only',
-    comment: 'The logger stands below every subsystem: hand it what it needs as an argument.',
-    from: { path: '^config/log[.]ts$' },
+    name: 'log-and-flags-know-the-kernel-only',
+    comment: 'The logger and the flags stand below every subsystem: hand them what they need as an argument.',
+    from: { path: '^config/(log|parse-flags)[.]ts$' },
     to: { path: '^(subsystems|plugins)/' },
   },
   {
@@ -146,8 +146,8 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts composes the server (and config/log.ts implements its Logger); the rest of config imports types at most.',
-    from: { path: '^config/', pathNot: '^config/(main|log)[.]ts$' },
+      'Only config/main.ts composes the server (config/log.ts implements its Logger, and config/parse-flags.ts takes suggestions from the kernel); the rest of config imports types at most.',
+    from: { path: '^config/', pathNot: '^config/(main|log|parse-flags)[.]ts$' },
     to: { path: '^(kernel|subsystems|plugins)/' },
   },
   {

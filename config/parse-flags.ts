@@ -15,7 +15,7 @@ import {
   variablesByName,
   type VariableValues,
 } from './flags.ts';
-import { closestTo } from './did-you-mean.ts';
+import { suggestionFor } from '../kernel/index.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -123,8 +123,7 @@ class FlagParser {
   #unknown(rawName: string): void {
     const known = [...flagsByName.keys()].map((name) => `--${name}`);
     const off = [...this.#pluginNames, ...Object.keys(PLUGINS_NOT_BUILT)].map((name) => `--no-${name}`);
-    const guess = closestTo(rawName, [...known, ...off]);
-    this.#problems.push(`unknown flag ${rawName}${guess === undefined ? '' : `: did you mean ${guess}?`}`);
+    this.#problems.push(`unknown flag ${rawName}${suggestionFor(rawName, [...known, ...off])}`);
   }
 
   readEnvironment(environment: Environment): void {

@@ -1,6 +1,7 @@
 export * from './assert.ts';
 export * from './capability.ts';
 export * from './clock.ts';
+export * from './did-you-mean.ts';
 export * from './errors.ts';
 export { createKernel, startKernel, PluginError, type Ambient, type Kernel, type KernelOptions } from './kernel.ts';
 export type { LifecycleState } from './lifecycle.ts';
@@ -9,3 +10,4 @@ export * from './plugin.ts';
 export * from './random.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';
 export * from './signals.ts';
+export * from './time-slices.ts';

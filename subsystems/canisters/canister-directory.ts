@@ -51,6 +51,11 @@ export class CanisterDirectory {
       .sort((a, b) => (a.idText < b.idText ? -1 : 1));
   }
 
+  /** Of those that can be called, in no order. */
+  *names(): Iterable<string> {
+    for (const record of this.#byHandle) if (record?.damage === undefined && record !== undefined) yield record.name;
+  }
+
   /** By name, hex id or textual principal, whatever its state is; a name wins. */
   findByName(reference: string): CanisterRecord | undefined {
     const named = this.#byName.find(reference);

@@ -3,7 +3,7 @@
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
 import { recordOf, type NewRecord, type CanisterRecord, RECORD_NUMBERS, type RecordedCode } from './canister-record.ts';
-import { assert, type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { Codec } from '../codec/index.ts';
 import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
@@ -26,6 +26,8 @@ import {
   type DebugLine,
   type InstallOptions,
   isInternalMethod,
+  methodMissing,
+  quotedName,
   type RemoveOptions,
   type UpgradeOptions,
 } from './index.ts';
@@ -157,7 +159,7 @@ export class CanisterService implements Canisters {
     throw new ServerError(
       'missing',
       'actor-missing',
-      `there is no actor ${quoted(reference)}: GET /actors lists the actors`,
+      `there is no actor ${quotedName(reference)}${suggestionFor(reference, this.directory.names()) || ': GET /actors lists the actors'}`,
     );
   }
 
@@ -217,7 +219,7 @@ export class CanisterService implements Canisters {
       throw new ServerError(
         'invalid',
         'actor-name-bad',
-        `${quoted(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
+        `${quotedName(name)} cannot be the name of an actor: a name is a letter or _, then up to 63 letters, digits, _ or -`,
       );
     }
     if (this.#installing.has(name) || this.directory.findByName(name) !== undefined) {
@@ -473,14 +475,4 @@ function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Arr
 
 function rejected(reference: string, reason: string): ServerError {
   return new ServerError('missing', 'actor-rejected', `actor ${reference} was rejected: ${reason}`);
-}
-
-function methodMissing(record: CanisterRecord, method: string): ServerError {
-  const what = record.module === undefined ? 'is empty: no code is installed' : `has no method ${quoted(method)}`;
-  return new ServerError('missing', 'method-missing', `actor ${record.name} ${what}`);
-}
-
-/** Names from outside, shortened: they may be long or strange. */
-function quoted(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

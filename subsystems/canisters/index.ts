@@ -1,5 +1,5 @@
 import type { CanisterStatus, CallKind, Outcome } from '../ic/index.ts';
-import { defineCapability, type ErrorKind, ServerError } from '../../kernel/index.ts';
+import { defineCapability, type ErrorKind, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
@@ -120,6 +120,27 @@ export interface CanisterWatcher {
 /** Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of its interface. */
 export function isInternalMethod(method: string): boolean {
   return method.startsWith('__motoko') || method.startsWith('@') || method.includes(' ');
+}
+
+/** Names from outside, shortened: they may be long or strange. */
+export function quotedName(text: string): string {
+  return JSON.stringify(
+    text.length > SHOWN_NAME_CHARACTERS_MAX ? `${text.slice(0, SHOWN_NAME_CHARACTERS_MAX)}…` : text,
+  );
+}
+const SHOWN_NAME_CHARACTERS_MAX = 80;
+
+/** What a call is answered whose method is not there; it names the method that was probably meant. */
+export function methodMissing({ name, module }: Pick<Canister, 'name' | 'module'>, method: string): ServerError {
+  const what =
+    module === undefined
+      ? 'is empty: no code is installed'
+      : `has no method ${quotedName(method)}${suggestionFor(method, publicMethods(module))}`;
+  return new ServerError('missing', 'method-missing', `actor ${name} ${what}`);
+}
+
+function* publicMethods({ methods }: ModuleInfo): Iterable<string> {
+  for (const method of methods.keys()) if (!isInternalMethod(method)) yield method;
 }
 
 /** The canisters this host has. */

@@ -1,5 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { Canister } from '../canisters/index.ts';
+import { type Canister, methodMissing } from '../canisters/index.ts';
 import type { Codec, EncodingOptions, TupleCodec } from '../codec/index.ts';
 
 const PLAIN = { lossless: false };
@@ -22,13 +22,7 @@ export function jsonFormOf(
   const encoding = isLossless ? LOSSLESS : PLAIN;
   const described = canister.candid?.methods.get(method);
   if (described !== undefined) return { args: described.args, results: described.results, encoding };
-  if (!canister.module?.methods.has(method)) {
-    throw new ServerError(
-      'missing',
-      'method-missing',
-      `actor ${canister.name} has no method ${JSON.stringify(method)}`,
-    );
-  }
+  if (!canister.module?.methods.has(method)) throw methodMissing(canister, method);
   if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
   const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes`;
   throw new ServerError('invalid', 'no-interface', reason);

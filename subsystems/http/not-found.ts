@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { ServerError } from '../../kernel/index.ts';
+import { ServerError, suggestionFor } from '../../kernel/index.ts';
 import { isGatewayTarget } from './request-target.ts';
 import { notBuilt } from './handlers.ts';
 import { firstSegmentOf, readablePathOf, ROUTES } from './route-table.ts';
@@ -10,12 +10,11 @@ const SHOWN_CHARACTERS_MAX = 100;
 export function notFound(request: IncomingMessage): ServerError {
   const target = request.url ?? '';
   if (isGatewayTarget(target)) return notBuilt('serving websites (/site/<ACTOR>/<PATH>)');
-  const first = firstSegmentOf(target);
-  const meant = ROUTES.filter(({ path }) => path !== '/' && firstSegmentOf(path) === first);
+  const shared = ROUTES.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(target));
   const hint =
-    meant.length === 0
-      ? ''
-      : `; there is ${meant.map(({ method, path }) => `${method} ${readablePathOf(path)}`).join(', ')}`;
+    shared.length > 0
+      ? `; there is ${shared.map(({ method, path }) => `${method} ${readablePathOf(path)}`).join(', ')}`
+      : suggestionFor(`/${firstSegmentOf(target)}`, new Set(ROUTES.map(({ path }) => `/${firstSegmentOf(path)}`)));
   const shown = target.length > SHOWN_CHARACTERS_MAX ? `${target.slice(0, SHOWN_CHARACTERS_MAX)}…` : target;
   return new ServerError('missing', 'no-such-path', `no such path: ${request.method ?? ''} ${shown}${hint}`);
 }

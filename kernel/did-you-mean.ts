@@ -1,0 +1,52 @@
+/** Nobody mistypes a name of hundreds of letters, and the comparison is quadratic. */
+const WORD_LENGTH_MAX = 64;
+/**
+ * Letters that are compared with letters for one suggestion: 1 to 3 ms. Candidates may be as many as somebody likes (an
+ * actor with 10,000 methods); those beyond are not looked at.
+ */
+const COMPARISONS_MAX = 250_000;
+/** What a candidate costs that differs too much in length to be compared. */
+const COMPARISONS_A_CANDIDATE = 8;
+
+/** The candidate closest to `word`, if it is close enough to be a slip: less than a third of the word's letters differ. */
+export function closestTo(word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > WORD_LENGTH_MAX) return undefined;
+  const distanceMax = Math.ceil(word.length / 3) - 1;
+  let best: string | undefined;
+  let bestDistance = distanceMax + 1;
+  let comparisonsLeft = COMPARISONS_MAX;
+  for (const candidate of candidates) {
+    const isPrefix = word.length > 4 && candidate.startsWith(word);
+    const isComparable = !isPrefix && Math.abs(candidate.length - word.length) < bestDistance;
+    comparisonsLeft -= COMPARISONS_A_CANDIDATE + (isComparable ? word.length * candidate.length : 0);
+    if (comparisonsLeft < 0) break;
+    if (!isPrefix && !isComparable) continue;
+    const distance = isPrefix ? 1 : editDistance(word, candidate);
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+/** `: did you mean greet?`, to be put behind the error that says what there is not; empty where nothing is close. */
+export function suggestionFor(word: string, candidates: Iterable<string>): string {
+  const guess = closestTo(word, candidates);
+  return guess === undefined ? '' : `: did you mean ${guess}?`;
+}
+
+/** Letters to insert, drop or replace to get from one to the other (Levenshtein), one row at a time, in place. */
+function editDistance(from: string, to: string): number {
+  const row = Uint16Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    let diagonal = i - 1;
+    let left = i;
+    row[0] = i;
+    for (let j = 1; j <= to.length; j++) {
+      const above = row[j] ?? 0;
+      const replace = diagonal + (from.charCodeAt(i - 1) === to.charCodeAt(j - 1) ? 0 : 1);
+      left = Math.min(replace, above + 1, left + 1);
+      row[j] = left;
+      diagonal = above;
+    }
+  }
+  return row[to.length] ?? 0;
+}
