@@ -29,6 +29,8 @@ export class CandidReader {
   readonly path: PathStep[] = Array.from({ length: VALUE_DEPTH_MAX + 2 });
   /** Why the last value did not fit the expected type; an enclosing `opt` may make it null instead. */
   mismatch = '';
+  /** A read has failed because the message ended too early. */
+  hasRunOut = false;
   #root = 'results';
   #work = 0;
   readonly #float = new DataView(new ArrayBuffer(8));
@@ -39,6 +41,7 @@ export class CandidReader {
     this.end = bytes.length;
     this.depth = 0;
     this.mismatch = '';
+    this.hasRunOut = false;
     this.#root = root;
     this.#work = WORK_BASE + bytes.length * WORK_PER_BYTE;
   }
@@ -74,6 +77,7 @@ export class CandidReader {
   }
 
   #ends(what: string): ServerError {
+    this.hasRunOut = true;
     return this.fail(`the message ends within ${what}`);
   }
 

@@ -53,9 +53,9 @@ export class CandidCodec implements Codec {
     return encodeValueText(text, undefined);
   }
 
-  previewText(candid: Uint8Array, charactersMax: number): string | undefined {
+  previewText(candid: Uint8Array, charactersMax: number, isCut = false): string | undefined {
     try {
-      return previewMessage(candid, charactersMax);
+      return previewMessage(candid, charactersMax, isCut);
     } catch (error) {
       if (error instanceof ServerError) return undefined;
       throw error;

@@ -42,8 +42,11 @@ export interface Codec {
   parseInterface(did: string, candidArgs?: string): CandidInterface;
   /** Candid value text, `(42 : nat8, record { a = 1 })`, whose types the text itself says → a Candid message. */
   encodeText(text: string): Uint8Array;
-  /** A Candid message → value text for logs and histories, at most `charactersMax` long; undefined when it is not Candid. */
-  previewText(candid: Uint8Array, charactersMax: number): string | undefined;
+  /**
+   * A Candid message → value text for logs and histories, at most `charactersMax` long; undefined when it is not Candid.
+   * `isCut`: only the first bytes of the message are there; undefined too when they do not hold all of its types.
+   */
+  previewText(candid: Uint8Array, charactersMax: number, isCut?: boolean): string | undefined;
   /** The self-describing lossless encoding, for canisters without an interface. */
   readonly untyped: TupleCodec;
 }

@@ -14,14 +14,22 @@ import { isTuple, Op, TYPE_NAMES, type CandidType } from './types.ts';
 
 const PLAIN = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/;
 
-/** The first characters of a message as Candid text; throws a ServerError when it is not Candid as far as that goes. */
-export function previewMessage(candid: Uint8Array, charactersMax: number): string {
+/**
+ * The first characters of a message as Candid text; throws a ServerError when it is not Candid as far as that goes.
+ * `isCut`: only the first bytes of the message are there, and the text ends where they do.
+ */
+export function previewMessage(candid: Uint8Array, charactersMax: number, isCut = false): string {
   const reader = new CandidReader();
   reader.start(candid, 'message');
   const graph = decodeHeader(reader);
-  const printer = new PreviewPrinter(reader, new SkipTable(graph.nodes.length), charactersMax);
-  printer.printList('(', graph.roots, ')');
-  if (!printer.isFull && reader.remaining > 0) throw reader.fail('bytes are left over');
+  const printer = new PreviewPrinter(reader, new SkipTable(graph.nodes.length), charactersMax, isCut);
+  try {
+    printer.printList('(', graph.roots, ')');
+  } catch (error) {
+    if (!(isCut && reader.hasRunOut)) throw error;
+    printer.isFull = true;
+  }
+  if (!isCut && !printer.isFull && reader.remaining > 0) throw reader.fail('bytes are left over');
   return printer.text;
 }
 
@@ -29,10 +37,14 @@ class PreviewPrinter {
   readonly #reader: CandidReader;
   readonly #skips: SkipTable;
   readonly #charactersMax: number;
+  readonly #isCut: boolean;
   #text = '';
+  /** What is added next is the last that there is of the message. */
+  #isAtCut = false;
   isFull = false;
 
-  constructor(reader: CandidReader, skips: SkipTable, charactersMax: number) {
+  constructor(reader: CandidReader, skips: SkipTable, charactersMax: number, isCut: boolean) {
+    this.#isCut = isCut;
     this.#reader = reader;
     this.#skips = skips;
     this.#charactersMax = charactersMax;
@@ -46,8 +58,9 @@ class PreviewPrinter {
   }
 
   #add(text: string): void {
+    if (this.isFull) return;
     this.#text += text;
-    if (this.#text.length > this.#charactersMax) this.isFull = true;
+    if (this.#isAtCut || this.#text.length > this.#charactersMax) this.isFull = true;
   }
 
   printList(open: string, types: readonly CandidType[], close: string): void {
@@ -81,7 +94,7 @@ class PreviewPrinter {
       case Op.FLOAT64:
         return this.#add(`${floatWord(floatText(reader.readFloat(8)))} : float64`);
       case Op.TEXT:
-        return this.#add(this.#quote(reader.readByteCount('a text'), true));
+        return this.#add(this.#quote('a text'));
       case Op.PRINCIPAL:
         return this.#add(`principal "${principalToText(reader.readPrincipal())}"`);
       case Op.SERVICE:
@@ -91,9 +104,7 @@ class PreviewPrinter {
       case Op.OPT:
         return this.#printOpt(type.inner);
       case Op.VEC:
-        return type.inner.op === Op.NAT8
-          ? this.#add(`blob ${this.#quote(reader.readByteCount('a blob'), false)}`)
-          : this.#printVec(type.inner);
+        return type.inner.op === Op.NAT8 ? this.#add(`blob ${this.#quote('a blob')}`) : this.#printVec(type.inner);
       case Op.RECORD:
         return this.#printRecord(type);
       case Op.VARIANT:
@@ -104,23 +115,31 @@ class PreviewPrinter {
   }
 
   /** A text, or a blob, of which only as much is looked at as can be shown. */
-  #quote(length: number, isText: boolean): string {
+  #quote(what: 'a text' | 'a blob' | 'a method name'): string {
     const reader = this.#reader;
+    const announced = reader.readLength(what);
+    const isCut = this.#isCut && announced > reader.remaining;
+    if (!isCut) reader.need(announced, what);
+    const length = Math.min(announced, reader.remaining);
     const start = reader.position;
     const shown = Math.min(length, (this.#charactersMax + 1) * 4);
-    if (isText) reader.checkUtf8(start, start + length);
+    const isText = what !== 'a blob';
+    if (isText && !isCut) reader.checkUtf8(start, start + length);
     reader.position += length;
     const bytes = Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + start, shown);
-    if (!isText) return `"${[...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}"`;
-    const text = bytes.toString('utf8');
-    return PLAIN.test(text) ? `"${text}"` : `"${escapeText(text)}"`;
+    const end = isCut ? '' : '"';
+    if (isCut) this.#isAtCut = true;
+    if (!isText) return `"${[...bytes].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}${end}`;
+    // Where the message was cut, a character may have been.
+    const text = isCut ? bytes.toString('utf8').replace(/\ufffd+$/, '') : bytes.toString('utf8');
+    return `"${PLAIN.test(text) ? text : escapeText(text)}${end}`;
   }
 
   #printFunc(): void {
     const reader = this.#reader;
     if (!reader.readFlag('a func')) throw reader.fail('an opaque reference cannot be shown');
     const principal = principalToText(reader.readPrincipal());
-    this.#add(`func "${principal}".${this.#quote(reader.readByteCount('a method name'), true)}`);
+    this.#add(`func "${principal}".${this.#quote('a method name')}`);
   }
 
   #printOpt(inner: CandidType): void {
@@ -134,7 +153,7 @@ class PreviewPrinter {
   #printVec(element: CandidType): void {
     const reader = this.#reader;
     const count = reader.readLength('a vec');
-    this.#skips.checkCount(reader, element, count);
+    if (!this.#isCut) this.#skips.checkCount(reader, element, count);
     this.#add('vec {');
     const level = reader.enter();
     for (let index = 0; index < count && !this.isFull; index++) {
@@ -182,7 +201,7 @@ function floatWord(text: string): string {
 }
 
 function escapeText(text: string): string {
-  return text.replaceAll(/["\\\x00-\x1f\x7f]/g, (character) => {
+  return text.replaceAll(/["\\\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (character) => {
     const letter = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }[character];
     return letter ?? `\\u{${character.charCodeAt(0).toString(16)}}`;
   });

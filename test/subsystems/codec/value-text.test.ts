@@ -133,6 +133,25 @@ describe('previews', () => {
     assert.equal(codec.previewText(Buffer.from('hello'), 100), undefined);
     assert.equal(codec.previewText(Buffer.from('4449444c000000', 'hex'), 100), undefined);
   });
+  test('of the beginning of a message show what there is of it', () => {
+    const shown = (text: string, bytes: number): string | undefined =>
+      codec.previewText(codec.encodeText(text).subarray(0, bytes), 500, true);
+    assert.equal(shown(`("${'x'.repeat(300)}", 1)`, 20), `("${'x'.repeat(10)}…`);
+    assert.equal(shown(`(vec { "${'ö'.repeat(300)}" })`, 20), `(vec { "${'ö'.repeat(4)}…`);
+    assert.equal(shown(`(blob "${'x'.repeat(300)}")`, 14), '(blob "\\78\\78\\78…');
+    assert.equal(shown('(vec { 1; 2; 3; 4; 5 : int })', 13), '(vec { 1; 2; 3; …');
+    assert.equal(shown('(1, 2, 3)', 11), '(1, 2, …');
+    assert.equal(shown('(1, 2, 3)', 5), undefined, 'its types are not all there');
+    assert.equal(codec.previewText(Buffer.from('hello'), 100, true), undefined);
+    // Not cut, but broken.
+    assert.equal(codec.previewText(codec.encodeText('("abc")').subarray(0, 8), 100), undefined);
+  });
+  test('drive no terminal', () => {
+    assert.equal(
+      codec.previewText(codec.encodeText('("\\u{1b}[2J\\u{9b}1m\\u{2028}")'), 100),
+      '("\\u{1b}[2J\\u{9b}1m\\u{2028}")',
+    );
+  });
   test('of a large blob look only at its beginning', () => {
     const message = toCandid(codecOf('blob'), `["${Buffer.alloc(30_000_000).toString('base64')}"]`);
     const start = performance.now();
