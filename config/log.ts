@@ -153,7 +153,7 @@ abstract class BaseLog implements ServerLog {
   }
 
   announce(line: string): void {
-    this.#announce(line);
+    this.#announce(line.split('\n').map(printable).join('\n'));
   }
 
   close(): Promise<void> {
@@ -168,7 +168,7 @@ abstract class BaseLog implements ServerLog {
 class JsonLog extends BaseLog {
   event(event: string, fields: LogFields): void {
     // Fields are flat objects of strings and numbers: one call of the engine's own serializer beats any loop of ours.
-    const rest = JSON.stringify(fields);
+    const rest = inert(JSON.stringify(fields));
     const separator = rest === '{}' ? '' : ',';
     const start = `{"ts":${Math.floor(this.clock.nowMs())},"event":${JSON.stringify(event)}`;
     this.sink.write(`${start}${separator}${rest.slice(1)}\n`);
@@ -218,8 +218,16 @@ class ProseLog extends BaseLog {
 }
 
 // Names of methods and texts of actors come from outside: no line may be forged, no terminal driven.
-const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/;
+// The last ones turn the direction of what follows: a line would show other words than it has.
+const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE.source, 'g');
+/** What of that JSON leaves as it is. */
+const UNPRINTABLE_IN_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+
+/** JSON text with all that a terminal might take for a command escaped; it means the same. */
+function inert(json: string): string {
+  return UNPRINTABLE_IN_JSON.test(json) ? printable(json) : json;
+}
 
 function singleLine(text: string): string {
   return UNPRINTABLE.test(text) ? printable(text) : text;
