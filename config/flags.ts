@@ -82,7 +82,6 @@ export const FLAGS = {
     min: 0,
     max: 1_000_000,
     summary: 'Recent messages kept for each actor; 0 disables recording.',
-    notBuilt: 'this version records no history',
   }),
   'auth-token': text({
     group: 'auth',

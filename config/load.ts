@@ -103,6 +103,7 @@ function buildConfig(
       snapshotBelowBytes: flags['snapshot-below'],
       hasLiveLimit: flags['live-cap'] > 0 || flags['live-bytes'] > 0,
       replayBudgetSecs: flags['replay-budget-secs'],
+      historyEntries: flags.history,
     },
     manifest: { file: resolve(options.directory, flags.manifest) },
     compiler: { cacheDirectory: motokoCache(state, options.environment) },

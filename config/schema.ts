@@ -63,6 +63,8 @@ export interface CanistersSection {
   readonly hasLiveLimit: boolean;
   /** Seconds that replaying logs may take after a crash. */
   readonly replayBudgetSecs: number;
+  /** Messages of each actor that `/history` tells of; 0: none. */
+  readonly historyEntries: number;
   /** Whether debug output of actors also goes to stderr. */
   readonly forwardDebugOutput: boolean;
 }

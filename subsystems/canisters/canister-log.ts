@@ -14,13 +14,22 @@ export class CanisterLog {
     const content = Buffer.from(text).subarray(0, LOG_BYTES_MAX);
     this.#records.push({ index: this.#next++, timeNs: BigInt(Math.round(timeMs * NS_PER_MS)), content });
     this.#bytes += content.length;
-    if (this.#bytes <= LOG_BYTES_MAX) return;
-    let dropped = 0;
     // Half at once, so that a canister that prints without end does not move the list for every line.
-    while (this.#bytes > LOG_BYTES_MAX / 2 && dropped < this.#records.length - 1) {
+    if (this.#bytes > LOG_BYTES_MAX) this.keep(LOG_BYTES_MAX / 2);
+  }
+
+  /** Bytes of content. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Drops the oldest lines until the rest has so many bytes at most; the newest line stays. */
+  keep(bytesMax: number): void {
+    let dropped = 0;
+    while (this.#bytes > bytesMax && dropped < this.#records.length - 1) {
       this.#bytes -= this.#records[dropped++]?.content.length ?? 0;
     }
-    this.#records = this.#records.slice(dropped);
+    if (dropped > 0) this.#records = this.#records.slice(dropped);
   }
 
   get records(): readonly CanisterLogRecord[] {

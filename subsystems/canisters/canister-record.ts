@@ -27,6 +27,7 @@ import type { AddressedBy, Canister, DebugLine } from './index.ts';
 import type { ReplayBudget } from './replay-budget.ts';
 import type { StoredIdentity, StoredNumbers } from './stored-values.ts';
 import type { NumberRows } from './number-rows.ts';
+import type { SharedBudget } from './shared-budget.ts';
 import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 
 /** Charges are summed as a Number and taken from the balance before they leave the exact range. */
@@ -74,8 +75,13 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 export interface RecordContext {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly scheduler: Pick<Scheduler, 'statusOf' | 'isLive' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'>;
+  readonly scheduler: Pick<
+    Scheduler,
+    'statusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'
+  >;
   readonly forwardDebugOutput: boolean;
+  /** Of what all canisters have printed. */
+  readonly outputBudget: SharedBudget;
   readonly keeper: CanisterStore;
   readonly replayBudget: Pick<ReplayBudget<CanisterRecord>, 'logged'>;
   readonly watches: CanisterWatches;
@@ -348,6 +354,10 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     return !this.#isRemoved && this.#context.scheduler.isLive(this.handle);
   }
 
+  get queued(): number {
+    return this.#isRemoved ? 0 : this.#context.scheduler.queuedOf(this.handle);
+  }
+
   get timerNs(): bigint {
     const timerMs = this.#isRemoved ? undefined : this.#context.scheduler.timerOf(this.handle);
     return timerMs === undefined ? 0n : BigInt(Math.round(timerMs * 1000)) * 1000n;
@@ -416,10 +426,18 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   debug(line: OutputLine): void {
     const timeMs = this.#context.clock.nowMs();
     this.#heard?.current.push(line.text);
-    this.#output ??= new CanisterOutput();
     // What a message prints tells of a state that is not durable yet.
-    if (this.#context.keeper.isKept) this.#output.unprinted.push({ timeMs, line });
-    else this.#print(this.#output, timeMs, line);
+    if (this.#context.keeper.isKept) this.output.unprinted.push({ timeMs, line });
+    else this.#print(this.output, timeMs, line);
+  }
+
+  /** Made when it is first asked for. */
+  get output(): CanisterOutput {
+    return (this.#output ??= new CanisterOutput(this.#context.outputBudget));
+  }
+
+  get outputIfAny(): CanisterOutput | undefined {
+    return this.#output;
   }
 
   #print(output: CanisterOutput, timeMs: number, line: OutputLine): void {
@@ -437,7 +455,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   /** Takes the lines since the last time, without those whose step is not durable. */
   takePrinted(): readonly DebugLine[] {
-    return this.#output?.buffer.take() ?? [];
+    return this.#output?.take() ?? [];
   }
 
   /** What is returned ends it, and gives the lines of the last step that ended meanwhile. Whoever reads the output gets them as well. */

@@ -12,8 +12,9 @@ import type { Manifest } from '../manifest/index.ts';
 import type { HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
+import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { OUTPUT_BYTES_MAX } from './canister-output.ts';
 import { CanisterDirectory } from './canister-directory.ts';
 import { CanisterWatches } from './canister-watches.ts';
 import { CanisterStore } from './canister-store.ts';
@@ -24,7 +25,10 @@ import {
   type Canisters,
   type CanisterWatcher,
   type DebugLine,
+  type HistoryEntry,
   type InstallOptions,
+  type OutputFollowing,
+  type OutputReader,
   isInternalMethod,
   methodMissing,
   quotedName,
@@ -35,7 +39,9 @@ import { installManifest, type ManifestComparison } from './install-manifest.ts'
 import { NumberRows } from './number-rows.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
+import { MessageHistories } from './message-histories.ts';
 import { ReplayBudget } from './replay-budget.ts';
+import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
 import { StoredCanisterLoader } from './stored-canister-loader.ts';
 
@@ -64,6 +70,8 @@ export interface CanisterServiceOptions {
   readonly replayBudgetSecs: number;
   /** Not all canisters may be live at once. */
   readonly hasLiveLimit: boolean;
+  /** Messages of each canister that are remembered; 0: none. */
+  readonly historyEntries: number;
 }
 
 export class CanisterService implements Canisters {
@@ -71,6 +79,7 @@ export class CanisterService implements Canisters {
   readonly host: HostBackend;
   readonly #with: CanisterServiceDependencies;
   readonly #keeper: CanisterStore;
+  readonly #histories: MessageHistories;
   readonly replayBudget: ReplayBudget<CanisterRecord>;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
@@ -83,7 +92,8 @@ export class CanisterService implements Canisters {
 
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#with = dependencies;
-    this.#changes = new CodeChanges(dependencies);
+    this.#histories = new MessageHistories(options.historyEntries);
+    this.#changes = new CodeChanges({ ...dependencies, histories: this.#histories });
     const { execution, scheduler, storage } = dependencies;
     const ids = new CanisterIds();
     this.#keeper = new CanisterStore(storage, ids);
@@ -102,6 +112,7 @@ export class CanisterService implements Canisters {
       numberRows: new NumberRows(RECORD_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
       watches: this.#watches,
+      outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
     };
     this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
     this.host = new HostBackend({ directory: this.directory, changes: this, execution, scheduler });
@@ -112,7 +123,12 @@ export class CanisterService implements Canisters {
   open(): void {
     this.#with.schedulerSetup.attachHost({
       wake: (handle) => this.#sleep.wake(this.directory.get(handle)),
-      sleep: (handle) => this.#sleep.sleep(this.directory.get(handle)),
+      sleep: (handle) => {
+        const record = this.directory.get(handle);
+        this.#histories.compact(handle);
+        record.outputIfAny?.compact();
+        return this.#sleep.sleep(record);
+      },
       bytesOf: (handle) => this.directory.get(handle).heapBytes + this.directory.get(handle).stableBytes,
       heapBytesOf: (handle) => this.directory.get(handle).heapBytes,
       changed: (handle) => {
@@ -120,8 +136,14 @@ export class CanisterService implements Canisters {
         if (record !== undefined) this.#keeper.numbersChanged(record);
       },
       executed: (handle, messages, traps) => this.directory.ifAny(handle)?.executed(messages, traps),
+      ...(this.#histories.isOn && { answered: (...answered) => this.#answered(...answered) }),
       nameOf: (handle) => this.directory.get(handle).name,
     });
+  }
+
+  #answered(handle: number, call: NotedCall, outcome: Outcome): void {
+    if (this.directory.ifAny(handle) === undefined) return;
+    this.#histories.add(handle, { ...call, kind: 'call' }, outcome, this.#with.clock.nowMs());
   }
 
   /** Calls of canisters to the management canister go there, and every change of a canister passes by it. */
@@ -180,6 +202,7 @@ export class CanisterService implements Canisters {
     caller: Uint8Array,
     argument: Uint8Array,
     addressedBy: AddressedBy = 'name',
+    startedMs?: number,
   ): Promise<Outcome> {
     const record = recordOf(canister);
     const exported = record.module?.methods.get(method);
@@ -199,9 +222,22 @@ export class CanisterService implements Canisters {
       );
     }
     refuseInternal(record, method, caller);
-    const requestBytes = argument.length;
-    const outcome = await this.#with.scheduler.deliver({ handle: record.handle, kind, method, caller, argument });
-    if (outcome.kind !== 'unavailable') record.count(outcome, kind, requestBytes, addressedBy);
+    const { handle } = record;
+    const argumentBytes = argument.length;
+    const histories = this.#histories;
+    const cameMs = startedMs ?? (histories.isOn ? this.#with.clock.nowMs() : 0);
+    // A large argument is handed over.
+    const noted =
+      histories.isOn && argumentBytes > NOTED_ARGUMENT_BYTES_MAX
+        ? argument.slice(0, NOTED_ARGUMENT_BYTES_MAX)
+        : argument;
+    const outcome = await this.#with.scheduler.deliver({ handle, kind, method, caller, argument });
+    if (outcome.kind === 'unavailable') return outcome;
+    record.count(outcome, kind, argumentBytes, addressedBy);
+    if (histories.isOn && !record.isRemoved) {
+      const ended = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
+      histories.add(handle, ended, outcome, record.lastMessageMs);
+    }
     return outcome;
   }
 
@@ -381,6 +417,8 @@ export class CanisterService implements Canisters {
     record.removed();
     this.#keeper.removed(record);
     this.directory.leave(record);
+    this.#histories.forget(record.handle);
+    record.outputIfAny?.end();
     this.management.forget(record);
   }
 
@@ -398,12 +436,20 @@ export class CanisterService implements Canisters {
     return balance;
   }
 
+  historyOf(canister: Canister): Iterable<HistoryEntry> {
+    return this.#histories.entriesOf(recordOf(canister).handle);
+  }
+
   takeLogs(canister: Canister): readonly DebugLine[] {
     return recordOf(canister).takePrinted();
   }
 
   watch(canister: Canister, watcher: CanisterWatcher): Disposable {
     return this.#watches.add(recordOf(canister).handle, watcher);
+  }
+
+  followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {
+    return recordOf(canister).output.follow(reader, lastSeq, this.#with.clock);
   }
 
   /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */

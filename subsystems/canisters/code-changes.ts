@@ -4,16 +4,18 @@
  * An upgrade happens between two messages. A canister with open calls is stopped first, so that no callback comes back
  * to code that does not know it, and started again afterwards, also when the upgrade failed.
  */
-import { type Logger, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
-import { outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
+import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HostedCode } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
+import type { MessageHistories } from './message-histories.ts';
 import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
 
+const NOTHING = new Uint8Array(0);
 const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
 /** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
@@ -23,7 +25,9 @@ export interface CodeChangesDependencies {
   readonly scheduler: Scheduler;
   readonly metering: Metering;
   readonly codec: Codec;
+  readonly clock: Pick<Clock, 'nowMs'>;
   readonly log: Logger;
+  readonly histories: MessageHistories;
 }
 
 export class CodeChanges {
@@ -129,6 +133,7 @@ export class CodeChanges {
     const { scheduler } = this.#with;
     const { handle } = record;
     const logged = record.logLength;
+    const startedMs = this.#with.clock.nowMs();
     const release = await scheduler.pin(handle);
     let step: Step;
     let lines: readonly string[];
@@ -142,6 +147,7 @@ export class CodeChanges {
       letGo();
       release();
     }
+    this.#enter(record, change, startedMs, step);
     // Nothing ran; the last step was another.
     if (step.fault?.kind === 'unavailable') lines = [];
     // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of code").
@@ -149,6 +155,19 @@ export class CodeChanges {
     // The new code's heap was seen when its hook could not be called yet.
     record.checkMemory();
     return { step, lines };
+  }
+
+  #enter({ handle, isRemoved }: CanisterRecord, change: CodeChange, startedMs: number, step: Step): void {
+    if (isRemoved) return;
+    const { argument, caller, mode } = change;
+    const { fault, instructions, charge } = step;
+    const outcome: Outcome =
+      fault === undefined
+        ? { kind: 'reply', data: NOTHING, instructions, charge }
+        : { ...fault, kind: outcomeKindOf(fault.kind), instructions, charge };
+    const kind = mode === 'upgrade' ? 'upgrade' : 'install';
+    const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs } as const;
+    this.#with.histories.add(handle, ended, outcome, this.#with.clock.nowMs());
   }
 
   async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {

@@ -2,46 +2,68 @@ import type { DebugLine } from './index.ts';
 
 /** Text kept for a canister that nobody reads: 1 MiB (docs/http.md). Counted in UTF-16 units plus a line's overhead. */
 export const BUFFER_BYTES_MAX = 1 << 20;
-const LINE_OVERHEAD_BYTES = 64;
+/** The same while the canister sleeps: there may be very many of those. */
+export const ASLEEP_BYTES_MAX = 64 * 1024;
+export const LINE_OVERHEAD_BYTES = 64;
+
+/** What a line counts for. */
+export function bytesOfLine({ text }: DebugLine): number {
+  return text.length + LINE_OVERHEAD_BYTES;
+}
 
 /** A canister's debug output since the last read. Bounded: the oldest lines go, and a line says how many. */
 export class DebugBuffer {
-  #lines: DebugLine[] = [];
+  readonly #lines: DebugLine[] = [];
   #bytes = 0;
   #nextSeq = 1;
   #dropped = 0;
 
-  append(timeMs: number, text: string): void {
-    this.#lines.push({ seq: this.#nextSeq++, timeMs, text });
-    this.#bytes += text.length + LINE_OVERHEAD_BYTES;
-    if (this.#bytes > BUFFER_BYTES_MAX) this.#dropOldest();
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  /** Drops to three quarters, so that a canister that prints without end does not move the array for every line. */
-  #dropOldest(): void {
+  get isEmpty(): boolean {
+    return this.#lines.length === 0;
+  }
+
+  append(timeMs: number, text: string): void {
+    const line = { seq: this.#nextSeq++, timeMs, text };
+    this.#lines.push(line);
+    this.#bytes += bytesOfLine(line);
+    // To three quarters, so that a canister that prints without end does not move the array for every line.
+    if (this.#bytes > BUFFER_BYTES_MAX) this.keep((BUFFER_BYTES_MAX / 4) * 3);
+  }
+
+  /** Drops the oldest lines until the rest counts for so many bytes at most; the newest line stays. */
+  keep(bytesMax: number): void {
     let count = 0;
-    while (this.#bytes > (BUFFER_BYTES_MAX / 4) * 3 && count < this.#lines.length - 1) {
-      this.#bytes -= (this.#lines[count++]?.text.length ?? 0) + LINE_OVERHEAD_BYTES;
+    while (this.#bytes > bytesMax && count < this.#lines.length - 1) {
+      this.#bytes -= lineBytesAt(this.#lines, count++);
     }
+    if (count === 0) return;
     this.#lines.splice(0, count);
     this.#dropped += count;
   }
 
-  /** Takes what is there; the next read starts empty. */
-  take(): readonly DebugLine[] {
-    const lines = this.#lines;
-    const first = lines[0];
+  /** Takes the oldest lines, about so many bytes of them, one at least; who takes all leaves nothing. */
+  take(bytesMax = Number.POSITIVE_INFINITY): readonly DebugLine[] {
+    let count = 0;
+    let bytes = 0;
+    while (count < this.#lines.length && bytes < bytesMax) bytes += lineBytesAt(this.#lines, count++);
+    const taken = this.#lines.splice(0, count);
+    this.#bytes -= bytes;
+    const first = taken[0];
     if (this.#dropped > 0 && first !== undefined) {
       const plural = this.#dropped === 1 ? 'line was' : 'lines were';
-      lines.unshift({
-        seq: first.seq - 1,
-        timeMs: first.timeMs,
-        text: `(${this.#dropped} older ${plural} dropped: the buffer holds 1 MiB)`,
-      });
+      const text = `(${this.#dropped} older ${plural} dropped: nobody read them in time)`;
+      taken.unshift({ seq: first.seq - 1, timeMs: first.timeMs, text });
+      this.#dropped = 0;
     }
-    this.#lines = [];
-    this.#bytes = 0;
-    this.#dropped = 0;
-    return lines;
+    return taken;
   }
+}
+
+function lineBytesAt(lines: readonly DebugLine[], index: number): number {
+  const line = lines[index];
+  return line === undefined ? 0 : bytesOfLine(line);
 }

@@ -1,4 +1,4 @@
-import type { CanisterStatus, CallKind, Outcome } from '../ic/index.ts';
+import type { CanisterStatus, CallKind, Outcome, RejectCode } from '../ic/index.ts';
 import { defineCapability, type ErrorKind, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
@@ -27,6 +27,8 @@ export interface Canister {
   /** Messages executed (queries included), and how many of them trapped. */
   readonly messages: number;
   readonly traps: number;
+  /** Messages, responses, heartbeats and timers that wait for it. */
+  readonly queued: number;
   /** When it last executed a message, ms since 1970. */
   readonly lastMessageMs: number;
   /**
@@ -46,6 +48,50 @@ export interface DebugLine {
   readonly seq: number;
   readonly timeMs: number;
   readonly text: string;
+}
+
+/** `call`: from another canister, or from itself. */
+export type HistoryKind = CallKind | 'install' | 'upgrade' | 'call';
+/** What nobody executed is in no history. */
+export type HistoryOutcome = Exclude<Outcome['kind'], 'unavailable'>;
+
+/** A message that has ended. Heartbeats, timers and callbacks are no messages of their own here. */
+export interface HistoryEntry {
+  readonly seq: number;
+  /** When the message had ended, ms since 1970. */
+  readonly timeMs: number;
+  readonly kind: HistoryKind;
+  /** Empty for changes of code. */
+  readonly method: string;
+  readonly caller: Uint8Array;
+  /** The first bytes of the argument, and how many it had. */
+  readonly argument: Uint8Array;
+  readonly argumentBytes: number;
+  readonly outcome: HistoryOutcome;
+  /** Undefined for a reply. */
+  readonly code: RejectCode | undefined;
+  readonly message: string | undefined;
+  readonly instructions: number;
+  readonly cycles: number;
+  /** From its coming to its end. */
+  readonly ms: number;
+}
+
+/** Somebody who follows what a canister prints. */
+export interface OutputReader {
+  /** Lines may be written now. */
+  readonly hasRoom: boolean;
+  /** These lines go to nobody else. */
+  write(lines: readonly DebugLine[]): void;
+  /** The canister is deleted: nothing more comes. */
+  ended(): void;
+}
+
+export interface OutputFollowing {
+  /** To be called when the reader has room again. */
+  goOn(): void;
+  /** The reader is gone. What it was given last is kept for another one for 30 s. */
+  end(): void;
 }
 
 /** Init arguments as people write them; encoded by the types of the interface. */
@@ -156,7 +202,7 @@ export interface Canisters {
   resolve(reference: string): Canister;
   /** In order of their ids. */
   list(): readonly Canister[];
-  /** Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is in the outcome. */
+  /** Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is in the outcome. `startedMs`: when the client's request came, ms since 1970, for the history; default: now. */
   call(
     canister: Canister,
     kind: CallKind,
@@ -164,6 +210,7 @@ export interface Canisters {
     caller: Uint8Array,
     argument: Uint8Array,
     addressedBy?: AddressedBy,
+    startedMs?: number,
   ): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
@@ -182,9 +229,17 @@ export interface Canisters {
   remove(canister: Canister, options?: RemoveOptions): Promise<void>;
   /** Adds cycles; the new balance. Throws ServerError `invalid` when metering is off. */
   addCycles(canister: Canister, amount: bigint): Promise<bigint>;
+  /** Its newest messages, oldest first. What goes while somebody reads is left out. */
+  historyOf(canister: Canister): Iterable<HistoryEntry>;
   /** Takes the debug output since the last read: reading clears it. */
   takeLogs(canister: Canister): readonly DebugLine[];
   /** Tells the watcher of every change, until what is returned is disposed of. A canister that sleeps goes on sleeping. */
   watch(canister: Canister, watcher: CanisterWatcher): Disposable;
+  /**
+   * Gives the debug output to a reader, as it is printed, beginning with what nobody has read. Followers and `takeLogs` share
+   * it: a line goes to one of them. `lastSeq`: the line that the reader saw last on a connection that broke; it gets again
+   * what was written to that after it. Keeps no canister awake.
+   */
+  followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing;
 }
 export const Canisters = defineCapability<Canisters>('canisters');

@@ -65,7 +65,7 @@ export class CanisterCall {
 
   readonly #deliver = (argument: Uint8Array): void => {
     this.#host.canisters
-      .call(this.#canister, this.#kind, this.#method, this.#caller, argument, this.#addressedBy)
+      .call(this.#canister, this.#kind, this.#method, this.#caller, argument, this.#addressedBy, this.#startedMs)
       .then(this.#settled)
       .catch(this.failed);
   };

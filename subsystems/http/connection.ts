@@ -41,6 +41,8 @@ export class Connection {
   isFlooding = false;
   /** It has sent a request that needs the token; without a token, one that would. */
   isKnown = false;
+  /** Its answers that have no end: told when it is closed. */
+  readonly streams = new Set<() => void>();
   /** As of the last look. */
   bytesRead = 0;
   /** When it was last seen to do anything, as far as looks tell. */

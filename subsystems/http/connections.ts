@@ -4,6 +4,8 @@ import { Connection, type HttpSocket } from './connection.ts';
 
 /** How many connections are looked at to find one that can go: the queue is in order, so mostly it is the first. */
 const LOOKS_MAX = 64;
+/** Of all connections those that may be streams, which make room for nobody: the others are for whoever wants to see why. */
+const STREAMS_SHARE = 3 / 4;
 /** A connection that has used the token must have been silent for so long before it has to go. */
 const KNOWN_SILENCE_MS = 10_000;
 
@@ -30,6 +32,10 @@ export class Connections {
   readonly #open = new Map<Socket, Connection>();
   readonly #strangers = new Set<Connection>();
   readonly #known = new Set<Connection>();
+  /** Those with answers that have no end: they are busy as long as they are open, and in none of the queues. */
+  readonly #streaming = new Set<Connection>();
+  /** How many such answers there are. */
+  #streams = 0;
   readonly #idleMaxMs: number;
   readonly #stallMaxMs: number;
   readonly #receivingMaxMs: number;
@@ -71,6 +77,31 @@ export class Connections {
     if (this.#strangers.delete(connection)) this.#known.add(connection);
   }
 
+  /**
+   * One of its answers will have no end. `gone` is called when the connection closes before what is returned is called.
+   * Undefined: there are as many such answers as there may be.
+   */
+  beginStream(socket: Socket, gone: () => void): (() => void) | undefined {
+    if (this.#streams >= Math.floor(this.max * STREAMS_SHARE)) return undefined;
+    const connection = this.#open.get(socket);
+    if (connection === undefined) {
+      queueMicrotask(gone);
+      return () => undefined;
+    }
+    const { streams } = connection;
+    this.#streams++;
+    this.#strangers.delete(connection);
+    this.#known.delete(connection);
+    this.#streaming.add(connection);
+    streams.add(gone);
+    return () => {
+      if (!streams.delete(gone)) return;
+      this.#streams--;
+      if (streams.size > 0 || !this.#streaming.delete(connection)) return;
+      (connection.isKnown ? this.#known : this.#strangers).add(connection);
+    };
+  }
+
   /** The answer that a connection still owes, if any. */
   pendingAnswerOf(socket: Socket): ServerResponse | undefined {
     const connection = this.#open.get(socket);
@@ -98,6 +129,7 @@ export class Connections {
         } else if (nowMs - connection.silentSinceMs >= this.#idleMaxMs) socket.destroySoon();
       }
     }
+    for (const connection of this.#streaming) this.#watchTaking(connection);
     while (this.#open.size > this.max && this.#makeRoom(nowMs)) continue;
   }
 
@@ -147,6 +179,12 @@ export class Connections {
     this.#open.delete(connection.socket);
     this.#strangers.delete(connection);
     this.#known.delete(connection);
+    this.#streaming.delete(connection);
+    this.#streams -= connection.streams.size;
+    for (const gone of connection.streams) {
+      connection.streams.delete(gone);
+      gone();
+    }
   }
 
   /** The socket's own timer restarts whenever the client takes a byte; node:http closes the connection when it ends. */

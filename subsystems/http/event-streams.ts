@@ -5,13 +5,14 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, ServerError } from '../../kernel/index.ts';
+import type { Connections } from './connections.ts';
 import type { Responder } from './responder.ts';
 
 /** A comment goes to every stream about so often: proxies close what is silent for a minute. */
 const KEEP_ALIVE_SECS = 15;
 const KEEP_ALIVE = Buffer.from(': keep-alive\n\n');
-/** Of all connections; the rest is for those that want an answer and go. */
-const SHARE_OF_CONNECTIONS = 0.75;
+/** While the server stops: how long a stream may take to send what is left of it. */
+const ENDING_MS = 1000;
 
 export interface EventStreamEvents {
   /** The client takes bytes again, after `send` has returned false. */
@@ -22,6 +23,8 @@ export interface EventStreamEvents {
 
 export interface EventStream {
   readonly isOpen: boolean;
+  /** Open, and its client takes what it is sent: after `send` has returned false, `drained` says when that is so again. */
+  readonly hasRoom: boolean;
   /** Bytes that wait for the client to take them. */
   readonly pendingBytes: number;
   /** Sends whole frames; they are not copied. False: the client takes no more for now; what was given is sent all the same. */
@@ -35,7 +38,7 @@ export interface EventStream {
 /** All open streams of a server. */
 export class EventStreams {
   readonly #responder: Responder;
-  readonly #connectionsMax: () => number;
+  readonly #connections: Connections;
   /** Streams by the second of `KEEP_ALIVE_SECS` at which they get their comment. */
   readonly #byTurn: readonly Set<OpenStream>[] = Array.from({ length: KEEP_ALIVE_SECS }, () => new Set());
   readonly #clock: Clock;
@@ -43,10 +46,10 @@ export class EventStreams {
   #size = 0;
   #ticking: Disposable | undefined;
 
-  constructor(responder: Responder, clock: Clock, connectionsMax: () => number) {
+  constructor(responder: Responder, clock: Clock, connections: Connections) {
     this.#responder = responder;
     this.#clock = clock;
-    this.#connectionsMax = connectionsMax;
+    this.#connections = connections;
   }
 
   get size(): number {
@@ -55,17 +58,18 @@ export class EventStreams {
 
   /** Answers a request with a stream. Throws ServerError `unavailable` when there are too many, or the server stops. */
   open(request: IncomingMessage, response: ServerResponse, events: EventStreamEvents): EventStream {
-    const max = Math.floor(this.#connectionsMax() * SHARE_OF_CONNECTIONS);
-    if (this.#size >= max) {
-      const text = `${max} event streams are open, and this server has no room for more: try again later, or raise the limit (ulimit -n)`;
+    if (this.#responder.isClosing) throw new ServerError('unavailable', 'streams-closed', 'shutting down');
+    const letGo = this.#connections.beginStream(request.socket, () => stream.closed());
+    if (letGo === undefined) {
+      const text = `${this.#size} event streams are open, and this server has no room for more: try again later, or raise the limit (ulimit -n)`;
       throw new ServerError('unavailable', 'too-many-streams', text);
     }
-    if (this.#responder.isClosing) throw new ServerError('unavailable', 'streams-closed', 'shutting down');
     // Whatever a client sends with its request must not stay in front of the connection's end.
     request.resume();
     this.#responder.beginEvents(response);
     const turn = this.#byTurn[this.#size % KEEP_ALIVE_SECS];
-    const stream = new OpenStream(response, () => {
+    const stream: OpenStream = new OpenStream(response, () => {
+      letGo();
       this.#size--;
       turn?.delete(stream);
       if (this.#size === 0) this.#stopTicking();
@@ -80,7 +84,17 @@ export class EventStreams {
 
   /** The server stops: it does not wait for clients that only listen. */
   endAll(): void {
-    for (const streams of this.#byTurn) for (const stream of Array.from(streams)) stream.end();
+    const slow: OpenStream[] = [];
+    for (const streams of this.#byTurn) {
+      for (const stream of Array.from(streams)) {
+        stream.end();
+        if (stream.pendingBytes > 0) slow.push(stream);
+      }
+    }
+    if (slow.length === 0) return;
+    this.#clock.after(ENDING_MS, () => {
+      for (const stream of slow) stream.cut();
+    });
   }
 
   #keepAlive(): void {
@@ -96,18 +110,19 @@ export class EventStreams {
 
 class OpenStream implements EventStream {
   readonly #response: ServerResponse;
-  #closed: (() => void) | undefined;
+  #told: (() => void) | undefined;
 
   constructor(response: ServerResponse, closed: () => void) {
     this.#response = response;
-    this.#closed = closed;
-    // A client that is gone already says nothing more.
-    if (response.destroyed || response.socket === null) setImmediate(this.#close);
-    else response.once('close', this.#close);
+    this.#told = closed;
   }
 
   get isOpen(): boolean {
-    return this.#closed !== undefined;
+    return this.#told !== undefined;
+  }
+
+  get hasRoom(): boolean {
+    return this.isOpen && !this.#response.writableNeedDrain;
   }
 
   get pendingBytes(): number {
@@ -120,19 +135,20 @@ class OpenStream implements EventStream {
 
   end(): void {
     if (this.isOpen) this.#response.end();
-    this.#close();
+    this.closed();
   }
 
   cut(): void {
     this.#response.destroy();
-    this.#close();
+    this.closed();
   }
 
-  readonly #close = (): void => {
-    const closed = this.#closed;
-    this.#closed = undefined;
-    closed?.();
-  };
+  /** Ended, or its connection is closed. */
+  closed(): void {
+    const told = this.#told;
+    this.#told = undefined;
+    told?.();
+  }
 }
 
 /** One event. `id`: what a client that comes back names as the last that it had. */

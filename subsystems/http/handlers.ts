@@ -4,7 +4,9 @@ import { routeKeyOf, type RouteSpec, ROUTES } from './route-table.ts';
 import { actorHandlers } from './routes/actors.ts';
 import { backupHandlers } from './routes/backup.ts';
 import { cyclesHandlers } from './routes/cycles.ts';
+import { eventsHandlers } from './routes/events.ts';
 import { healthHandlers } from './routes/health.ts';
+import { historyHandlers } from './routes/history.ts';
 import { inspectHandlers } from './routes/inspect.ts';
 import { installHandlers } from './routes/install.ts';
 import { jsonCallHandlers } from './routes/json-calls.ts';
@@ -27,6 +29,8 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...lifeCycleHandlers(host),
     ...cyclesHandlers(host),
     ...logsHandlers(host),
+    ...eventsHandlers(host),
+    ...historyHandlers(host),
     ...inspectHandlers(host),
     ...backupHandlers(host),
     ...watchHandlers(host),

@@ -55,7 +55,7 @@ export interface HttpServerNeeds {
   readonly auth: Auth;
   readonly readiness: Readiness;
   readonly canisters: ServedCanisters;
-  readonly codec: Pick<Codec, 'untyped'>;
+  readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -151,7 +151,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#refused = metrics.requestsOf('refused');
     this.#sites = metrics.requestsOf('site');
     this.#unknown = metrics.requestsOf('unknown');
-    this.#streams = new EventStreams(this.#responder, clock, () => this.#connections.max);
+    this.#streams = new EventStreams(this.#responder, clock, this.#connections);
     const callers = new CallerClaims();
     const host: RouteHost = {
       canisters,

@@ -47,12 +47,14 @@ export type ServedCanisters = Pick<
   | 'addCycles'
   | 'takeLogs'
   | 'watch'
+  | 'historyOf'
+  | 'followOutput'
 >;
 
 /** What routes work with. */
 export interface RouteHost {
   readonly canisters: ServedCanisters;
-  readonly codec: Pick<Codec, 'untyped'>;
+  readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly readiness: Readiness;

@@ -37,7 +37,7 @@ import {
   QueryEvaluation,
 } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
-import type { SystemCanister } from './index.ts';
+import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type SystemCanister } from './index.ts';
 
 /** `ic0.call_with_best_effort_response` caps at this. */
 const BEST_EFFORT_SECONDS_MAX = 300;
@@ -53,6 +53,8 @@ export interface CallsHost {
   readonly credit: (canister: ScheduledCanister, amount: bigint) => void;
   /** A canister that is stopping may have nothing left to wait for. */
   readonly contextEnded: (canister: ScheduledCanister) => void;
+  /** A call by a canister has its answer; undefined: nobody wants to know. */
+  readonly answered: () => ((handle: number, call: NotedCall, outcome: Outcome) => void) | undefined;
   /** A client gets its answer. */
   readonly answer: (context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome) => void;
 }
@@ -184,7 +186,11 @@ export class Calls {
     context.cyclesAvailable = 0n;
     const { origin } = context;
     if (origin.kind === 'ingress') this.#host.answer(context, origin.done, outcomeOf(context, response, kind));
-    else if (origin.kind === 'canister') this.#respond(origin.call, response, refunded);
+    else if (origin.kind === 'canister') {
+      const { canister, note } = context;
+      if (note !== undefined) this.#host.answered()?.(canister.handle, note, outcomeOf(context, response, kind));
+      this.#respond(origin.call, response, refunded);
+    }
     // A query has no business left; what it still waits for is dropped.
     if (context.evaluation !== undefined) context.isDeleted = true;
   }
@@ -259,10 +265,17 @@ export class Calls {
         evaluation: evaluation === undefined ? undefined : new QueryEvaluation(evaluation.depth + 1, evaluation.budget),
       },
     );
+    if (this.#host.answered() !== undefined) context.note = this.#noteOf(context, outgoing);
     if (evaluation === undefined) callee.work.contexts.add(context);
     const kind: CallKind = evaluation === undefined ? 'update' : 'query';
     const { method, payload } = outgoing;
     this.#host.enqueue(callee, { kind: 'start', context, call: kind, method, argument: payload, order: 0 });
+  }
+
+  #noteOf({ caller }: CallContext, { method, payload }: OutgoingCall): NotedCall {
+    // A copy: the payload is handed over.
+    const argument = payload.slice(0, NOTED_ARGUMENT_BYTES_MAX);
+    return { method, caller, argument, argumentBytes: payload.length, startedMs: this.#host.nowMs() };
   }
 
   /** Why a call cannot reach its method now. */

@@ -40,6 +40,20 @@ export interface AdmitOptions {
   readonly isAsleep?: boolean;
 }
 
+/** Bytes of an argument that are remembered for histories. */
+export const NOTED_ARGUMENT_BYTES_MAX = 256;
+
+/** A call of one canister to another, or to itself, as it came. */
+export interface NotedCall {
+  readonly method: string;
+  readonly caller: Uint8Array;
+  /** Its first NOTED_ARGUMENT_BYTES_MAX bytes. */
+  readonly argument: Uint8Array;
+  readonly argumentBytes: number;
+  /** Ms since 1970. */
+  readonly startedMs: number;
+}
+
 /** Who puts canisters into executors, and takes them out. */
 export interface CanisterLoader {
   /**
@@ -58,6 +72,8 @@ export interface CanisterLoader {
   changed(handle: number): void;
   /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */
   executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
+  /** A call of another canister, or its own, has its answer. Without this nothing of such calls is remembered. */
+  readonly answered?: (handle: number, call: NotedCall, outcome: Outcome) => void;
   /** What people call it. */
   nameOf?(handle: number): string;
 }
@@ -114,6 +130,8 @@ export interface Scheduler {
   /** The canister with this id; undefined: there is none. */
   handleOf(id: Uint8Array): number | undefined;
   isLive(handle: number): boolean;
+  /** Messages, responses, heartbeats and timers that wait for the canister, without those that execute. */
+  queuedOf(handle: number): number;
   readonly live: LiveFigures;
   /** What its executor has to count as open when it is woken. */
   openCallsOf(handle: number): readonly OpenCallCount[];

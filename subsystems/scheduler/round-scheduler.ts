@@ -102,6 +102,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
         credit: (canister, amount) => this.#executions.credit(this.#journal.credit(canister, amount)),
         contextEnded: (canister) => this.#stopping.settle(canister),
+        answered: () => this.#host?.answered,
         answer: (context, done, outcome) => this.#answer(context, done, outcome),
       },
       this.#journal,
@@ -236,6 +237,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   isLive(handle: number): boolean {
     return !this.#canisterOf(handle).isAsleep;
+  }
+
+  queuedOf(handle: number): number {
+    return this.#canisterOf(handle).workIfAny?.waiting ?? 0;
   }
 
   get live(): LiveFigures {

@@ -15,6 +15,7 @@ import {
   type StepFault,
 } from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
+import type { NotedCall } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { Queue } from './queue.ts';
 
@@ -345,6 +346,8 @@ export class CallContext {
   isExecuting = false;
   /** Why the last execution that faulted did; told to the caller if nothing answers. */
   fault: StepFault | undefined = undefined;
+  /** What histories will tell of a call that a canister made in this process. */
+  note: NotedCall | undefined = undefined;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
   /** What its caller gets if the execution that was under way then does not answer. */

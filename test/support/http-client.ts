@@ -81,6 +81,15 @@ export class RawClient implements AsyncDisposable {
     else this.#socket.write(text);
   }
 
+  /** Reads nothing any more, until `resume`. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
   /** Resolves when what was received contains `text`; rejects after `timeoutMs`. */
   async until(text: string, timeoutMs = 5000): Promise<string> {
     const signal = AbortSignal.timeout(timeoutMs);

@@ -1,12 +1,13 @@
+import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /** `GET /actors`. */
 export function actorHandlers({ canisters, jobs, responder }: RouteHost): Pick<Handlers, 'GET /actors'> {
   return {
-    'GET /actors'(_request, response) {
+    async 'GET /actors'(_request, response) {
       const startedMs = jobs.nowMs();
-      const list = canisters.list().map(({ name, idHex }) => ({ name, id: idHex }));
-      responder.json(response, 200, list);
+      const list = canisters.list();
+      await answerJsonArray(responder, response, list, ({ name, idHex }) => JSON.stringify({ name, id: idHex }));
       jobs.ended('list', '', '', true, startedMs);
     },
   };

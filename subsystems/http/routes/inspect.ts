@@ -1,24 +1,79 @@
+import { ServerError } from '../../../kernel/index.ts';
 import { type Canister, isInternalMethod } from '../../canisters/index.ts';
+import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
-/** `GET /inspect`: a snapshot of every actor. */
+const HEX_ID = /^[0-9a-f]{20}$/;
+const LIMIT = /^[1-9][0-9]{0,6}$/;
+
+/** Which actors a client wants to know of. */
+interface Page {
+  /** In hex; those behind it. Undefined: from the first one on. */
+  readonly after: string | undefined;
+  readonly limit: number;
+  /** In lower case; a part of their names. */
+  readonly name: string;
+}
+
+/**
+ * `GET /inspect`: a snapshot of every actor, in order of their ids; with `after`, `limit` and `name` of some of them. Each
+ * is told of as it is when its turn comes.
+ */
 export function inspectHandlers({ canisters, clock, jobs, responder }: RouteHost): Pick<Handlers, 'GET /inspect'> {
   return {
-    'GET /inspect'(_request, response) {
+    async 'GET /inspect'(_request, response, _parameters, query) {
       const startedMs = jobs.nowMs();
-      const nowMs = clock.nowMs();
-      responder.json(
-        response,
-        200,
-        canisters.list().map((canister) => snapshotOf(canister, nowMs)),
-      );
+      const chosen = chosenOf(canisters.list(), pageOf(query));
+      const codeTexts = new Map<unknown, string>();
+      const textOf = (canister: Canister): string => snapshotText(canister, clock.nowMs(), codeTexts);
+      await answerJsonArray(responder, response, chosen, textOf);
       jobs.ended('inspect', '', '', true, startedMs);
     },
   };
 }
 
-function snapshotOf(canister: Canister, nowMs: number): object {
-  return {
+function pageOf(query: ReadonlyMap<string, string>): Page {
+  const [after, limit = '9999999', name = ''] = [query.get('after'), query.get('limit'), query.get('name')];
+  if (after !== undefined && !HEX_ID.test(after)) throw badParameter('after', 'the id of an actor in hex, 20 digits');
+  if (!LIMIT.test(limit)) throw badParameter('limit', 'a number from 1 to 9999999');
+  return { after, limit: Number(limit), name: decoded(name).toLowerCase() };
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    throw badParameter('name', 'percent-encoded UTF-8');
+  }
+}
+
+function badParameter(name: string, expected: string): ServerError {
+  return new ServerError('invalid', 'bad-parameter', `query parameter ${name}: expected ${expected}`);
+}
+
+/** `canisters`: in order of their ids. */
+function* chosenOf(canisters: readonly Canister[], { after, limit, name }: Page): Iterable<Canister> {
+  let left = limit;
+  for (let at = after === undefined ? 0 : firstAfter(canisters, after); at < canisters.length; at++) {
+    const canister = canisters[at];
+    if (canister === undefined || (name !== '' && !canister.name.toLowerCase().includes(name))) continue;
+    yield canister;
+    if (--left === 0) return;
+  }
+}
+
+function firstAfter(canisters: readonly Canister[], idHex: string): number {
+  let [low, high] = [0, canisters.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((canisters[middle]?.idHex ?? '') <= idHex) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function snapshotText(canister: Canister, nowMs: number, codeTexts: Map<unknown, string>): string {
+  const text = JSON.stringify({
     id: canister.idHex,
     principal: canister.principal,
     name: canister.name,
@@ -30,12 +85,27 @@ function snapshotOf(canister: Canister, nowMs: number): object {
     stableBytes: canister.stableBytes,
     messages: canister.messages,
     traps: canister.traps,
-    moduleHash: canister.module?.hash ?? null,
-    methods: Array.from(canister.module?.methods ?? [], ([name, kind]) => ({ name, kind })).filter(
+    queued: canister.queued,
+  });
+  const idleMs = Math.max(0, Math.round(nowMs - canister.lastMessageMs));
+  return `${text.slice(0, -1)},${codeText(canister, codeTexts)},"idleMs":${idleMs}}`;
+}
+
+/** What actors of one module share; made once for all of them. */
+function codeText(canister: Canister, texts: Map<unknown, string>): string {
+  const { module, candid, candidProblem } = canister;
+  // An interface belongs to one module; where there is none, the module alone decides.
+  const key = candid ?? module;
+  const known = texts.get(key);
+  if (known !== undefined) return known;
+  const text = JSON.stringify({
+    moduleHash: module?.hash ?? null,
+    methods: Array.from(module?.methods ?? [], ([name, kind]) => ({ name, kind })).filter(
       ({ name }) => !isInternalMethod(name),
     ),
-    candid: canister.candid?.text ?? null,
-    candidProblem: canister.candidProblem ?? null,
-    idleMs: Math.max(0, Math.round(nowMs - canister.lastMessageMs)),
-  };
+    candid: candid?.text ?? null,
+    candidProblem: candidProblem ?? null,
+  }).slice(1, -1);
+  texts.set(key, text);
+  return text;
 }

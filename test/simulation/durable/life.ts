@@ -75,7 +75,13 @@ export class Life {
     const metering = { policy: POLICY };
     const registry = new CanisterService(
       { execution, scheduler, schedulerSetup: scheduler, metering, codec, manifest, compiler, storage, clock, log },
-      { forwardDebugOutput: false, snapshotBelowBytes, replayBudgetSecs, hasLiveLimit: liveCap > 0 },
+      {
+        forwardDebugOutput: false,
+        snapshotBelowBytes,
+        replayBudgetSecs,
+        historyEntries: 50,
+        hasLiveLimit: liveCap > 0,
+      },
     );
     this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
     registry.open();

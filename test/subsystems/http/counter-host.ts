@@ -6,11 +6,16 @@ import {
   type Canister,
   type CanisterWatcher,
   type DebugLine,
+  type HistoryEntry,
   InstallError,
+  type OutputFollowing,
+  type OutputReader,
   type RemoveOptions,
   type InstallOptions,
   type UpgradeOptions,
 } from '../../../subsystems/canisters/index.ts';
+import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
+import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { CallKind, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
 import {
@@ -45,7 +50,10 @@ function checkedArray(bytes: Uint8Array): Uint8Array {
   return bytes;
 }
 
-export const counterCodec: Pick<Codec, 'untyped'> = { untyped: jsonTextCodec };
+export const counterCodec: Pick<Codec, 'untyped' | 'previewText'> = {
+  untyped: jsonTextCodec,
+  previewText: (bytes) => `(${Buffer.from(bytes).toString('latin1')})`,
+};
 
 type Behaviour = (call: {
   caller: Uint8Array;
@@ -104,6 +112,7 @@ export class CounterCanister implements Canister {
   readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
   status: Canister['status'] = 'running';
   readonly isLive = true;
+  queued = 0;
   readonly heapBytes = 65_536;
   readonly stableBytes = 0;
   readonly messages = 3;
@@ -130,7 +139,14 @@ export class CounterCanister implements Canister {
   count = 0;
   /** How `moody` answers. */
   mood: 'trap' | 'gone' | 'garbage' | undefined;
-  logs: DebugLine[] = [];
+  readonly buffer = new DebugBuffer();
+  readonly feed = new OutputFeed(this.buffer, systemClock, () => undefined);
+  history: HistoryEntry[] = [];
+  print(text: string, timeMs = 0): void {
+    this.buffer.append(timeMs, text);
+    this.feed.printed();
+  }
+
   /** `slow` answers when this resolves. */
   held: Promise<void> = Promise.resolve();
 
@@ -236,6 +252,7 @@ export class CounterCanisters implements ServedCanisters {
       throw new ServerError('invalid', 'actor-not-stopped', `${found.name} is ${found.status}: stop it first`);
     }
     this.canisters.splice(this.canisters.indexOf(found), 1);
+    found.feed.end();
   }
 
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
@@ -251,11 +268,16 @@ export class CounterCanisters implements ServedCanisters {
     return { [Symbol.dispose]: () => void this.watchers.delete(watcher) };
   }
 
+  historyOf(canister: Canister): Iterable<HistoryEntry> {
+    return this.resolve(canister.name).history;
+  }
+
+  followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {
+    return this.resolve(canister.name).feed.follow(reader, lastSeq);
+  }
+
   takeLogs(canister: Canister): readonly DebugLine[] {
-    const found = this.resolve(canister.name);
-    const { logs } = found;
-    found.logs = [];
-    return logs;
+    return this.resolve(canister.name).buffer.take();
   }
 }
 

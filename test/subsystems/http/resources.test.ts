@@ -88,21 +88,21 @@ suite('resources', () => {
   test('/logs gives each line once, as text or as JSON', async (t) => {
     const { origin, canisters } = await startHttpHost(t);
     const counter = canisters.resolve('counter');
-    const lines = [
-      { seq: 7, timeMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678), text: 'first' },
-      { seq: 8, timeMs: Date.UTC(2026, 0, 2, 3, 4, 6), text: 'zweite ü' },
-    ];
-    counter.logs = lines;
+    const print = (): void => {
+      counter.print('first', Date.UTC(2026, 0, 2, 3, 4, 5, 678));
+      counter.print('zweite ü', Date.UTC(2026, 0, 2, 3, 4, 6));
+    };
+    print();
     const text = await send(origin, 'GET', '/logs/counter');
     assert.equal(text.text, 'first\nzweite ü\n');
     assert.equal(text.headers['content-type'], 'text/plain; charset=utf-8');
     assert.equal((await send(origin, 'GET', '/logs/counter')).text, '');
-    counter.logs = lines;
+    print();
     const json = await send(origin, 'GET', '/logs/counter', { headers: { accept: 'application/json' } });
     assert.equal(json.headers['content-type'], 'application/json; charset=utf-8');
     assert.deepEqual(json.json(), [
-      { seq: 7, time: '2026-01-02T03:04:05.678Z', text: 'first' },
-      { seq: 8, time: '2026-01-02T03:04:06.000Z', text: 'zweite ü' },
+      { seq: 3, time: '2026-01-02T03:04:05.678Z', text: 'first' },
+      { seq: 4, time: '2026-01-02T03:04:06.000Z', text: 'zweite ü' },
     ]);
   });
 
@@ -144,6 +144,7 @@ suite('resources', () => {
       'stableBytes',
       'messages',
       'traps',
+      'queued',
       'moduleHash',
       'methods',
       'candid',

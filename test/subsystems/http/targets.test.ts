@@ -85,8 +85,6 @@ suite('request targets are matched exactly', () => {
     const { origin } = await startHttpHost(t);
     const paths = [
       ['GET', '/openapi/counter'],
-      ['GET', '/events/counter'],
-      ['GET', '/history/counter'],
       ['GET', '/mops/closure/src/main.mo'],
       ['GET', '/inspector'],
       ['GET', '/'],

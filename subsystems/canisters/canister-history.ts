@@ -1,0 +1,251 @@
+/**
+ * The newest messages of one canister, oldest first, as they are kept while nobody reads them.
+ *
+ * An entry is made for every message, so making it must cost next to nothing, and there may be 10,000 canisters. Numbers
+ * go into a row of a Float64Array, the bytes of caller and argument into a slot of a Uint8Array; of objects only the
+ * method's name (shared by all messages of that method) and the words of a failure are referred to. Nothing is allocated
+ * once the ring has its size. Texts are made when somebody reads: about 90 bytes an entry until then, instead of 700.
+ *
+ * The ring begins small and doubles up to its bound. Slots are as wide as the widest caller with argument needs, in steps.
+ */
+import type { Outcome, RejectCode } from '../ic/index.ts';
+import { NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
+import type { HistoryEntry, HistoryKind, HistoryOutcome } from './index.ts';
+import type { BudgetMember, SharedBudget } from './shared-budget.ts';
+
+/** What is kept of a failure's words. */
+const MESSAGE_CHARACTERS_MAX = 500;
+const PRINCIPAL_BYTES_MAX = 29;
+const SLOT_BYTES_MIN = 32;
+const SLOT_BYTES_MAX = PRINCIPAL_BYTES_MAX + NOTED_ARGUMENT_BYTES_MAX;
+const CAPACITY_MIN = 4;
+/** Of the ring itself: objects and headers of arrays. */
+const OVERHEAD_BYTES = 600;
+
+const KINDS: readonly HistoryKind[] = ['update', 'query', 'install', 'upgrade', 'call'];
+const OUTCOMES: readonly HistoryOutcome[] = ['reply', 'reject', 'trap', 'limit', 'noReply', 'outOfCycles'];
+const NUMBER_OF_KIND = numbered(KINDS);
+const NUMBER_OF_OUTCOME = numbered(OUTCOMES);
+
+/** Places in an entry's row. */
+const ROW = {
+  timeMs: 0,
+  ms: 1,
+  instructions: 2,
+  cycles: 3,
+  argumentBytes: 4,
+  /** Kind, outcome, reject code and the caller's length, in digits of base 32. */
+  packed: 5,
+} as const;
+const ROW_LENGTH = Object.keys(ROW).length;
+
+const NO_ROWS = new Float64Array(0);
+const NO_SLOTS = new Uint8Array(0);
+
+/** A message that has ended. */
+export interface EndedMessage {
+  readonly kind: HistoryKind;
+  /** Empty for changes of code. */
+  readonly method: string;
+  readonly caller: Uint8Array;
+  /** At least its first NOTED_ARGUMENT_BYTES_MAX bytes. */
+  readonly argument: Uint8Array;
+  readonly argumentBytes: number;
+  /** When it came. */
+  readonly startedMs: number;
+}
+
+export class CanisterHistory implements BudgetMember {
+  readonly #entriesMax: number;
+  readonly #budget: SharedBudget;
+  isRecent = true;
+  #rows = NO_ROWS;
+  #slots = NO_SLOTS;
+  #slotBytes = SLOT_BYTES_MIN;
+  #methods: string[] = [];
+  #messages: (string | undefined)[] = [];
+  /** Characters of all messages. */
+  #messageCharacters = 0;
+  /** Of the oldest entry. */
+  #oldest = 0;
+  #count = 0;
+  #nextSeq = 1;
+  #bytesTold = 0;
+
+  constructor(entriesMax: number, budget: SharedBudget) {
+    this.#entriesMax = entriesMax;
+    this.#budget = budget;
+    budget.join(this);
+  }
+
+  get #capacity(): number {
+    return this.#methods.length;
+  }
+
+  /** `method`: its name, as a string of its own. */
+  add(ended: EndedMessage, outcome: Outcome, timeMs: number, method: string): void {
+    const { caller, argument, argumentBytes } = ended;
+    const kept = Math.min(argument.length, NOTED_ARGUMENT_BYTES_MAX);
+    const bytes = caller.length + kept;
+    const isTight = bytes > this.#slotBytes || (this.#count === this.#capacity && this.#count < this.#entriesMax);
+    if (isTight) this.#layOut(this.#roomier(), Math.max(bytes, this.#slotBytes), this.#count);
+    const capacity = this.#methods.length;
+    let at = this.#oldest + this.#count;
+    if (at >= capacity) at -= capacity;
+    if (this.#count < capacity) this.#count++;
+    else this.#oldest = at + 1 === capacity ? 0 : at + 1;
+    this.#nextSeq++;
+    this.isRecent = true;
+
+    const rows = this.#rows;
+    const row = at * ROW_LENGTH;
+    const callerBytes = caller.length;
+    const isReply = outcome.kind === 'reply';
+    const code = isReply ? 0 : outcome.code;
+    const outcomeNumber = isReply ? 0 : (NUMBER_OF_OUTCOME[outcome.kind] ?? 0);
+    rows[row + ROW.timeMs] = timeMs;
+    rows[row + ROW.ms] = timeMs - ended.startedMs;
+    rows[row + ROW.instructions] = outcome.instructions;
+    rows[row + ROW.cycles] = outcome.charge;
+    rows[row + ROW.argumentBytes] = argumentBytes;
+    rows[row + ROW.packed] =
+      (NUMBER_OF_KIND[ended.kind] ?? 0) | (outcomeNumber << 5) | (code << 10) | (callerBytes << 15);
+    const slots = this.#slots;
+    const to = at * this.#slotBytes;
+    for (let from = 0; from < callerBytes; from++) slots[to + from] = caller[from] ?? 0;
+    const toArgument = to + callerBytes;
+    for (let from = 0; from < kept; from++) slots[toArgument + from] = argument[from] ?? 0;
+    this.#methods[at] = method;
+    const hasMessage = !isReply || this.#messages[at] !== undefined;
+    if (hasMessage) this.#putMessage(at, isReply ? undefined : outcome.message);
+    // Last: if this is too much for all together, it may be this one that has to give something up.
+    if (isTight || hasMessage) this.#tell();
+  }
+
+  #putMessage(at: number, message: string | undefined): void {
+    const kept = message === undefined ? undefined : withoutParent(message, MESSAGE_CHARACTERS_MAX);
+    this.#messageCharacters += (kept?.length ?? 0) - (this.#messages[at]?.length ?? 0);
+    this.#messages[at] = kept;
+  }
+
+  /** The entries that there are now; one that goes while somebody reads is left out. */
+  *entries(): Iterable<HistoryEntry> {
+    const end = this.#nextSeq;
+    for (let seq = end - this.#count; seq < end; seq++) {
+      const first = this.#nextSeq - this.#count;
+      if (seq < first) seq = first;
+      if (seq >= end) return;
+      yield this.#entry(seq, (this.#oldest + seq - first) % this.#capacity);
+    }
+  }
+
+  #entry(seq: number, at: number): HistoryEntry {
+    const number = (place: number): number => this.#rows[at * ROW_LENGTH + place] ?? 0;
+    const packed = number(ROW.packed);
+    const argumentBytes = number(ROW.argumentBytes);
+    const callerBytes = packed >> 15;
+    const from = at * this.#slotBytes;
+    const code = (packed >> 10) & 31;
+    return {
+      seq,
+      timeMs: number(ROW.timeMs),
+      kind: KINDS[packed & 31] ?? 'update',
+      method: this.#methods[at] ?? '',
+      caller: this.#slots.slice(from, from + callerBytes),
+      argument: this.#slots.slice(
+        from + callerBytes,
+        from + callerBytes + Math.min(argumentBytes, NOTED_ARGUMENT_BYTES_MAX),
+      ),
+      argumentBytes,
+      outcome: OUTCOMES[(packed >> 5) & 31] ?? 'reply',
+      code: code === 0 ? undefined : (code as RejectCode),
+      message: this.#messages[at],
+      instructions: number(ROW.instructions),
+      cycles: number(ROW.cycles),
+      ms: number(ROW.ms),
+    };
+  }
+
+  shrink(): void {
+    const kept = Math.floor(this.#count / 2);
+    this.#layOut(kept, SLOT_BYTES_MIN, kept);
+    this.#tell();
+  }
+
+  /** Keeps room for no more than it has: its canister sleeps. */
+  compact(): void {
+    if (this.#count === this.#capacity && this.#slotBytes === SLOT_BYTES_MIN) return;
+    this.#layOut(this.#count, SLOT_BYTES_MIN, this.#count);
+    this.#tell();
+  }
+
+  /** Its canister is gone. */
+  end(): void {
+    this.#layOut(0, SLOT_BYTES_MIN, 0);
+    this.#tell();
+    this.#budget.leave(this);
+  }
+
+  #roomier(): number {
+    if (this.#count < this.#capacity) return this.#capacity;
+    return Math.min(this.#entriesMax, Math.max(CAPACITY_MIN, this.#capacity * 2));
+  }
+
+  /** Moves the newest entries to a ring of another size, whose slots take what they have. */
+  #layOut(capacity: number, slotBytesMin: number, kept: number): void {
+    const from = { rows: this.#rows, slots: this.#slots, slotBytes: this.#slotBytes, methods: this.#methods };
+    const messages = this.#messages;
+    const fromAt = (index: number): number =>
+      (this.#oldest + this.#count - kept + index) % Math.max(1, from.methods.length);
+    const usedOf = (at: number): number => {
+      const row = at * ROW_LENGTH;
+      return (
+        ((from.rows[row + ROW.packed] ?? 0) >> 15) +
+        Math.min(from.rows[row + ROW.argumentBytes] ?? 0, NOTED_ARGUMENT_BYTES_MAX)
+      );
+    };
+    let slotBytes = slotBytesMin;
+    for (let index = 0; index < kept; index++) slotBytes = Math.max(slotBytes, usedOf(fromAt(index)));
+    slotBytes = Math.min(SLOT_BYTES_MAX, 2 ** Math.ceil(Math.log2(slotBytes)));
+
+    this.#rows = capacity === 0 ? NO_ROWS : new Float64Array(capacity * ROW_LENGTH);
+    this.#slots = capacity === 0 ? NO_SLOTS : new Uint8Array(capacity * slotBytes);
+    this.#methods = Array.from({ length: capacity }, () => '');
+    this.#messages = Array.from({ length: capacity });
+    this.#messageCharacters = 0;
+    for (let index = 0; index < kept; index++) {
+      const at = fromAt(index);
+      this.#rows.set(from.rows.subarray(at * ROW_LENGTH, (at + 1) * ROW_LENGTH), index * ROW_LENGTH);
+      const slot = at * from.slotBytes;
+      this.#slots.set(from.slots.subarray(slot, slot + usedOf(at)), index * slotBytes);
+      this.#methods[index] = from.methods[at] ?? '';
+      this.#messages[index] = messages[at];
+      this.#messageCharacters += messages[at]?.length ?? 0;
+    }
+    this.#slotBytes = slotBytes;
+    this.#oldest = 0;
+    this.#count = kept;
+  }
+
+  #tell(): void {
+    const bytes =
+      (this.#capacity === 0 ? 0 : OVERHEAD_BYTES) +
+      this.#rows.byteLength +
+      this.#slots.byteLength +
+      this.#capacity * 16 +
+      this.#messageCharacters * 2;
+    const more = bytes - this.#bytesTold;
+    this.#bytesTold = bytes;
+    if (more !== 0) this.#budget.changed(more);
+  }
+}
+
+/** The text, or its beginning, as a string of its own: a part of one refers to the whole. */
+export function withoutParent(text: string, charactersMax: number): string {
+  const kept = text.length > charactersMax ? `${text.slice(0, charactersMax)}…` : text;
+  return Buffer.from(kept, 'utf8').toString('utf8');
+}
+
+function numbered(words: readonly string[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(words.map((word, index) => [word, index]));
+}

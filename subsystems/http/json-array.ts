@@ -1,0 +1,65 @@
+import type { ServerResponse } from 'node:http';
+import { TimeSlices } from '../../kernel/index.ts';
+import { JSON_TYPE, type Responder } from './responder.ts';
+
+/** Items that are made before anybody looks at the time: some 20 µs each, and a short array is never cut. */
+const ITEMS_A_LOOK = 16;
+/** What leaves at once of a long array. */
+const PIECE_CHARACTERS_MAX = 64 * 1024;
+
+/**
+ * Answers with a JSON array that may be long: of each item the text that `textOf` gives, undefined to leave it out. What is
+ * made in one slice leaves at once; otherwise it is sent piece by piece, as fast as the client takes it, and between the
+ * pieces everything else has its turn. Items are looked at when it is theirs.
+ */
+export async function answerJsonArray<T>(
+  responder: Responder,
+  response: ServerResponse,
+  items: Iterable<T>,
+  textOf: (item: T) => string | undefined,
+): Promise<void> {
+  const pieces = new ArrayPieces(items, textOf);
+  const slices = new TimeSlices();
+  const first = pieces.next(slices);
+  if (pieces.isDone) responder.bytes(response, 200, JSON_TYPE, first);
+  else await responder.stream(response, JSON_TYPE, rest(first, pieces, slices));
+}
+
+async function* rest<T>(first: Uint8Array, pieces: ArrayPieces<T>, slices: TimeSlices): AsyncIterable<Uint8Array> {
+  yield first;
+  while (!pieces.isDone) {
+    await slices.next();
+    yield pieces.next(slices);
+  }
+}
+
+class ArrayPieces<T> {
+  readonly #items: Iterator<T>;
+  readonly #textOf: (item: T) => string | undefined;
+  #separator = '[';
+  isDone = false;
+
+  constructor(items: Iterable<T>, textOf: (item: T) => string | undefined) {
+    this.#items = items[Symbol.iterator]();
+    this.#textOf = textOf;
+  }
+
+  /** What there is room and time for; at the end with the bracket. */
+  next(slices: TimeSlices): Uint8Array {
+    let text = '';
+    for (let count = 1; text.length < PIECE_CHARACTERS_MAX; count++) {
+      if (count % ITEMS_A_LOOK === 0 && slices.isOver) break;
+      const item = this.#items.next();
+      if (item.done === true) {
+        this.isDone = true;
+        text += this.#separator === '[' ? '[]' : ']';
+        break;
+      }
+      const itemText = this.#textOf(item.value);
+      if (itemText === undefined) continue;
+      text += this.#separator + itemText;
+      this.#separator = ',';
+    }
+    return Buffer.from(text, 'utf8');
+  }
+}
