@@ -76,6 +76,9 @@ export class LiveQueries {
       get isOpen() {
         return stream.isOpen;
       },
+      get hasRoom() {
+        return stream.hasRoom;
+      },
       get pendingBytes() {
         return stream.pendingBytes;
       },

@@ -63,7 +63,11 @@ suite('histories', () => {
         if (count % 97 !== 0) continue;
         const found = entriesOf(histories);
         assert.deepEqual(
-          found.map(({ method, argument: bytes, message: words }) => ({ method, argument: [...bytes], message: words })),
+          found.map(({ method, argument: bytes, message: words }) => ({
+            method,
+            argument: [...bytes],
+            message: words,
+          })),
           expected,
         );
         assert.deepEqual(

@@ -52,7 +52,7 @@ function checkedArray(bytes: Uint8Array): Uint8Array {
 
 export const counterCodec: Pick<Codec, 'untyped' | 'previewText'> = {
   untyped: jsonTextCodec,
-  previewText: (bytes) => `(${Buffer.from(bytes).toString('latin1')})`,
+  previewText: (bytes) => (bytes[0] === 0xff ? undefined : `(${Buffer.from(bytes).toString('latin1')})`),
 };
 
 type Behaviour = (call: {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
 import { prefersJson } from '../../../subsystems/http/routes/logs.ts';
-import { startHttpHost } from './counter-host.ts';
+import { CounterCanister, startHttpHost } from './counter-host.ts';
 
 suite('resources', () => {
   test('/actors lists names and ids', async (t) => {
@@ -156,5 +156,84 @@ suite('resources', () => {
     assert.equal(first?.['candid'], 'service : { inc : () -> (nat) }');
     assert.equal(second?.['candid'], null);
     assert.ok(Number.isInteger(first?.['idleMs']) && Number(first?.['idleMs']) >= 0);
+  });
+
+  test('/inspect gives pages: after an id, so many, with a part of their names', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    for (let number = 3; number <= 20; number++)
+      canisters.canisters.push(new CounterCanister(`Shop-${number}`, number));
+    const namesOf = async (query: string): Promise<string[]> =>
+      ((await send(origin, 'GET', `/inspect?${query}`)).json() as { name: string }[]).map(({ name }) => name);
+    const idOf = (number: number): string => `80000000001000${number.toString(16).padStart(2, '0')}0101`;
+    assert.deepEqual(await namesOf('limit=2'), ['counter', 'bare']);
+    assert.deepEqual(await namesOf(`after=${idOf(2)}&limit=2`), ['Shop-3', 'Shop-4']);
+    assert.deepEqual(await namesOf(`limit=2&name=shop-1&after=${idOf(10)}`), ['Shop-11', 'Shop-12']);
+    assert.deepEqual(await namesOf('name=SHOP%2D2'), ['Shop-20']);
+    assert.deepEqual(await namesOf(`after=${idOf(20)}`), []);
+    // Pages go on behind an actor that has been deleted.
+    canisters.canisters.splice(4, 1);
+    assert.deepEqual(await namesOf(`after=${idOf(5)}&limit=1`), ['Shop-6']);
+    for (const query of ['after=', 'after=counter', 'limit=0', 'limit=-1', 'limit=x', 'limit=1e3', 'name=%ff']) {
+      const answer = await send(origin, 'GET', `/inspect?${query}`);
+      assert.equal(answer.status, 400, query);
+      assert.match(answer.text, /query parameter (after|limit|name): expected/);
+    }
+    assert.equal((await send(origin, 'GET', '/inspect?size=3')).status, 404);
+  });
+
+  test('10,000 actors are told of in slices: others are answered in between', async (t) => {
+    const { origin, canisters } = await startHttpHost(t);
+    for (let number = 3; number <= 10_000; number++) canisters.canisters.push(new CounterCanister(`a${number}`, 3));
+    for (const path of ['/inspect', '/actors']) {
+      let turns = 0;
+      let isOver = false;
+      const count = (): void => {
+        turns++;
+        if (!isOver) setImmediate(count);
+      };
+      count();
+      const answer = await send(origin, 'GET', path);
+      isOver = true;
+      assert.equal((answer.json() as unknown[]).length, 10_000);
+      assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8');
+      assert.ok(turns > 5, `${turns} turns of the event loop while ${path} was answered`);
+    }
+  });
+
+  test('/history shows each message, with its argument as text where it is Candid, else as hex', async (t) => {
+    const { origin, canisters, log } = await startHttpHost(t);
+    const entry = {
+      seq: 8,
+      timeMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+      kind: 'update' as const,
+      method: 'inc',
+      caller: Uint8Array.of(4),
+      argument: Buffer.from('1, "a"'),
+      argumentBytes: 6,
+      outcome: 'reply' as const,
+      code: undefined,
+      message: undefined,
+      instructions: 10,
+      cycles: 590_004,
+      ms: 1.23456,
+    };
+    const argument = Buffer.from([0xff, 0]);
+    canisters.resolve('counter').history = [
+      entry,
+      { ...entry, seq: 9, argument, argumentBytes: 2, outcome: 'outOfCycles', code: 2, message: 'dry' },
+      { ...entry, seq: 10, argument, argumentBytes: 300, outcome: 'noReply', code: 5, message: 'silent' },
+    ];
+    const answer = await send(origin, 'GET', '/history/counter');
+    const common = { time: '2026-01-02T03:04:05.678Z', kind: 'update', method: 'inc', caller: '2vxsx-fae' };
+    const numbers = { instructions: 10, cycles: 590_004, ms: 1.235 };
+    assert.deepEqual(answer.json(), [
+      { seq: 8, ...common, args: '(1, "a")', outcome: 'reply', code: null, message: null, ...numbers },
+      { seq: 9, ...common, args: 'ff00', outcome: 'out_of_cycles', code: 2, message: 'dry', ...numbers },
+      { seq: 10, ...common, args: 'ff00…', outcome: 'reject', code: 5, message: 'silent', ...numbers },
+    ]);
+    const job = log.events.at(-1)?.fields;
+    assert.deepEqual([job?.['kind'], job?.['actor'], job?.['ok']], ['history', '80000000001000010101', 'true']);
+    assert.equal((await send(origin, 'GET', '/history/nobody')).status, 404);
+    assert.equal((await send(origin, 'GET', '/history/bare')).text, '[]');
   });
 });

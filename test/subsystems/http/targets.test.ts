@@ -60,6 +60,12 @@ suite('request targets are matched exactly', () => {
       await messageOf('GET', '/call/counter/inc'),
       'no such path: GET /call/counter/inc; there is POST /call/<ACTOR>/<METHOD>',
     );
+    assert.equal(
+      await messageOf('POST', '/cal-json/counter/inc'),
+      'no such path: POST /cal-json/counter/inc: did you mean /call-json?',
+    );
+    assert.match(await messageOf('GET', '/Actors'), /did you mean \/actors\?$/);
+    assert.match(await messageOf('GET', '/nowhere'), /: GET \/nowhere$/);
     assert.match(await messageOf('GET', '/actors?x=1'), /unknown query parameter "x": this path takes no query/);
     assert.match(await messageOf('POST', '/call-json/counter/inc?x=1'), /this path takes lossless/);
   });
