@@ -13,7 +13,7 @@ const PIECE_CHARACTERS_MAX = 64 * 1024;
  * pieces everything else has its turn. Items are looked at when it is theirs.
  */
 export async function answerJsonArray<T>(
-  responder: Responder,
+  responder: Pick<Responder, 'bytes' | 'stream'>,
   response: ServerResponse,
   items: Iterable<T>,
   textOf: (item: T) => string | undefined,

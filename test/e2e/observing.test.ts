@@ -50,7 +50,7 @@ suite('history', () => {
     await install(server, 'talker', TALKER);
     const caller = { 'x-caller': 'aaaaa-aa' };
     await server.post('/call-json/talker/say', '["hello"]', caller);
-    await server.post('/query-json/talker/echo', `["${'ä'.repeat(1000)}"]`);
+    await server.post('/query-json/talker/echo', `["${'ä'.repeat(200_000)}"]`);
     await server.post('/call-json/talker/relay', '[1]');
     await server.post('/call-json/talker/relay', '[13]');
     await server.post('/call-json/talker/boom', '[]');

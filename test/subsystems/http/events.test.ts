@@ -160,7 +160,7 @@ suite('/events', () => {
     assert.equal(kept + taken - dropped.length + lost, total, 'every line is there, or counted');
   });
 
-  test('a stop ends streams at once, also one whose client takes nothing', async (t) => {
+  test('a stop ends streams at once, also one whose client takes nothing', { timeout: 60_000 }, async (t) => {
     const host = await startHttpHost(t);
     await using client = await follow(host);
     await using _slow = await stall(host);
@@ -201,7 +201,7 @@ suite('/events', () => {
     await client.until('data: still there\n\n');
   });
 
-  test('streams leave connections for others', async (t) => {
+  test('streams leave connections for others', { timeout: 60_000 }, async (t) => {
     const descriptors = { limit: 1024, inUse: () => 1024 };
     const host = await startHttpHost(t, { descriptors });
     // 16 connections at least, and 12 of them for streams.
