@@ -144,6 +144,43 @@ export interface MemoryFigures {
   readonly refusals: number;
 }
 
+/** The same memory by what it is for, in bytes. What a thread has of each kind is as of its last pause, at most a tenth of a second ago. */
+export interface MemoryByKind {
+  /** Of live actors: all that none of the other kinds is. */
+  readonly heaps: number;
+  /** Written stable memory of live actors. */
+  readonly stable: number;
+  /** For undoing messages. */
+  readonly journals: number;
+  /** Suspended composite queries. */
+  readonly queries: number;
+  /** Heaps kept for the next actor that needs one. */
+  readonly spare: number;
+  /** Heaps that nobody uses and that are not collected yet. */
+  readonly garbage: number;
+  /** What is being read of actors that wake. */
+  readonly waking: number;
+}
+
+/** What executor threads have done since the start. A thread that takes the place of a dead one goes on with its counts. */
+export interface ExecutorFigures {
+  /** By their numbers. */
+  readonly executors: readonly {
+    /** Seconds in which there was something to do. */
+    readonly busySeconds: number;
+    /** Executions that have ended: messages, callbacks, hooks. */
+    readonly steps: number;
+    /** That these took. */
+    readonly instructions: number;
+    /** What it has been given and has not ended. */
+    readonly underWay: number;
+  }[];
+  /** Threads that have died. */
+  readonly replaced: number;
+  /** Of the rings between the main thread and executors; `--memory-bytes` does not count them. */
+  readonly ringBytes: number;
+}
+
 /** A piece of a checkpoint took so many milliseconds until it was durable; the next one begins when this resolves. */
 export type PieceWritten = (pieceMs: number) => Promise<void>;
 
@@ -200,6 +237,7 @@ export interface CanisterLifecycle {
 export interface CanisterRunner {
   /** How many executor threads there are; each runs one step at a time. */
   readonly executorCount: number;
+  executorFigures(): ExecutorFigures;
   /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
   executorOf(handle: number): number;
   /** Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. */
@@ -225,6 +263,7 @@ export interface CanisterRunner {
 /** The memory that all canisters have together (`--memory-bytes`). */
 export interface SharedMemory {
   readonly memory: MemoryFigures;
+  memoryByKind(): MemoryByKind;
   /**
    * `answer` is called when somebody needs so many bytes, and puts idle canisters to sleep; it has when it resolves. Until
    * this is called executors give back what they can spare, and that is all.

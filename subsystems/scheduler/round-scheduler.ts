@@ -245,7 +245,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   get live(): LiveFigures {
     const { liveCount, evictions, wakeUps } = this.#eviction;
-    return { liveCount, evictions, wakeUps };
+    return { liveCount, evictions, wakeUps, queuedMax: QUEUE_MESSAGES_MAX };
+  }
+
+  queuedOf(handle: number): number {
+    return this.#canisterOf(handle).workIfAny?.waiting ?? 0;
   }
 
   openCallsOf(handle: number): readonly OpenCallCount[] {

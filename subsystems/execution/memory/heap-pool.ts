@@ -65,6 +65,7 @@ export class HeapPool {
   /** Those given back last are at the end. */
   #spares: SpareHeap[] = [];
   #bytes = 0;
+  #countedPages = 0;
   #droppedBytes = 0;
 
   constructor(limits: HeapPoolLimits) {
@@ -83,7 +84,7 @@ export class HeapPool {
 
   /** What all of them have of the machine's memory. */
   get countedBytes(): number {
-    return this.#spares.reduce((sum, { tally }) => sum + tally.counted, 0) * PAGE_BYTES;
+    return this.#countedPages * PAGE_BYTES;
   }
 
   /** What those have of the machine's memory that have been left to the collector so far, together. */
@@ -100,6 +101,7 @@ export class HeapPool {
   clear(): void {
     for (const { tally } of this.#spares.splice(0)) this.dropped(tally.counted);
     this.#bytes = 0;
+    this.#countedPages = 0;
   }
 
   /**
@@ -141,6 +143,7 @@ export class HeapPool {
     zero(new Uint8Array(spare.memory.buffer), marks);
     this.#spares.push(spare);
     this.#bytes += bytes;
+    this.#countedPages += spare.tally.counted;
     for (let oldest = this.#spares[0]; oldest !== undefined; oldest = this.#spares[0]) {
       if (this.#spares.length <= heapsMax && this.#bytes <= bytesMax) return;
       this.#remove(oldest);
@@ -163,6 +166,7 @@ export class HeapPool {
   #remove(spare: SpareHeap): void {
     this.#spares.splice(this.#spares.indexOf(spare), 1);
     this.#bytes -= spare.pages * WASM_PAGE_BYTES;
+    this.#countedPages -= spare.tally.counted;
   }
 }
 

@@ -78,6 +78,11 @@ export class MemoryBudget {
     return this.#at(USED) * PAGE_BYTES;
   }
 
+  /** Bytes counted in one thread. */
+  bytesOf(lane: number): number {
+    return this.#at(LANES + lane) * PAGE_BYTES;
+  }
+
   /** With more in use, idle canisters are put to sleep. */
   get bytesHigh(): number {
     return this.#highPages * PAGE_BYTES;

@@ -11,6 +11,7 @@ import { type Clock, type Logger, ServerError } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
+import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
@@ -22,6 +23,8 @@ import type {
   CodeChange,
   Executing,
   Execution,
+  ExecutorFigures,
+  MemoryByKind,
   MemoryFigures,
   ModuleInfo,
   PieceWritten,
@@ -83,6 +86,9 @@ export class ExecutorPool implements Execution {
   readonly #heaps: HeapBudget;
   readonly #memory: SharedArrayBuffer;
   readonly #budget: MemoryBudget;
+  readonly #book: SharedArrayBuffer;
+  readonly #books: readonly ExecutorBook[];
+  #replaced = 0;
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
   readonly #policy: MeteringPolicy;
@@ -112,6 +118,8 @@ export class ExecutorPool implements Execution {
     this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
     this.#memory = MemoryBudget.table(options.memoryBytes ?? MEMORY_BYTES_MAX, options.executors + 1);
     this.#budget = new MemoryBudget(this.#memory, options.executors);
+    this.#book = ExecutorBook.table(options.executors);
+    this.#books = Array.from({ length: options.executors }, (_, lane) => new ExecutorBook(this.#book, lane));
     this.#idle = new IdleModules((hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
     this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
     // What one thread lacks another may be able to spare.
@@ -136,6 +144,25 @@ export class ExecutorPool implements Execution {
 
   async trim(): Promise<void> {
     await Promise.all(this.#executors.map((executor) => executor.ask((call) => ({ kind: 'trim', call }))));
+  }
+
+  executorFigures(): ExecutorFigures {
+    const executors = this.#books.map(({ busySeconds, steps, instructions }, lane) => ({
+      busySeconds,
+      steps,
+      instructions,
+      underWay: this.#executors[lane]?.underWay ?? 0,
+    }));
+    return { executors, replaced: this.#replaced, ringBytes: executors.length * Executor.ringBytes };
+  }
+
+  memoryByKind(): MemoryByKind {
+    const sum = (kind: MemoryKind): number => this.#books.reduce((bytes, book) => bytes + book.bytesOf(kind), 0);
+    const rest = Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, sum(kind)])) as Record<MemoryKind, number>;
+    const waking = this.#budget.bytesOf(this.executorCount);
+    const others = waking + MEMORY_KINDS.reduce((bytes, kind) => bytes + rest[kind], 0);
+    // Threads write down what they have a moment after the budget has counted it.
+    return { heaps: Math.max(0, this.#budget.bytesUsed - others), waking, ...rest };
   }
 
   get executorCount(): number {
@@ -392,7 +419,7 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, memory: this.#memory };
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, memory: this.#memory, book: this.#book };
     const events = {
       debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
       ended: (record: StepRecord, changes: Uint8Array | undefined) => {
@@ -413,6 +440,8 @@ export class ExecutorPool implements Execution {
   #replace(lane: number, reason: string): void {
     if (this.#isClosing) return;
     this.#budget.forget(lane);
+    this.#books[lane]?.forgetMemory();
+    this.#replaced++;
     const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
     const executor = this.#startExecutor(lane);
     this.#executors[lane] = executor;

@@ -35,7 +35,10 @@ import {
 } from '../wire/wire.ts';
 
 /** What every executor thread is told when it starts. */
-export type ExecutorSettings = Pick<ExecutorOptions, 'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory'>;
+export type ExecutorSettings = Pick<
+  ExecutorOptions,
+  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book'
+>;
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
 export interface ExecutorThreadHandle {
@@ -93,6 +96,8 @@ type Answered = (message: PortMessage | undefined) => void;
 type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
 
 export class Executor {
+  /** What its rings take. */
+  static readonly ringBytes = 2 * RING_BYTES;
   readonly #thread: ExecutorThreadHandle;
   readonly #port: MessagePort;
   readonly #inbox: RingProducer;
@@ -138,6 +143,11 @@ export class Executor {
 
   get isAlive(): boolean {
     return this.#isAlive;
+  }
+
+  /** What it has been given and has not ended. */
+  get underWay(): number {
+    return this.#pending.length - this.#free.length;
   }
 
   /** Runs a task. Buffers in it must not be used again; a large argument is handed over. */
@@ -248,8 +258,7 @@ export class Executor {
     setImmediate(() => {
       this.#isPublishDue = false;
       this.#inbox.publish();
-      const underWay = this.#pending.length - this.#free.length;
-      if (underWay === 1 && this.#isAlive && !this.#isTerminated) this.#gate.try(this.#lookForOne);
+      if (this.underWay === 1 && this.#isAlive && !this.#isTerminated) this.#gate.try(this.#lookForOne);
     });
   }
 

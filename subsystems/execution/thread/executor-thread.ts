@@ -36,6 +36,7 @@ import {
 } from '../engine/engine.ts';
 import { Environment } from '../engine/environment.ts';
 import { TooLong } from '../engine/fault.ts';
+import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
 import { HeapGarbage } from './heap-garbage.ts';
 import { heapPoolLimits } from '../memory/heap-pool.ts';
 import { heapsMade } from '../engine/instance.ts';
@@ -70,6 +71,8 @@ const PUBLISH_INSTRUCTIONS = 1_000_000;
 const SPIN_US = 30;
 /** When nothing is expected: what the main thread takes from an answer to the next message, and not much more. */
 const BRIEF_SPIN_US = 15;
+/** How often a thread that has no pause writes down what it has of memory. */
+const NOTE_MS = 100;
 /** How long short messages have the thread while long ones wait for their turn, at most by one message more. */
 const SHORT_MS_MAX = 4;
 /** Pre-images of one message: a message that touches more of its heap than this traps. */
@@ -149,6 +152,13 @@ export class ExecutorThread {
   readonly #modules = new Map<string, InstrumentedCode>();
   readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly #spinGate = new SpinGate();
+  readonly #book: ExecutorBook;
+  /** Something was to be done when it looked last. */
+  #isBusy = false;
+  #lookedMs = 0;
+  /** When it wrote down last what it has of memory; something has been done since. */
+  #notedMs = 0;
+  #isNoteDue = true;
   #unpublished = 0;
   #unpublishedInstructions = 0;
   /** A step of this burst made calls. */
@@ -164,6 +174,7 @@ export class ExecutorThread {
     this.#gate = parts.gate ?? new CanisterGate(ownWork);
     this.#outbox = parts.outbox ?? new RingProducer(options.outbox);
     this.#port = options.port;
+    this.#book = new ExecutorBook(options.book, options.lane);
     const budget = new MemoryBudget(options.memory, options.lane);
     this.#stores = createStores({
       stableBytesMax: STABLE_BYTES_MAX,
@@ -182,7 +193,10 @@ export class ExecutorThread {
       },
       hasOthers: () => this.#inbox.hasMore || this.#gate.hasDue,
       // Answers of the messages before do not wait for the end of this one.
-      onYield: () => this.#publish(),
+      onYield: () => {
+        this.#publish();
+        this.#look(nowMs());
+      },
     });
     const counts = {
       made: heapsMade,
@@ -209,20 +223,50 @@ export class ExecutorThread {
       // After a call the callee's task or the callback follows soon; each one found that way is a reason to look again.
       if (this.#isMoreExpected ? this.#inbox.spin(SPIN_US) : this.#spinGate.try(lookBriefly)) continue;
       this.#isMoreExpected = false;
+      this.#note();
       this.#inbox.wait();
     }
   }
 
   /** Does what has come, for SHORT_MS_MAX while long messages wait, and then gives one of those a turn. False: there is nothing to do. */
   advance(): boolean | Promise<boolean> {
-    this.#shortUntilMs = this.#nowMs() + SHORT_MS_MAX;
+    const nowMs = this.#nowMs();
+    this.#look(nowMs);
+    this.#shortUntilMs = nowMs + SHORT_MS_MAX;
     let isBusy = this.#inbox.drain(this.#take, this.#isEnough) > 0;
     while (this.#gate.hasDue && !this.#isEnough()) {
       this.#gate.work(this.#begin);
       isBusy = true;
     }
     if (isBusy) this.#publish();
+    this.#isBusy = isBusy || this.#long.count > 0;
     return this.#long.count > 0 ? this.#turn() : isBusy;
+  }
+
+  /** Enters the time since it looked last, if something was to be done; the clock has just been read. */
+  #look(nowMs: number): void {
+    if (this.#isBusy) {
+      this.#book.wasBusy(nowMs - this.#lookedMs);
+      this.#isNoteDue = true;
+      if (nowMs - this.#notedMs >= NOTE_MS) {
+        this.#notedMs = nowMs;
+        this.#note();
+      }
+    }
+    this.#lookedMs = nowMs;
+  }
+
+  /** Writes down what it has of memory. */
+  #note(): void {
+    if (!this.#isNoteDue) return;
+    this.#isNoteDue = false;
+    const { pool, heaps, frames } = this.#stores;
+    const book = this.#book;
+    book.has(KIND.stable, pool.slabPages * PAGE_BYTES);
+    book.has(KIND.journals, this.#home.journalBytes + this.#long.journalBytes);
+    book.has(KIND.queries, frames.bytes);
+    book.has(KIND.spare, heaps.countedBytes);
+    book.has(KIND.garbage, this.#heapGarbage.bytes);
   }
 
   async #turn(): Promise<true> {
@@ -503,6 +547,7 @@ export class ExecutorThread {
       loggedInstructions: canister.kept?.instructions ?? 0,
     };
     while (!writeStep(outbox, port, record)) outbox.waitForRoom();
+    this.#book.ended(step.instructions);
     this.#unpublishedInstructions += step.instructions;
     if (++this.#unpublished >= PUBLISH_EVERY || this.#unpublishedInstructions > PUBLISH_INSTRUCTIONS) this.#publish();
   }
@@ -537,6 +582,9 @@ export class ExecutorThread {
     return code;
   }
 }
+
+/** Places of the kinds of memory. */
+const KIND = Object.fromEntries(MEMORY_KINDS.map((kind, at) => [kind, at])) as Readonly<Record<MemoryKind, number>>;
 
 /** The same work with bytes of its own. */
 export function ownWork(work: Work): Work {

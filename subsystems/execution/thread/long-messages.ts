@@ -66,6 +66,8 @@ export class LongMessages<E extends LongEngine = Engine> {
   /** Whose turn is next, in order. */
   readonly #ready: LongMessage[] = [];
   readonly #spare: Place<E>[] = [];
+  /** All that there are. */
+  readonly #engines = new Set<E>();
   readonly #waiting: Waiting<E>[] = [];
   #underWay = 0;
   /** Of those, that have no engine yet. */
@@ -86,14 +88,21 @@ export class LongMessages<E extends LongEngine = Engine> {
     return this.#underWay;
   }
 
-  /** What their journals have of memory. */
+  /** What the journals of all engines have of memory. */
+  get journalBytes(): number {
+    let bytes = 0;
+    for (const engine of this.#engines) bytes += engine.journalBytes;
+    return bytes;
+  }
+
+  /** What of it engines have that are kept for messages to come. */
   get spareBytes(): number {
     return this.#spare.reduce((sum, { engine }) => sum + engine.journalBytes, 0);
   }
 
   /** Lets go of engines that are kept for messages to come. */
   trim(): void {
-    for (const { engine } of this.#spare.splice(0)) this.#around.dropEngine(engine);
+    for (const { engine } of this.#spare.splice(0)) this.#drop(engine);
   }
 
   /** Takes a message in: `run` begins it in its first turn, and resolves when it has ended. */
@@ -152,7 +161,13 @@ export class LongMessages<E extends LongEngine = Engine> {
       return place;
     }
     const fresh: Place<E> = { engine: this.#around.createEngine(() => this.#yielded(fresh.message)), message };
+    this.#engines.add(fresh.engine);
     return fresh;
+  }
+
+  #drop(engine: E): void {
+    this.#engines.delete(engine);
+    this.#around.dropEngine(engine);
   }
 
   #ended(place: Place<E>): void {
@@ -162,7 +177,7 @@ export class LongMessages<E extends LongEngine = Engine> {
     const sparesMax = Math.max(SPARE_ENGINES_MAX, this.#engineless);
     const isKept = this.#spare.length < sparesMax && place.engine.journalBytes <= SPARE_JOURNAL_BYTES_MAX;
     if (isKept) this.#spare.push(place);
-    else this.#around.dropEngine(place.engine);
+    else this.#drop(place.engine);
     this.#leave();
   }
 

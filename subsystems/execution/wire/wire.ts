@@ -232,6 +232,8 @@ export interface ExecutorOptions {
   readonly executors: number;
   /** What all of them take memory from: memory-budget.ts. */
   readonly memory: SharedArrayBuffer;
+  /** Where all of them write what they do: executor-book.ts. */
+  readonly book: SharedArrayBuffer;
 }
 
 const EMPTY = new Uint8Array(0);

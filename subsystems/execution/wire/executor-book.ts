@@ -1,0 +1,80 @@
+/**
+ * What executor threads have done so far, and what they have of the memory that all share, for operators.
+ *
+ * Shared memory, so that nobody has to be asked: a thread that executes for seconds answers no question, and its numbers
+ * are wanted most then. Each number is one 64-bit float in a row of the thread's own, written by that thread alone; 64-bit
+ * machines write one in one piece. Numbers of one row are not of the very same moment.
+ *
+ * Both sides: an executor thread writes its row, the main thread reads all of them.
+ */
+
+/** Places in a row. Counts first; a thread that takes the place of a dead one goes on with them. */
+const BUSY_MS = 0;
+const STEPS = 1;
+const INSTRUCTIONS = 2;
+const MEMORY = 3;
+/** Two cache lines, so that threads do not write to the same one. */
+const ROW_NUMBERS = 16;
+
+/** What a thread has of memory besides its heaps, in the order of a row. */
+export const MEMORY_KINDS = ['stable', 'journals', 'queries', 'spare', 'garbage'] as const;
+export type MemoryKind = (typeof MEMORY_KINDS)[number];
+
+export class ExecutorBook {
+  readonly #numbers: Float64Array<SharedArrayBuffer>;
+
+  constructor(table: SharedArrayBuffer, lane: number) {
+    const bytes = ROW_NUMBERS * Float64Array.BYTES_PER_ELEMENT;
+    this.#numbers = new Float64Array(table, lane * bytes, ROW_NUMBERS);
+  }
+
+  /** A table for so many threads. */
+  static table(lanes: number): SharedArrayBuffer {
+    return new SharedArrayBuffer(lanes * ROW_NUMBERS * Float64Array.BYTES_PER_ELEMENT);
+  }
+
+  // ---- the thread's side
+
+  /** The thread has worked for so long since it said so last. */
+  wasBusy(ms: number): void {
+    this.#add(BUSY_MS, ms);
+  }
+
+  /** A step has ended. */
+  ended(instructions: number): void {
+    this.#add(STEPS, 1);
+    this.#add(INSTRUCTIONS, instructions);
+  }
+
+  /** Bytes of one kind of memory, as of now. */
+  has(kind: number, bytes: number): void {
+    this.#numbers[MEMORY + kind] = bytes;
+  }
+
+  #add(place: number, amount: number): void {
+    this.#numbers[place] = (this.#numbers[place] ?? 0) + amount;
+  }
+
+  // ---- the main thread's side
+
+  get busySeconds(): number {
+    return (this.#numbers[BUSY_MS] ?? 0) / 1000;
+  }
+
+  get steps(): number {
+    return this.#numbers[STEPS] ?? 0;
+  }
+
+  get instructions(): number {
+    return this.#numbers[INSTRUCTIONS] ?? 0;
+  }
+
+  bytesOf(kind: MemoryKind): number {
+    return this.#numbers[MEMORY + MEMORY_KINDS.indexOf(kind)] ?? 0;
+  }
+
+  /** The thread has died, and its memory with it. */
+  forgetMemory(): void {
+    this.#numbers.fill(0, MEMORY);
+  }
+}
