@@ -13,4 +13,6 @@ export const metricsPlugin = definePlugin({
   requires: { canisters: Canisters, scheduler: Scheduler, execution: Execution, storage: Storage, clock: Clock },
   create: (granted) => new PrometheusMetrics(granted),
   disabled: () => new NoMetrics(),
+  start: async (metrics) => metrics.start(),
+  stop: async (metrics) => metrics.stop(),
 });

@@ -41,7 +41,7 @@ export class Connections {
   readonly #receivingMaxMs: number;
   /** How many may be open at once. */
   max = Number.POSITIVE_INFINITY;
-  /** Those that were closed, or not taken, because there were too many; since somebody set it to 0. */
+  /** Those that were closed, or not taken, because there were too many. */
   displaced = 0;
 
   constructor({ idleMaxMs, stallMaxMs, receivingMaxMs }: ConnectionsOptions) {

@@ -5,7 +5,7 @@ import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
-import type { Metrics, Tally } from '../metrics/index.ts';
+import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
@@ -28,6 +28,7 @@ import { endpointOf, type RouteSpec } from './route-table.ts';
 import { servedRoutes } from './handlers.ts';
 import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
+import { ServedResponse } from './served-response.ts';
 import { CallerClaims } from './x-caller.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -108,11 +109,11 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #jobs: JobLog;
   readonly #metrics: Metrics;
   /** Requests that the checks have answered. */
-  readonly #preflights: Tally;
-  readonly #refused: Tally;
-  readonly #sites: Tally;
+  readonly #preflights: RequestTally;
+  readonly #refused: RequestTally;
+  readonly #sites: RequestTally;
   /** Requests for what is not there. */
-  readonly #unknown: Tally;
+  readonly #unknown: RequestTally;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
   readonly #streams: EventStreams;
@@ -121,6 +122,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #auth: Auth;
   readonly #readiness: Readiness;
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
+  /** How many of them the log has told of. */
+  #displacedLogged = 0;
   readonly #app: FastifyInstance;
   readonly #server: Server;
   #origin: string | undefined;
@@ -166,6 +169,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       streams: this.#streams,
       callers,
     };
+    this.#showConnections();
     this.#server = this.#createServer();
     this.#app = this.#createRouter(host);
   }
@@ -215,10 +219,11 @@ class FastifyHttpServer implements OpenableHttpServer {
     const nowMs = this.#clock.nowMs();
     const { reason } = this.#bindConnections();
     this.#connections.sweep(nowMs);
-    const { displaced, max } = this.#connections;
+    const { max } = this.#connections;
+    const displaced = this.#connections.displaced - this.#displacedLogged;
     if (displaced === 0 || nowMs - this.#displacedLoggedMs < DISPLACED_LOG_MS) return;
     this.#displacedLoggedMs = nowMs;
-    this.#connections.displaced = 0;
+    this.#displacedLogged += displaced;
     this.#log.warn(`${displaced} connections were closed to make room for others: at most ${max} at once: ${reason}`);
   }
 
@@ -255,9 +260,25 @@ class FastifyHttpServer implements OpenableHttpServer {
     await this.#app.close();
   }
 
+  #showConnections(): void {
+    const connections = this.#connections;
+    const gauge = (name: `svc_${string}`, help: string, read: () => number): void =>
+      this.#metrics.show({ name, type: 'gauge', help, read });
+    gauge('svc_http_connections', 'Open connections.', () => connections.size);
+    gauge('svc_http_connections_max', 'Connections that may be open at once.', () => connections.max);
+    gauge('svc_http_event_streams', 'Open event streams.', () => this.#streams.size);
+    this.#metrics.show({
+      name: 'svc_http_connections_displaced_total',
+      type: 'counter',
+      help: 'Connections that were closed, or not taken, because there were too many.',
+      read: () => connections.displaced,
+    });
+  }
+
   #createServer(): Server {
     const requestTimeoutMs = this.#requestTimeoutMs;
     const server = createServer({
+      ServerResponse: ServedResponse,
       requestTimeout: requestTimeoutMs,
       headersTimeout: requestTimeoutMs,
       connectionsCheckingInterval: Math.min(TIMEOUT_CHECK_MS, requestTimeoutMs),
@@ -298,7 +319,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     }
   }
 
-  #dispatch(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
+  #dispatch(request: IncomingMessage, response: ServedResponse, expectation: Expectation): void {
+    response.startedMs = this.#clock.nowMs();
     const connection = this.#connections.of(request.socket);
     if (connection !== undefined) this.#flow.began(connection, response);
     const isAdmitted = this.#checks.admit(request, response, expectation);
@@ -306,6 +328,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (!isAdmitted) {
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
+      tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);
       return;
     }
     if (isDisguisedTarget(request.url ?? '')) {
@@ -323,7 +346,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
     const tally = isGatewayTarget(request.url ?? '') ? this.#sites : this.#unknown;
-    tally.value++;
+    countedBy(tally, response);
     this.#responder.error(response, notFound(request));
   }
 
@@ -342,7 +365,7 @@ class FastifyHttpServer implements OpenableHttpServer {
         querystringParser: () => ({}), // routes that take a query read it from the target, strictly
         defaultRoute: (request: IncomingMessage, response: ServerResponse) => this.#notFound(request, response),
         onBadUrl: (path: string, _request: IncomingMessage, response: ServerResponse) => {
-          this.#unknown.value++;
+          countedBy(this.#unknown, response);
           const error = new ServerError(
             'invalid',
             'bad-path',
@@ -371,8 +394,8 @@ class FastifyHttpServer implements OpenableHttpServer {
       url: route.path,
       onRequest: (request, reply) => {
         reply.hijack();
-        requests.value++;
         const response = reply.raw;
+        countedBy(requests, response);
         try {
           const handled = handle(
             request.raw,
@@ -394,4 +417,10 @@ class FastifyHttpServer implements OpenableHttpServer {
 
 function hasNoSchemas(): never {
   throw new Error('no route of this server has a schema');
+}
+
+/** It is known now what a request asked for: it counts there, and so will its answer. */
+function countedBy(tally: RequestTally, response: ServerResponse): void {
+  tally.value++;
+  if (response instanceof ServedResponse) response.tally = tally;
 }

@@ -3,6 +3,7 @@ import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/in
 import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { ServedResponse } from './served-response.ts';
 
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -70,6 +71,7 @@ export class Responder {
     response.writeHead(status, headers);
     if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
     else response.end(body);
+    this.#answered(response, status);
   }
 
   text(response: ServerResponse, status: number, text: string, more?: readonly string[]): void {
@@ -99,6 +101,7 @@ export class Responder {
       if (!response.headersSent) {
         const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
         response.writeHead(200, [...headers, ...more]);
+        streamed(response, 200);
       }
       bytes += piece.length;
       if (!response.write(piece)) await this.#drained(response, bytes);
@@ -145,6 +148,7 @@ export class Responder {
       'no',
       ...CLOSE_HEADERS,
     ]);
+    streamed(response, 200);
     setImmediate(() => response.flushHeaders());
   }
 
@@ -154,6 +158,12 @@ export class Responder {
     if (this.isClosing) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
     response.end();
+    this.#answered(response, status);
+  }
+
+  /** To be called when all of an answer has been handed over: it is counted, with the time that it took. */
+  #answered(response: ServerResponse, status: number): void {
+    if (response instanceof ServedResponse) response.tally?.answered(status, this.#clock.nowMs() - response.startedMs);
   }
 
   /** An error of a built-in route: `{code,message}`, and `logs` where a failed install printed something. */
@@ -228,6 +238,11 @@ export class Responder {
     socket.write(head, 'latin1');
     socket.write(body);
   }
+}
+
+/** An answer has begun that lasts as long as its client likes. */
+function streamed(response: ServerResponse, status: number): void {
+  if (response instanceof ServedResponse) response.tally?.streamed(status);
 }
 
 function cut(bytes: number, reason: string): ServerError {

@@ -1,52 +1,84 @@
 /**
  * The families that have a line an actor. Of 10,000 actors that are 40,000 lines, 2 MB: as prom-client's labelled values,
  * an object and a hashed label set each, they keep the main thread for 90 to 190 ms; written as text, for 10 to 60, and
- * messages go on in between.
+ * in slices: everything else goes on in between.
+ *
+ * A family's lines have to stand together, so each family has pieces of its own. An actor's lines are of one moment,
+ * those of different actors of moments some milliseconds apart.
  *
  * Names and ids need no escaping: they consist of letters, digits, `_` and `-`.
  */
-import { setImmediate as turn } from 'node:timers/promises';
+import type { TimeSlices } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
 import { familyText } from './exposition.ts';
+import { TextPieces } from './text-pieces.ts';
 
 /** What is shown of an actor. */
 export type MeasuredCanister = Pick<
   Canister,
-  'name' | 'idHex' | 'balance' | 'heapBytes' | 'messagesByName' | 'trapsByName' | 'messagesById' | 'trapsById'
+  | 'name'
+  | 'idHex'
+  | 'balance'
+  | 'heapBytes'
+  | 'queued'
+  | 'messagesByName'
+  | 'trapsByName'
+  | 'messagesById'
+  | 'trapsById'
 >;
 
-/** Actors that are told of before something else has its turn: about a millisecond. */
-const ACTORS_A_TURN = 500;
+/** Actors that are told of between two looks at the clock: well below a tenth of a millisecond. */
+const ACTORS_A_LOOK = 16;
 
-export async function actorText(canisters: readonly MeasuredCanister[]): Promise<string> {
-  const messages = [
+/** What the pieces of all actors come to. */
+export interface ActorPage {
+  readonly pieces: readonly Uint8Array[];
+  /** Messages that wait for all actors together, and for the one for which most wait. */
+  readonly queued: number;
+  readonly queuedDeepest: number;
+}
+
+export async function actorPage(canisters: readonly MeasuredCanister[], slices: TimeSlices): Promise<ActorPage> {
+  const families = [new TextPieces(), new TextPieces(), new TextPieces(), new TextPieces()] as const;
+  const [messages, traps, cycles, heap] = families;
+  messages.add(
     familyText(
       'svc_actor_messages_total',
       'counter',
       'Messages executed: calls, queries, heartbeats, timers; by the actor as it was addressed.',
     ),
-  ];
-  const traps = [
+  );
+  traps.add(
     familyText(
       'svc_actor_traps_total',
       'counter',
       'Messages and callbacks that trapped or reached the instruction limit; by the actor as it was addressed.',
     ),
-  ];
-  const cycles = [familyText('svc_actor_cycles', 'gauge', 'Cycles balance.')];
-  const heap = [familyText('svc_actor_heap_bytes', 'gauge', 'Bytes of heap after the last message.')];
-  for (const [at, canister] of canisters.entries()) {
-    if (at % ACTORS_A_TURN === ACTORS_A_TURN - 1) await turn();
-    const { name, idHex } = canister;
-    messages.push(`svc_actor_messages_total{actor="${name}"} ${canister.messagesByName}\n`);
-    traps.push(`svc_actor_traps_total{actor="${name}"} ${canister.trapsByName}\n`);
-    // Few actors are addressed by their ids: those that never were have no second line.
-    if (canister.messagesById > 0) {
-      messages.push(`svc_actor_messages_total{actor="${idHex}"} ${canister.messagesById}\n`);
-      traps.push(`svc_actor_traps_total{actor="${idHex}"} ${canister.trapsById}\n`);
+  );
+  cycles.add(familyText('svc_actor_cycles', 'gauge', 'Cycles balance.'));
+  heap.add(familyText('svc_actor_heap_bytes', 'gauge', 'Bytes of heap after the last message.'));
+  let [queued, queuedDeepest] = [0, 0];
+  for (let at = 0; at < canisters.length; at += ACTORS_A_LOOK) {
+    if (slices.isOver) await slices.next();
+    let [messageLines, trapLines, cycleLines, heapLines] = ['', '', '', ''];
+    for (const canister of canisters.slice(at, at + ACTORS_A_LOOK)) {
+      const { name, idHex, queued: waiting } = canister;
+      messageLines += `svc_actor_messages_total{actor="${name}"} ${canister.messagesByName}\n`;
+      trapLines += `svc_actor_traps_total{actor="${name}"} ${canister.trapsByName}\n`;
+      // Few actors are addressed by their ids: those that never were have no second line.
+      if (canister.messagesById > 0) {
+        messageLines += `svc_actor_messages_total{actor="${idHex}"} ${canister.messagesById}\n`;
+        trapLines += `svc_actor_traps_total{actor="${idHex}"} ${canister.trapsById}\n`;
+      }
+      cycleLines += `svc_actor_cycles{actor="${idHex}"} ${canister.balance}\n`;
+      heapLines += `svc_actor_heap_bytes{actor="${idHex}"} ${canister.heapBytes}\n`;
+      queued += waiting;
+      if (waiting > queuedDeepest) queuedDeepest = waiting;
     }
-    cycles.push(`svc_actor_cycles{actor="${idHex}"} ${canister.balance}\n`);
-    heap.push(`svc_actor_heap_bytes{actor="${idHex}"} ${canister.heapBytes}\n`);
+    messages.add(messageLines);
+    traps.add(trapLines);
+    cycles.add(cycleLines);
+    heap.add(heapLines);
   }
-  return [messages, traps, cycles, heap].map((lines) => lines.join('')).join('');
+  return { pieces: families.flatMap((family) => family.end()), queued, queuedDeepest };
 }

@@ -9,13 +9,31 @@ export function familyText(name: string, type: 'counter' | 'gauge' | 'histogram'
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
 }
 
-/** A whole histogram; its buckets are cumulative, as the format wants them. */
-export function histogramText(name: string, help: string, { bounds, counts, sum }: HistogramFigures): string {
+/** A family of one histogram; its buckets are cumulative, as the format wants them. */
+export function histogramText(name: string, help: string, figures: HistogramFigures): string {
+  return familyText(name, 'histogram', help) + samplesText(name, '', figures);
+}
+
+/** A family of a histogram for each value of a label; values have no character that needs escaping. */
+export function histogramsText(
+  name: string,
+  help: string,
+  label: string,
+  series: Iterable<readonly [string, HistogramFigures]>,
+): string {
   let text = familyText(name, 'histogram', help);
+  for (const [value, figures] of series) text += samplesText(name, `${label}="${value}"`, figures);
+  return text;
+}
+
+function samplesText(name: string, labels: string, { bounds, counts, sum }: HistogramFigures): string {
+  const before = labels === '' ? '' : `${labels},`;
+  const all = labels === '' ? '' : `{${labels}}`;
+  let text = '';
   let total = 0;
   for (const [bucket, count] of counts.entries()) {
     total += count;
-    text += `${name}_bucket{le="${bounds[bucket] ?? '+Inf'}"} ${total}\n`;
+    text += `${name}_bucket{${before}le="${bounds[bucket] ?? '+Inf'}"} ${total}\n`;
   }
-  return `${text}${name}_sum ${sum}\n${name}_count ${total}\n`;
+  return `${text}${name}_sum${all} ${sum}\n${name}_count${all} ${total}\n`;
 }

@@ -1,137 +1,250 @@
 /**
  * The page of numbers. Whoever has a number keeps it; it is asked for when the page is read, and never before: work on a
  * message costs an addition here and there.
+ *
+ * A page is made in slices of the main thread, and one at a time: who asks meanwhile gets the next one, together with all
+ * others who do.
  */
-import Counter from 'prom-client/lib/counter.js';
-import Gauge from 'prom-client/lib/gauge.js';
-import Registry from 'prom-client/lib/registry.js';
-import type { Clock } from '../../kernel/index.ts';
+import { type Clock, TimeSlices } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
-import type { SharedMemory } from '../execution/index.ts';
+import type { CanisterRunner, SharedMemory } from '../execution/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StorageFigures } from '../storage/index.ts';
-import { actorText, type MeasuredCanister } from './actor-lines.ts';
-import { histogramText } from './exposition.ts';
-import type { Metrics, Tally } from './index.ts';
+import { actorPage, type MeasuredCanister } from './actor-lines.ts';
+import { Collections } from './collections.ts';
+import { EventLoopLag } from './event-loop-lag.ts';
+import { familyText, histogramsText, histogramText } from './exposition.ts';
+import { Families, type Samples } from './families.ts';
+import type { Metrics, RequestTally, ShownNumber } from './index.ts';
+import { showProcess } from './process-families.ts';
+import { CODE_CLASSES, RequestCounts } from './request-counts.ts';
+import { SingleFlight } from './single-flight.ts';
 
 export interface PrometheusMetricsNeeds {
   readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
   readonly scheduler: Pick<Scheduler, 'live'>;
-  readonly execution: Pick<SharedMemory, 'memory'>;
-  readonly storage: Pick<Storage, 'isKept' | 'figures'>;
-  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly execution: Pick<SharedMemory, 'memory' | 'memoryByKind'> & Pick<CanisterRunner, 'executorFigures'>;
+  readonly storage: Pick<Storage, 'isKept' | 'figures' | 'newest' | 'durable'>;
+  readonly clock: Pick<Clock, 'nowMs' | 'every'>;
 }
 
 export class PrometheusMetrics implements Metrics {
   readonly #with: PrometheusMetricsNeeds;
-  readonly #registry = new Registry();
-  readonly #requests = new Map<string, Tally>();
+  readonly #families = new Families();
+  readonly #requests = new Map<string, RequestCounts>();
+  readonly #lag: EventLoopLag;
+  readonly #collections = new Collections();
+  readonly #lookAtProcess: () => void;
+  readonly #pages = new SingleFlight(() => this.#makePage());
   /** For the page that is being made. */
   #figures: StorageFigures | undefined;
-  #canisters: readonly MeasuredCanister[] = [];
+  #canisterCount = 0;
 
   constructor(needs: PrometheusMetricsNeeds) {
     this.#with = needs;
-    const { clock, scheduler, storage, execution } = needs;
+    this.#lag = new EventLoopLag(needs.clock);
+    const { clock } = needs;
     const startedMs = clock.nowMs();
-    this.#gauge('svc_uptime_seconds', 'Seconds since the server started.', () => (clock.nowMs() - startedMs) / 1000);
-    this.#countRequests();
-    this.#gauge('svc_live_actors', 'Actors that have an instance.', () => scheduler.live.liveCount);
-    this.#gauge('svc_sleeping_actors', 'Actors that are woken by their next message.', () =>
-      // One that was found damaged is not listed, and may be live still.
-      Math.max(0, this.#canisters.length - scheduler.live.liveCount),
+    this.#families.gauge(
+      'svc_uptime_seconds',
+      'Seconds since the server started.',
+      () => (clock.nowMs() - startedMs) / 1000,
     );
-    this.#counter('svc_evictions_total', 'Actors put to sleep.', () => scheduler.live.evictions);
-    this.#counter('svc_wakeups_total', 'Actors woken.', () => scheduler.live.wakeUps);
-    this.#gauge('svc_memory_bytes', 'Memory that actors use together.', () => execution.memory.bytesUsed);
-    this.#gauge(
-      'svc_memory_bytes_max',
-      'Memory that actors may have together: --memory-bytes.',
-      () => execution.memory.bytesMax,
-    );
-    this.#counter(
-      'svc_memory_refusals_total',
-      'How often an actor was refused memory.',
-      () => execution.memory.refusals,
-    );
-    if (storage.isKept) this.#showState();
+    this.#showRequests();
+    this.#showActors();
+    this.#showExecutors();
+    this.#showMemory();
+    if (needs.storage.isKept) this.#showState();
+    this.#lookAtProcess = showProcess(this.#families);
+  }
+
+  /** Begins to look at the event loop and at V8's collections. */
+  start(): void {
+    this.#lag.start();
+    this.#collections.start();
+  }
+
+  stop(): void {
+    this.#lag.stop();
+    this.#collections.stop();
   }
 
   get contentType(): string {
-    return this.#registry.contentType;
+    return this.#families.contentType;
   }
 
-  requestsOf(endpoint: string): Tally {
-    const tally = this.#requests.get(endpoint) ?? { value: 0 };
-    this.#requests.set(endpoint, tally);
-    return tally;
+  requestsOf(endpoint: string): RequestTally {
+    const counts = this.#requests.get(endpoint) ?? new RequestCounts();
+    this.#requests.set(endpoint, counts);
+    return counts;
   }
 
-  async page(): Promise<string> {
-    const { canisters, storage } = this.#with;
+  show({ name, type, help, read }: ShownNumber): void {
+    this.#families[type](name, help, read);
+  }
+
+  page(): Promise<readonly Uint8Array[]> {
+    return this.#pages.ask();
+  }
+
+  async #makePage(): Promise<readonly Uint8Array[]> {
+    const { canisters, scheduler, storage } = this.#with;
     const figures = storage.isKept ? await storage.figures() : undefined;
     const list = canisters.list();
+    const slices = new TimeSlices();
+    // To list them all takes a while.
+    await slices.next();
     this.#figures = figures;
-    this.#canisters = list;
-    // All numbers are read within this call: another page cannot come between.
-    const numbers = this.#registry.metrics();
-    this.#canisters = [];
-    let text = (await numbers) + histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
+    this.#canisterCount = list.length;
+    this.#lookAtProcess();
+    let text = await this.#families.text();
+    text += histogramsText(
+      'svc_http_request_duration_seconds',
+      'From the first look at a request until its answer was handed over, by class of endpoint.',
+      'endpoint',
+      this.#answered().map(([endpoint, { seconds }]) => [endpoint, seconds.figures]),
+    );
+    text += histogramText('svc_event_loop_lag_seconds', 'How late timers of the main thread are.', this.#lag.seconds);
+    text += histogramsText(
+      'nodejs_gc_duration_seconds',
+      'How long collections of garbage stop the main thread, by their kind.',
+      'kind',
+      this.#collections.seconds,
+    );
+    text += histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
     if (figures !== undefined) {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);
     }
-    return text + (await actorText(list));
+    await slices.next();
+    const { pieces, queued, queuedDeepest } = await actorPage(list, slices);
+    const queues =
+      gaugeText('svc_queued_messages', 'Messages that wait for actors.', queued) +
+      gaugeText('svc_queued_messages_deepest', 'Messages that wait for the actor with most of them.', queuedDeepest) +
+      gaugeText(
+        'svc_queued_messages_max',
+        'Messages that may wait for one actor before clients are refused.',
+        scheduler.live.queuedMax,
+      );
+    return [Buffer.from(text + queues, 'utf8'), ...pieces];
   }
 
-  #countRequests(): void {
+  // ---- families
+
+  /** Classes of endpoints that have answered anything: those that nobody asks for would be most of a small page. */
+  #answered(): readonly (readonly [string, RequestCounts])[] {
+    return [...this.#requests].filter(([, { answers }]) => answers.some((count) => count > 0));
+  }
+
+  #showRequests(): void {
     const requests = this.#requests;
-    this.#registry.registerMetric(
-      new Counter({
-        name: 'svc_http_requests_total',
-        help: 'Requests, by class of endpoint.',
-        labelNames: ['endpoint'],
-        registers: [],
-        collect() {
-          this.reset();
-          for (const [endpoint, { value }] of requests) this.inc({ endpoint }, value);
-        },
-      }),
+    this.#families.counters('svc_http_requests_total', 'Requests, by class of endpoint.', ['endpoint'], () =>
+      [...requests].map(([endpoint, { value }]) => [{ endpoint }, value]),
+    );
+    this.#families.counters(
+      'svc_http_responses_total',
+      'Answers, by class of endpoint and of status.',
+      ['endpoint', 'code'],
+      () =>
+        this.#answered().flatMap(([endpoint, { answers }]) =>
+          CODE_CLASSES.map((code, at) => [{ endpoint, code }, answers[at] ?? 0] as const),
+        ),
+    );
+  }
+
+  #showActors(): void {
+    const { scheduler } = this.#with;
+    const families = this.#families;
+    families.gauge('svc_live_actors', 'Actors that have an instance.', () => scheduler.live.liveCount);
+    families.gauge('svc_sleeping_actors', 'Actors that are woken by their next message.', () =>
+      // One that was found damaged is not listed, and may be live still.
+      Math.max(0, this.#canisterCount - scheduler.live.liveCount),
+    );
+    families.counter('svc_evictions_total', 'Actors put to sleep.', () => scheduler.live.evictions);
+    families.counter('svc_wakeups_total', 'Actors woken.', () => scheduler.live.wakeUps);
+  }
+
+  #showExecutors(): void {
+    const { execution } = this.#with;
+    const families = this.#families;
+    type Figures = ReturnType<typeof execution.executorFigures>['executors'][number];
+    const ofEach = (read: (figures: Figures) => number) => (): Samples =>
+      execution.executorFigures().executors.map((figures, at) => [{ executor: String(at) }, read(figures)]);
+    families.counters(
+      'svc_executor_busy_seconds_total',
+      'Time in which an executor had something to do.',
+      ['executor'],
+      ofEach(({ busySeconds }) => busySeconds),
+    );
+    families.counters(
+      'svc_executor_steps_total',
+      'Executions that have ended: messages, callbacks, hooks.',
+      ['executor'],
+      ofEach(({ steps }) => steps),
+    );
+    families.counters(
+      'svc_executor_instructions_total',
+      'Instructions executed.',
+      ['executor'],
+      ofEach(({ instructions }) => instructions),
+    );
+    families.gauges(
+      'svc_executor_tasks',
+      'What an executor has been given and has not ended.',
+      ['executor'],
+      ofEach(({ underWay }) => underWay),
+    );
+    families.counter(
+      'svc_executor_replacements_total',
+      'Executors that have died and were replaced.',
+      () => execution.executorFigures().replaced,
+    );
+    families.gauge(
+      'svc_executor_ring_bytes',
+      'Rings between the main thread and executors.',
+      () => execution.executorFigures().ringBytes,
+    );
+  }
+
+  #showMemory(): void {
+    const { execution } = this.#with;
+    const families = this.#families;
+    families.gauge('svc_memory_bytes', 'Memory that actors use together.', () => execution.memory.bytesUsed);
+    families.gauges('svc_memory_kind_bytes', 'The same memory by what it is for.', ['kind'], () =>
+      Object.entries(execution.memoryByKind()).map(([kind, bytes]: [string, number]) => [{ kind }, bytes]),
+    );
+    families.gauge(
+      'svc_memory_bytes_max',
+      'Memory that actors may have together: --memory-bytes.',
+      () => execution.memory.bytesMax,
+    );
+    families.counter(
+      'svc_memory_refusals_total',
+      'How often an actor was refused memory.',
+      () => execution.memory.refusals,
     );
   }
 
   #showState(): void {
-    this.#gauge('svc_state_bytes', 'Bytes of the state directory.', () => this.#figures?.stateBytes);
-    this.#gauge(
+    const { canisters, storage } = this.#with;
+    const families = this.#families;
+    families.gauge('svc_state_bytes', 'Bytes of the state directory.', () => this.#figures?.stateBytes);
+    families.gauge(
       'svc_log_bytes',
       'Bytes of the step log that the tables do not have yet.',
       () => this.#figures?.logBytes,
     );
-    this.#gauge(
+    families.gauge(
       'svc_replay_seconds',
       'About how long running all logs again would take.',
-      () => this.#with.canisters.replaySeconds,
+      () => canisters.replaySeconds,
     );
-    this.#counter('svc_units_total', 'Units made durable.', () => this.#figures?.unitsCommitted);
-    this.#counter('svc_commit_bytes_total', 'Bytes of the units made durable.', () => this.#figures?.commitBytes);
+    families.gauge('svc_pending_units', 'Units that are not durable yet.', () => storage.newest - storage.durable);
+    families.counter('svc_units_total', 'Units made durable.', () => this.#figures?.unitsCommitted);
+    families.counter('svc_commit_bytes_total', 'Bytes of the units made durable.', () => this.#figures?.commitBytes);
   }
+}
 
-  #gauge(name: string, help: string, read: () => number | undefined): void {
-    const gauge: Gauge = new Gauge({ name, help, registers: [], collect: () => gauge.set(read() ?? 0) });
-    this.#registry.registerMetric(gauge);
-  }
-
-  /** Of a number that is kept elsewhere: `read` gives its whole value. */
-  #counter(name: string, help: string, read: () => number | undefined): void {
-    const counter: Counter = new Counter({
-      name,
-      help,
-      registers: [],
-      collect: () => {
-        counter.reset();
-        counter.inc(read() ?? 0);
-      },
-    });
-    this.#registry.registerMetric(counter);
-  }
+function gaugeText(name: string, help: string, value: number): string {
+  return `${familyText(name, 'gauge', help)}${name} ${value}\n`;
 }

@@ -63,17 +63,28 @@ function check(name: string, { type, samples }: Family): void {
   if (type === 'histogram') checkHistogram(name, samples);
 }
 
-/** One without labels of its own: ascending bounds, cumulative counts, `+Inf` with all of them. */
+/** Each series of it: ascending bounds, cumulative counts, `+Inf` with all of them. `le` is the last label. */
 function checkHistogram(name: string, samples: ReadonlyMap<string, number>): void {
-  const buckets = [...samples].filter(([sample]) => sample.startsWith(`${name}_bucket{`));
-  let [lastBound, lastCount] = [-Infinity, 0];
-  for (const [sample, count] of buckets) {
-    const bound = valueOf(/^\{le="([^"]+)"\}$/.exec(sample.slice(`${name}_bucket`.length))?.[1] ?? 'NaN');
-    if (!(bound > lastBound)) throw new Error(`${sample} does not ascend`);
-    if (count < lastCount) throw new Error(`${sample} counts less than the bucket before it`);
-    [lastBound, lastCount] = [bound, count];
+  const series = new Map<string, [string, number][]>();
+  for (const [sample, count] of samples) {
+    const [, labels = '', bound] = /^\w+_bucket\{(?:(.*),)?le="([^"]+)"\}$/.exec(sample) ?? [];
+    if (bound !== undefined) series.set(labels, [...(series.get(labels) ?? []), [bound, count]]);
+    else if (sample.includes('le="')) throw new Error(`${sample} has another label behind le`);
   }
-  if (lastBound !== Infinity) throw new Error(`${name} has no bucket +Inf`);
-  if (samples.get(`${name}_count`) !== lastCount) throw new Error(`${name}_count is not what its buckets have`);
-  if (!samples.has(`${name}_sum`)) throw new Error(`${name} has no sum`);
+  for (const [labels, buckets] of series) {
+    const shown = labels === '' ? '' : `{${labels}}`;
+    let [lastBound, lastCount] = [-Infinity, 0];
+    for (const [text, count] of buckets) {
+      const bound = valueOf(text);
+      if (!(bound > lastBound)) throw new Error(`${name}${shown}: the bound ${text} does not ascend`);
+      if (count < lastCount) throw new Error(`${name}${shown}: ${text} counts less than the bucket before it`);
+      [lastBound, lastCount] = [bound, count];
+    }
+    if (lastBound !== Infinity) throw new Error(`${name}${shown} has no bucket +Inf`);
+    if (samples.get(`${name}_count${shown}`) !== lastCount)
+      throw new Error(`${name}_count${shown} is not what its buckets have`);
+    if (!samples.has(`${name}_sum${shown}`)) throw new Error(`${name}${shown} has no sum`);
+  }
+  const counts = [...samples.keys()].filter((sample) => sample.startsWith(`${name}_count`));
+  if (counts.length !== series.size) throw new Error(`${name} has counts without buckets`);
 }
