@@ -22,7 +22,7 @@ import { SingleFlight } from './single-flight.ts';
 
 export interface PrometheusMetricsNeeds {
   readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
-  readonly scheduler: Pick<Scheduler, 'live'>;
+  readonly scheduler: Pick<Scheduler, 'live' | 'queuedMax'>;
   readonly execution: Pick<SharedMemory, 'memory' | 'memoryByKind'> & Pick<CanisterRunner, 'executorFigures'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures' | 'newest' | 'durable'>;
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
@@ -124,7 +124,7 @@ export class PrometheusMetrics implements Metrics {
       gaugeText(
         'svc_queued_messages_max',
         'Messages that may wait for one actor before clients are refused.',
-        scheduler.live.queuedMax,
+        scheduler.queuedMax,
       );
     return [Buffer.from(text + queues, 'utf8'), ...pieces];
   }

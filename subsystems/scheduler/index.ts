@@ -92,8 +92,6 @@ export interface LiveFigures {
   readonly liveCount: number;
   readonly evictions: number;
   readonly wakeUps: number;
-  /** Messages that may wait for one canister when a client sends another. */
-  readonly queuedMax: number;
 }
 
 /**
@@ -137,6 +135,8 @@ export interface Scheduler {
   readonly live: LiveFigures;
   /** Messages, callbacks, heartbeats and timers that wait for the canister. */
   queuedOf(handle: number): number;
+  /** With so many waiting, the next message of a client is answered `unavailable`. */
+  readonly queuedMax: number;
   /** What its executor has to count as open when it is woken. */
   openCallsOf(handle: number): readonly OpenCallCount[];
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */

@@ -61,6 +61,7 @@ export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions {
 }
 
 export class RoundScheduler implements Scheduler, SchedulerSetup {
+  readonly queuedMax = QUEUE_MESSAGES_MAX;
   readonly #execution: Execution;
   readonly #clock: Clock;
   readonly #storage: KeptUnits;
@@ -245,7 +246,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   get live(): LiveFigures {
     const { liveCount, evictions, wakeUps } = this.#eviction;
-    return { liveCount, evictions, wakeUps, queuedMax: QUEUE_MESSAGES_MAX };
+    return { liveCount, evictions, wakeUps };
   }
 
   queuedOf(handle: number): number {

@@ -35,7 +35,7 @@ function canister(name: string, more: Partial<MeasuredCanister> = {}): MeasuredC
 /** What the metrics ask; tests change it. */
 class Sources {
   canisters: { wakeSeconds: HistogramFigures; replaySeconds: number; list(): readonly MeasuredCanister[] };
-  readonly scheduler = { live: { liveCount: 0, evictions: 0, wakeUps: 0, queuedMax: 10_000 } };
+  readonly scheduler = { live: { liveCount: 0, evictions: 0, wakeUps: 0 }, queuedMax: 10_000 };
   readonly execution = {
     memory: { bytesMax: 1 << 30, bytesHigh: 1 << 29, bytesUsed: 4096, refusals: 3 },
     memoryByKind: () => ({ heaps: 1, stable: 2, journals: 3, queries: 4, spare: 5, garbage: 6, waking: 7 }),
@@ -88,7 +88,7 @@ test('numbers are those of the moment the page is read', async () => {
   const metrics = new PrometheusMetrics(sources);
   assert.deepEqual(samplesOf(await read(metrics), 'svc_uptime_seconds'), { svc_uptime_seconds: 0 });
   sources.clock.advance(2500);
-  sources.scheduler.live = { liveCount: 1, evictions: 7, wakeUps: 6, queuedMax: 10_000 };
+  sources.scheduler.live = { liveCount: 1, evictions: 7, wakeUps: 6 };
   sources.actors = [canister('one'), canister('two'), canister('three')];
   sources.wakes.observe(0.5);
   sources.canisters.wakeSeconds = sources.wakes.figures;
