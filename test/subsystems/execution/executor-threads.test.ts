@@ -342,3 +342,86 @@ test('while actors storm each other with calls, the event loop gets its turns', 
   // A timer of 1 ms fires some 400 times when nothing else is to do.
   assert.ok(turns > 40, `the event loop got ${turns} turns in half a second`);
 });
+
+test('what executors do is told while they do it, and goes on when one is replaced', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  const { pool, call, add } = await host(2, 2);
+  const figuresOf = (at: number) => {
+    const figures = pool.executorFigures().executors[at];
+    assert.ok(figures);
+    return figures;
+  };
+  const before = [figuresOf(0), figuresOf(1)];
+  for (let n = 0; n < 10; n++) await call(0, 'medium');
+  const after10 = figuresOf(0);
+  assert.equal(after10.steps - (before[0]?.steps ?? 0), 10);
+  const instructions = after10.instructions - (before[0]?.instructions ?? 0);
+  assert.ok(instructions >= 3_000_000 && instructions < 20_000_000, String(instructions));
+  assert.equal(figuresOf(1).steps, before[1]?.steps);
+  assert.equal(after10.underWay, 0);
+
+  // The thread says nothing while it executes; its numbers move all the same, and nobody waits for them.
+  const long = call(0, 'long');
+  const moved = async (): Promise<number> => {
+    const { busySeconds } = figuresOf(0);
+    while (figuresOf(0).busySeconds < busySeconds + 0.02) {
+      assert.equal(figuresOf(0).underWay, 1, 'it was told before the message ended');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return figuresOf(0).busySeconds;
+  };
+  await moved();
+  await moved();
+  const busy = await moved();
+  const doomed = threads.find((thread) => thread.threadName === 'executor 0');
+  process.off('worker', note);
+  await doomed?.terminate();
+  assert.equal((await long).kind, 'unavailable');
+
+  assert.equal(pool.executorFigures().replaced, 1);
+  const replaced = figuresOf(0);
+  assert.ok(replaced.busySeconds >= busy && replaced.steps === after10.steps);
+  await add(2);
+  await call(2, 'quick');
+  assert.ok(figuresOf(0).steps > after10.steps);
+});
+
+test('an executor that has nothing to do is not busy', async () => {
+  const { pool, call } = await host(1, 1);
+  await call(0, 'slices');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const { busySeconds } = pool.executorFigures().executors[0] ?? {};
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assert.equal(pool.executorFigures().executors[0]?.busySeconds, busySeconds);
+  assert.ok(busySeconds !== undefined && busySeconds > 0);
+});
+
+test('memory by kind comes to what is counted in all, and a thread that dies has none', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  const { pool, call } = await host(1, 3);
+  await call(0, 'long');
+  const settled = async (isSo: () => boolean): Promise<void> => {
+    for (let waitedMs = 0; !isSo(); waitedMs += 5) {
+      assert.ok(waitedMs < 10_000, JSON.stringify(pool.memoryByKind()));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  };
+  const sum = (): number =>
+    Object.values(pool.memoryByKind() as unknown as Record<string, number>).reduce((a, b) => a + b, 0);
+  await settled(() => sum() === pool.memory.bytesUsed);
+  assert.ok(pool.memoryByKind().heaps > 0);
+  const giveBack = pool.holdMemory(10 * 4096);
+  assert.equal(pool.memoryByKind().waking, 10 * 4096);
+  giveBack();
+  // Its heap goes to the pool of the thread.
+  await pool.uninstall(2);
+  await settled(() => pool.memoryByKind().spare > 0);
+  process.off('worker', note);
+  await threads.find((thread) => thread.threadName === 'executor 0')?.terminate();
+  await settled(() => pool.executorFigures().replaced === 1);
+  assert.equal(pool.memoryByKind().spare, 0);
+});

@@ -266,6 +266,34 @@ test('a page of 10,000 actors takes no slice of the main thread longer than 10 m
   assert.ok(Math.min(...runs.map(({ count }) => count)) >= 3, 'something else has its turn in between');
 });
 
+test('however slow it is to tell of an actor, everything else has its turn after 2 ms', async (t) => {
+  const sources = new Sources();
+  // Each takes a twentieth of a millisecond, by a clock that stands still otherwise.
+  let nowMs = 0;
+  sources.actors = manyActors().map((actor) => ({
+    ...actor,
+    get name(): string {
+      nowMs += 0.05;
+      return actor.name;
+    },
+  }));
+  const metrics = new PrometheusMetrics(sources);
+  t.mock.method(performance, 'now', () => nowMs);
+  const slices: number[] = [];
+  let lookedMs = 0;
+  const look = (): void => {
+    slices.push(nowMs - lookedMs);
+    lookedMs = nowMs;
+    waiting = setImmediate(look);
+  };
+  let waiting = setImmediate(look);
+  await metrics.page();
+  clearImmediate(waiting);
+  // 500 ms in all; a slice is looked at each 16 actors.
+  assert.ok(Math.max(...slices) < 2 + 16 * 0.05 + 0.01, `${Math.max(...slices)} ms`);
+  assert.ok(slices.length > 150, `${slices.length} slices`);
+});
+
 test('the lines of 10,000 actors are all there, however they were cut into pieces', async () => {
   const sources = new Sources();
   sources.actors = manyActors();
