@@ -7,8 +7,6 @@ import type { Handlers, RouteHost } from '../route.ts';
  * actors.
  */
 const SCRAPES_MAX = 16;
-/** Bytes that are written before everything else has its turn: a fraction of a millisecond. */
-const WRITTEN_BYTES_A_TURN = 256 * 1024;
 
 /** `GET /metrics`: numbers for operators. Reading them is no job: a scraper would fill the log. */
 export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handlers, 'GET /metrics'> {
@@ -29,13 +27,10 @@ export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handler
   };
 }
 
+/** Everything else has its turn after each piece: others may be reading as well. */
 async function* inTurns(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  let written = 0;
   for (const piece of pieces) {
     yield piece;
-    written += piece.length;
-    if (written < WRITTEN_BYTES_A_TURN) continue;
-    written = 0;
     await turn();
   }
 }
