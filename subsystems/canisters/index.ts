@@ -24,8 +24,6 @@ export interface Canister {
   readonly balance: bigint;
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** Messages, callbacks, heartbeats and timers that wait for it. */
-  readonly queued: number;
   /** Messages executed (queries included), and how many of them trapped. */
   readonly messages: number;
   readonly traps: number;

@@ -133,8 +133,6 @@ export interface Scheduler {
   /** Messages, responses, heartbeats and timers that wait for the canister, without those that execute. */
   queuedOf(handle: number): number;
   readonly live: LiveFigures;
-  /** Messages, callbacks, heartbeats and timers that wait for the canister. */
-  queuedOf(handle: number): number;
   /** With so many waiting, the next message of a client is answered `unavailable`. */
   readonly queuedMax: number;
   /** What its executor has to count as open when it is woken. */

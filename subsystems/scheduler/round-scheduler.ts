@@ -249,10 +249,6 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return { liveCount, evictions, wakeUps };
   }
 
-  queuedOf(handle: number): number {
-    return this.#canisterOf(handle).workIfAny?.waiting ?? 0;
-  }
-
   openCallsOf(handle: number): readonly OpenCallCount[] {
     const counts = new Map<number, { callee: Uint8Array; slot: number; count: number }>();
     for (const { context, callee, callbacks } of this.#canisterOf(handle).workIfAny?.openCalls ?? []) {

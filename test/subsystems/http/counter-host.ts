@@ -115,7 +115,6 @@ export class CounterCanister implements Canister {
   queued = 0;
   readonly heapBytes = 65_536;
   readonly stableBytes = 0;
-  readonly queued = 0;
   readonly messages = 3;
   readonly traps = 1;
   messagesByName = 0;
