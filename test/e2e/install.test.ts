@@ -9,7 +9,6 @@ import { wat } from '../support/wat.ts';
 
 const LEDGER = `
   import Debug "mo:core/Debug";
-  import Principal "mo:core/Principal";
   persistent actor class Ledger(symbol : Text, supply : Nat) {
     var total = supply;
     public func mint(n : Nat) : async Nat { Debug.print("minting " # debug_show n); total += n; total };

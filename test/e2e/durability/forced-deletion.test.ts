@@ -9,13 +9,12 @@ import { Deployment } from './deployment.ts';
 const SPINNER = `
   import Cycles "mo:core/Cycles";
   import Error "mo:core/Error";
-  import Principal "mo:core/Principal";
   persistent actor Self {
     type Peer = actor { hold : Nat -> async Nat; spin : Nat -> async () };
     var held = true;
     var rounds = 0;
     var answers = 0;
-    func peer(p : Principal) : Peer = actor (Principal.toText(p)) : Peer;
+    func peer(p : Principal) : Peer = actor (debug_show p) : Peer;
     func step() : async () {};
 
     // Without end: a call is always open, also while it is stopping, when those to itself are refused.

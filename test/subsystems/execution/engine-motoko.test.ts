@@ -14,7 +14,6 @@ import Time "mo:core/Time";
 import Debug "mo:core/Debug";
 import Cycles "mo:core/Cycles";
 import Region "mo:core/Region";
-import Principal "mo:core/Principal";
 import VarArray "mo:core/VarArray";
 
 persistent actor Counter {

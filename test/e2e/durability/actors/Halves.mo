@@ -1,7 +1,6 @@
 import Array "mo:core/Array";
 import Blob "mo:core/Blob";
 import Nat "mo:core/Nat";
-import Principal "mo:core/Principal";
 
 // A message changes one half of the state, takes its time, and changes the other half. Whoever sees the halves differ has
 // got into the middle of it.
@@ -11,7 +10,7 @@ persistent actor Self {
     echoLater : (Nat) -> async Blob;
   };
   type Seen = { a : Nat; b : Nat; others : Nat };
-  func halves(p : Principal) : Halves = actor (Principal.toText(p)) : Halves;
+  func halves(p : Principal) : Halves = actor (debug_show p) : Halves;
 
   var a = 0;
   var b = 0;

@@ -5,7 +5,6 @@ import Error "mo:core/Error";
 import InternetComputer "mo:core/InternetComputer";
 import Nat "mo:core/Nat";
 import Nat64 "mo:core/Nat64";
-import Principal "mo:core/Principal";
 import Region "mo:core/Region";
 import Runtime "mo:core/Runtime";
 import Text "mo:core/Text";
@@ -98,7 +97,7 @@ persistent actor Self {
     let { client; number } = load;
     isNext(client, number, asked);
     asked[client] := number;
-    let hauler = actor (Principal.toText(to)) : Hauler;
+    let hauler = actor (debug_show to) : Hauler;
     let next = delivered[client] + 1;
     let bytes = try {
       let reply = await hauler.haul({ load with number = next }, data);

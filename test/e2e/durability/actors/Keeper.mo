@@ -2,7 +2,6 @@ import Array "mo:core/Array";
 import CertifiedData "mo:core/CertifiedData";
 import Debug "mo:core/Debug";
 import List "mo:core/List";
-import Principal "mo:core/Principal";
 import Region "mo:core/Region";
 import Runtime "mo:core/Runtime";
 import Timer "mo:core/Timer";
@@ -10,7 +9,7 @@ import Timer "mo:core/Timer";
 // Keeps something in every place where an actor can keep something, and calls others of its kind.
 persistent actor Self {
   type Keeper = actor { add : Nat -> async Nat; credit : Nat -> async () };
-  func keeper(p : Principal) : Keeper = actor (Principal.toText(p)) : Keeper;
+  func keeper(p : Principal) : Keeper = actor (debug_show p) : Keeper;
 
   let numbers = List.empty<Nat>();
   let blobs = List.empty<Blob>();

@@ -2,7 +2,6 @@ import Blob "mo:core/Blob";
 import Cycles "mo:core/Cycles";
 import Error "mo:core/Error";
 import Nat "mo:core/Nat";
-import Principal "mo:core/Principal";
 import Time "mo:core/Time";
 
 // An actor that runs others through the management canister, and throws dice.
@@ -48,7 +47,7 @@ persistent actor Self {
       arg = to_candid ();
     });
   };
-  public func add(to : Principal, n : Nat) : async Nat { await (actor (Principal.toText(to)) : Peer).add(n) };
+  public func add(to : Principal, n : Nat) : async Nat { await (actor (debug_show to) : Peer).add(n) };
   public func uninstall(canister_id : Principal) : async () { await management.uninstall_code({ canister_id }) };
   public func start(canister_id : Principal) : async () { await management.start_canister({ canister_id }) };
   public func stop(canister_id : Principal) : async () { await management.stop_canister({ canister_id }) };

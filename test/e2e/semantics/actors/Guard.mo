@@ -1,4 +1,3 @@
-import Principal "mo:core/Principal";
 import Runtime "mo:core/Runtime";
 
 persistent actor {
@@ -17,7 +16,7 @@ persistent actor {
     inspected += 1;
     switch msg {
       case (#open n) n() < 10 and arg.size() < 100;
-      case (#closed _) not Principal.isAnonymous(caller);
+      case (#closed _) debug_show caller != "2vxsx-fae";
       case (#faulty _) Runtime.trap("inspection failed");
       case _ true;
     };

@@ -1,6 +1,6 @@
+import Prim "mo:⛔";
 import Cycles "mo:core/Cycles";
 import Error "mo:core/Error";
-import Principal "mo:core/Principal";
 import Item "Item";
 
 persistent actor {
@@ -11,7 +11,7 @@ persistent actor {
   public func make(n : Nat, cycles : Nat) : async Principal {
     let i = await (with cycles) Item.Item(n);
     made := ?i;
-    Principal.fromActor(i);
+    Prim.principalOfActor(i);
   };
   public func tryMake(n : Nat) : async Text {
     try { ignore await Item.Item(n); "made" } catch (e) Error.message(e);
@@ -20,15 +20,15 @@ persistent actor {
   public func read() : async { count : Nat; extra : Nat } { await item().get() };
   public func upgrade(n : Nat) : async Principal {
     let i = await (system Item.Item)(#upgrade (item()))(n);
-    Principal.fromActor(i);
+    Prim.principalOfActor(i);
   };
   public func reinstall(n : Nat) : async Principal {
     let i = await (system Item.Item)(#reinstall (item()))(n);
-    Principal.fromActor(i);
+    Prim.principalOfActor(i);
   };
   public func makeWith(n : Nat, controllers : [Principal]) : async Principal {
     let i = await (system Item.Item)(#new { settings = ?{ controllers = ?controllers; compute_allocation = null; memory_allocation = null; freezing_threshold = null } })(n);
-    Principal.fromActor(i);
+    Prim.principalOfActor(i);
   };
   public query func balance() : async Nat { Cycles.balance() };
 };

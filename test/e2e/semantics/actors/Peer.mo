@@ -2,7 +2,6 @@ import Array "mo:core/Array";
 import Blob "mo:core/Blob";
 import Cycles "mo:core/Cycles";
 import Error "mo:core/Error";
-import Principal "mo:core/Principal";
 import Runtime "mo:core/Runtime";
 import VarArray "mo:core/VarArray";
 
@@ -34,7 +33,7 @@ persistent actor Self {
   var order : [Nat] = [];
   var seen : { before : Nat; accepted : Nat; after : Nat } = { before = 0; accepted = 0; after = 0 };
 
-  func peer(p : Principal) : Peer = actor (Principal.toText(p)) : Peer;
+  func peer(p : Principal) : Peer = actor (debug_show p) : Peer;
 
   func caught(e : Error) : Caught = {
     code = switch (Error.code(e)) {
@@ -125,7 +124,7 @@ persistent actor Self {
     try { ignore await peer(p).absent(); Runtime.trap("it answered") } catch (e) caught(e);
   };
   public func tryTree(p : Principal) : async Caught {
-    try { ignore await (actor (Principal.toText(p)) : actor { tree : ([Principal]) -> async Nat }).tree([]); Runtime.trap("it answered") } catch (e) caught(e);
+    try { ignore await (actor (debug_show p) : actor { tree : ([Principal]) -> async Nat }).tree([]); Runtime.trap("it answered") } catch (e) caught(e);
   };
   public func trySize(p : Principal, n : Nat) : async Caught {
     try {

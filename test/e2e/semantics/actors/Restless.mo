@@ -1,4 +1,4 @@
-import Principal "mo:core/Principal";
+import Prim "mo:⛔";
 
 // Every call that arrives sends two to the other side, without end.
 persistent actor Self {
@@ -7,8 +7,8 @@ persistent actor Self {
   type Other = actor { ping : Principal -> () };
   public func ping(to : Principal) : () {
     received += 1;
-    let me = Principal.fromActor(Self);
-    let other = actor (Principal.toText(to)) : Other;
+    let me = Prim.principalOfActor(Self);
+    let other = actor (debug_show to) : Other;
     for (_ in [0, 1].values()) {
       try { other.ping(me) } catch _ { refused += 1 };
     };
