@@ -37,7 +37,7 @@ export class Connections {
   /** How many such answers there are. */
   #streams = 0;
   readonly #idleMaxMs: number;
-  readonly #stallMaxMs: number;
+  #stallMaxMs: number;
   readonly #receivingMaxMs: number;
   /** How many may be open at once. */
   max = Number.POSITIVE_INFINITY;
@@ -131,6 +131,22 @@ export class Connections {
     }
     for (const connection of this.#streaming) this.#watchTaking(connection);
     while (this.#open.size > this.max && this.#makeRoom(nowMs)) continue;
+  }
+
+  /** From now on clients may leave their answers untaken for so long only. */
+  hurry(stallMaxMs: number): void {
+    this.#stallMaxMs = Math.min(this.#stallMaxMs, stallMaxMs);
+    for (const connection of this.#open.values()) connection.isStalling = false;
+  }
+
+  /** Whether any client has not taken all of an answer yet; node:http calls such a connection idle. To be asked every few ms. */
+  lookForUntaken(): boolean {
+    let isAny = false;
+    for (const connection of this.#open.values()) {
+      this.#watchTaking(connection);
+      if (connection.isStalling && connection.owesAnswer) isAny = true;
+    }
+    return isAny;
   }
 
   /** While the server stops: closes each connection that owes no answer, or whose request is still not there. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
@@ -51,6 +51,8 @@ const STALL_MAX_MS = 300_000;
 /** While stopping: how often connections are looked at, and how long a request may still take to come in. */
 const CLOSING_CHECK_MS = 20;
 const RECEIVING_GRACE_MS = 1000;
+/** And how long a client may take nothing of its answer then. */
+const CLOSING_STALL_MS = 5000;
 
 export interface HttpServerNeeds {
   readonly auth: Auth;
@@ -231,19 +233,24 @@ class FastifyHttpServer implements OpenableHttpServer {
     if (this.#serverClosed !== undefined) return;
     this.#responder.isClosing = true;
     this.#streams.endAll();
+    this.#connections.hurry(CLOSING_STALL_MS);
     this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();
-    this.#server.close();
+    // Not node:http's, which would close connections whose last answer is still on its way.
+    NetServer.prototype.close.call(this.#server);
     this.#sweeping?.[Symbol.dispose]();
   }
 
   /** Looks again and again until all are closed: one whose answer has been sent owes none. */
   async #closeConnections(): Promise<void> {
     const startedMs = this.#clock.nowMs();
-    using _looking = this.#clock.every(CLOSING_CHECK_MS, () => {
-      this.#server.closeIdleConnections();
+    const closeSome = (): void => {
       const isGraceOver = this.#clock.nowMs() - startedMs > RECEIVING_GRACE_MS;
+      const isUntaken = this.#connections.lookForUntaken();
       if (isGraceOver) this.#connections.closeUnless((request) => request.complete);
-    });
+      else if (!isUntaken) this.#server.closeIdleConnections();
+    };
+    closeSome();
+    using _looking = this.#clock.every(CLOSING_CHECK_MS, closeSome);
     await new Promise((resolve) => this.#server.once('close', resolve));
   }
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Capability, defineCapability, type Plugin, systemClock } from '../../../kernel/index.ts';
@@ -59,6 +61,23 @@ suite('opening and closing', () => {
     const { server } = await startHttpHost(t);
     await Promise.all([server.close(), server.close()]);
     await server.close();
+  });
+
+  test('an answer that its client takes slowly is sent to its end, also when nothing else is owed', async (t) => {
+    const { origin, server } = await startHttpHost(t);
+    const bytes = 20_000_000;
+    const { hostname: host, port } = new URL(origin);
+    const headers = { 'content-length': bytes };
+    const asked = request({ host, port, method: 'POST', path: '/call/counter/echo', headers, agent: false });
+    asked.end(Buffer.alloc(bytes, 'x'));
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    response.pause();
+    const closed = server.close();
+    await sleep(2 * ARRIVING_MS);
+    let received = 0;
+    for await (const chunk of response) received += (chunk as Buffer).length;
+    assert.equal(received, bytes);
+    await closed;
   });
 
   test('answers that are owed are sent before the server is closed, and end their connections', async (t) => {
