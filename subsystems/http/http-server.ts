@@ -402,7 +402,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       onRequest: (request, reply) => {
         reply.hijack();
         const response = reply.raw;
-        countedBy(requests, response);
+        countedBy(requests, response, route.isOpenEnded);
         try {
           const handled = handle(
             request.raw,
@@ -427,7 +427,9 @@ function hasNoSchemas(): never {
 }
 
 /** It is known now what a request asked for: it counts there, and so will its answer. */
-function countedBy(tally: RequestTally, response: ServerResponse): void {
+function countedBy(tally: RequestTally, response: ServerResponse, isOpenEnded = false): void {
   tally.value++;
-  if (response instanceof ServedResponse) response.tally = tally;
+  if (!(response instanceof ServedResponse)) return;
+  response.tally = tally;
+  response.isOpenEnded = isOpenEnded;
 }

@@ -101,13 +101,13 @@ export class Responder {
       if (!response.headersSent) {
         const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
         response.writeHead(200, [...headers, ...more]);
-        streamed(response, 200);
       }
       bytes += piece.length;
       if (!response.write(piece)) await this.#drained(response, bytes);
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
     response.end();
+    this.#answered(response, 200);
     return bytes;
   }
 
@@ -148,7 +148,8 @@ export class Responder {
       'no',
       ...CLOSE_HEADERS,
     ]);
-    streamed(response, 200);
+    // Counted as it begins: it may be open for days.
+    this.#answered(response, 200);
     setImmediate(() => response.flushHeaders());
   }
 
@@ -161,9 +162,12 @@ export class Responder {
     this.#answered(response, status);
   }
 
-  /** To be called when all of an answer has been handed over: it is counted, with the time that it took. */
+  /** To be called when all of an answer has been handed over: it is counted, with the time that it took if that is the server's doing. */
   #answered(response: ServerResponse, status: number): void {
-    if (response instanceof ServedResponse) response.tally?.answered(status, this.#clock.nowMs() - response.startedMs);
+    if (!(response instanceof ServedResponse)) return;
+    const { tally, startedMs, isOpenEnded } = response;
+    if (isOpenEnded) tally?.streamed(status);
+    else tally?.answered(status, this.#clock.nowMs() - startedMs);
   }
 
   /** An error of a built-in route: `{code,message}`, and `logs` where a failed install printed something. */
@@ -238,11 +242,6 @@ export class Responder {
     socket.write(head, 'latin1');
     socket.write(body);
   }
-}
-
-/** An answer has begun that lasts as long as its client likes. */
-function streamed(response: ServerResponse, status: number): void {
-  if (response instanceof ServedResponse) response.tally?.streamed(status);
 }
 
 function cut(bytes: number, reason: string): ServerError {

@@ -24,6 +24,8 @@ export interface RouteSpec {
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** How large a body may be; default GUARDED_BYTES_MAX. */
   readonly bodyBytesMax?: number;
+  /** Its answers last as long as their clients like: the metrics do not tell how long. */
+  readonly isOpenEnded?: true;
   /** What the log calls this work, if it is a job. */
   readonly job?: JobKind;
   /** What a client sends and gets, for the table of docs/http.md. */
@@ -71,6 +73,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/watch/:actor/:method',
+    isOpenEnded: true,
     access: 'token',
     query: { args: undefined, lossless: '1' },
     request: '`args`: JSON array of arguments; not for update methods',
@@ -164,6 +167,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/events/:actor',
+    isOpenEnded: true,
     access: 'token',
     request: '',
     answer: 'the same as server-sent events, as it is printed',
@@ -195,6 +199,7 @@ export const ROUTES = [
   {
     method: 'GET',
     path: '/backup',
+    isOpenEnded: true,
     access: 'token',
     request: '',
     answer: 'the whole state',

@@ -9,7 +9,7 @@ export interface Tally {
 export interface RequestTally extends Tally {
   /** An answer with that status has been handed over whole, so many milliseconds after its request was first looked at. */
   answered(status: number, ms: number): void;
-  /** One has begun that lasts as long as its client likes: it counts as an answer, and has no duration. */
+  /** The same of one that lasts as long as its client likes: it counts as an answer, and has no duration. */
   streamed(status: number): void;
 }
 

@@ -122,7 +122,7 @@ suite('requests are counted', () => {
     assert.deepEqual(metrics.of('call'), [2, '2xx 2', 2]);
   });
 
-  test('a stream is an answer and has no duration; what fails before it begins has', async (t) => {
+  test('what a client decides the duration of is an answer without one; other answers in pieces have it', async (t) => {
     const metrics = new KeptMetrics();
     const { origin } = await startHttpHost(t, {
       metrics,
@@ -135,7 +135,15 @@ suite('requests are counted', () => {
     });
     assert.equal((await send(origin, 'GET', '/backup')).body.toString(), 'onetwo');
     assert.equal((await send(origin, 'GET', '/backup?full=1')).status, 404);
-    assert.deepEqual(metrics.of('backup'), [2, '2xx 1 4xx 1', 1]);
+    assert.deepEqual(metrics.of('backup'), [2, '2xx 1 4xx 1', 0]);
+    const following = new AbortController();
+    assert.equal((await fetch(`${origin}/events/counter`, { signal: following.signal })).status, 200);
+    assert.deepEqual(metrics.of('events'), [1, '2xx 1', 0]);
+    assert.equal(metrics.shown.get('svc_http_event_streams')?.read(), 1);
+    following.abort();
+    metrics.pageBytes = 300_000;
+    assert.equal((await send(origin, 'GET', '/metrics')).status, 200);
+    assert.deepEqual(metrics.of('metrics'), [1, '2xx 1', 1]);
   });
 
   test('pipelined requests are counted one by one, and a client that is gone leaves no answer behind', async (t) => {
