@@ -9,6 +9,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   awilix: '^kernel/registry[.]ts$',
   tsyringe: '^kernel/injection[.]ts$',
   'reflect-metadata': '^kernel/injection[.]ts$',
+  '@fastify/busboy': '^subsystems/http/',
   fastify: '^subsystems/http/',
   '@dfinity/candid': '^subsystems/codec/',
   '@dfinity/principal': '^subsystems/codec/',
