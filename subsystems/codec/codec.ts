@@ -3,7 +3,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
-import type { CandidInterface, Codec, MethodInterface, TupleCodec } from './index.ts';
+import type { CandidInterface, Codec, InterfaceBounds, MethodInterface, TupleCodec } from './index.ts';
 import { OffloadingTuple } from './offloading-tuple.ts';
 import { previewMessage } from './preview.ts';
 import { CompiledTuple, createEncoders } from './tuple-codec.ts';
@@ -24,8 +24,8 @@ export class CandidCodec implements Codec {
     this.untyped = new OffloadingTuple(new UntypedTuple(), { kind: 'untyped' }, this.#pool);
   }
 
-  parseInterface(did: string, candidArgs?: string): CandidInterface {
-    const parsed = parseDid(did, candidArgs);
+  parseInterface(did: string, candidArgs?: string, bounds: InterfaceBounds = {}): CandidInterface {
+    const parsed = parseDid(did, candidArgs, { partsMax: bounds.partsMax });
     // One graph and one set of closures for all methods: types that they share are compiled once.
     const graph = new GraphBuilder();
     const encoders = createEncoders();

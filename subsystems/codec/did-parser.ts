@@ -1,4 +1,5 @@
 import { IDL } from '@dfinity/candid';
+import { DidNotes } from './did-notes.ts';
 import { Lexer, parseNatural, type Token } from './lexer.ts';
 import { hashName, idToLabel, labelToId, PRIMITIVE_TYPES, resolveAlias } from './types.ts';
 
@@ -13,7 +14,7 @@ import { hashName, idToLabel, labelToId, PRIMITIVE_TYPES, resolveAlias } from '.
 /** Deepest nesting of types; real interfaces stay below 20. */
 const NESTING_MAX = 256;
 const DEFINITIONS_MAX = 10_000;
-/** Fields, tags, methods, parameters of one file together. */
+/** Fields, tags, methods, parameters, `opt`s and `vec`s of one file together. */
 const PARTS_MAX = 50_000;
 
 const KEYWORDS = new Set(
@@ -28,6 +29,10 @@ export interface ParsedMethod {
   readonly parameters: readonly IDL.Type[];
   readonly results: readonly IDL.Type[];
   readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
+  /** What the parameters are part of. */
+  readonly type: IDL.FuncClass;
+  /** The comment above it, if notes were taken. */
+  readonly doc: string | undefined;
 }
 
 export interface ParsedInterface {
@@ -36,6 +41,15 @@ export interface ParsedInterface {
   readonly initParameters: readonly IDL.Type[] | undefined;
   /** Definitions by name. */
   readonly definitions: ReadonlyMap<string, IDL.Type>;
+  /** Comments and names for people, if they were asked for. */
+  readonly notes: DidNotes | undefined;
+}
+
+export interface ParseOptions {
+  /** Keeps what only people read; equal types with different notes are then different objects. */
+  readonly takesNotes?: boolean;
+  /** Fewer parts (fields, methods, parameters …) than the host would take otherwise. */
+  readonly partsMax?: number | undefined;
 }
 
 interface Definition {
@@ -49,17 +63,32 @@ interface MethodReference {
   readonly name: string;
   readonly type: IDL.Type;
   readonly offset: number;
+  readonly doc: string | undefined;
+}
+
+interface ParsedField {
+  readonly id: number;
+  readonly label: string;
+  readonly type: IDL.Type;
+}
+
+/** Types with the names that the text gives them. */
+interface ParsedTuple {
+  readonly types: IDL.Type[];
+  readonly names: (string | undefined)[];
 }
 
 /** Parses .did text; `initText` is the text of the init argument tuple if known apart. */
-export function parseDid(source: string, initText?: string): ParsedInterface {
-  const parser = new DidParser(new Lexer(source, 'bad-interface'));
+export function parseDid(source: string, initText?: string, options: ParseOptions = {}): ParsedInterface {
+  const notes = options.takesNotes === true ? new DidNotes() : undefined;
+  const parser = new DidParser(new Lexer(source, 'bad-interface'), notes, options.partsMax);
   const service = parser.parseFile();
   const separate = initText === undefined ? undefined : parser.parseInit(initText);
   return {
     methods: service.methods.map((method) => parser.resolveMethod(method)),
     initParameters: service.initParameters ?? separate,
     definitions: parser.definitionTypes(),
+    notes,
   };
 }
 
@@ -83,10 +112,20 @@ class DidParser {
   readonly #numbers = new Map<IDL.Type, number>();
   /** Methods of every service type, whose types must turn out to be functions. */
   readonly #methods: MethodReference[] = [];
+  readonly #notes: DidNotes | undefined;
   #parts = 0;
 
-  constructor(lexer: Lexer) {
+  readonly #partsMax: number;
+
+  constructor(lexer: Lexer, notes?: DidNotes, partsMax = PARTS_MAX) {
     this.#lexer = lexer;
+    this.#notes = notes;
+    this.#partsMax = partsMax;
+  }
+
+  /** The comment above a token, where somebody wants to know. */
+  #docOf(token: Token): string | undefined {
+    return this.#notes?.docOf(this.#lexer.gapBefore(token), token.gapStart === 0);
   }
 
   parseFile(): ParsedService {
@@ -100,11 +139,12 @@ class DidParser {
       } else if (lexer.is('identifier', 'import')) {
         throw lexer.fail('imports are not resolved here; put the imported definitions into the file');
       } else if (lexer.is('identifier', 'service')) {
-        lexer.next();
+        const doc = this.#docOf(lexer.next());
+        if (this.#notes !== undefined) this.#notes.service = doc;
         if (lexer.is('identifier')) this.#identifier('the name of the service');
         lexer.expect(':');
         if (lexer.is('punctuation', '(')) {
-          constructorParameters = this.#parseTuple(0);
+          constructorParameters = this.#parseTuple(0).types;
           lexer.expect('->');
         }
         if (lexer.is('punctuation', '{'))
@@ -131,7 +171,7 @@ class DidParser {
   /** Parses the text of an init argument tuple, which may use the file's definitions. */
   parseInit(text: string): readonly IDL.Type[] {
     this.#lexer = new Lexer(text, 'bad-interface');
-    const types = this.#parseTuple(0);
+    const { types } = this.#parseTuple(0);
     if (!this.#lexer.is('end')) throw this.#lexer.unexpected('the end of the init arguments');
     this.checkDefined();
     this.#checkMethods();
@@ -144,7 +184,7 @@ class DidParser {
 
   #parseDefinition(): void {
     const lexer = this.#lexer;
-    lexer.next();
+    const doc = this.#docOf(lexer.next());
     const token = this.#identifier('the name of a type');
     const name = token.value;
     if (PRIMITIVE_TYPES.has(name))
@@ -157,6 +197,7 @@ class DidParser {
     definition.type.fill(type as IDL.ConstructType);
     definition.isFilled = true;
     definition.offset = token.offset;
+    this.#notes?.defined(name, doc, type);
   }
 
   #definition(token: Token): Definition {
@@ -216,7 +257,8 @@ class DidParser {
     const type = definition === undefined ? undefined : resolveAlias(definition.type);
     if (!(type instanceof IDL.ServiceClass))
       throw this.#lexer.fail(`the type "${token.value}" is not a service`, token.offset);
-    return type._fields.map(([name, method]) => ({ name, type: method, offset: token.offset }));
+    const docs = this.#notes?.docsOf(type);
+    return type._fields.map(([name, method]) => ({ name, type: method, offset: token.offset, doc: docs?.get(name) }));
   }
 
   resolveMethod(method: MethodReference): ParsedMethod {
@@ -226,7 +268,7 @@ class DidParser {
     const [annotation] = type.annotations;
     const known =
       annotation === 'query' || annotation === 'composite_query' || annotation === 'oneway' ? annotation : undefined;
-    return { name: method.name, parameters: type.argTypes, results: type.retTypes, annotation: known };
+    return { name: method.name, type, doc: method.doc, parameters: type.argTypes, results: type.retTypes, annotation: known };
   }
 
   #identifier(what: string): Token {
@@ -265,8 +307,8 @@ class DidParser {
   }
 
   #countPart(): void {
-    if (++this.#parts > PARTS_MAX)
-      throw this.#lexer.fail(`there are more than ${PARTS_MAX} fields, methods and parameters`);
+    if (++this.#parts > this.#partsMax)
+      throw this.#lexer.fail(`there are more than ${this.#partsMax} fields, methods, parameters, opts and vecs`);
   }
 
   parseDataType(depth: number): IDL.Type {
@@ -287,10 +329,12 @@ class DidParser {
       case 'blob':
         return this.#vecOf(IDL.Nat8);
       case 'opt': {
+        this.#countPart();
         const inner = this.parseDataType(depth + 1);
         return this.#intern(`opt ${this.#number(inner)}`, () => IDL.Opt(inner));
       }
       case 'vec':
+        this.#countPart();
         return this.#vecOf(this.parseDataType(depth + 1));
       case 'record':
         return this.#parseFields('record', depth + 1);
@@ -313,24 +357,28 @@ class DidParser {
 
   #serviceOf(methods: readonly MethodReference[]): IDL.Type {
     const key = `service ${methods.map(({ name, type }) => `${JSON.stringify(name)}${this.#number(type)}`).join()}`;
-    return this.#intern(key, () => {
+    const docs = methods.map(({ doc }) => doc);
+    return this.#intern(key + (this.#notes?.keyOf(docs) ?? ''), () => {
       // `__proto__` is an ordinary method name here. A named function type is still an `IDL.Rec`, checked at the end.
       const fields: Record<string, IDL.FuncClass> = Object.create(null) as Record<string, never>;
       for (const { name, type } of methods) fields[name] = type as IDL.FuncClass;
-      return IDL.Service(fields);
+      const created = IDL.Service(fields);
+      this.#notes?.documented(created, methods.map(({ name, doc }) => [name, doc] as const));
+      return created;
     });
   }
 
   #parseFields(kind: 'record' | 'variant', depth: number): IDL.Type {
     const lexer = this.#lexer;
     lexer.expect('{');
-    const fields: { readonly id: number; readonly label: string; readonly type: IDL.Type }[] = [];
+    const fields: (ParsedField & { readonly doc: string | undefined })[] = [];
     const seen = new Map<number, string>();
     let nextId = 0;
     while (!lexer.take('punctuation', '}')) {
       this.#countPart();
-      const { offset } = lexer.token;
-      const field = this.#parseField(kind, depth, nextId);
+      const { token } = lexer;
+      const { offset } = token;
+      const field = { ...this.#parseField(kind, depth, nextId), doc: this.#docOf(token) };
       const clash = seen.get(field.id);
       if (clash !== undefined) {
         const why =
@@ -344,19 +392,17 @@ class DidParser {
     }
     fields.sort((left, right) => left.id - right.id);
     const key = `${kind} ${fields.map(({ label, type }) => `${JSON.stringify(label)}${this.#number(type)}`).join()}`;
-    return this.#intern(key, () => {
+    const docs = this.#notes?.keyOf(fields.map(({ doc }) => doc)) ?? '';
+    return this.#intern(key + docs, () => {
       // The library would sort the fields, hashing names at every comparison; they are sorted already.
       const created = kind === 'record' ? IDL.Record({}) : IDL.Variant({});
       for (const { label, type } of fields) created._fields.push([label, type]);
+      this.#notes?.documented(created, fields.map(({ label, doc }) => [label, doc] as const));
       return created;
     });
   }
 
-  #parseField(
-    kind: 'record' | 'variant',
-    depth: number,
-    nextId: number,
-  ): { id: number; label: string; type: IDL.Type } {
+  #parseField(kind: 'record' | 'variant', depth: number, nextId: number): ParsedField {
     const lexer = this.#lexer;
     const token = lexer.token;
     if (token.kind === 'number') {
@@ -376,7 +422,7 @@ class DidParser {
     return this.#named(token.value, token.offset, this.#fieldType(kind, depth));
   }
 
-  #recordWord(depth: number, nextId: number): { id: number; label: string; type: IDL.Type } {
+  #recordWord(depth: number, nextId: number): ParsedField {
     const lexer = this.#lexer;
     const token = lexer.token;
     if (!KEYWORDS.has(token.value)) {
@@ -388,12 +434,12 @@ class DidParser {
     return this.#unnamed(nextId, this.parseDataType(depth), token.offset);
   }
 
-  #unnamed(id: number, type: IDL.Type, offset: number): { id: number; label: string; type: IDL.Type } {
+  #unnamed(id: number, type: IDL.Type, offset: number): ParsedField {
     if (id > 0xffff_ffff) throw this.#lexer.fail('a field without name after the id 2^32 - 1', offset);
     return { id, label: idToLabel(id), type };
   }
 
-  #named(name: string, offset: number, type: IDL.Type): { id: number; label: string; type: IDL.Type } {
+  #named(name: string, offset: number, type: IDL.Type): ParsedField {
     const id = hashName(name);
     if (labelToId(name) !== id) {
       throw this.#lexer.fail(
@@ -410,30 +456,37 @@ class DidParser {
     return IDL.Null;
   }
 
-  #parseTuple(depth: number): IDL.Type[] {
+  #parseTuple(depth: number): ParsedTuple {
     const lexer = this.#lexer;
     lexer.expect('(');
     const types: IDL.Type[] = [];
+    const names: (string | undefined)[] = [];
     while (!lexer.take('punctuation', ')')) {
       this.#countPart();
-      types.push(this.#parseParameter(depth));
+      const [type, name] = this.#parseParameter(depth);
+      types.push(type);
+      names.push(name);
       if (!lexer.take('punctuation', ',') && !lexer.is('punctuation', ')')) throw lexer.unexpected('"," or ")"');
     }
-    return types;
+    return { types, names };
   }
 
   /** A type, or a name (which says nothing to the wire), a colon and a type. */
-  #parseParameter(depth: number): IDL.Type {
+  #parseParameter(depth: number): readonly [type: IDL.Type, name: string | undefined] {
     const lexer = this.#lexer;
     const token = lexer.token;
+    let name: string | undefined;
     if (token.kind === 'text') {
+      name = this.#notes === undefined ? undefined : lexer.textOf(token);
       lexer.next();
       lexer.expect(':');
     } else if (token.kind === 'identifier' && !KEYWORDS.has(token.value)) {
       lexer.next();
-      if (!lexer.take('punctuation', ':')) return PRIMITIVE_TYPES.get(token.value) ?? this.#definition(token).type;
+      if (!lexer.take('punctuation', ':'))
+        return [PRIMITIVE_TYPES.get(token.value) ?? this.#definition(token).type, undefined];
+      name = token.value;
     }
-    return this.parseDataType(depth);
+    return [this.parseDataType(depth), name];
   }
 
   #parseFunction(depth: number): IDL.Type {
@@ -450,12 +503,17 @@ class DidParser {
       if (annotations.length > 0) throw lexer.fail(`a function is either ${annotations[0]} or ${lexer.token.value}`);
       annotations.push(lexer.next().value);
     }
-    if (annotations[0] === 'oneway' && results.length > 0)
+    if (annotations[0] === 'oneway' && results.types.length > 0)
       throw lexer.fail('a oneway function has no results', lexer.previousEnd);
     const numbers = (types: readonly IDL.Type[]): string => types.map((type) => this.#number(type)).join();
-    const key = `func ${numbers(parameters)} -> ${numbers(results)} ${annotations.join()}`;
-    // The library declares its parameter lists as tuples; any list is one.
-    return this.#intern(key, () => IDL.Func(parameters as [], results as [], annotations));
+    const key = `func ${numbers(parameters.types)} -> ${numbers(results.types)} ${annotations.join()}`;
+    const names = this.#notes?.keyOf([...parameters.names, ...results.names]) ?? '';
+    return this.#intern(key + names, () => {
+      // The library declares its parameter lists as tuples; any list is one.
+      const created = IDL.Func(parameters.types as [], results.types as [], annotations);
+      this.#notes?.named(created, parameters.names, results.names);
+      return created;
+    });
   }
 
   #parseMethods(depth: number): MethodReference[] {
@@ -473,7 +531,7 @@ class DidParser {
       names.add(name);
       lexer.expect(':');
       const type = lexer.is('punctuation', '(') ? this.#parseFunction(depth) : this.#namedType('a function type');
-      methods.push({ name, type, offset: token.offset });
+      methods.push({ name, type, offset: token.offset, doc: this.#docOf(token) });
       if (!lexer.take('punctuation', ';') && !lexer.is('punctuation', '}')) throw lexer.unexpected('";" or "}"');
     }
     this.#methods.push(...methods);

@@ -36,10 +36,16 @@ export interface CandidInterface {
   readonly initArgs: TupleCodec | undefined;
 }
 
+/** How large an interface may be; undefined: what the parser takes at most. */
+export interface InterfaceBounds {
+  /** Fields, tags, methods, parameters, `opt`s and `vec`s together. */
+  readonly partsMax?: number | undefined;
+}
+
 /** Candid as text, as JSON and as bytes. Decoding anything from outside is bounded in time, depth and memory. */
 export interface Codec {
   /** Parses .did text; `candidArgs` is the text of the init argument tuple if known apart (`icp:… candid:args`). Throws a ServerError `invalid` with line and column. */
-  parseInterface(did: string, candidArgs?: string): CandidInterface;
+  parseInterface(did: string, candidArgs?: string, bounds?: InterfaceBounds): CandidInterface;
   /** Candid value text, `(42 : nat8, record { a = 1 })`, whose types the text itself says → a Candid message. */
   encodeText(text: string): Uint8Array;
   /**

@@ -17,6 +17,8 @@ export interface Token {
   /** The identifier, the number as written, or the punctuation; of a text the raw bytes as latin1. */
   readonly value: string;
   readonly offset: number;
+  /** Where the token before it ended: what is between them is blanks and comments. */
+  readonly gapStart: number;
 }
 
 const BLANK = /[\s\ufeff]*/y;
@@ -89,6 +91,11 @@ export class Lexer {
     return new ServerError('invalid', this.#code, `line ${line}, column ${column}: ${problem}`);
   }
 
+  /** Blanks and comments before a token. */
+  gapBefore({ gapStart, offset }: Token): string {
+    return this.#source.slice(gapStart, offset);
+  }
+
   /** Where the last consumed token ended. */
   get previousEnd(): number {
     return this.#previousEnd;
@@ -132,15 +139,16 @@ export class Lexer {
   }
 
   #scan(): Token {
+    const gapStart = this.#offset;
     this.#skipBlanks();
     const offset = this.#offset;
-    if (offset >= this.#source.length) return { kind: 'end', value: '', offset };
-    if (this.#source[offset] === '"') return { kind: 'text', value: this.#scanText(), offset };
+    if (offset >= this.#source.length) return { kind: 'end', value: '', offset, gapStart };
+    if (this.#source[offset] === '"') return { kind: 'text', value: this.#scanText(), offset, gapStart };
     for (const [kind, pattern] of TOKEN_PATTERNS) {
       const value = this.#match(pattern);
       if (value === undefined) continue;
       this.#offset = offset + value.length;
-      return { kind, value, offset };
+      return { kind, value, offset, gapStart };
     }
     const character = String.fromCodePoint(this.#source.codePointAt(offset) ?? 0);
     throw this.fail(`unexpected character ${JSON.stringify(character)}`, offset);

@@ -1,0 +1,138 @@
+import type { IDL } from '@dfinity/candid';
+
+/*
+ * What of a .did only people read: comments above definitions, fields and methods, names of parameters, and where a
+ * definition is but another name. The wire knows none of it, so that the parser keeps it apart, and only when asked.
+ */
+
+/** Longest comment that is kept; the rest of a longer one is cut off. */
+const DOC_CHARACTERS_MAX = 8000;
+
+interface ParameterNames {
+  readonly parameters: readonly (string | undefined)[];
+  readonly results: readonly (string | undefined)[];
+}
+
+const NO_NAMES: ParameterNames = { parameters: [], results: [] };
+const NO_DOCS: ReadonlyMap<string, string> = new Map();
+
+export class DidNotes {
+  /** The comment above the service. */
+  service: string | undefined;
+  readonly #definitions = new Map<string, { readonly doc: string | undefined; readonly type: IDL.Type }>();
+  readonly #docs = new Map<IDL.Type, ReadonlyMap<string, string>>();
+  readonly #names = new Map<IDL.Type, ParameterNames>();
+
+  /** The comment that stands directly above, in `gap`, the blanks and comments before what it is about. */
+  docOf(gap: string, isAtStart: boolean): string | undefined {
+    return gap.includes('/') ? docIn(gap, isAtStart) : undefined;
+  }
+
+  /** Tells types apart that are equal but for their notes. */
+  keyOf(notes: readonly (string | undefined)[]): string {
+    return notes.every((note) => note === undefined) ? '' : ` // ${JSON.stringify(notes)}`;
+  }
+
+  /** `type` is what was written behind the `=`, which may be another definition. */
+  defined(name: string, doc: string | undefined, type: IDL.Type): void {
+    this.#definitions.set(name, { doc, type });
+  }
+
+  documented(type: IDL.Type, docs: readonly (readonly [label: string, doc: string | undefined])[]): void {
+    const known = docs.flatMap(([label, doc]) => (doc === undefined ? [] : [[label, doc] as const]));
+    if (known.length > 0) this.#docs.set(type, new Map(known));
+  }
+
+  named(type: IDL.Type, parameters: ParameterNames['parameters'], results: ParameterNames['results']): void {
+    this.#names.set(type, { parameters, results });
+  }
+
+  definition(name: string): { readonly doc: string | undefined; readonly type: IDL.Type } | undefined {
+    return this.#definitions.get(name);
+  }
+
+  /** Of a record's fields, a variant's tags, a service's methods. */
+  docsOf(type: IDL.Type): ReadonlyMap<string, string> {
+    return this.#docs.get(type) ?? NO_DOCS;
+  }
+
+  /** Of a function. */
+  namesOf(type: IDL.Type): ParameterNames {
+    return this.#names.get(type) ?? NO_NAMES;
+  }
+}
+
+interface Comment {
+  readonly start: number;
+  readonly end: number;
+  readonly isBlock: boolean;
+}
+
+/**
+ * The last comments of a gap, as far as there is no empty line between them or below. What stands on the line of the code
+ * before belongs to that code, unless the next token stands there too.
+ */
+function docIn(gap: string, isAtStart: boolean): string | undefined {
+  const comments = commentsIn(gap);
+  const firstBreak = gap.indexOf('\n');
+  const isOnCodeLine = ({ start }: Comment): boolean => !isAtStart && firstBreak >= 0 && start < firstBreak;
+  const texts: string[] = [];
+  let below = gap.length;
+  for (const comment of comments.reverse()) {
+    if (isOnCodeLine(comment) || hasEmptyLine(gap, comment.end, below)) break;
+    texts.push(comment.isBlock ? blockText(gap, comment) : lineText(gap, comment));
+    below = comment.start;
+  }
+  const doc = texts.reverse().join('\n').trim();
+  if (doc === '') return undefined;
+  return doc.length > DOC_CHARACTERS_MAX ? `${doc.slice(0, DOC_CHARACTERS_MAX).replace(/[\ud800-\udbff]$/, '')}…` : doc;
+}
+
+/** The lexer has skipped it, so comments are all that is here besides blanks. */
+function commentsIn(gap: string): Comment[] {
+  const comments: Comment[] = [];
+  for (let at = gap.indexOf('/'); at >= 0; ) {
+    const isBlock = gap.charAt(at + 1) === '*';
+    const end = isBlock ? blockEnd(gap, at) : lineEnd(gap, at);
+    comments.push({ start: at, end, isBlock });
+    at = gap.indexOf('/', end);
+  }
+  return comments;
+}
+
+function lineEnd(gap: string, start: number): number {
+  const end = gap.indexOf('\n', start);
+  return end < 0 ? gap.length : end;
+}
+
+function blockEnd(gap: string, start: number): number {
+  const edge = /\/\*|\*\//g;
+  edge.lastIndex = start;
+  let open = 0;
+  for (let match = edge.exec(gap); match !== null; match = edge.exec(gap)) {
+    open += match[0] === '/*' ? 1 : -1;
+    if (open === 0) return edge.lastIndex;
+  }
+  return gap.length;
+}
+
+function hasEmptyLine(gap: string, from: number, to: number): boolean {
+  const first = gap.indexOf('\n', from);
+  if (first < 0 || first >= to) return false;
+  const second = gap.indexOf('\n', first + 1);
+  return second >= 0 && second < to;
+}
+
+function lineText(gap: string, { start, end }: Comment): string {
+  return gap.slice(start, end).replace(/^\/{2,}!? ?/, '').trimEnd();
+}
+
+/** Without the frame of asterisks that such comments often have. */
+function blockText(gap: string, { start, end }: Comment): string {
+  const inner = gap.slice(start, end).replace(/^\/\*+/, '').replace(/\*+\/$/, '');
+  return inner
+    .split('\n')
+    .map((line) => line.replace(/^\s*\*? ?/, '').trimEnd())
+    .join('\n')
+    .trim();
+}
