@@ -1,4 +1,5 @@
-/** Rings of records in shared memory: how threads of this host talk; and what each does for itself. */
+/** Threads of this host: rings of records in shared memory, by which they talk; jobs for one of them; and what each does for itself. */
 export { collectGarbage } from './collect-garbage.ts';
+export { JobThread, type JobThreadOptions } from './job-thread.ts';
 export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';
 export { SpinGate } from './spin-gate.ts';

@@ -1,0 +1,83 @@
+/** What a described interface consists of. */
+import type { MethodKind } from '../index.ts';
+
+/** Types without parts, by the names that .did files give them. */
+export type PlainKind =
+  | 'null'
+  | 'bool'
+  | 'nat'
+  | 'int'
+  | 'nat8'
+  | 'nat16'
+  | 'nat32'
+  | 'nat64'
+  | 'int8'
+  | 'int16'
+  | 'int32'
+  | 'int64'
+  | 'float32'
+  | 'float64'
+  | 'text'
+  | 'reserved'
+  | 'empty'
+  | 'principal'
+  | 'blob'
+  | 'service';
+
+/** A field of a record, or a tag of a variant. */
+export interface DescribedField {
+  /** Its name, or `_123_` where there is none. */
+  readonly label: string;
+  readonly doc: string | undefined;
+  readonly type: DescribedType;
+}
+
+/** Parameter or result of a function. */
+export interface DescribedParameter {
+  readonly name: string | undefined;
+  readonly type: DescribedType;
+}
+
+/** The same object wherever the same type is meant; types may contain themselves, through `named` only. */
+export type DescribedType =
+  | { readonly kind: PlainKind }
+  | { readonly kind: 'opt' | 'vec'; readonly inner: DescribedType }
+  /** `isTuple`: the fields are 0, 1, 2 …. In the order of their ids. */
+  | { readonly kind: 'record'; readonly isTuple: boolean; readonly fields: readonly DescribedField[] }
+  | { readonly kind: 'variant'; readonly fields: readonly DescribedField[] }
+  | {
+      readonly kind: 'func';
+      readonly parameters: readonly DescribedParameter[];
+      readonly results: readonly DescribedParameter[];
+      readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
+    }
+  | NamedType;
+
+/** A definition; `definition` is what stands behind its `=`. */
+export interface NamedType {
+  readonly kind: 'named';
+  readonly name: string;
+  readonly doc: string | undefined;
+  readonly definition: DescribedType;
+}
+
+export interface DescribedMethod {
+  readonly name: string;
+  readonly kind: MethodKind;
+  readonly doc: string | undefined;
+  readonly parameters: readonly DescribedParameter[];
+  readonly results: readonly DescribedParameter[];
+}
+
+export interface DescribedInterface {
+  /** The comment above the service. */
+  readonly doc: string | undefined;
+  readonly methods: readonly DescribedMethod[];
+}
+
+/** What a definition stands for in the end. */
+export function resolveNamed(type: DescribedType): Exclude<DescribedType, NamedType> {
+  let resolved = type;
+  while (resolved.kind === 'named') resolved = resolved.definition;
+  return resolved;
+}

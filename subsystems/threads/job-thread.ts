@@ -1,0 +1,128 @@
+/**
+ * Jobs in one worker thread, one after the other, for work that is too long for the main thread and too rare for several.
+ *
+ * The worker is started by the first job and reused. A job that takes too long ends with its worker, as does one that
+ * crashes it (out of memory); the next job gets a new worker. The worker keeps the process alive only while a job runs,
+ * and a job is bounded in time. The script answers each message with one message.
+ */
+import { Worker } from 'node:worker_threads';
+import type { ServerError } from '../../kernel/index.ts';
+
+export interface JobThreadOptions {
+  /** What tools show. */
+  readonly name: string;
+  readonly script: URL;
+  /** The longest that one job may take. */
+  readonly jobDeadlineMs: number;
+  /** Jobs that wait besides the one that runs. */
+  readonly waitingJobsMax: number;
+  /** The worker's heap, without the bytes of its jobs. */
+  readonly heapMb: number;
+  readonly stackMb: number;
+  /** What a job is rejected with that was not done. */
+  readonly refusals: {
+    /** As many wait as may. */
+    readonly busy: () => ServerError;
+    /** It took longer than `jobDeadlineMs`. */
+    readonly late: () => ServerError;
+    /** The thread has ended under it; `what` says how. */
+    readonly failed: (what: string, cause?: unknown) => ServerError;
+    readonly closed: () => ServerError;
+  };
+}
+
+interface Job<Request, Response> {
+  readonly request: Request;
+  readonly transfer: readonly ArrayBuffer[];
+  readonly resolve: (response: Response) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export class JobThread<Request, Response> {
+  readonly #options: JobThreadOptions;
+  readonly #waiting: Job<Request, Response>[] = [];
+  #worker: Worker | undefined;
+  #running: Job<Request, Response> | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: JobThreadOptions) {
+    this.#options = options;
+  }
+
+  /** What a job would be refused with now: for those who have to copy much for one. */
+  refusal(): ServerError | undefined {
+    const { refusals, waitingJobsMax } = this.#options;
+    if (this.#isClosed) return refusals.closed();
+    return this.#waiting.length >= waitingJobsMax ? refusals.busy() : undefined;
+  }
+
+  /** What the worker answers; `transfer` is handed over to it. */
+  run(request: Request, transfer: readonly ArrayBuffer[] = []): Promise<Response> {
+    const refusal = this.refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ request, transfer, resolve, reject });
+      this.#startNext();
+    });
+  }
+
+  /** Ends the worker; jobs that have not ended are rejected. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const { closed } = this.#options.refusals;
+    const worker = this.#worker;
+    this.#settle((job) => job.reject(closed()));
+    for (const job of this.#waiting.splice(0)) job.reject(closed());
+    this.#worker = undefined;
+    await worker?.terminate();
+  }
+
+  #startNext(): void {
+    if (this.#running !== undefined) return;
+    const job = this.#waiting.shift();
+    if (job === undefined) return;
+    this.#running = job;
+    const worker = (this.#worker ??= this.#startWorker());
+    worker.ref();
+    const { jobDeadlineMs, refusals } = this.#options;
+    this.#deadline = setTimeout(() => this.#abandon(worker, refusals.late()), jobDeadlineMs);
+    worker.postMessage(job.request, job.transfer);
+  }
+
+  #startWorker(): Worker {
+    const { name, script, heapMb, stackMb, refusals } = this.#options;
+    const worker = new Worker(script, {
+      name,
+      // Not the process's own flags: some of them make no sense in a thread, and none is needed.
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: heapMb, stackSizeMb: stackMb },
+    });
+    worker.unref();
+    worker.on('message', (response: Response) => {
+      worker.unref();
+      this.#settle((job) => job.resolve(response));
+      this.#startNext();
+    });
+    worker.on('error', (cause) => this.#abandon(worker, refusals.failed('has failed', cause)));
+    worker.on('exit', (code) => this.#abandon(worker, refusals.failed(`has ended with code ${code}`)));
+    return worker;
+  }
+
+  /** Gives up a worker with its job; the next job gets a new one. */
+  #abandon(worker: Worker, error: ServerError): void {
+    if (this.#worker !== worker) return;
+    this.#worker = undefined;
+    worker.unref();
+    void worker.terminate();
+    this.#settle((job) => job.reject(error));
+    this.#startNext();
+  }
+
+  #settle(end: (job: Job<Request, Response>) => void): void {
+    const job = this.#running;
+    this.#running = undefined;
+    clearTimeout(this.#deadline);
+    if (job !== undefined) end(job);
+  }
+}
