@@ -9,6 +9,7 @@ import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
 import { metricsPlugin } from './metrics.ts';
+import { openApiPlugin } from './openapi.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
 
@@ -25,5 +26,6 @@ export const builtinPlugins: readonly Plugin[] = [
   canistersPlugin,
   managementPlugin,
   metricsPlugin,
+  openApiPlugin,
   httpPlugin,
 ];

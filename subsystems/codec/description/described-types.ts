@@ -75,9 +75,19 @@ export interface DescribedInterface {
   readonly methods: readonly DescribedMethod[];
 }
 
+type Resolved = Exclude<DescribedType, NamedType>;
+
+/** A chain of definitions may be long, and every link of it may be asked for. */
+const resolvedOf = new WeakMap<NamedType, Resolved>();
+
 /** What a definition stands for in the end. */
-export function resolveNamed(type: DescribedType): Exclude<DescribedType, NamedType> {
-  let resolved = type;
-  while (resolved.kind === 'named') resolved = resolved.definition;
-  return resolved;
+export function resolveNamed(type: DescribedType): Resolved {
+  const chain: NamedType[] = [];
+  let step = type;
+  while (step.kind === 'named') {
+    chain.push(step);
+    step = resolvedOf.get(step) ?? step.definition;
+  }
+  for (const named of chain) resolvedOf.set(named, step);
+  return step;
 }

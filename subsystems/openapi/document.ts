@@ -1,0 +1,163 @@
+/**
+ * The OpenAPI 3.1 document of an actor's JSON endpoints: an operation for each method and endpoint that takes it, schemas
+ * of its types, and what every operation has in common. Runs in a thread of its own (openapi-worker.ts).
+ */
+import { createHash } from 'node:crypto';
+import { describeInterface, type DescribedMethod } from '../codec/description/index.ts';
+import type { MethodKind } from '../ic/index.ts';
+import { errorResponses, PARAMETERS, responseRefs, SVC_ERROR, TAGS } from './common-parts.ts';
+import { Examples } from './examples.ts';
+import { type JsonSchema, Schemas } from './schemas.ts';
+import { signatureOf } from './signature.ts';
+import { SizeBudget } from './size-budget.ts';
+
+/** What the document is about; plain data, for it crosses to a thread. */
+export interface DocumentRequest {
+  /** As paths have it. */
+  readonly actor: string;
+  readonly did: string;
+  /** What the module exports, and as what: that decides which endpoints take a method. */
+  readonly exports: ReadonlyMap<string, MethodKind>;
+  /** The server wants a bearer token. */
+  readonly isGuarded: boolean;
+}
+
+type Endpoint = 'call-json' | 'query-json';
+
+const ENDPOINTS: Readonly<Record<MethodKind, readonly Endpoint[]>> = {
+  update: ['call-json'],
+  query: ['query-json', 'call-json'],
+  composite_query: ['query-json'],
+};
+
+/** Names that every client would take for a part of the path. */
+const UNREACHABLE = new Set(['', '.', '..']);
+/** What an operation takes without its schemas, comments and names. */
+const OPERATION_BYTES = 1500;
+const SAFE_NAME_CHARACTERS_MAX = 64;
+
+const ABOUT =
+  'Methods of this actor with JSON: a request is an array of arguments, an answer one of results. ' +
+  'Schemas are those of the default encoding of Candid values; with lossless=1 values describe themselves instead.';
+
+/** Throws ServerError `bad-interface` or `openapi-too-large`. */
+export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequest): JsonSchema {
+  const described = describeInterface(did);
+  const methods = described.methods.filter(({ name }) => exports.has(name) && !UNREACHABLE.has(name));
+  const budget = new SizeBudget();
+  const schemas = new Schemas(budget);
+  // All types first: their names win over those that are made here.
+  const lists = methods.map((method) => ({
+    method,
+    args: schemas.listOf(method.parameters, `The arguments of ${method.name}.`),
+    results: schemas.listOf(method.results, `The results of ${method.name}.`),
+  }));
+  const examples = new Examples(methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)));
+  const operations = new Operations(budget);
+  const error = schemas.add('SvcError', SVC_ERROR);
+  for (const { method, args, results } of lists) {
+    const safeName = safe(method.name);
+    operations.add(actor, exports.get(method.name) ?? 'update', {
+      method,
+      safeName,
+      args: withExample(schemas.add(`${safeName}_args`, args), examples.listOf(method.parameters)),
+      results: withExample(schemas.add(`${safeName}_results`, results), examples.listOf(method.results)),
+    });
+  }
+  const { doc } = described;
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: actor,
+      description: doc === undefined ? ABOUT : `${doc}\n\n${ABOUT}`,
+      version: createHash('sha256').update(did).digest('hex').slice(0, 12),
+    },
+    servers: [{ url: '/' }],
+    security: isGuarded ? [{ bearer: [] }] : [],
+    tags: TAGS.filter(({ name }) => operations.tags.has(name)),
+    paths: Object.fromEntries(operations.paths),
+    components: {
+      schemas: schemas.components(),
+      parameters: PARAMETERS,
+      responses: errorResponses(error),
+      ...(isGuarded
+        ? { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'The token of the server.' } } }
+        : {}),
+    },
+  };
+}
+
+interface Operation {
+  readonly method: DescribedMethod;
+  readonly safeName: string;
+  /** Media type objects. */
+  readonly args: JsonSchema;
+  readonly results: JsonSchema;
+}
+
+class Operations {
+  readonly paths = new Map<string, JsonSchema>();
+  readonly tags = new Set<string>();
+  readonly #ids = new Set<string>();
+  readonly #budget: SizeBudget;
+
+  constructor(budget: SizeBudget) {
+    this.#budget = budget;
+  }
+
+  add(actor: string, kind: MethodKind, operation: Operation): void {
+    const { method } = operation;
+    const tag = method.kind === 'oneway' ? 'oneway' : kind;
+    this.tags.add(tag);
+    for (const endpoint of ENDPOINTS[kind]) {
+      this.#budget.spend(OPERATION_BYTES + method.name.length * 5 + (method.doc?.length ?? 0));
+      this.paths.set(`/${endpoint}/${actor}/${encodeURIComponent(method.name)}`, {
+        post: this.#operation(endpoint, tag, operation),
+      });
+    }
+  }
+
+  #operation(endpoint: Endpoint, tag: string, { method, safeName, args, results }: Operation): JsonSchema {
+    const { name, doc, parameters, kind } = method;
+    const isCall = endpoint === 'call-json';
+    const annotation = kind === 'update' ? undefined : kind;
+    const candid = `Candid: \`${signatureOf({ parameters, results: method.results, annotation })}\``;
+    return {
+      operationId: this.#id(`${isCall ? 'call' : 'query'}_${safeName}`),
+      summary: `${isCall ? 'Call' : 'Query'} ${name}`,
+      description: doc === undefined ? candid : `${doc}\n\n${candid}`,
+      tags: [tag],
+      parameters: ['lossless', 'x-caller', ...(isCall ? ['Idempotency-Key'] : [])].map((parameter) => ({
+        $ref: `#/components/parameters/${parameter}`,
+      })),
+      requestBody: {
+        description: parameters.length === 0 ? 'No arguments: an empty array, or no body.' : 'One element an argument.',
+        required: parameters.length > 0,
+        content: { 'application/json': args },
+      },
+      responses: {
+        200: {
+          description: kind === 'oneway' ? 'The message was executed; it has no results.' : 'One element a result.',
+          content: { 'application/json': results },
+        },
+        ...responseRefs(isCall),
+      },
+    };
+  }
+
+  #id(wanted: string): string {
+    let id = wanted;
+    for (let count = 2; this.#ids.has(id); count++) id = `${wanted}_${count}`;
+    this.#ids.add(id);
+    return id;
+  }
+}
+
+function withExample(schema: JsonSchema, example: readonly unknown[] | undefined): JsonSchema {
+  return example === undefined ? { schema } : { schema, example };
+}
+
+/** A method may be called anything; names of operations and components are letters, digits and `_`. */
+function safe(name: string): string {
+  return name.replace(/[^A-Za-z0-9_]/g, '_').slice(0, SAFE_NAME_CHARACTERS_MAX);
+}
