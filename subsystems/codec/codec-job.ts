@@ -10,7 +10,8 @@ export type CodecTarget =
       readonly part: 'args' | 'results';
     };
 
-export type CodecDirection = 'encode' | 'decode';
+/** `encodeText`: Candid value text; the others are between JSON and Candid. */
+export type CodecDirection = 'encode' | 'decode' | 'encodeText';
 
 /** What the main thread asks of the worker; the bytes are handed over, not shared. */
 export interface CodecRequest {

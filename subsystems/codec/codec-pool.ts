@@ -38,8 +38,13 @@ export class CodecPool {
           const text = `the conversion took longer than ${jobDeadlineMs} ms: send less at once`;
           return new ServerError('invalid', 'codec-timeout', text);
         },
-        failed: (what, cause) =>
-          new ServerError('unavailable', 'codec-failed', `the codec thread ${what}; try again`, { cause }),
+        failed: (what, cause) => {
+          if ((cause as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY') {
+            const text = `the conversion takes more than ${WORKER_HEAP_MB} MiB of memory: send less at once, or Candid bytes`;
+            return new ServerError('invalid', 'codec-quota', text, { cause });
+          }
+          return new ServerError('unavailable', 'codec-failed', `the codec thread ${what}; try again`, { cause });
+        },
         closed: () => {
           const text = 'the server is stopping: no body is converted any more';
           return new ServerError('unavailable', 'codec-closed', text);

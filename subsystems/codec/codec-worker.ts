@@ -3,6 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import type { CodecRequest, CodecResponse, CodecTarget } from './codec-job.ts';
 import { createCodec } from './codec.ts';
+import { candidTextOf } from './encode-value-text.ts';
 import type { CandidInterface, TupleCodec } from './index.ts';
 
 /*
@@ -13,6 +14,8 @@ import type { CandidInterface, TupleCodec } from './index.ts';
 flushCompileCache();
 
 const KEPT_INTERFACES_MAX = 32;
+/** As large as the largest body that is converted; how much of it the thread's heap holds depends on what it says. */
+const TEXT_CHARACTERS_MAX = 64 * 1024 * 1024;
 
 const codec = createCodec();
 const interfaces = new Map<string, CandidInterface>();
@@ -41,8 +44,10 @@ function tupleOf(target: CodecTarget): TupleCodec {
 
 function answer(request: CodecRequest): CodecResponse {
   try {
-    const tuple = tupleOf(request.target);
-    return { bytes: tuple[request.direction](request.bytes, { lossless: request.isLossless }) };
+    const { direction, bytes, isLossless, target } = request;
+    const tuple = tupleOf(target);
+    if (direction === 'encodeText') return { bytes: tuple.encodeText(candidTextOf(bytes), TEXT_CHARACTERS_MAX) };
+    return { bytes: tuple[direction](bytes, { lossless: isLossless }) };
   } catch (error) {
     if (error instanceof ServerError) return { code: error.code, message: error.message };
     return { bug: error instanceof Error ? (error.stack ?? error.message) : String(error) };

@@ -78,12 +78,12 @@ function docIn(gap: string, isAtStart: boolean): string | undefined {
   const isOnCodeLine = ({ start }: Comment): boolean => !isAtStart && firstBreak >= 0 && start < firstBreak;
   const texts: string[] = [];
   let below = gap.length;
-  for (const comment of comments.reverse()) {
+  for (const comment of comments.toReversed()) {
     if (isOnCodeLine(comment) || hasEmptyLine(gap, comment.end, below)) break;
     texts.push(comment.isBlock ? blockText(gap, comment) : lineText(gap, comment));
     below = comment.start;
   }
-  const doc = texts.reverse().join('\n').trim();
+  const doc = texts.toReversed().join('\n').trim();
   if (doc === '') return undefined;
   return doc.length > DOC_CHARACTERS_MAX ? `${doc.slice(0, DOC_CHARACTERS_MAX).replace(/[\ud800-\udbff]$/, '')}…` : doc;
 }
@@ -91,7 +91,7 @@ function docIn(gap: string, isAtStart: boolean): string | undefined {
 /** The lexer has skipped it, so comments are all that is here besides blanks. */
 function commentsIn(gap: string): Comment[] {
   const comments: Comment[] = [];
-  for (let at = gap.indexOf('/'); at >= 0; ) {
+  for (let at = gap.indexOf('/'); at >= 0;) {
     const isBlock = gap.charAt(at + 1) === '*';
     const end = isBlock ? blockEnd(gap, at) : lineEnd(gap, at);
     comments.push({ start: at, end, isBlock });
@@ -124,12 +124,18 @@ function hasEmptyLine(gap: string, from: number, to: number): boolean {
 }
 
 function lineText(gap: string, { start, end }: Comment): string {
-  return gap.slice(start, end).replace(/^\/{2,}!? ?/, '').trimEnd();
+  return gap
+    .slice(start, end)
+    .replace(/^\/{2,}!? ?/, '')
+    .trimEnd();
 }
 
 /** Without the frame of asterisks that such comments often have. */
 function blockText(gap: string, { start, end }: Comment): string {
-  const inner = gap.slice(start, end).replace(/^\/\*+/, '').replace(/\*+\/$/, '');
+  const inner = gap
+    .slice(start + 2, end - 2)
+    .replace(/^\*+/, '')
+    .replace(/(?<!\*)\*+$/, '');
   return inner
     .split('\n')
     .map((line) => line.replace(/^\s*\*? ?/, '').trimEnd())

@@ -268,7 +268,14 @@ class DidParser {
     const [annotation] = type.annotations;
     const known =
       annotation === 'query' || annotation === 'composite_query' || annotation === 'oneway' ? annotation : undefined;
-    return { name: method.name, type, doc: method.doc, parameters: type.argTypes, results: type.retTypes, annotation: known };
+    return {
+      name: method.name,
+      type,
+      doc: method.doc,
+      parameters: type.argTypes,
+      results: type.retTypes,
+      annotation: known,
+    };
   }
 
   #identifier(what: string): Token {
@@ -363,7 +370,10 @@ class DidParser {
       const fields: Record<string, IDL.FuncClass> = Object.create(null) as Record<string, never>;
       for (const { name, type } of methods) fields[name] = type as IDL.FuncClass;
       const created = IDL.Service(fields);
-      this.#notes?.documented(created, methods.map(({ name, doc }) => [name, doc] as const));
+      this.#notes?.documented(
+        created,
+        methods.map(({ name, doc }) => [name, doc] as const),
+      );
       return created;
     });
   }
@@ -397,7 +407,10 @@ class DidParser {
       // The library would sort the fields, hashing names at every comparison; they are sorted already.
       const created = kind === 'record' ? IDL.Record({}) : IDL.Variant({});
       for (const { label, type } of fields) created._fields.push([label, type]);
-      this.#notes?.documented(created, fields.map(({ label, doc }) => [label, doc] as const));
+      this.#notes?.documented(
+        created,
+        fields.map(({ label, doc }) => [label, doc] as const),
+      );
       return created;
     });
   }

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+import { ServerError } from '../../kernel/index.ts';
 import { ByteWriter } from './byte-writer.ts';
 import { integerRange, isFloat, isInteger } from './encode-values.ts';
 import { BIGNUM_DIGITS_MAX, WORK_BASE, WORK_PER_BYTE } from './faults.ts';
@@ -14,12 +16,18 @@ import { parseValueText, type TextField, type TextValue } from './value-text.ts'
  */
 
 /** `(42 : nat8, record { a = 1 })` as a message; `expected` are the types that it must have. */
-export function encodeValueText(text: string, expected: TypeGraph | undefined): Uint8Array {
-  const lexer = new Lexer(text, 'bad-candid-text');
+export function encodeValueText(text: string, expected: TypeGraph | undefined, charactersMax?: number): Uint8Array {
+  const lexer = new Lexer(text, 'bad-candid-text', charactersMax);
   const values = parseValueText(lexer);
   const encoder = new ValueEncoder(lexer, text.length);
   const graph = expected ?? encoder.infer(values);
   return encoder.encode(values, graph);
+}
+
+/** Text from outside. Throws ServerError when the bytes are none. */
+export function candidTextOf(utf8: Uint8Array): string {
+  if (!isUtf8(utf8)) throw new ServerError('invalid', 'bad-candid-text', 'the Candid text is not UTF-8');
+  return Buffer.from(utf8.buffer, utf8.byteOffset, utf8.byteLength).toString('utf8');
 }
 
 class ValueEncoder {

@@ -17,8 +17,10 @@ export interface TupleCodec {
   encodeAnySize(json: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
   /** As `decode`, in the same way. */
   decodeAnySize(candid: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
-  /** Candid value text, `(42, record { a = 1 })`, of these types → a Candid message. */
-  encodeText(text: string): Uint8Array;
+  /** Candid value text, `(42, record { a = 1 })`, of these types → a Candid message. Longer text than `charactersMax` (1 MiB) is refused. */
+  encodeText(text: string, charactersMax?: number): Uint8Array;
+  /** The same of UTF-8 that nobody has checked, as `encodeAnySize`. */
+  encodeTextAnySize(utf8: Uint8Array): Uint8Array | Promise<Uint8Array>;
 }
 
 export interface MethodInterface {

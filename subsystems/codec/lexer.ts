@@ -39,14 +39,14 @@ export class Lexer {
   #previousEnd = 0;
 
   /** `code` is the stable code of the errors: `bad-interface` or `bad-candid-text`. */
-  constructor(source: string, code: string) {
+  constructor(source: string, code: string, charactersMax: number = CANDID_TEXT_CHARACTERS_MAX) {
     this.#source = source;
     this.#code = code;
-    if (source.length > CANDID_TEXT_CHARACTERS_MAX) {
+    if (source.length > charactersMax) {
       throw new ServerError(
         'invalid',
         code,
-        `the text has ${source.length} characters; at most ${CANDID_TEXT_CHARACTERS_MAX} are accepted`,
+        `the text has ${source.length} characters; at most ${charactersMax} are accepted`,
       );
     }
     this.#token = this.#scan();

@@ -1,6 +1,6 @@
 import type { CodecDirection, CodecTarget } from './codec-job.ts';
 import type { CodecPool } from './codec-pool.ts';
-import { encodeValueText } from './encode-value-text.ts';
+import { candidTextOf, encodeValueText } from './encode-value-text.ts';
 import { LARGE_BODY_BYTES } from './faults.ts';
 import type { EncodingOptions, TupleCodec } from './index.ts';
 import type { TypeGraph } from './types.ts';
@@ -43,8 +43,14 @@ export class OffloadingTuple implements TupleCodec {
       : this.#tuple.decode(candid, options);
   }
 
-  encodeText(text: string): Uint8Array {
-    return encodeValueText(text, this.#tuple.graph);
+  encodeText(text: string, charactersMax?: number): Uint8Array {
+    return encodeValueText(text, this.#tuple.graph, charactersMax);
+  }
+
+  encodeTextAnySize(utf8: Uint8Array): Uint8Array | Promise<Uint8Array> {
+    return utf8.length > LARGE_BODY_BYTES
+      ? this.#offload('encodeText', utf8, { lossless: false })
+      : this.encodeText(candidTextOf(utf8));
   }
 
   #offload(direction: CodecDirection, bytes: Uint8Array, options: EncodingOptions): Promise<Uint8Array> {

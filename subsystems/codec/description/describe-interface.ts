@@ -93,7 +93,11 @@ class Describer {
     if (type instanceof IDL.VecClass) return type._type === IDL.Nat8 ? BLOB : this.#vecOf(type._type);
     if (type instanceof IDL.RecordClass) {
       const fields = this.#fieldsOf(type);
-      return { kind: 'record', isTuple: fields.length > 0 && fields.every(({ label }, at) => labelToId(label) === at), fields };
+      return {
+        kind: 'record',
+        isTuple: fields.length > 0 && fields.every(({ label }, at) => labelToId(label) === at),
+        fields,
+      };
     }
     if (type instanceof IDL.VariantClass) return { kind: 'variant', fields: this.#fieldsOf(type) };
     if (type instanceof IDL.ServiceClass) return SERVICE;
