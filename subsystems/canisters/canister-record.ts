@@ -115,7 +115,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   /** The executors' and the scheduler's name for it. */
   handle = -1;
   #code: RecordedCode | undefined = undefined;
-  /** .did text that the manifest gave, for modules that carry none. */
+  /** .did text that the manifest or a client gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
   /** The manifest's file, which an upgrade without a body reads again; by the canister's name. */
   readFile: ((name: string) => Promise<Uint8Array>) | undefined = undefined;

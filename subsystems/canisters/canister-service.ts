@@ -4,7 +4,7 @@
  */
 import { recordOf, type NewRecord, type CanisterRecord, RECORD_NUMBERS, type RecordedCode } from './canister-record.ts';
 import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
-import type { Codec } from '../codec/index.ts';
+import type { CandidInterface, Codec } from '../codec/index.ts';
 import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
@@ -14,11 +14,12 @@ import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { CandidInterfaces } from './candid-interfaces.ts';
 import { OUTPUT_BYTES_MAX } from './canister-output.ts';
 import { CanisterDirectory } from './canister-directory.ts';
 import { CanisterWatches } from './canister-watches.ts';
 import { CanisterStore } from './canister-store.ts';
-import { CodeChanges } from './code-changes.ts';
+import { CodeChanges, type GivenInterface } from './code-changes.ts';
 import {
   type AddressedBy,
   type Canister,
@@ -81,6 +82,7 @@ export class CanisterService implements Canisters {
   readonly #keeper: CanisterStore;
   readonly #histories: MessageHistories;
   readonly replayBudget: ReplayBudget<CanisterRecord>;
+  readonly #interfaces: CandidInterfaces;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
   #compareManifest: ManifestComparison | undefined;
@@ -93,7 +95,8 @@ export class CanisterService implements Canisters {
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#with = dependencies;
     this.#histories = new MessageHistories(options.historyEntries);
-    this.#changes = new CodeChanges({ ...dependencies, histories: this.#histories });
+    this.#interfaces = new CandidInterfaces(dependencies);
+    this.#changes = new CodeChanges({ ...dependencies, interfaces: this.#interfaces, histories: this.#histories });
     const { execution, scheduler, storage } = dependencies;
     const ids = new CanisterIds();
     this.#keeper = new CanisterStore(storage, ids);
@@ -193,6 +196,23 @@ export class CanisterService implements Canisters {
     return this.directory.find(id);
   }
 
+  // ---- interfaces
+
+  async interfaceOf(canister: Canister): Promise<CandidInterface | undefined> {
+    const record = recordOf(canister);
+    await this.#interfaces.ask(record);
+    return record.candid;
+  }
+
+  async giveInterface(canister: Canister, did: string): Promise<void> {
+    const record = recordOf(canister);
+    await this.#exclusive(record, () => {
+      this.#interfaces.give(record, did);
+      return Promise.resolve();
+    });
+    await this.#with.storage.settled();
+  }
+
   // ---- calling
 
   async call(
@@ -244,13 +264,20 @@ export class CanisterService implements Canisters {
   // ---- life cycle
 
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
-    const record = await this.place(name, moduleBytes, options);
-    await this.#with.storage.settled();
+    if (options.cycles !== undefined) this.#refuseUnmetered();
+    const { candidText } = options;
+    const record = await this.place(name, moduleBytes, options, { kept: undefined, fresh: candidText });
+    await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
     return record;
   }
 
-  /** As `install`, without waiting for it to be durable. */
-  async place(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CanisterRecord> {
+  /** As `install`, without waiting for it to be durable; an interface that does not fit everywhere is taken, too. */
+  async place(
+    name: string,
+    moduleBytes: Uint8Array,
+    options: InstallOptions,
+    given: GivenInterface = { kept: options.candidText, fresh: undefined },
+  ): Promise<CanisterRecord> {
     if (!NAME.test(name)) {
       throw new ServerError(
         'invalid',
@@ -263,8 +290,8 @@ export class CanisterService implements Canisters {
     }
     this.#installing.add(name);
     try {
-      const code = await this.#changes.prepare(name, moduleBytes, options.candidText);
-      const argument = this.#changes.encodeArgument(code.candid, options.argument);
+      const code = await this.#changes.prepare(name, moduleBytes, given);
+      const argument = await this.#changes.encodeArgument(code.candid, options.argument);
       const record = this.create({
         name,
         id: options.id,
@@ -297,17 +324,19 @@ export class CanisterService implements Canisters {
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     await this.#exclusive(record, () => this.#changes.upgrade(record, bytes, options));
     this.#noteDeployment(record, 'upgrade', options.caller);
-    await this.#with.storage.settled();
+    await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
   }
 
   async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {
     const record = recordOf(canister);
-    const code = await this.#changes.prepare(record.name, moduleBytes, options.candidText ?? record.givenCandid);
-    const argument = this.#changes.encodeArgument(code.candid, options.argument);
-    const { caller } = options;
-    await this.#exclusive(record, () => this.#changes.apply(record, code, { mode: 'reinstall', argument, caller }));
+    const { caller, candidText } = options;
+    const given = { kept: record.givenCandid, fresh: candidText };
+    const code = await this.#changes.prepare(record.name, moduleBytes, given);
+    const argument = await this.#changes.encodeArgument(code.candid, options.argument);
+    const change = { mode: 'reinstall', argument, caller } as const;
+    await this.#exclusive(record, () => this.#changes.apply(record, code, change, candidText));
     this.#noteDeployment(record, 'reinstall', caller);
-    await this.#with.storage.settled();
+    await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -316,7 +345,7 @@ export class CanisterService implements Canisters {
   }
 
   recorded(record: CanisterRecord, code: HostedCode): RecordedCode {
-    return this.#changes.recorded(record.name, code, record.givenCandid);
+    return this.#interfaces.recorded(record.name, code, record.givenCandid);
   }
 
   async stop(canister: Canister): Promise<void> {
@@ -422,14 +451,17 @@ export class CanisterService implements Canisters {
     this.management.forget(record);
   }
 
+  #refuseUnmetered(): void {
+    if (this.#with.metering.policy.isEnabled) return;
+    throw new ServerError(
+      'invalid',
+      'metering-off',
+      'metering is off (--cycles 0 or --no-metering): there is no balance to add to',
+    );
+  }
+
   async addCycles(canister: Canister, amount: bigint): Promise<bigint> {
-    if (!this.#with.metering.policy.isEnabled) {
-      throw new ServerError(
-        'invalid',
-        'metering-off',
-        'metering is off (--cycles 0 or --no-metering): there is no balance to add to',
-      );
-    }
+    this.#refuseUnmetered();
     const record = recordOf(canister);
     const balance = await this.host.addCycles(record, amount);
     await this.#with.storage.settled();
@@ -458,7 +490,7 @@ export class CanisterService implements Canisters {
     const { management } = this;
     const recovery = this.#keeper.isKept
       ? await recoverCanisters(
-          { ...this.#with, directory: this.directory, management, changes: this.#changes, signal },
+          { ...this.#with, directory: this.directory, management, interfaces: this.#interfaces, signal },
           progress,
         )
       : undefined;

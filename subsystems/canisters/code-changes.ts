@@ -4,19 +4,18 @@
  * An upgrade happens between two messages. A canister with open calls is stopped first, so that no callback comes back
  * to code that does not know it, and started again afterwards, also when the upgrade failed.
  */
-import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
+import type { CodeChange, Execution } from '../execution/index.ts';
 import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
-import type { HostedCode } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
+import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
 import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
 
 const NOTHING = new Uint8Array(0);
-const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
 /** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
 const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
 
@@ -24,83 +23,57 @@ export interface CodeChangesDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly metering: Metering;
-  readonly codec: Codec;
+  readonly codec: Pick<Codec, 'untyped'>;
   readonly clock: Pick<Clock, 'nowMs'>;
-  readonly log: Logger;
+  readonly interfaces: CandidInterfaces;
   readonly histories: MessageHistories;
+}
+
+/** .did texts for modules that carry none. */
+export interface GivenInterface {
+  /** What was given before. */
+  readonly kept: string | undefined;
+  /** What comes with the module, in place of that: it has to fit. */
+  readonly fresh: string | undefined;
 }
 
 export class CodeChanges {
   readonly #with: CodeChangesDependencies;
-  /** Of modules whose interface is their own, or which have none. */
-  readonly #recorded = new WeakMap<ModuleInfo, RecordedCode>();
 
   constructor(dependencies: CodeChangesDependencies) {
     this.#with = dependencies;
   }
 
-  /** Checks a module and its interface; `givenCandid` is for modules that carry none. */
-  async prepare(name: string, wasm: Uint8Array, givenCandid: string | undefined): Promise<RecordedCode> {
-    const module = await this.#with.execution.prepare(wasm);
-    return this.recorded(name, { module, wasm }, givenCandid);
+  /** Checks a module and its interface: with the text that comes with it, or the one that was given before. */
+  async prepare(name: string, wasm: Uint8Array, given: GivenInterface): Promise<RecordedCode> {
+    const { interfaces, execution } = this.#with;
+    const module = await execution.prepare(wasm);
+    if (given.fresh !== undefined) return interfaces.checked(name, { module, wasm }, given.fresh);
+    return interfaces.recorded(name, { module, wasm }, given.kept);
   }
 
-  /** The same object for a thousand actors of one module, and so its bytes once. */
-  recorded(name: string, { module, wasm }: HostedCode, givenCandid: string | undefined): RecordedCode {
-    const known = this.#recorded.get(module);
-    const isGiven = module.candid === undefined && givenCandid !== undefined;
-    if (known !== undefined && !isGiven) return known;
-    const code = { module, wasm: known?.wasm ?? wasm, ...this.#interfaceOf(name, module, givenCandid) };
-    if (!isGiven) this.#recorded.set(module, code);
-    return code;
-  }
-
-  /**
-   * The interface: what the module carries, else the given text. A module whose own does not parse still serves raw
-   * calls; a given text is the operator's, so a mistake in it is refused with its place.
-   */
-  #interfaceOf(
-    name: string,
-    module: ModuleInfo,
-    givenCandid: string | undefined,
-  ): Pick<RecordedCode, 'candid' | 'candidProblem'> {
-    const { codec, log } = this.#with;
-    if (module.candid === undefined) {
-      const candid = givenCandid === undefined ? undefined : codec.parseInterface(givenCandid);
-      return { candid, candidProblem: undefined };
-    }
-    try {
-      return { candid: codec.parseInterface(module.candid, module.candidArgs), candidProblem: undefined };
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      log.warn(`${name}: the module's Candid interface does not parse, only raw calls work: ${error.message}`);
-      return { candid: undefined, candidProblem: error.message };
-    }
-  }
-
-  encodeArgument(candid: CandidInterface | undefined, argument: InstallOptions['argument']): Uint8Array {
+  /** Large text is converted in a thread of the codec's. */
+  async encodeArgument(candid: CandidInterface | undefined, argument: InstallOptions['argument']): Promise<Uint8Array> {
     const { codec } = this.#with;
     if (argument === undefined) return EMPTY_ARGUMENTS;
     if (argument instanceof Uint8Array) return argument;
-    switch (argument.kind) {
-      case 'bytes':
-        return argument.bytes;
-      case 'candid':
-        return (candid?.initArgs ?? codec).encodeText(argument.text);
-      case 'json':
-        // Without types only the self-describing encoding says what a value is.
-        if (candid?.initArgs === undefined) return codec.untyped.encode(Buffer.from(argument.text), { lossless: true });
-        return candid.initArgs.encode(Buffer.from(argument.text), { lossless: false });
-    }
+    if (argument.kind === 'bytes') return argument.bytes;
+    const bytes = typeof argument.text === 'string' ? Buffer.from(argument.text) : argument.text;
+    const types = candid?.initArgs;
+    if (argument.kind === 'candid') return await (types ?? codec.untyped).encodeTextAnySize(bytes);
+    // Without types only the self-describing encoding says what a value is.
+    if (types === undefined) return await codec.untyped.encodeAnySize(bytes, { lossless: true });
+    return await types.encodeAnySize(bytes, { lossless: false });
   }
 
-  /** Throws InstallError when a hook failed: nothing has changed then. */
-  async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<void> {
+  /** Throws InstallError when a hook failed: nothing has changed then. `candidText` is given with the code. */
+  async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange, candidText?: string): Promise<void> {
     const { step, lines } = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
       throw new InstallError({ ...fault, kind: outcomeKindOf(fault.kind), instructions, charge }, lines);
     }
+    if (candidText !== undefined) record.givenCandid = candidText;
     record.code = code;
   }
 
@@ -171,9 +144,10 @@ export class CodeChanges {
   }
 
   async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
-    const code = await this.prepare(record.name, wasm, record.givenCandid);
+    const { candidText } = options;
+    const code = await this.prepare(record.name, wasm, { kept: record.givenCandid, fresh: candidText });
     const keepsHeap = decidePersistence(record, code, options.persistence);
-    const argument = options.argument ?? EMPTY_ARGUMENTS;
+    const argument = await this.encodeArgument(code.candid, options.argument);
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
     const { scheduler } = this.#with;
     // Its messages go on meanwhile.
@@ -181,7 +155,7 @@ export class CodeChanges {
     const wasRunning = record.status === 'running';
     if (wasRunning) await this.#stopForUpgrade(record);
     try {
-      await this.apply(record, code, change);
+      await this.apply(record, code, change, candidText);
     } finally {
       record.keptStatus = undefined;
       if (wasRunning) {

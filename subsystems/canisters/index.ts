@@ -16,7 +16,10 @@ export interface Canister {
   readonly isLive: boolean;
   /** Undefined: the canister is empty (made by another and not installed yet, or uninstalled). */
   readonly module: ModuleInfo | undefined;
-  /** Undefined when the module carries no interface, or none that was understood: raw calls and the lossless encoding still work. */
+  /**
+   * What the module carries; where that was not understood or is not there, what was given; else what the module has said
+   * when it was asked (`interfaceOf`). Undefined: raw calls and the lossless encoding still work.
+   */
   readonly candid: CandidInterface | undefined;
   /** Why the interface that the module carries was not understood, with line and column. */
   readonly candidProblem: string | undefined;
@@ -94,10 +97,10 @@ export interface OutputFollowing {
   end(): void;
 }
 
-/** Init arguments as people write them; encoded by the types of the interface. */
+/** Init arguments as people write them; encoded by the types of the interface. Text may be UTF-8 that nobody has checked. */
 export type InitArgument =
-  | { readonly kind: 'json'; readonly text: string }
-  | { readonly kind: 'candid'; readonly text: string }
+  | { readonly kind: 'json'; readonly text: string | Uint8Array }
+  | { readonly kind: 'candid'; readonly text: string | Uint8Array }
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
 export interface InstallOptions {
@@ -117,8 +120,11 @@ export interface InstallOptions {
 }
 
 export interface UpgradeOptions {
-  readonly argument: Uint8Array | undefined;
+  /** For `canister_post_upgrade`; as in `InstallOptions`. */
+  readonly argument: Uint8Array | InitArgument | undefined;
   readonly caller: Uint8Array;
+  /** .did text in place of the one that was given before, for a module that carries no interface. */
+  readonly candidText?: string | undefined;
   /** Whether the heap stays. Undefined: kept when both modules are made for it, replaced when the old one is not. */
   readonly persistence?: 'keep' | 'replace' | undefined;
 }
@@ -202,6 +208,13 @@ export interface Canisters {
   resolve(reference: string): Canister;
   /** In order of their ids. */
   list(): readonly Canister[];
+  /** Its interface. A module that has none, and was given none, is asked for it (once, for at most two seconds). Never rejects. */
+  interfaceOf(canister: Canister): Promise<CandidInterface | undefined>;
+  /**
+   * Gives .did text to a canister whose module carries no interface that is understood; it is kept with the canister.
+   * Throws ServerError `invalid`: the text does not parse, names methods that the module does not have, or is not needed.
+   */
+  giveInterface(canister: Canister, did: string): Promise<void>;
   /** Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is in the outcome. `startedMs`: when the client's request came, ms since 1970, for the history; default: now. */
   call(
     canister: Canister,

@@ -8,15 +8,15 @@ import type { ManagementHooks } from '../management/index.ts';
 import { idToText, hexOf } from '../ic/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
+import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
-import type { CodeChanges } from './code-changes.ts';
 import { type StoredIdentity, readIdentity, readNumbers } from './stored-values.ts';
 
 export interface RecoveryDependencies {
   readonly directory: CanisterDirectory;
   readonly management: Pick<ManagementHooks, 'restore'>;
-  readonly changes: CodeChanges;
+  readonly interfaces: CandidInterfaces;
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly schedulerSetup: SchedulerSetup;
@@ -164,10 +164,10 @@ class StoredCodes {
       this.#codes.set(moduleHash, loading);
     }
     const code = await loading;
-    const { changes } = this.#with;
-    if (givenCandid === undefined) return changes.recorded(name, code, undefined);
+    const { interfaces } = this.#with;
+    if (givenCandid === undefined) return interfaces.recorded(name, code, undefined);
     const key = `${moduleHash} ${givenCandid}`;
-    const known = this.#given.get(key) ?? changes.recorded(name, code, givenCandid);
+    const known = this.#given.get(key) ?? interfaces.recorded(name, code, givenCandid);
     this.#given.set(key, known);
     return known;
   }

@@ -52,7 +52,9 @@ export function openApiDocument({ actor, did, exports, isGuarded }: DocumentRequ
     args: schemas.listOf(method.parameters, `The arguments of ${method.name}.`),
     results: schemas.listOf(method.results, `The results of ${method.name}.`),
   }));
-  const examples = new Examples(methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)));
+  const examples = new Examples(
+    methods.flatMap(({ parameters, results }) => [...parameters, ...results].map(({ type }) => type)),
+  );
   const operations = new Operations(budget);
   const error = schemas.add('SvcError', SVC_ERROR);
   for (const { method, args, results } of lists) {

@@ -6,7 +6,12 @@
  * definitions a pair of the one before). So first the size of each type's smallest value is found, up to a bound; then a
  * value is built that keeps to the bound, richer than the smallest where there is room.
  */
-import { type DescribedParameter, type DescribedType, type PlainKind, resolveNamed } from '../codec/description/index.ts';
+import {
+  type DescribedParameter,
+  type DescribedType,
+  type PlainKind,
+  resolveNamed,
+} from '../codec/description/index.ts';
 import { isNullable } from './schemas.ts';
 
 /** Parts (numbers, texts, records …) of an example; more would hide what it shows. */

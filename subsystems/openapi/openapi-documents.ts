@@ -56,8 +56,11 @@ export class OpenApiDocuments implements OpenApi {
           return new ServerError('invalid', 'openapi-too-large', text);
         },
         failed: (what, cause) =>
-          new ServerError('unavailable', 'openapi-failed', `the thread for OpenAPI documents ${what}; try again`, { cause }),
-        closed: () => new ServerError('unavailable', 'openapi-closed', 'the server is stopping: no document is made any more'),
+          new ServerError('unavailable', 'openapi-failed', `the thread for OpenAPI documents ${what}; try again`, {
+            cause,
+          }),
+        closed: () =>
+          new ServerError('unavailable', 'openapi-closed', 'the server is stopping: no document is made any more'),
       },
     });
   }

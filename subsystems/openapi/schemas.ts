@@ -168,7 +168,9 @@ export class Schemas {
         return { ...this.#shared('func'), description: signature };
       }
       default:
-        return type.kind in INLINE ? INLINE[type.kind as keyof typeof INLINE] : this.#shared(type.kind as keyof typeof SHARED);
+        return type.kind in INLINE
+          ? INLINE[type.kind as keyof typeof INLINE]
+          : this.#shared(type.kind as keyof typeof SHARED);
     }
   }
 

@@ -1,0 +1,205 @@
+/**
+ * Main thread: where the interfaces of canisters come from. In this order: what the module carries, if it is understood;
+ * what the manifest or a client gave; what the module answers when it is asked, as old Rust modules do. Whatever the
+ * source, the text is somebody else's: it is parsed within bounds, and a module without one still serves raw calls.
+ */
+import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
+import type { ModuleInfo } from '../execution/index.ts';
+import type { Outcome } from '../ic/index.ts';
+import type { HostedCode } from '../management/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import type { CanisterRecord, RecordedCode } from './canister-record.ts';
+import { quotedName } from './index.ts';
+
+/** `()` */
+export const EMPTY_ARGUMENTS = Uint8Array.of(0x44, 0x49, 0x44, 0x4c, 0, 0);
+const ANONYMOUS = Uint8Array.of(4);
+/** A query without arguments that answers with .did text, in modules of the Rust CDK before there were metadata. */
+const ASKED_METHOD = '__get_candid_interface_tmp_hack';
+/** How long an answer is waited for; it takes some microseconds to copy a constant. */
+const ASK_DEADLINE_MS = 2000;
+/** The longest text that is parsed, and what surrounds it. */
+const ASKED_BYTES_MAX = 1024 * 1024 + 64;
+/** Parts of an interface that comes while the host serves: so many are parsed in less than 50 ms. */
+const PARTS_MAX = 10_000;
+/** Methods that a message names. */
+const NAMED_METHODS_MAX = 5;
+
+export interface CandidInterfacesNeeds {
+  readonly codec: Pick<Codec, 'parseInterface'>;
+  readonly scheduler: Pick<Scheduler, 'deliver'>;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly log: Logger;
+}
+
+export class CandidInterfaces {
+  readonly #with: CandidInterfacesNeeds;
+  /** With what the module carries, or has answered. */
+  readonly #own = new WeakMap<ModuleInfo, RecordedCode>();
+  /** With the text that was given last for the module. */
+  readonly #given = new WeakMap<ModuleInfo, RecordedCode>();
+  /** Modules that have been asked, or are being asked now. */
+  readonly #asked = new WeakMap<ModuleInfo, Promise<void>>();
+  #textCodec: TupleCodec | undefined;
+
+  constructor(needs: CandidInterfacesNeeds) {
+    this.#with = needs;
+  }
+
+  /** The same object for a thousand actors of one module, and so its bytes once. Throws ServerError when the given text is needed and does not parse. */
+  recorded(name: string, code: HostedCode, given: string | undefined): RecordedCode {
+    const own = this.#ownOf(name, code);
+    return given === undefined || carriesInterface(own) ? own : this.#withGiven(own, given);
+  }
+
+  /** The code with a text that has just come for it. Throws ServerError `invalid` if that cannot be its interface. */
+  checked(name: string, code: HostedCode, did: string): RecordedCode {
+    const own = this.#ownOf(name, code);
+    const given = { ...own, candid: this.#parse(did) };
+    refuseMissing(name, given);
+    this.#given.set(own.module, given);
+    return carriesInterface(own) ? own : given;
+  }
+
+  /** Takes a text for a canister that needs one. Throws ServerError `invalid`. */
+  give(record: CanisterRecord, did: string): void {
+    const { code, name } = record;
+    if (code === undefined) {
+      throw new ServerError('invalid', 'actor-empty', `actor ${name} is empty: install a module before its interface`);
+    }
+    const own = this.#ownOf(name, code);
+    if (carriesInterface(own)) {
+      throw new ServerError(
+        'invalid',
+        'interface-own',
+        `the module of ${name} carries an interface of its own, which is used: GET /candid/${name}`,
+      );
+    }
+    const given = this.checked(name, code, did);
+    record.givenCandid = did;
+    record.code = given;
+  }
+
+  /** Asks the module of a canister without interface, if it can be asked and has not been. Resolves in any case, after some seconds at most. */
+  ask(record: CanisterRecord): Promise<void> {
+    const { code } = record;
+    if (code === undefined || code.candid !== undefined || !code.module.methods.has(ASKED_METHOD)) return DONE;
+    const known = this.#asked.get(code.module);
+    if (known !== undefined) return known;
+    const asking = this.#ask(record, code);
+    this.#asked.set(code.module, asking);
+    return asking;
+  }
+
+  async #ask(record: CanisterRecord, code: RecordedCode): Promise<void> {
+    const { name } = record;
+    const outcome = await this.#answerOf(record);
+    // Stopped, dry, or not there: another time, or another canister of this module.
+    if (outcome === 'unknown') this.#asked.delete(code.module);
+    if (typeof outcome === 'string' || outcome.kind !== 'reply') return;
+    try {
+      const candid = this.#parse(this.#textOf(outcome.data));
+      this.#ownOf(name, code).candid = candid;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      this.#with.log.warn(`${name}: what ${ASKED_METHOD} answers is no Candid interface: ${error.message}`);
+    }
+  }
+
+  async #answerOf({ handle, name }: CanisterRecord): Promise<Outcome | 'late' | 'unknown'> {
+    const { scheduler, clock, log } = this.#with;
+    const { promise: late, resolve } = Promise.withResolvers<'late'>();
+    using _deadline = clock.after(ASK_DEADLINE_MS, () => resolve('late'));
+    const query = {
+      handle,
+      kind: 'query',
+      method: ASKED_METHOD,
+      caller: ANONYMOUS,
+      argument: EMPTY_ARGUMENTS,
+    } as const;
+    try {
+      const outcome = await Promise.race([scheduler.deliver(query), late]);
+      if (outcome === 'late')
+        log.warn(`${name}: ${ASKED_METHOD} did not answer within ${ASK_DEADLINE_MS} ms and is not asked again`);
+      else if (outcome.kind === 'unavailable' || outcome.kind === 'outOfCycles' || outcome.kind === 'reject')
+        return 'unknown';
+      return outcome;
+    } catch (error) {
+      log.warn(`${name}: ${ASKED_METHOD} could not be asked: ${messageOf(error)}`);
+      return 'unknown';
+    }
+  }
+
+  #textOf(reply: Uint8Array): string {
+    if (reply.length > ASKED_BYTES_MAX)
+      throw new ServerError(
+        'invalid',
+        'bad-interface',
+        `it has ${reply.length} bytes; at most ${ASKED_BYTES_MAX} are taken`,
+      );
+    this.#textCodec ??= this.#with.codec
+      .parseInterface('service : { ask : () -> (text) query }')
+      .methods.get('ask')?.results;
+    const [text] = JSON.parse(
+      Buffer.from(this.#textCodec?.decode(reply, { lossless: false }) ?? []).toString('utf8'),
+    ) as [string];
+    return text;
+  }
+
+  #parse(did: string): CandidInterface {
+    return this.#with.codec.parseInterface(did, undefined, { partsMax: PARTS_MAX });
+  }
+
+  #ownOf(name: string, { module, wasm }: HostedCode): OwnCode {
+    const known = this.#own.get(module);
+    if (known !== undefined) return known;
+    const code = { module, wasm, ...this.#carriedBy(name, module) };
+    this.#own.set(module, code);
+    return code;
+  }
+
+  #carriedBy(name: string, module: ModuleInfo): Pick<RecordedCode, 'candid' | 'candidProblem'> {
+    if (module.candid === undefined) return { candid: undefined, candidProblem: undefined };
+    const { codec, log } = this.#with;
+    try {
+      return { candid: codec.parseInterface(module.candid, module.candidArgs), candidProblem: undefined };
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      log.warn(
+        `${name}: the module's Candid interface does not parse, only raw calls work unless one is given: ${error.message}`,
+      );
+      return { candid: undefined, candidProblem: error.message };
+    }
+  }
+
+  /** A given text is the operator's, so a mistake in it is refused with its place. */
+  #withGiven(own: RecordedCode, did: string): RecordedCode {
+    const known = this.#given.get(own.module);
+    if (known?.candid?.text === did) return known;
+    const code = { ...own, candid: this.#with.codec.parseInterface(did) };
+    this.#given.set(own.module, code);
+    return code;
+  }
+}
+
+/** Its interface may become known later, for all that have it. */
+type OwnCode = { -readonly [K in keyof RecordedCode]: RecordedCode[K] };
+
+const DONE: Promise<void> = Promise.resolve();
+
+function carriesInterface({ module, candidProblem }: RecordedCode): boolean {
+  return module.candid !== undefined && candidProblem === undefined;
+}
+
+function refuseMissing(name: string, { candid, module }: RecordedCode): void {
+  const missing = [...(candid?.methods.keys() ?? [])].filter((method) => !module.methods.has(method));
+  if (missing.length === 0) return;
+  const named = missing.slice(0, NAMED_METHODS_MAX).map(quotedName).join(', ');
+  const more = missing.length > NAMED_METHODS_MAX ? ` and ${missing.length - NAMED_METHODS_MAX} more` : '';
+  throw new ServerError(
+    'invalid',
+    'interface-unfit',
+    `the interface names methods that the module of ${name} does not export: ${named}${more}`,
+  );
+}

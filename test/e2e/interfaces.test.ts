@@ -1,0 +1,272 @@
+/** Where interfaces come from: the module, what is given, and what the module says when it is asked. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { compileMotoko } from '../support/motoko.ts';
+import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { wat } from '../support/wat.ts';
+
+const NO_ACTORS = '{"actors":{}}';
+const DID = 'service : { add : (nat8) -> (nat8); total : () -> (nat8) query }';
+
+interface Shape {
+  /** What `__get_candid_interface_tmp_hack` answers. */
+  readonly says?: string;
+  /** Instructions of it instead of an answer. */
+  readonly asked?: string;
+  /** Behind `get_candid_pointer`. */
+  readonly carries?: string;
+}
+
+/** Adds bytes, like a Rust module: with or without an interface. */
+function adder({ says, asked, carries }: Shape = {}): Uint8Array {
+  const escaped = (text: string): string =>
+    [...Buffer.from(text)].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('');
+  const length = Buffer.byteLength(says ?? '');
+  const header = `DIDL\\00\\01\\71\\${((length & 0x7f) | 0x80).toString(16)}\\${(length >> 7).toString(16).padStart(2, '0')}`;
+  const answer = `(call $append (i32.const 4096) (i32.const ${9 + length})) (call $reply)`;
+  const hack = asked ?? (says === undefined ? undefined : answer);
+  return wat(`(module
+    (import "ic0" "msg_arg_data_copy" (func $copy (param i32 i32 i32)))
+    (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+    (import "ic0" "msg_reply" (func $reply))
+    (memory 4)
+    (data (i32.const 0) "DIDL\\00\\01\\7b\\00")
+    (data (i32.const 4096) "${header}${escaped(says ?? '')}")
+    (data (i32.const 65536) "${escaped(carries ?? '')}\\00")
+    (func $answer (call $append (i32.const 0) (i32.const 8)) (call $reply))
+    (func (export "canister_update add")
+      (call $copy (i32.const 16) (i32.const 0) (i32.const 8))
+      (i32.store8 (i32.const 7) (i32.add (i32.load8_u (i32.const 7)) (i32.load8_u (i32.const 23))))
+      (call $answer))
+    (func (export "canister_query total") (call $answer))
+    ${hack === undefined ? '' : `(func (export "canister_query __get_candid_interface_tmp_hack") ${hack})`}
+    ${carries === undefined ? '' : '(func (export "get_candid_pointer") (result i32) (i32.const 65536))'})`);
+}
+
+async function put(
+  server: RunningServer,
+  actor: string,
+  did: string | Uint8Array,
+): Promise<{ status: number; body: string }> {
+  const response = await server.fetch(`/candid/${actor}`, { method: 'PUT', body: did as string });
+  return { status: response.status, body: await response.text() };
+}
+
+function formOf(parts: Readonly<Record<string, string | Uint8Array>>): FormData {
+  const form = new FormData();
+  for (const [name, part] of Object.entries(parts)) {
+    if (typeof part === 'string') form.set(name, part);
+    else form.set(name, new Blob([new Uint8Array(part)]), `${name}.bin`);
+  }
+  return form;
+}
+
+async function send(
+  server: RunningServer,
+  path: string,
+  parts: Parameters<typeof formOf>[0],
+): Promise<{ status: number; body: string }> {
+  const response = await server.fetch(path, { method: 'POST', body: formOf(parts) });
+  return { status: response.status, body: await response.text() };
+}
+
+test('an interface that is given to a module without one is used at once, and after kill, stop, upgrade and restore', async (t) => {
+  const args = ['--state', await temporaryDirectory()];
+  let backup: Uint8Array;
+  {
+    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    assert.equal((await server.post('/install/adder', adder())).status, 200);
+    for (const path of ['/candid/adder', '/openapi/adder']) {
+      const { status, body } = await server.get(path);
+      assert.equal(status, 404);
+      assert.match(body, /carries no Candid interface; give it one: curl -X PUT .*\/candid\/adder/);
+    }
+    assert.match((await server.post('/call-json/adder/add', '[5]')).body, /PUT \/candid\/adder/);
+    assert.deepEqual(await put(server, 'adder', DID), { status: 200, body: 'kept' });
+    assert.deepEqual(await server.get('/candid/adder'), { status: 200, body: DID });
+    assert.deepEqual(await server.post('/call-json/adder/add', '[5]'), { status: 200, body: '[5]' });
+    assert.match((await server.get('/openapi/adder')).body, /"\/call-json\/adder\/add"/);
+    assert.match(server.output.stderr, /candid 80000000001000010101  ok/);
+    await server.kill();
+  }
+  {
+    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    assert.deepEqual(await server.get('/candid/adder'), { status: 200, body: DID });
+    assert.deepEqual(await server.post('/query-json/adder/total'), { status: 200, body: '[5]' });
+    const described = `// another\n${DID}`;
+    assert.equal((await put(server, 'adder', described)).status, 200, 'another text takes its place');
+    assert.equal((await server.post('/upgrade/adder', adder({ asked: '(nop)' }))).status, 200);
+    assert.equal((await server.get('/candid/adder')).body, described, 'a new module has it, too');
+    backup = new Uint8Array(await (await server.fetch('/backup')).arrayBuffer());
+    await server.stop();
+  }
+  const file = join(await temporaryDirectory(), 'svc.backup');
+  await writeFile(file, backup);
+  const restored = ['--state', await temporaryDirectory(), '--restore', file];
+  const server = await startServer(t, { args: restored, manifest: NO_ACTORS });
+  assert.equal((await server.get('/candid/adder')).body, `// another\n${DID}`);
+});
+
+test('what cannot be the interface is refused with the reason, and changes nothing', async (t) => {
+  const server = await startServer(t, { manifest: NO_ACTORS });
+  assert.equal((await server.post('/install/adder', adder())).status, 200);
+  const parts = Array.from({ length: 10_001 }, (_, at) => `f${at} : nat`).join(';');
+  const cases: readonly (readonly [did: string | Uint8Array, message: RegExp])[] = [
+    ['service : { add : (Nat65) -> () }', /line 1, column 20: the type .*Nat65.* is not defined/],
+    ['', /describes no service/],
+    [
+      'service : { add : (nat8) -> (nat8); sub : () -> (); "odd one" : () -> () }',
+      /module of adder does not export: .*sub.*, .*odd one/,
+    ],
+    [`service : { ${Array.from({ length: 9 }, (_, at) => `m${at} : () -> ()`).join(';')} }`, /m4.* and 4 more/],
+    [new Uint8Array([0xff, 0xfe, 0x00]), /not UTF-8/],
+    [`service : { add : (record { ${parts} }) -> () }`, /more than 10000 fields/],
+    [`service : { add : (${'opt '.repeat(300)} nat) -> () }`, /nested deeper/],
+  ];
+  for (const [did, message] of cases) {
+    const { status, body } = await put(server, 'adder', did);
+    assert.equal(status, 400, body);
+    assert.match(body, message);
+  }
+  const large = await put(server, 'adder', ' '.repeat(1024 * 1024 + 1));
+  assert.equal(large.status, 413);
+  assert.match(large.body, /larger than 1048576 bytes/);
+  assert.equal((await put(server, 'nobody', DID)).status, 404);
+  assert.equal((await put(server, 'adder?x=1', DID)).status, 404);
+  assert.equal((await server.get('/candid/adder')).status, 404);
+  assert.match(server.output.stderr, /candid 80000000001000010101  failed/);
+});
+
+test("a module's own interface wins over a given one, and a given one over what was not understood", async (t) => {
+  const { wasm } = await compileMotoko('persistent actor { public func one() : async Nat { 1 } }');
+  const folder = await temporaryDirectory();
+  const broken = adder({ carries: 'service : { add : (Nat65) -> () }' });
+  await writeFile(join(folder, 'broken.wasm'), broken);
+  await writeFile(join(folder, 'given.did'), DID);
+  const manifest = JSON.stringify({
+    actors: { mended: { wasm: join(folder, 'broken.wasm'), candid: join(folder, 'given.did') } },
+  });
+  const server = await startServer(t, { manifest });
+  assert.deepEqual(await server.post('/call-json/mended/add', '[3]'), { status: 200, body: '[3]' });
+  assert.equal((await server.get('/candid/mended')).body, DID);
+
+  assert.equal((await server.post('/install/broken', broken)).status, 200);
+  assert.match((await server.get('/openapi/broken')).body, /was not understood \(line 1, column 20/);
+  assert.match((await server.get('/candid/broken')).body, /Nat65/, 'the text whose place is named can be read');
+  assert.equal((await put(server, 'broken', DID)).status, 200);
+  assert.deepEqual(await server.post('/call-json/broken/add', '[4]'), { status: 200, body: '[4]' });
+
+  assert.equal((await server.post('/install/motoko', wasm)).status, 200);
+  const refused = await put(server, 'motoko', 'service : {}');
+  assert.equal(refused.status, 400);
+  assert.match(refused.body, /carries an interface of its own/);
+  assert.match((await server.get('/candid/motoko')).body, /one: \(\) -> \(nat\)/);
+});
+
+test('a module with neither is asked for its interface: when it is installed, and after a restart by the first who needs it', async (t) => {
+  const args = ['--state', await temporaryDirectory()];
+  for (const first of ['installed', 'call', 'candid', 'openapi']) {
+    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    if (first === 'installed') {
+      assert.equal((await server.post('/install/old', adder({ says: DID }))).status, 200);
+      const [inspected] = JSON.parse((await server.get('/inspect')).body) as { candid: string; messages: number }[];
+      assert.equal(inspected?.candid, DID);
+      assert.equal(inspected.messages, 0, 'to ask is nobody else’s message');
+    }
+    if (first === 'call')
+      assert.deepEqual(await server.post('/call-json/old/add', '[1]'), { status: 200, body: '[1]' });
+    if (first === 'openapi') assert.match((await server.get('/openapi/old')).body, /"call_add"/);
+    assert.deepEqual(await server.get('/candid/old'), { status: 200, body: DID });
+    await server.stop();
+  }
+});
+
+test('a module that answers nonsense, traps, or does not end when it is asked is installed all the same', async (t) => {
+  const server = await startServer(t, { manifest: NO_ACTORS });
+  const parts = 'opt '.repeat(240);
+  const shapes: readonly Shape[] = [
+    { says: 'no interface at all' },
+    { says: `service : { add : (${parts}) -> () }` },
+    { asked: '(unreachable)' },
+    { asked: '(nop)' },
+    { asked: '(call $append (i32.const 0) (i32.const 8)) (call $reply)' },
+    { asked: '(loop $again (br $again))' },
+  ];
+  for (const [at, shape] of shapes.entries()) {
+    const name = `odd${at}`;
+    assert.equal((await server.post(`/install/${name}`, adder(shape))).status, 200);
+    assert.equal((await server.get(`/candid/${name}`)).status, 404);
+    assert.equal((await server.post(`/call-json/${name}/add?lossless=1`, '[{"$svc":"nat8","value":"5"}]')).status, 200);
+    assert.deepEqual(await put(server, name, DID), { status: 200, body: 'kept' });
+    assert.deepEqual(await server.post(`/call-json/${name}/add`, '[1]'), { status: 200, body: '[6]' });
+  }
+  assert.match(
+    server.output.stderr,
+    /odd0: what __get_candid_interface_tmp_hack answers is no Candid interface: line 1/,
+  );
+  assert.match(server.output.stderr, /odd5: __get_candid_interface_tmp_hack did not answer within 2000 ms/);
+});
+
+test('a form brings module, interface, arguments and cycles', async (t) => {
+  const args = ['--state', await temporaryDirectory()];
+  {
+    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    const installed = await send(server, '/install/adder', { wasm: adder(), candid: DID, cycles: ' 5000000000000 ' });
+    assert.equal(installed.status, 200, installed.body);
+    assert.match(installed.body, /^[0-9a-f]{20}$/);
+    // Less what the installation itself costs.
+    assert.deepEqual(await server.get('/cycles/adder'), { status: 200, body: '4999999410000' });
+    assert.deepEqual(await server.post('/call-json/adder/add', '[5]'), { status: 200, body: '[5]' });
+    const upgraded = await send(server, '/upgrade/adder', { wasm: adder({ carries: '' }), candid: `// two\n${DID}` });
+    assert.deepEqual(upgraded, { status: 200, body: 'upgraded' });
+    const unfit = await send(server, '/upgrade/adder', { wasm: adder(), candid: 'service : { sub : () -> () }' });
+    assert.equal(unfit.status, 400);
+    assert.match(unfit.body, /does not export: .*sub/);
+    await server.kill();
+  }
+  const server = await startServer(t, { args, manifest: NO_ACTORS });
+  assert.equal((await server.get('/candid/adder')).body, `// two\n${DID}`, 'what came with the upgrade is kept');
+  const again = await send(server, '/install/adder?mode=reinstall', { wasm: adder(), candid: `// three\n${DID}` });
+  assert.equal(again.status, 200, again.body);
+  assert.equal((await server.get('/candid/adder')).body, `// three\n${DID}`);
+  const unfit = await send(server, '/install/other', { wasm: adder(), candid: 'service : { sub : () -> () }' });
+  assert.equal(unfit.status, 400);
+  assert.equal((await server.get('/cycles/other')).status, 404, 'nothing was installed');
+});
+
+test('arguments in a form are Candid text or JSON of any size', async (t) => {
+  const { wasm } = await compileMotoko(`
+    persistent actor class Keeper(init : { name : Text; data : [Nat32]; bytes : ?Blob }) {
+      public query func size() : async (Text, Nat, Nat) {
+        (init.name, init.data.size(), switch (init.bytes) { case null 0; case (?b) b.size() })
+      };
+    }`);
+  const server = await startServer(t, { manifest: NO_ACTORS });
+  const numbers = Array.from({ length: 250_000 }, (_, at) => at);
+  const blob = Buffer.alloc(700_000, 0xab);
+  const forms: Readonly<Record<string, readonly [args: string, size: readonly unknown[]]>> = {
+    text: ['\n (record { name = "a"; data = vec { 1; 2 }; bytes = null })', ['a', 2, 0]],
+    json: ['\n [{"name":"b","data":[1,2,3]}]', ['b', 3, 0]],
+    largetext: [
+      `(record { name = "c"; data = vec {${numbers.join(';')}}; bytes = opt blob "${[...blob].map(() => '\\ab').join('')}" })`,
+      ['c', 250_000, 700_000],
+    ],
+    largejson: [
+      JSON.stringify([{ name: 'd', data: numbers, bytes: blob.toString('base64') }]),
+      ['d', 250_000, 700_000],
+    ],
+  };
+  for (const [name, [args, size]] of Object.entries(forms)) {
+    const installed = await send(server, `/install/${name}`, { wasm, args });
+    assert.equal(installed.status, 200, installed.body.slice(0, 300));
+    assert.deepEqual(JSON.parse((await server.post(`/query-json/${name}/size`)).body), size);
+  }
+  const bad = await send(server, '/install/bad', { wasm, args: '(record { data = vec {}; name = 5 })' });
+  assert.equal(bad.status, 400);
+  assert.match(bad.body, /line 1, column 33: expected text, found number/);
+  const badJson = await send(server, '/install/bad', { wasm, args: '[{"name":5}]' });
+  assert.match(badJson.body, /args\[0\]\.name: expected a text/);
+});
