@@ -5,6 +5,7 @@ import { Codec } from '../subsystems/codec/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
+import { OpenApi } from '../subsystems/openapi/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
 export const httpPlugin = definePlugin({
@@ -17,6 +18,7 @@ export const httpPlugin = definePlugin({
     codec: Codec,
     storage: Storage,
     metrics: Metrics,
+    openApi: OpenApi,
     clock: Clock,
     log: Logger,
   },

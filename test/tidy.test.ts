@@ -170,6 +170,7 @@ const HANDED_THROUGH = [
   'subsystems/codec/codec-pool.ts',
   'subsystems/codec/lexer.ts',
   'subsystems/execution/pool/module-loader.ts',
+  'subsystems/openapi/openapi-documents.ts',
   'subsystems/storage/commit-queue.ts',
   'subsystems/wasm/refusal.ts',
 ];

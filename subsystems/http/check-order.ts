@@ -3,8 +3,14 @@ import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
-import { bodyBytesMaxOf, isGatewayTarget, isHealthProbe, isOpenTarget, originFormOf } from './request-target.ts';
-import { GATEWAY_BYTES_MAX } from './route-table.ts';
+import {
+  BODY_BYTES_MIN,
+  bodyBytesMaxOf,
+  isGatewayTarget,
+  isHealthProbe,
+  isOpenTarget,
+  originFormOf,
+} from './request-target.ts';
 
 const PREFLIGHT_HEADERS: readonly string[] = [
   'access-control-allow-methods',
@@ -77,7 +83,7 @@ export class CheckOrder {
       return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
     }
     const length = headers['content-length'];
-    if (length !== undefined && Number(length) > GATEWAY_BYTES_MAX) {
+    if (length !== undefined && Number(length) > BODY_BYTES_MIN) {
       const bytesMax = bodyBytesMaxOf(target);
       if (Number(length) > bytesMax)
         return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);

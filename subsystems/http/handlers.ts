@@ -3,6 +3,7 @@ import type { Handler, Handlers, RouteHost } from './route.ts';
 import { routeKeyOf, type RouteSpec, ROUTES } from './route-table.ts';
 import { actorHandlers } from './routes/actors.ts';
 import { backupHandlers } from './routes/backup.ts';
+import { candidHandlers } from './routes/candid.ts';
 import { cyclesHandlers } from './routes/cycles.ts';
 import { eventsHandlers } from './routes/events.ts';
 import { healthHandlers } from './routes/health.ts';
@@ -13,6 +14,7 @@ import { jsonCallHandlers } from './routes/json-calls.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
+import { openApiHandlers } from './routes/openapi.ts';
 import { rawCallHandlers } from './routes/raw-calls.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
 import { watchHandlers } from './routes/watch.ts';
@@ -32,6 +34,8 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...eventsHandlers(host),
     ...historyHandlers(host),
     ...inspectHandlers(host),
+    ...candidHandlers(host),
+    ...openApiHandlers(host),
     ...backupHandlers(host),
     ...watchHandlers(host),
     ...metricsHandlers(host),

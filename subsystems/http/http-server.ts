@@ -6,6 +6,7 @@ import { type Clock, type Logger, type Readiness, ServerError } from '../../kern
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
+import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
@@ -61,6 +62,7 @@ export interface HttpServerNeeds {
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
+  readonly openApi: OpenApi;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -135,7 +137,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, storage, metrics, clock, log } = needs;
+    const { auth, readiness, canisters, codec, storage, metrics, openApi, clock, log } = needs;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
@@ -163,6 +165,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       codec,
       storage,
       metrics,
+      openApi,
       readiness,
       clock,
       log,

@@ -8,6 +8,7 @@ export type JobKind =
   | 'stop'
   | 'start'
   | 'delete'
+  | 'candid'
   | 'topup'
   | 'cycles'
   | 'logs'

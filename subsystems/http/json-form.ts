@@ -12,6 +12,11 @@ export interface JsonForm {
   readonly encoding: EncodingOptions;
 }
 
+/** Whether the module may say its interface when it is asked (`interfaceOf`), and whoever wants plain JSON has to wait for that. */
+export function mustAsk({ candid }: Canister, isLossless: boolean): boolean {
+  return candid === undefined && !isLossless;
+}
+
 /** By the method's types; the lossless form describes itself and so works without any. */
 export function jsonFormOf(
   codec: Pick<Codec, 'untyped'>,
@@ -24,7 +29,7 @@ export function jsonFormOf(
   if (described !== undefined) return { args: described.args, results: described.results, encoding };
   if (!canister.module?.methods.has(method)) throw methodMissing(canister, method);
   if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
-  const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes`;
+  const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes, or give it an interface with PUT /candid/${canister.name}`;
   throw new ServerError('invalid', 'no-interface', reason);
 }
 

@@ -71,7 +71,7 @@ function readChunked(
  * Bytes in one piece, copied as they arrive: to join 192 MiB at the end would hold the main thread for longer than
  * anything may. Room grows with what has come, so a length that is merely claimed takes nothing.
  */
-class GrowingBody {
+export class GrowingBody {
   readonly #lengthMax: number;
   #bytes: Buffer = Buffer.alloc(0);
   #length = 0;
@@ -104,15 +104,60 @@ class GrowingBody {
   }
 }
 
-/** The same, for handlers that are not in a hurry. */
+/**
+ * Hands the body over piece by piece, without keeping any of it. `take` may return a promise: the next piece then waits for
+ * it, and the client with it. Resolves at the end of the body, also when `take` was never called (there is none). Rejects
+ * with a ServerError `tooLarge`, or with what `take` throws. Of a client that goes away in
+ * the middle nothing is heard.
+ */
+export async function readPieces(
+  request: IncomingMessage,
+  bytesMax: number,
+  take: (piece: Buffer) => void | Promise<void>,
+): Promise<void> {
+  const { headers } = request;
+  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let bytes = 0;
+  const stop = (): void => {
+    request.off('data', onData).off('end', resolve);
+  };
+  const failed = (error: unknown): void => {
+    stop();
+    // Of too much, nothing more is read. Else the connection goes on, so that what is left must not stay on it.
+    if (error instanceof ServerError && error.kind === 'tooLarge') request.pause();
+    else request.resume();
+    reject(error);
+  };
+  const onData = (piece: Buffer): void => {
+    bytes += piece.length;
+    if (bytes > bytesMax) {
+      failed(bodyTooLarge(bytesMax));
+      return;
+    }
+    try {
+      const taken = take(piece);
+      if (taken === undefined) return;
+      request.pause();
+      taken.then(() => request.resume(), failed);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  request.on('data', onData).on('end', resolve);
+  await promise;
+  stop();
+}
+
+/** The same as `readBody`, for handlers that are not in a hurry. */
 export function bodyOf(request: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => readBody(request, bytesMax, resolve, reject));
 }
 
 export function bodyTooLarge(bytesMax: number): ServerError {
-  return new ServerError(
-    'tooLarge',
-    'body-too-large',
-    `the body is larger than ${bytesMax} bytes, the most this path takes`,
-  );
+  return tooLarge(`the body is larger than ${bytesMax} bytes, the most this path takes`);
+}
+
+export function tooLarge(text: string): ServerError {
+  return new ServerError('tooLarge', 'body-too-large', text);
 }

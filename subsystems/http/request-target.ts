@@ -15,6 +15,9 @@ const BODY_BYTES_MAX: ReadonlyMap<string, number> = new Map(
   SPECS.flatMap(({ path, bodyBytesMax }) => (bodyBytesMax === undefined ? [] : [[firstSegmentOf(path), bodyBytesMax]])),
 );
 
+/** A body up to here is small enough for every target. */
+export const BODY_BYTES_MIN = Math.min(GATEWAY_BYTES_MAX, GUARDED_BYTES_MAX, ...BODY_BYTES_MAX.values());
+
 export function isGatewayTarget(target: string): boolean {
   return target.startsWith('/site/');
 }

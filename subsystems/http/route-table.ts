@@ -10,6 +10,8 @@ const MIB = 1024 * 1024;
 export const MODULE_BYTES_MAX = 192 * MIB;
 export const GUARDED_BYTES_MAX = 64 * MIB;
 export const GATEWAY_BYTES_MAX = 8 * MIB;
+/** Longer .did text is not parsed; the largest known have some 100 KB. */
+export const DID_BYTES_MAX = 1 * MIB;
 
 export type RouteMethod = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -84,8 +86,23 @@ export const ROUTES = [
     path: '/openapi/:actor',
     access: 'token',
     request: '',
-    answer: 'OpenAPI document of the JSON endpoints',
-    notBuilt: 'the OpenAPI document (GET /openapi/<ACTOR>)',
+    answer: 'OpenAPI 3.1 document of the JSON endpoints',
+  },
+  {
+    method: 'GET',
+    path: '/candid/:actor',
+    access: 'token',
+    request: '',
+    answer: 'the interface, .did text',
+  },
+  {
+    method: 'PUT',
+    path: '/candid/:actor',
+    access: 'token',
+    bodyBytesMax: DID_BYTES_MAX,
+    job: 'candid',
+    request: '.did text, for a module that carries none',
+    answer: '`kept`',
   },
   {
     method: 'GET',
@@ -102,7 +119,7 @@ export const ROUTES = [
     query: { arg: undefined, mode: 'reinstall' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'install',
-    request: 'a module, raw or gzip',
+    request: 'a module, raw or gzip, or a form',
     answer: "the new actor's id in hex",
   },
   {
@@ -112,7 +129,7 @@ export const ROUTES = [
     query: { arg: undefined, report: undefined, force: undefined },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'upgrade',
-    request: "a module, or nothing: the manifest's file",
+    request: "a module, a form, or nothing: the manifest's file",
     answer: '`upgraded`',
   },
   {

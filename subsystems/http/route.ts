@@ -3,6 +3,7 @@ import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Metrics } from '../metrics/index.ts';
+import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { JobLog } from './job-log.ts';
@@ -37,6 +38,8 @@ export type ServedCanisters = Pick<
   Canisters,
   | 'resolve'
   | 'list'
+  | 'interfaceOf'
+  | 'giveInterface'
   | 'call'
   | 'install'
   | 'upgrade'
@@ -57,6 +60,7 @@ export interface RouteHost {
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
+  readonly openApi: OpenApi;
   readonly readiness: Readiness;
   readonly clock: Clock;
   readonly log: Logger;

@@ -36,7 +36,8 @@ export function cyclesHandlers({
   };
 }
 
-function amountOf(body: Uint8Array): bigint {
+/** Cycles as decimal text. Throws ServerError `invalid`. */
+export function amountOf(body: Uint8Array): bigint {
   const text = body.length <= AMOUNT_TEXT_BYTES_MAX ? Buffer.from(body).toString('latin1').trim() : '';
   const amount = /^[0-9]+$/.test(text) ? BigInt(text) : undefined;
   if (amount === undefined || amount > AMOUNT_MAX) {
@@ -44,7 +45,7 @@ function amountOf(body: Uint8Array): bigint {
     throw new ServerError(
       'invalid',
       'bad-amount',
-      `expected cycles to add as decimal text below 2^128, got ${JSON.stringify(got)}`,
+      `expected cycles as decimal text below 2^128, got ${JSON.stringify(got)}`,
     );
   }
   return amount;

@@ -1,11 +1,10 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { bodyOf } from '../request-body.ts';
+import { argumentFrom, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
-import { MODULE_BYTES_MAX } from '../route-table.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /**
- * `POST /install/<name>`, the body a module, raw or gzip; `?arg=0x<hex>` the Candid argument of its init hook. With
+ * `POST /install/<name>`, the body a module, raw or gzip, or a form with it; `?arg=0x<hex>` the Candid argument of its init hook. With
  * `?mode=reinstall` an actor that is there gets the module and starts afresh.
  */
 export function installHandlers({
@@ -20,18 +19,22 @@ export function installHandlers({
       const argument = hexParameter(query, 'arg');
       const replaced = query.has('mode') ? canisters.resolve(name) : undefined;
       const caller = callers.callerOf(request.headers['x-caller']);
-      const moduleBytes = await bodyOf(request, MODULE_BYTES_MAX);
       try {
-        if (moduleBytes.length === 0) {
+        const upload = await readUpload(request);
+        const { module, candidText, cycles } = upload;
+        if (module === undefined) {
           throw new ServerError(
             'invalid',
             'no-module',
-            `install of ${name}: the body is empty; send a WebAssembly module, raw or gzip`,
+            `install of ${name}: the body is empty, or a form without the part wasm; send a WebAssembly module, raw or gzip`,
           );
         }
-        const options = { argument, caller };
-        if (replaced !== undefined) await canisters.reinstall(replaced, moduleBytes, options);
-        const canister = replaced ?? (await canisters.install(name, moduleBytes, options));
+        const options = { argument: argumentFrom(argument, upload), caller, candidText, cycles };
+        if (replaced !== undefined) {
+          refuseCycles(upload, 'a reinstallation keeps the balance');
+          await canisters.reinstall(replaced, module, options);
+        }
+        const canister = replaced ?? (await canisters.install(name, module, options));
         responder.text(response, 200, canister.idHex);
         jobs.ended('install', canister.idHex, '', true, startedMs);
       } catch (error) {

@@ -1,6 +1,6 @@
 import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall } from '../canister-call.ts';
-import { jsonFormOf } from '../json-form.ts';
+import { jsonFormOf, mustAsk } from '../json-form.ts';
 import { readBody } from '../request-body.ts';
 import { GUARDED_BYTES_MAX } from '../route-table.ts';
 import type { Handler, Handlers, RouteHost } from '../route.ts';
@@ -21,8 +21,12 @@ function jsonCallHandler(host: RouteHost, kind: CallKind): Handler {
     const startedMs = jobs.nowMs();
     const canister = canisters.resolve(actor);
     const caller = callers.callerOf(request.headers['x-caller']);
-    const form = jsonFormOf(codec, canister, method, query.has('lossless'));
-    const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
-    readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
+    const isLossless = query.has('lossless');
+    const start = (): void => {
+      const form = jsonFormOf(codec, canister, method, isLossless);
+      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
+      readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
+    };
+    return mustAsk(canister, isLossless) ? canisters.interfaceOf(canister).then(start) : start();
   };
 }

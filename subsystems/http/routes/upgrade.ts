@@ -1,14 +1,13 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { bodyOf } from '../request-body.ts';
+import { argumentFrom, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
-import { MODULE_BYTES_MAX } from '../route-table.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
 /** Parameters that this version does not honour yet: to ignore them would do what the client did not ask for. */
 const NOT_BUILT: readonly string[] = ['report', 'force'];
 
 /**
- * `POST /upgrade/<ACTOR>`, the body a module, raw or gzip, or nothing to read the manifest's file again; `?arg=0x<hex>`
+ * `POST /upgrade/<ACTOR>`, the body a module, raw or gzip, a form with it, or nothing to read the manifest's file again; `?arg=0x<hex>`
  * the Candid argument of its hook.
  */
 export function upgradeHandlers({
@@ -24,9 +23,11 @@ export function upgradeHandlers({
       const argument = hexParameter(query, 'arg');
       const canister = canisters.resolve(actor);
       const caller = callers.callerOf(request.headers['x-caller']);
-      const body = await bodyOf(request, MODULE_BYTES_MAX);
       try {
-        await canisters.upgrade(canister, body.length === 0 ? undefined : body, { argument, caller });
+        const upload = await readUpload(request);
+        refuseCycles(upload, 'an upgrade keeps the balance');
+        const options = { argument: argumentFrom(argument, upload), caller, candidText: upload.candidText };
+        await canisters.upgrade(canister, upload.module, options);
         responder.text(response, 200, 'upgraded');
         jobs.ended('upgrade', canister.idHex, '', true, startedMs);
       } catch (error) {

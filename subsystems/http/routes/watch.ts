@@ -1,4 +1,5 @@
 import { ServerError } from '../../../kernel/index.ts';
+import { mustAsk } from '../json-form.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { LiveQueries } from '../watch/live-queries.ts';
 
@@ -11,7 +12,9 @@ export function watchHandlers(host: RouteHost): Pick<Handlers, 'GET /watch/:acto
       const canister = canisters.resolve(actor);
       const caller = callers.callerOf(request.headers['x-caller']);
       const json = argumentsOf(query.get('args') ?? '[]');
-      await queries.open(request, response, { canister, method, caller, json, isLossless: query.has('lossless') });
+      const isLossless = query.has('lossless');
+      if (mustAsk(canister, isLossless)) await canisters.interfaceOf(canister);
+      await queries.open(request, response, { canister, method, caller, json, isLossless });
     },
   };
 }

@@ -14,6 +14,8 @@ import { HttpServer } from '../../../subsystems/http/index.ts';
 import { Metrics } from '../../../subsystems/metrics/index.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
+import { OpenApi } from '../../../subsystems/openapi/index.ts';
+import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
@@ -35,6 +37,7 @@ suite('opening and closing', () => {
         codec: counterCodec,
         storage: new NoStorage(),
         metrics: new NoMetrics(),
+        openApi: new NoOpenApi(),
         clock: systemClock,
         log: new RecordingLog(),
       },
@@ -133,6 +136,7 @@ suite('opening and closing', () => {
       given<unknown>(Codec, counterCodec),
       given<unknown>(Storage, new NoStorage()),
       given<unknown>(Metrics, new NoMetrics()),
+      given<unknown>(OpenApi, new NoOpenApi()),
       scheduler,
       httpPlugin,
     ];

@@ -26,6 +26,7 @@ import {
 } from '../../../subsystems/http/http-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
+import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 /** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
@@ -37,6 +38,7 @@ export const jsonTextCodec: TupleCodec = {
   encodeAnySize: (json) => checkedArray(json),
   decodeAnySize: (candid) => checkedArray(candid),
   encodeText: (text) => checkedArray(Buffer.from(text)),
+  encodeTextAnySize: (utf8) => checkedArray(utf8),
 };
 
 function checkedArray(bytes: Uint8Array): Uint8Array {
@@ -186,6 +188,16 @@ export class CounterCanisters implements ServedCanisters {
     return this.canisters;
   }
 
+  async interfaceOf(canister: Canister): Promise<CandidInterface | undefined> {
+    return this.resolve(canister.name).candid;
+  }
+
+  async giveInterface(canister: Canister, did: string): Promise<void> {
+    const found = this.resolve(canister.name);
+    if (found.candid !== undefined) throw new ServerError('invalid', 'interface-own', `${found.name} carries its own`);
+    found.candid = { text: did, methods: new Map(), initArgs: undefined };
+  }
+
   async call(
     canister: Canister,
     kind: CallKind,
@@ -318,6 +330,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly storage?: HttpServerNeeds['storage'];
   /** Default: turned off. */
   readonly metrics?: HttpServerNeeds['metrics'];
+  /** Default: turned off. */
+  readonly openApi?: HttpServerNeeds['openApi'];
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -325,7 +339,14 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   const canisters = new CounterCanisters();
   const log = new RecordingLog();
   const readiness = { isReady: true, note: 'ready' };
-  const { token, clock = systemClock, storage = new NoStorage(), metrics = new NoMetrics(), ...rest } = options;
+  const {
+    token,
+    clock = systemClock,
+    storage = new NoStorage(),
+    metrics = new NoMetrics(),
+    openApi = new NoOpenApi(),
+    ...rest
+  } = options;
   const server = createHttpServer(
     {
       auth: createBearerAuth({ token }),
@@ -334,6 +355,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       codec: counterCodec,
       storage,
       metrics,
+      openApi,
       clock,
       log,
     },

@@ -90,7 +90,6 @@ suite('request targets are matched exactly', () => {
   test('paths of the contract that are not built yet say so', async (t) => {
     const { origin } = await startHttpHost(t);
     const paths = [
-      ['GET', '/openapi/counter'],
       ['GET', '/mops/closure/src/main.mo'],
       ['GET', '/inspector'],
       ['GET', '/'],

@@ -1,0 +1,194 @@
+/** `GET /openapi/<ACTOR>`, as those see it who make clients from it. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { registerHooks } from 'node:module';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { compileMotoko } from '../support/motoko.ts';
+import { startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { assertExamples, assertValid, type Document, SchemaCheck } from '../subsystems/openapi/support.ts';
+
+// openapi-typescript writes types with TypeScript 5's factory; `typescript` here is 7, which has none.
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === 'typescript' && context.parentURL?.includes('/node_modules/openapi-typescript/') === true
+      ? next('typescript-classic', context)
+      : next(specifier, context),
+});
+
+const TSC = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url));
+const run = promisify(execFile);
+
+const LEDGER = `
+  import Map "mo:core/Map";
+  import Text "mo:core/Text";
+  persistent actor class Ledger(init : { symbol : Text }) {
+    public type Account = { owner : Text; sub : ?Blob };
+    public type Fault = { #broke : { balance : Nat }; #unknown; #closed };
+    public type Tree = { #leaf; #node : { left : Tree; value : Int; right : Tree } };
+    let balances = Map.empty<Text, Nat>();
+    public func mint(to : Account, amount : Nat) : async Nat {
+      let balance = (switch (balances.get(to.owner)) { case null 0; case (?b) b }) + amount;
+      balances.add(to.owner, balance);
+      balance
+    };
+    public func burn(from : Account, amount : Nat) : async { #ok : Nat; #err : Fault } {
+      switch (balances.get(from.owner)) {
+        case null #err(#unknown);
+        case (?balance) {
+          if (balance < amount) return #err(#broke { balance });
+          balances.add(from.owner, balance - amount : Nat);
+          #ok(balance - amount)
+        }
+      }
+    };
+    public query func symbol() : async Text { init.symbol };
+    public query func find(owner : Text) : async (account : ?Account, balance : Nat) {
+      switch (balances.get(owner)) { case null (null, 0); case (?b) (?{ owner; sub = null }, b) }
+    };
+    public query func echo(tree : Tree, pair : (Nat8, Float), bytes : Blob) : async (Tree, (Nat8, Float), Blob) { (tree, pair, bytes) };
+    public composite query func all() : async [Text] { ["a"] };
+    public func note(text : Text) { ignore text };
+    public func fail() : async () { assert false };
+  }`;
+
+/** A client for any document: what it sends and gets has the types of the operation. */
+const CLIENT = `
+  import type { components, paths } from './ledger.ts';
+  declare const process: { argv: readonly string[] };
+  type Post<P extends keyof paths> = paths[P] extends { post: infer O } ? O : never;
+  type Sent<O> = O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : never;
+  type Got<O> = O extends { responses: { 200: { content: { 'application/json': infer B } } } } ? B : never;
+  type Refused = components['schemas']['SvcError'];
+  const origin = process.argv[2];
+  async function post<P extends keyof paths>(path: P, body: Sent<Post<P>>): Promise<Got<Post<P>> | Refused> {
+    const headers = { authorization: 'Bearer secret', 'content-type': 'application/json' };
+    const response = await fetch(origin + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    return await response.json() as Got<Post<P>> | Refused;
+  }
+  function got<T>(answer: T | Refused): T {
+    if (typeof answer === 'object' && answer !== null && 'message' in answer) throw new Error(answer.message);
+    return answer as T;
+  }
+`;
+const USE = `
+  const ada: components['schemas']['Account'] = { owner: 'Ada', sub: null };
+  const [minted]: [number | string] = got(await post('/call-json/ledger/mint', [ada, 5]));
+  await post('/call-json/ledger/mint', [{ owner: 'Bob' }, '9007199254740993']);
+  const [burnt] = got(await post('/call-json/ledger/burn', [ada, 7]));
+  let fault: string | number = 'none';
+  if ('err' in burnt && typeof burnt.err === 'object' && 'broke' in burnt.err) fault = burnt.err.broke.balance;
+  const [account, balance] = got(await post('/query-json/ledger/find', ['Bob']));
+  const owner: string | undefined = account?.owner;
+  const [tree, [small, float], bytes] = got(await post('/query-json/ledger/echo', [
+    { node: { left: 'leaf', value: -3, right: { leaf: null } } }, [7, 'NaN'], 'AP8=']));
+  const value = typeof tree === 'object' && 'node' in tree ? tree.node.value : undefined;
+  const [all] = got(await post('/query-json/ledger/all', []));
+  const noted = got(await post('/call-json/ledger/note', ['x']));
+  const failed = await post('/call-json/ledger/fail', []);
+  console.log(JSON.stringify({ minted, fault, owner, balance, value, small, float, bytes, all, noted, failed }));
+`;
+/** Each is a mistake that the types have to find. */
+const MISTAKES = [
+  `await post('/call-json/ledger/mintt', [{ owner: 'Ada' }, 5]);`,
+  `await post('/call-json/ledger/mint', [{ owner: 'Ada' }]);`,
+  `await post('/call-json/ledger/mint', [{ owner: 5 }, 5]);`,
+  `await post('/call-json/ledger/mint', [{ owner: 'Ada', more: 1 }, 5]);`,
+  `await post('/query-json/ledger/echo', [{ leaf: null, node: null }, [7, 1], '']);`,
+  `const [minted]: [boolean] = got(await post('/call-json/ledger/mint', [{ owner: 'Ada' }, 5]));`,
+];
+
+test('a client whose types are generated compiles, finds mistakes, and calls a real actor', async (t) => {
+  const { wasm } = await compileMotoko(LEDGER);
+  const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--auth-token', 'secret'] });
+  const authorization = 'Bearer secret';
+  const form = new FormData();
+  form.set('wasm', new Blob([new Uint8Array(wasm)]), 'ledger.wasm');
+  form.set('args', '(record { symbol = "T" })');
+  const installed = await server.fetch('/install/ledger', { method: 'POST', body: form, headers: { authorization } });
+  assert.equal(installed.status, 200, await installed.text());
+  assert.equal((await server.get('/openapi/ledger')).status, 401);
+
+  const answer = await server.fetch('/openapi/ledger', { headers: { authorization } });
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+  const document = (await answer.json()) as Document;
+  await assertValid(document);
+  assertExamples(document);
+  assert.deepEqual(document.security, [{ bearer: [] }]);
+  assert.ok(!Object.keys(document.paths).some((path) => path.includes('__motoko')));
+
+  const folder = await temporaryDirectory();
+  const { default: generate, astToString } = await import('openapi-typescript');
+  const types = astToString(await generate(JSON.stringify(document)));
+  assert.match(types, /mint_args: \[\s+components\["schemas"\]\["Account"\],\s+components\["schemas"\]\["nat"\]\s+\]/);
+  await writeFile(join(folder, 'ledger.ts'), types);
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  await writeFile(join(folder, 'client.ts'), CLIENT + USE);
+  const mistakes = MISTAKES.map((line) => `  ${line}`).join('\n');
+  await writeFile(join(folder, 'mistakes.ts'), `${CLIENT}{\n${mistakes.replaceAll('\n', '\n}{\n')}\n}`);
+  const flags = [
+    '--noEmit',
+    '--strict',
+    '--target',
+    'es2024',
+    '--module',
+    'nodenext',
+    '--lib',
+    'es2024,dom',
+    '--types',
+    '',
+    '--allowImportingTsExtensions',
+  ];
+  const compile = (file: string) => run(process.execPath, [TSC, ...flags, join(folder, file)], { cwd: folder });
+  await compile('client.ts');
+  const firstLine = CLIENT.split('\n').length + 1;
+  await assert.rejects(compile('mistakes.ts'), ({ stdout }: { stdout: string }) => {
+    const lines = [...stdout.matchAll(/mistakes\.ts\((\d+),/g)].map(([, line]) => Number(line));
+    const expected = MISTAKES.map((_, at) => firstLine + 2 * at);
+    assert.deepEqual([...new Set(lines)], expected, stdout);
+    return true;
+  });
+
+  const { stdout } = await run(process.execPath, [join(folder, 'client.ts'), server.origin]);
+  const { failed, ...results } = JSON.parse(stdout) as { failed: { code: number; message: string } };
+  assert.deepEqual(results, {
+    minted: 5,
+    fault: 5,
+    owner: 'Bob',
+    balance: '9007199254740993',
+    value: -3,
+    small: 7,
+    float: 'NaN',
+    bytes: 'AP8=',
+    all: ['a'],
+    noted: [],
+  });
+  assert.equal(failed.code, 5);
+  new SchemaCheck(document).assertAccepts('#/components/schemas/SvcError', failed);
+});
+
+test('every example of a document can be sent as it is', async (t) => {
+  const { wasm } = await compileMotoko(LEDGER);
+  const server = await startServer(t, { manifest: '{"actors":{}}' });
+  const form = new FormData();
+  form.set('wasm', new Blob([new Uint8Array(wasm)]));
+  form.set('args', '[{"symbol":"T"}]');
+  assert.equal((await server.fetch('/install/ledger', { method: 'POST', body: form })).status, 200);
+  const document = JSON.parse((await server.get('/openapi/ledger')).body) as Document;
+  assert.deepEqual(document.security, []);
+  const check = new SchemaCheck(document);
+  for (const [path, { post }] of Object.entries(document.paths)) {
+    if (path.endsWith('/fail')) continue;
+    const { example } = post.requestBody.content['application/json'];
+    const { status, body } = await server.post(path, JSON.stringify(example));
+    assert.equal(status, 200, `${path}: ${body}`);
+    const content = post.responses['200']?.content['application/json'];
+    assert.ok(content !== undefined);
+    check.assertAccepts(content.schema.$ref, JSON.parse(body));
+  }
+});
