@@ -79,8 +79,8 @@ describe('the document of an actor', () => {
     ]);
     assert.deepEqual(Object.keys(schemas).toSorted(), [...definitions, ...shared, ...lists, 'SvcError_2'].toSorted());
     assert.deepEqual(schemas['Alias'], { $ref: '#/components/schemas/Account' });
-    assert.ok('mine' in (schemas['SvcError']?.['properties'] as object), 'a definition keeps its name');
-    assert.ok('message' in (schemas['SvcError_2']?.['properties'] as object));
+    assert.match(JSON.stringify(schemas['SvcError']), /"mine"/, 'a definition keeps its name');
+    assert.match(JSON.stringify(schemas['SvcError_2']), /"message"/);
   });
 
   test('comments are descriptions', () => {
@@ -90,8 +90,7 @@ describe('the document of an actor', () => {
     assert.equal(description, 'Moves some.\n\nCandid: `func (from : Account, to : Alias, amount : nat) -> (Result)`');
     const { Account, Fault } = components.schemas;
     assert.equal(Account?.['description'], 'What belongs to whom.');
-    const { owner } = Account?.['properties'] as { owner: { description: string } };
-    assert.equal(owner.description, 'Who owns it.');
+    assert.match(JSON.stringify(Account), /"owner":\{[^}]*"description":"Who owns it\."\}/);
     assert.match(JSON.stringify(Fault), /"broke":\{"type":"null","description":"Nothing left\."\}/);
   });
 
@@ -146,7 +145,7 @@ describe('the document of an actor', () => {
       'type __proto__ = record { __proto__ : nat }; service : { m : (__proto__) -> (__proto__) }',
     );
     await assertValid(document);
-    assert.ok(Object.hasOwn(document.components.schemas['proto']?.['properties'] as object, '__proto__'));
+    assert.match(JSON.stringify(document.components.schemas['proto']), /"properties":\{"__proto__":/);
   });
 });
 

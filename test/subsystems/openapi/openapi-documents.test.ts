@@ -22,8 +22,8 @@ test('the document of an interface is made once, and anew for another interface 
   const candid = candidOf('one');
   const first = await documents.documentOf({ name: 'a', candid, methods });
   assert.equal(await documents.documentOf({ name: 'a', candid, methods }), first);
-  const named = JSON.parse(Buffer.from(await documents.documentOf({ name: 'b', candid, methods })).toString());
-  assert.deepEqual(Object.keys((named as { paths: object }).paths), ['/call-json/b/m']);
+  const named = Buffer.from(await documents.documentOf({ name: 'b', candid, methods })).toString();
+  assert.deepEqual(named.match(/"\/call-json\/[^"]*"/g), ['"/call-json/b/m"']);
   const other = await documents.documentOf({ name: 'a', candid: candidOf('two'), methods });
   assert.match(Buffer.from(other).toString(), /"description":"two/);
 });
