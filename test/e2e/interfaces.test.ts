@@ -58,7 +58,8 @@ async function put(
 function formOf(parts: Readonly<Record<string, string | Uint8Array>>): FormData {
   const form = new FormData();
   for (const [name, part] of Object.entries(parts)) {
-    if (typeof part === 'string') form.set(name, part);
+    // A field that is a string would get other line ends.
+    if (typeof part === 'string') form.set(name, new Blob([part]), `${name}.txt`);
     else form.set(name, new Blob([new Uint8Array(part)]), `${name}.bin`);
   }
   return form;
@@ -268,5 +269,5 @@ test('arguments in a form are Candid text or JSON of any size', async (t) => {
   assert.equal(bad.status, 400);
   assert.match(bad.body, /line 1, column 33: expected text, found number/);
   const badJson = await send(server, '/install/bad', { wasm, args: '[{"name":5}]' });
-  assert.match(badJson.body, /args\[0\]\.name: expected a text/);
+  assert.match(badJson.body, /args\[0\]\.name: expected text, found the number 5/);
 });

@@ -50,6 +50,33 @@ test('untyped values go the same way', async (t) => {
   assert.deepEqual(Buffer.from(await untyped.decodeAnySize(message, LOSSLESS)), json);
 });
 
+test('Candid text goes the same way, and may be longer there than at once', async (t) => {
+  const { args, untyped } = start(t);
+  const textOf = (count: number): string => `(vec {${Array.from({ length: count }, (_, at) => at).join(';')}})`;
+  for (const tuple of [args, untyped]) {
+    const [small, large] = [textOf(10), textOf(50_000)];
+    assert.deepEqual(await tuple.encodeTextAnySize(Buffer.from(small)), tuple.encodeText(small));
+    assert.ok(large.length > LARGE_BODY_BYTES);
+    assert.deepEqual(await tuple.encodeTextAnySize(Buffer.from(large)), tuple.encodeText(large));
+  }
+  const longer = textOf(200_000);
+  assert.throws(() => args.encodeText(longer), /at most 1048576/);
+  const encoded = await args.encodeTextAnySize(Buffer.from(longer));
+  assert.match(Buffer.from(args.decode(encoded, DEFAULT)).toString().slice(-20), /199999\]\]$/);
+  const invalid = Buffer.alloc(LARGE_BODY_BYTES + 1, 0xff);
+  await assert.rejects(Promise.resolve(args.encodeTextAnySize(invalid)), { code: 'bad-candid-text' });
+  assert.throws(() => args.encodeTextAnySize(Buffer.of(0xff)), { code: 'bad-candid-text' });
+});
+
+test('text that takes more memory than the thread has is refused, and the next one gets a new worker', async (t) => {
+  // A busy machine may take long to fill the memory.
+  const { args } = start(t, 200_000);
+  const hostile = Buffer.from(`(vec {${'1;'.repeat(8_000_000)}})`);
+  await assert.rejects(Promise.resolve(args.encodeTextAnySize(hostile)), { code: 'codec-quota' });
+  const fitting = Buffer.from(`(vec {${'1;'.repeat(200_000)}})`);
+  assert.ok((await args.encodeTextAnySize(fitting)).length >= 200_000);
+});
+
 test('errors come back as they are thrown at once', async (t) => {
   const { args } = start(t);
   const bad = Buffer.from(`[[1,${' '.repeat(LARGE_BODY_BYTES)}-1]]`);
