@@ -45,6 +45,9 @@ export const HEARTBEAT_MS = 1_000;
 /** Promised: milliseconds between looks at the global timers. */
 export const TIMER_MS = 100;
 
+/** Promised: seconds for which answers are kept under clients' keys: a day, as with most services that know such keys. */
+export const IDEMPOTENCY_SECS = 86_400;
+
 /** Promised: seconds after which an outcall is abandoned. */
 export const OUTCALL_TIMEOUT_SECS = 30;
 

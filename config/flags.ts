@@ -183,6 +183,16 @@ export const FLAGS = {
     min: 0,
     summary: 'The most memory that live actors hold together. Needs --state.',
   }),
+  'idempotency-secs': integer({
+    group: 'scheduler',
+    placeholder: 'SECS',
+    defaultValue: defaults.IDEMPOTENCY_SECS,
+    unit: 's',
+    min: 1,
+    max: 2_592_000,
+    summary:
+      'Time for which the answer of a call with an Idempotency-Key is kept, and given to whoever repeats the call.',
+  }),
   state: text({
     group: 'storage',
     short: 's',

@@ -97,6 +97,7 @@ function buildConfig(
       timerMs: flags['timer-ms'],
       liveCap: flags['live-cap'],
       liveBytes: flags['live-bytes'],
+      idempotencySecs: flags['idempotency-secs'],
     },
     canisters: {
       forwardDebugOutput: flags.verbose,

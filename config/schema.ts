@@ -54,6 +54,8 @@ export interface SchedulerSection {
   readonly heartbeatMs: number;
   /** How often global timers are looked at; 0: never. */
   readonly timerMs: number;
+  /** Seconds for which answers are kept under clients' keys. */
+  readonly idempotencySecs: number;
 }
 
 export interface CanistersSection {

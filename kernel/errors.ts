@@ -8,6 +8,7 @@ export type ErrorKind =
   | 'forbidden'
   | 'missing'
   | 'tooLarge'
+  | 'unprocessable'
   | 'noReply'
   | 'badWebsite'
   | 'unavailable';

@@ -4,6 +4,7 @@ import { Metering } from '../subsystems/metering/index.ts';
 import { Scheduler, SchedulerSetup } from '../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../subsystems/scheduler/round-scheduler.ts';
 import type { EvictionOptions } from '../subsystems/scheduler/eviction.ts';
+import type { IdempotencyOptions } from '../subsystems/scheduler/idempotency/idempotency.ts';
 import type { TickingOptions } from '../subsystems/scheduler/ticking.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -15,7 +16,7 @@ export const schedulerPlugin = definePlugin({
   neededBecause: 'every message goes through it',
   create: (
     { execution, metering, storage, clock },
-    { config, log }: { readonly config: TickingOptions & EvictionOptions; readonly log: Logger },
+    { config, log }: { readonly config: TickingOptions & EvictionOptions & IdempotencyOptions; readonly log: Logger },
   ) =>
     new RoundScheduler(
       { execution, clock, storage, log },

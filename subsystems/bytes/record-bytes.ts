@@ -24,6 +24,11 @@ export class RecordWriter {
     return this;
   }
 
+  /** Bytes that were written since `begin`. */
+  get length(): number {
+    return this.#at;
+  }
+
   /** What was written since `begin`; a view, valid until then. */
   view(): Uint8Array {
     return this.#bytes.subarray(0, this.#at);
@@ -76,6 +81,14 @@ export class RecordWriter {
 
   text(text: string): void {
     this.data(Buffer.from(text));
+  }
+
+  /** Short, every character a byte; read as `data`. */
+  latin1(text: string): void {
+    const { length } = text;
+    this.count(length);
+    const at = this.#room(length);
+    for (let k = 0; k < length; k++) this.#bytes[at + k] = text.charCodeAt(k);
   }
 
   sized(bytes: Uint8Array): void {
@@ -221,6 +234,12 @@ export class RecordReader {
     return this.raw(this.count());
   }
 
+  /** As `latin1` wrote it. */
+  latin1(): string {
+    const bytes = this.data();
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+  }
+
   /** As `data`; or `before`, if the bytes are the same. */
   sameData(before: Uint8Array): Uint8Array {
     const length = this.count();
@@ -234,6 +253,15 @@ export class RecordReader {
   /** The reader's own copy. */
   sized(): Uint8Array {
     return this.raw(this.#view.getUint32(this.#take(4), true)).slice();
+  }
+
+  skipSized(): void {
+    this.#take(this.#view.getUint32(this.#take(4), true));
+  }
+
+  /** Where the next read begins. */
+  get at(): number {
+    return this.#at;
   }
 
   sizedText(): string {

@@ -223,6 +223,7 @@ export class CanisterService implements Canisters {
     argument: Uint8Array,
     addressedBy: AddressedBy = 'name',
     startedMs?: number,
+    idempotencyKey?: string,
   ): Promise<Outcome> {
     const record = recordOf(canister);
     const exported = record.module?.methods.get(method);
@@ -251,8 +252,9 @@ export class CanisterService implements Canisters {
       histories.isOn && argumentBytes > NOTED_ARGUMENT_BYTES_MAX
         ? argument.slice(0, NOTED_ARGUMENT_BYTES_MAX)
         : argument;
-    const outcome = await this.#with.scheduler.deliver({ handle, kind, method, caller, argument });
-    if (outcome.kind === 'unavailable') return outcome;
+    const message = { handle, kind, method, caller, argument, idempotencyKey };
+    const outcome = await this.#with.scheduler.deliver(message);
+    if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
     record.count(outcome, kind, argumentBytes, addressedBy);
     if (histories.isOn && !record.isRemoved) {
       const ended = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };

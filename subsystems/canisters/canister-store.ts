@@ -2,7 +2,16 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import { ID_BYTES, letGo, memoryId, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
+import {
+  answersOf,
+  ID_BYTES,
+  letGo,
+  memoryId,
+  META,
+  metaKey,
+  type Storage,
+  type WriteBatch,
+} from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
 import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } from './stored-values.ts';
 
@@ -124,12 +133,24 @@ export class CanisterStore {
   }
 }
 
-/** Everything that canisters and execution keep of one. */
+/** Rows of `meta` that there are once for each. */
+const OWN_ROWS = [
+  META.identity,
+  META.numbers,
+  META.globals,
+  META.certifiedData,
+  META.checkpoint,
+  META.copy,
+  META.answers,
+] as const;
+
+/** Everything that canisters, execution and scheduler keep of one. */
 export function eraseCanister(unit: WriteBatch, id: Uint8Array): void {
-  for (const letter of [META.identity, META.numbers, META.globals, META.certifiedData, META.checkpoint, META.copy]) {
+  for (const letter of OWN_ROWS) {
     unit.delete('meta', metaKey(letter, id));
   }
   unit.clear('log', id);
+  unit.clear('blob', answersOf(id));
   for (const family of ['heap', 'stable'] as const) {
     for (const copy of [0, 1]) unit.clear(family, memoryId(id, copy));
   }

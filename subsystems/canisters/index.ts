@@ -215,7 +215,11 @@ export interface Canisters {
    * Throws ServerError `invalid`: the text does not parse, names methods that the module does not have, or is not needed.
    */
   giveInterface(canister: Canister, did: string): Promise<void>;
-  /** Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is in the outcome. `startedMs`: when the client's request came, ms since 1970, for the history; default: now. */
+  /**
+   * Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is
+   * in the outcome. With a key (updates only), as `Scheduler.deliver` says.
+   * `startedMs`: when the client's request came, ms since 1970, for the history; default: now.
+   */
   call(
     canister: Canister,
     kind: CallKind,
@@ -224,6 +228,7 @@ export interface Canisters {
     argument: Uint8Array,
     addressedBy?: AddressedBy,
     startedMs?: number,
+    idempotencyKey?: string,
   ): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;

@@ -91,6 +91,7 @@ async function bringBack(
   progress: (note: string) => void,
 ): Promise<void> {
   progress('taking up what was under way');
+  await schedulerSetup.restoreAnswers();
   // Not before all variables are known: what is under way goes on with this.
   schedulerSetup.restore(await storage.range('queue', new Uint8Array(0)));
   const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));

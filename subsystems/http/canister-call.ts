@@ -17,6 +17,7 @@ export class CanisterCall {
   readonly #method: string;
   readonly #caller: Uint8Array;
   readonly #json: JsonForm | undefined;
+  readonly #idempotencyKey: string | undefined;
   readonly #startedMs: number;
 
   constructor(
@@ -28,6 +29,7 @@ export class CanisterCall {
     method: string,
     caller: Uint8Array,
     json: JsonForm | undefined,
+    idempotencyKey: string | undefined,
     startedMs: number,
   ) {
     this.#host = host;
@@ -38,6 +40,7 @@ export class CanisterCall {
     this.#method = method;
     this.#caller = caller;
     this.#json = json;
+    this.#idempotencyKey = idempotencyKey;
     this.#startedMs = startedMs;
   }
 
@@ -65,7 +68,16 @@ export class CanisterCall {
 
   readonly #deliver = (argument: Uint8Array): void => {
     this.#host.canisters
-      .call(this.#canister, this.#kind, this.#method, this.#caller, argument, this.#addressedBy, this.#startedMs)
+      .call(
+        this.#canister,
+        this.#kind,
+        this.#method,
+        this.#caller,
+        argument,
+        this.#addressedBy,
+        this.#startedMs,
+        this.#idempotencyKey,
+      )
       .then(this.#settled)
       .catch(this.failed);
   };

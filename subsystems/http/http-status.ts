@@ -11,6 +11,7 @@ export const HTTP_STATUS = {
   forbidden: 403,
   missing: 404,
   tooLarge: 413,
+  unprocessable: 422,
   noReply: 500,
   badWebsite: 502,
   unavailable: 503,

@@ -6,6 +6,8 @@ export type Outcome = {
   readonly instructions: number;
   /** Cycles charged for the execution. */
   readonly charge: number;
+  /** Nothing was executed for this message: it is the answer of an earlier one with the same key. */
+  readonly isRepeat?: true;
 } & (
   | { readonly kind: 'reply'; readonly data: Uint8Array }
   /** `reject`: the canister said so (code 4). `trap` and `limit` have code 5. `noReply`: returned without an answer (code 5). `outOfCycles`: balance dry, or spent before the end. */

@@ -22,7 +22,7 @@ import { SingleFlight } from './single-flight.ts';
 
 export interface PrometheusMetricsNeeds {
   readonly canisters: Pick<Canisters, 'wakeSeconds' | 'replaySeconds'> & { list(): readonly MeasuredCanister[] };
-  readonly scheduler: Pick<Scheduler, 'live' | 'queuedMax'>;
+  readonly scheduler: Pick<Scheduler, 'live' | 'queuedMax' | 'idempotency'>;
   readonly execution: Pick<SharedMemory, 'memory' | 'memoryByKind'> & Pick<CanisterRunner, 'executorFigures'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures' | 'newest' | 'durable'>;
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
@@ -54,6 +54,7 @@ export class PrometheusMetrics implements Metrics {
     this.#showActors();
     this.#showExecutors();
     this.#showMemory();
+    this.#showKeys();
     if (needs.storage.isKept) this.#showState();
     this.#lookAtProcess = showProcess(this.#families);
   }
@@ -203,6 +204,18 @@ export class PrometheusMetrics implements Metrics {
       'svc_executor_ring_bytes',
       'Rings between the main thread and executors.',
       () => execution.executorFigures().ringBytes,
+    );
+  }
+
+  #showKeys(): void {
+    const { scheduler } = this.#with;
+    const families = this.#families;
+    families.gauge('svc_idempotency_keys', 'Idempotency keys that are known.', () => scheduler.idempotency.keys);
+    families.gauge('svc_idempotency_bytes', 'Bytes of the answers kept under them.', () => scheduler.idempotency.bytes);
+    families.counter(
+      'svc_idempotency_repeats_total',
+      'Calls that were answered without being executed.',
+      () => scheduler.idempotency.repeats,
     );
   }
 

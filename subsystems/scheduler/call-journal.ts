@@ -17,7 +17,20 @@ import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.t
 const FAMILY = 'queue';
 
 /** What the scheduler needs of the storage. */
-export type KeptUnits = Pick<Storage, 'isKept' | 'current' | 'markDirty' | 'onSeal' | 'whenDurable' | 'settled'>;
+export type KeptUnits = Pick<
+  Storage,
+  | 'isKept'
+  | 'current'
+  | 'newest'
+  | 'unit'
+  | 'markDirty'
+  | 'onSeal'
+  | 'whenDurable'
+  | 'settled'
+  | 'get'
+  | 'range'
+  | 'values'
+>;
 
 export class CallJournal {
   readonly isKept: boolean;
@@ -33,6 +46,11 @@ export class CallJournal {
     this.#storage = storage;
     this.isKept = storage.isKept;
     if (this.isKept) storage.onSeal((unit) => this.#write(unit));
+  }
+
+  /** The newest unit that there is, or will be at the end of this turn. */
+  get newest(): number {
+    return this.#storage.newest;
   }
 
   /** Goes on after the numbers that are in use. */

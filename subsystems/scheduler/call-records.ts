@@ -4,6 +4,7 @@
  *     key      letter · u48 number, big-endian
  *     c        a call context: flags · origin · canister · caller · deadline · cycles · instructions · charge
  *              [· deletion] [· fault] [· its entry point's call: order · method · argument]
+ *              [· its client's key: key · method · digest of the argument]
  *     o        an open call: context · callee · callbacks · deadline · cycles [· response: order · refund · reject or data]
  *     d        cycles that are due to a canister: id · amount
  *
@@ -44,6 +45,15 @@ export interface ContextRecord {
   readonly deletion: Deletion | undefined;
   readonly fault: StepFault | undefined;
   readonly start: StartRecord | undefined;
+  /** The key that its client gave it, until it is answered. */
+  readonly keyed: KeyedRecord | undefined;
+}
+
+/** As `idempotency/answer-record.ts` has them. */
+export interface KeyedRecord {
+  readonly key: string;
+  readonly method: string;
+  readonly digest: string;
 }
 
 export interface CallRecord {
@@ -78,14 +88,15 @@ export class CallRecordWriter {
 
   /** Valid until the next value is written. */
   context(context: CallContext, originNumber: number): Uint8Array {
-    const { origin, deletion, fault, pending } = context;
+    const { origin, deletion, fault, pending, underWay } = context;
     this.#out.begin();
     this.#out.u8(
       (context.hasAnswered ? 1 : 0) |
         (context.isDeleted ? 2 : 0) |
         (deletion === undefined ? 0 : 4) |
         (fault === undefined ? 0 : 8) |
-        (pending === undefined ? 0 : 16),
+        (pending === undefined ? 0 : 16) |
+        (underWay === undefined ? 0 : 32),
     );
     this.#out.u8(ORIGINS.indexOf(origin.kind));
     if (origin.kind === 'canister') this.#out.u48(originNumber);
@@ -98,6 +109,7 @@ export class CallRecordWriter {
     if (deletion !== undefined) this.#reason(DELETIONS.indexOf(deletion.kind), deletion);
     if (fault !== undefined) this.#reason(FAULTS.indexOf(fault.kind), fault);
     if (pending !== undefined) this.#start(pending);
+    if (underWay !== undefined) this.#keyed(underWay);
     return this.#out.view();
   }
 
@@ -124,6 +136,12 @@ export class CallRecordWriter {
     this.#out.u48(order);
     this.#out.sizedText(method);
     this.#out.sized(argument);
+  }
+
+  #keyed({ key, method, digest }: KeyedRecord): void {
+    this.#out.latin1(key);
+    this.#out.text(method);
+    this.#out.latin1(digest);
   }
 
   #response({ order, refunded, response }: QueuedResponse): void {
@@ -181,7 +199,7 @@ function recordOf(letter: number, number: number, reader: CallRecordReader): Que
 
 function readContext(number: number, reader: CallRecordReader): ContextRecord {
   const flags = reader.u8();
-  if (flags > 31) throw reader.malformed(`flags ${flags}`);
+  if (flags > 63) throw reader.malformed(`flags ${flags}`);
   const origin = reader.oneOf(ORIGINS);
   return {
     number,
@@ -198,6 +216,7 @@ function readContext(number: number, reader: CallRecordReader): ContextRecord {
     fault: (flags & 8) === 0 ? undefined : { kind: reader.oneOf(FAULTS), ...reader.reason() },
     start:
       (flags & 16) === 0 ? undefined : { order: reader.number(), method: reader.sizedText(), argument: reader.sized() },
+    keyed: (flags & 32) === 0 ? undefined : { key: reader.latin1(), method: reader.text(), digest: reader.latin1() },
   };
 }
 

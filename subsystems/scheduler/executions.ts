@@ -125,6 +125,7 @@ export class Executions {
     };
     this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 1);
+      context.underWay?.ran(step);
       calls.ended(context, step);
     });
   }
@@ -156,6 +157,7 @@ export class Executions {
     };
     this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 0);
+      context.underWay?.ran(step);
       calls.callbackEnded(call, step);
     });
   }

@@ -13,6 +13,8 @@ export interface IngressMessage {
   readonly method: string;
   readonly caller: Uint8Array;
   readonly argument: Uint8Array;
+  /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** A canister's call to the management canister. */
@@ -94,6 +96,16 @@ export interface LiveFigures {
   readonly wakeUps: number;
 }
 
+/** Keys of clients' calls: numbers for operators. */
+export interface IdempotencyFigures {
+  /** Answered or under way. */
+  readonly keys: number;
+  /** Of answers, with what they are kept by. */
+  readonly bytes: number;
+  /** Calls that were answered without being executed. */
+  readonly repeats: number;
+}
+
 /**
  * Decides which message runs next, and keeps everything that outlives an execution: queues, call contexts, callbacks,
  * timers, states. Canisters are named by their handles. Where a state directory is, all of that is kept there: clients are
@@ -105,6 +117,7 @@ export interface Scheduler {
   /**
    * Queues a message; resolves with its outcome, never rejects for a guest's fault.
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
+   * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
   deliver(message: IngressMessage): Promise<Outcome>;
   /** Changes a canister's code, after what is executing. A step without fault: it is done. */
@@ -135,6 +148,7 @@ export interface Scheduler {
   readonly live: LiveFigures;
   /** With so many waiting, the next message of a client is answered `unavailable`. */
   readonly queuedMax: number;
+  readonly idempotency: IdempotencyFigures;
   /** What its executor has to count as open when it is woken. */
   openCallsOf(handle: number): readonly OpenCallCount[];
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */
@@ -171,5 +185,7 @@ export interface SchedulerSetup {
    * What belongs to a canister that has not been stays stored. Throws ServerError `state-corrupt`, which names the key.
    */
   restore(entries: Iterable<Entry>): void;
+  /** Takes over the answers that are kept under clients' keys; before `restore`. Rejects with ServerError `state-corrupt`. */
+  restoreAnswers(): Promise<void>;
 }
 export const SchedulerSetup = defineCapability<SchedulerSetup>('scheduler-setup');

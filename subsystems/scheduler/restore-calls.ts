@@ -19,7 +19,15 @@ import {
   OpenCall,
 } from './scheduled-canister.ts';
 import { idToText } from '../ic/index.ts';
-import { type CallRecord, CONTEXT, CALL, type ContextRecord, keyOf, readRecord } from './call-records.ts';
+import {
+  type CallRecord,
+  CONTEXT,
+  CALL,
+  type ContextRecord,
+  type KeyedRecord,
+  keyOf,
+  readRecord,
+} from './call-records.ts';
 
 export interface RestoredCalls {
   /** What waits, in the order in which it came to wait. */
@@ -27,6 +35,8 @@ export interface RestoredCalls {
   /** Calls without a response. */
   readonly open: readonly OpenCall[];
   readonly credits: readonly Credit[];
+  /** Contexts that have their clients' keys. */
+  readonly keyed: readonly { readonly context: CallContext; readonly record: KeyedRecord }[];
   /** The largest numbers in use. */
   readonly number: number;
   readonly order: number;
@@ -99,7 +109,10 @@ class Restoring {
       }
     }
     waiting.sort((a, b) => a.order - b.order);
-    return { waiting, open, credits: this.#credits, number: this.#number, order: this.#order };
+    const keyed = [...this.#contexts.values()].flatMap(({ context, record }) =>
+      record.keyed === undefined ? [] : [{ context, record: record.keyed }],
+    );
+    return { waiting, open, keyed, credits: this.#credits, number: this.#number, order: this.#order };
   }
 
   #callOf(record: CallRecord): OpenCall {

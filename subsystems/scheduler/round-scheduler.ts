@@ -33,6 +33,7 @@ import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
   CanisterLoader,
+  IdempotencyFigures,
   IngressMessage,
   LiveFigures,
   OpenCallCount,
@@ -42,10 +43,16 @@ import type {
 } from './index.ts';
 import { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
+import { digestOf } from './idempotency/argument-digest.ts';
+import { Idempotency, identityOf, type IdempotencyOptions } from './idempotency/idempotency.ts';
+import type { UnderWay } from './idempotency/under-way.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
 import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
+
+/** Seconds for which keys of calls are known, if nothing else is said: a day. */
+const IDEMPOTENCY_SECS = 86_400;
 
 /** Messages waiting for one canister; then `unavailable` (docs/execution-rules.md, "Order and queues"). */
 const QUEUE_MESSAGES_MAX = 10_000;
@@ -55,7 +62,7 @@ const NO_PRINCIPAL = new Uint8Array(0);
 
 const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
-export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions {
+export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, Partial<IdempotencyOptions> {
   /** Instructions that a composite query may use over all its executions. */
   readonly queryInstructionsMax: number;
 }
@@ -77,6 +84,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #executions: Executions;
   readonly #codeChangeLock: CodeChangeLock;
   readonly #report: DrainReport;
+  readonly #idempotency: Idempotency;
   #host: CanisterLoader | undefined;
   #isDraining = false;
 
@@ -95,6 +103,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#storage = granted.storage;
     this.#options = options;
     this.#journal = new CallJournal(granted.storage);
+    this.#idempotency = new Idempotency(
+      { storage: granted.storage, journal: this.#journal, clock: granted.clock },
+      { idempotencySecs: IDEMPOTENCY_SECS, ...options },
+    );
     this.#calls = new Calls(
       {
         nowMs: () => this.#clock.nowMs(),
@@ -190,9 +202,19 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#ticking.begin();
   }
 
+  async restoreAnswers(): Promise<void> {
+    await this.#idempotency.restore((id) => this.#find(id));
+  }
+
   restore(entries: Iterable<Entry>): void {
     const restored = restoreCalls(entries, (id) => this.#find(id));
     this.#journal.resume(restored.number, restored.order);
+    for (const { context, record } of restored.keyed) {
+      const { key, method, digest } = record;
+      const call = { identity: identityOf(context.caller, key), method, digest };
+      context.underWay = this.#idempotency.resume(context.canister, call);
+      context.origin = { kind: 'ingress', done: context.underWay.tell };
+    }
     for (const waiting of restored.waiting) {
       const { canister } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
       queueOf(canister.work, waiting).push(waiting);
@@ -244,6 +266,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return this.#canisterOf(handle).workIfAny?.waiting ?? 0;
   }
 
+  get idempotency(): IdempotencyFigures {
+    return this.#idempotency.figures;
+  }
+
   get live(): LiveFigures {
     const { liveCount, evictions, wakeUps } = this.#eviction;
     return { liveCount, evictions, wakeUps };
@@ -277,6 +303,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#byId.delete(canister.idText);
     this.#canisters[handle] = undefined;
     canister.isWithdrawn = true;
+    this.#idempotency.forget(canister);
     this.#journal.changed(canister);
     this.#eviction.forget(canister);
     for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(DELETED);
@@ -314,6 +341,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       return;
     }
     canister.isLost = true;
+    this.#idempotency.forget(canister);
     this.#ticking.forget(canister);
     this.#refuseWaiting(canister, THREAD_STOPPED);
     const { code, message } = THREAD_STOPPED;
@@ -400,10 +428,29 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- messages come in
 
   deliver(message: IngressMessage): Promise<Outcome> {
-    return new Promise((resolve) => this.#accept(message, resolve));
+    const { idempotencyKey } = message;
+    if (idempotencyKey !== undefined) return this.#deliverOnce(message, idempotencyKey);
+    return new Promise((resolve) => this.#accept(message, resolve, undefined));
   }
 
-  #accept(message: IngressMessage, done: (outcome: Outcome) => void): void {
+  #deliverOnce(message: IngressMessage, key: string): Promise<Outcome> {
+    return new Promise((answer, refuse) => {
+      const { handle, method, caller, argument } = message;
+      const ask = (digest: string): void => {
+        const canister = this.#isDraining ? undefined : this.#canisters[handle];
+        if (canister === undefined) this.#accept(message, answer, undefined);
+        else {
+          const begin = (underWay: UnderWay): void => this.#accept(message, underWay.tell, underWay);
+          this.#idempotency.ask(canister, { identity: identityOf(caller, key), method, digest, answer, refuse, begin });
+        }
+      };
+      const digest = digestOf(argument);
+      if (typeof digest === 'string') ask(digest);
+      else digest.then(ask).catch(refuse);
+    });
+  }
+
+  #accept(message: IngressMessage, done: (outcome: Outcome) => void, underWay: UnderWay | undefined): void {
     if (this.#isDraining) {
       done(STOPPING_OUTCOME);
       return;
@@ -432,6 +479,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       { kind: 'ingress', done },
       { caller, evaluation: isComposite ? this.#newEvaluation() : undefined },
     );
+    context.underWay = underWay;
     if (kind === 'update') {
       work.contexts.add(context);
       if (canister.entry(INSPECT) !== undefined) {
@@ -451,7 +499,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     });
   }
 
-  #answer({ canister, evaluation }: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
+  #answer(context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
+    const { canister, evaluation, underWay } = context;
+    if (underWay !== undefined) {
+      context.underWay = undefined;
+      this.#idempotency.answered(underWay, outcome);
+    }
     evaluation?.saw(canister);
     this.#journal.tell(evaluation === undefined ? canister.lastUnit : evaluation.budget.lastUnit, done, outcome);
   }

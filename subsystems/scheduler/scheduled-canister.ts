@@ -18,6 +18,7 @@ import type { ModuleInfo } from '../execution/index.ts';
 import type { NotedCall } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { Queue } from './queue.ts';
+import type { UnderWay } from './idempotency/under-way.ts';
 
 /** A call of a method that waits. */
 export interface QueuedCall {
@@ -354,6 +355,8 @@ export class CallContext {
   deletion: Deletion | undefined = undefined;
   /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
   pending: QueuedCall | undefined = undefined;
+  /** Its client gave it a key, and it has not been answered yet. */
+  underWay: UnderWay | undefined = undefined;
   /** Its key among what is kept; 0: none yet. */
   number = 0;
   isStored = false;

@@ -7,7 +7,7 @@
  * hand over large ones, and have no room for a while. Nothing of that changes the order, so no size does.
  */
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
-import type { StorageFigures, StoredCanister } from './index.ts';
+import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
 import type { CarriedError, FromStorage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
@@ -148,6 +148,14 @@ export class CommitQueue implements OpenableStorage {
 
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]> {
     return this.#ask({ kind: 'range', family, prefix });
+  }
+
+  get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.#ask({ kind: 'get', family, key });
+  }
+
+  values(family: Family, prefix: Uint8Array): Promise<PackedRecords> {
+    return this.#ask({ kind: 'values', family, prefix });
   }
 
   canister(id: Uint8Array): Promise<StoredCanister> {

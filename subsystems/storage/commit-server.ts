@@ -113,6 +113,7 @@ export class CommitServer {
         const { memory, records } = result as StorageAnswers['canister'];
         transferred.push(...buffersOf(memory.heap), ...buffersOf(memory.stable), records.bytes.buffer as ArrayBuffer);
       }
+      if (request.kind === 'values') transferred.push((result as StorageAnswers['values']).bytes.buffer as ArrayBuffer);
       if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
       this.#send({ kind: 'answer', call, answer: result }, transferred);
     } catch (error) {
@@ -125,6 +126,10 @@ export class CommitServer {
     switch (request.kind) {
       case 'range':
         return this.#store.range(request.family, request.prefix);
+      case 'get':
+        return this.#store.get(request.family, request.key);
+      case 'values':
+        return this.#store.values(request.family, request.prefix);
       case 'canister':
         return this.#store.canister(request.id);
       case 'figures':

@@ -4,7 +4,7 @@ import type { Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
-export { logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
+export { answersKey, answersOf, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 export { FAMILIES, type Entry, type Family } from './tables.ts';
 export { letGo } from './let-go.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
@@ -87,6 +87,10 @@ export interface StorageFigures extends CommitNumbers {
 export interface Storage extends CommitPort {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
+  /** What is under that key. Not for pages. Rejects with ServerError `state-corrupt`. */
+  get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined>;
+  /** The values of entries whose key begins with `prefix`, in order: for many small ones. Rejects with ServerError `state-corrupt`. */
+  values(family: Family, prefix: Uint8Array): Promise<PackedRecords>;
   /** What execution has told of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
   canister(id: Uint8Array): Promise<StoredCanister>;
   figures(): Promise<StorageFigures>;

@@ -1,6 +1,7 @@
 /**
  * Who keeps what under which key. Keys of the families `heap` and `stable` are id · page number, of `log` id · number of
- * the record, of `module` the SHA-256 of the bytes. A key of `meta` begins with one of these letters.
+ * the record, of `module` the SHA-256 of the bytes, of `blob` id · letter · rest: `c` and `s` are the management canister's,
+ * `a` the scheduler's. A key of `meta` begins with one of these letters.
  */
 export const META = {
   /** Name, settings and code of a canister (canisters). */
@@ -24,6 +25,8 @@ export const META = {
   ids: 'n',
   /** The newest unit that the tables have (storage). */
   unit: 'U',
+  /** Has answers that are kept under keys of clients (scheduler). */
+  answers: 'A',
   /** What the step log beside the tables must have at least; not in backups, which have no log (storage). */
   logFloor: 'L',
 } as const;
@@ -53,5 +56,24 @@ export function logKey(id: Uint8Array, number: number): Uint8Array {
   const key = Buffer.alloc(id.length + 6);
   key.set(id);
   key.writeUIntBE(number, id.length, 6);
+  return key;
+}
+
+const ANSWERS = 0x61;
+
+/** id · a: before all rows of answers that are kept of a canister. */
+export function answersOf(id: Uint8Array): Uint8Array {
+  const prefix = new Uint8Array(id.length + 1);
+  prefix.set(id);
+  prefix[id.length] = ANSWERS;
+  return prefix;
+}
+
+/** id · a · u48 number, big-endian. */
+export function answersKey(id: Uint8Array, number: number): Uint8Array {
+  const key = Buffer.alloc(id.length + 7);
+  key.set(id);
+  key[id.length] = ANSWERS;
+  key.writeUIntBE(number, id.length + 1, 6);
   return key;
 }

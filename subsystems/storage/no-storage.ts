@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
-import type { StorageFigures, StoredCanister } from './index.ts';
+import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
 import type { Entry } from './tables.ts';
 import { WriteBatch } from './write-batch.ts';
@@ -34,6 +34,14 @@ export class NoStorage implements OpenableStorage {
 
   range(): Promise<readonly Entry[]> {
     return Promise.resolve([]);
+  }
+
+  get(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  values(): Promise<PackedRecords> {
+    return Promise.resolve({ bytes: new Uint8Array(0), ends: new Uint32Array(0) });
   }
 
   canister(): Promise<StoredCanister> {

@@ -11,7 +11,7 @@ import { letGo } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
-import type { StorageFigures, StoredCanister } from './index.ts';
+import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 
@@ -180,6 +180,11 @@ export class StateStore {
   range(family: Family, prefix: Uint8Array): Entry[] {
     this.#apply();
     return this.#overlay.range(family, prefix);
+  }
+
+  values(family: Family, prefix: Uint8Array): PackedRecords {
+    this.#apply();
+    return this.#overlay.values(family, prefix);
   }
 
   canister(id: Uint8Array): StoredCanister {

@@ -10,7 +10,7 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { messageOf, ServerError } from '../../kernel/index.ts';
-import type { StorageFigures, StoredCanister } from './index.ts';
+import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { Entry, Family } from './tables.ts';
 
 export const RING_BYTES = 4 << 20;
@@ -38,6 +38,8 @@ export interface StorageThreadOptions {
 /** What is asked of the storage thread. */
 export type StorageRequest =
   | { readonly kind: 'range'; readonly family: Family; readonly prefix: Uint8Array }
+  | { readonly kind: 'get'; readonly family: Family; readonly key: Uint8Array }
+  | { readonly kind: 'values'; readonly family: Family; readonly prefix: Uint8Array }
   | { readonly kind: 'canister'; readonly id: Uint8Array }
   | { readonly kind: 'figures' }
   /** Opens a backup; its pieces are asked for with `nextPiece`. One at a time. */
@@ -50,6 +52,8 @@ export type StorageRequest =
 /** What a request of each kind is answered. */
 export interface StorageAnswers {
   range: readonly Entry[];
+  get: Uint8Array | undefined;
+  values: PackedRecords;
   canister: StoredCanister;
   figures: StorageFigures;
   openBackup: number;

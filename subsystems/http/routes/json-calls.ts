@@ -1,5 +1,6 @@
 import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall } from '../canister-call.ts';
+import { idempotencyKeyOf } from '../idempotency-key.ts';
 import { jsonFormOf, mustAsk } from '../json-form.ts';
 import { readBody } from '../request-body.ts';
 import { GUARDED_BYTES_MAX } from '../route-table.ts';
@@ -20,11 +21,14 @@ function jsonCallHandler(host: RouteHost, kind: CallKind): Handler {
   return (request, response, { actor, method }, query) => {
     const startedMs = jobs.nowMs();
     const canister = canisters.resolve(actor);
-    const caller = callers.callerOf(request.headers['x-caller']);
+    const { headers } = request;
+    const caller = callers.callerOf(headers['x-caller']);
+    // A query has no effect that could come twice.
+    const key = kind === 'update' ? idempotencyKeyOf(headers['idempotency-key']) : undefined;
     const isLossless = query.has('lossless');
     const start = (): void => {
       const form = jsonFormOf(codec, canister, method, isLossless);
-      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, startedMs);
+      const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, form, key, startedMs);
       readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
     };
     return mustAsk(canister, isLossless) ? canisters.interfaceOf(canister).then(start) : start();

@@ -1,5 +1,6 @@
 import type { CallKind } from '../../ic/index.ts';
 import { CanisterCall } from '../canister-call.ts';
+import { idempotencyKeyOf } from '../idempotency-key.ts';
 import { readBody } from '../request-body.ts';
 import { GUARDED_BYTES_MAX } from '../route-table.ts';
 import type { Handler, Handlers, RouteHost } from '../route.ts';
@@ -19,8 +20,11 @@ function rawCallHandler(host: RouteHost, kind: CallKind): Handler {
   return (request, response, { actor, method }) => {
     const startedMs = jobs.nowMs();
     const canister = canisters.resolve(actor);
-    const caller = callers.callerOf(request.headers['x-caller']);
-    const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, undefined, startedMs);
+    const { headers } = request;
+    const caller = callers.callerOf(headers['x-caller']);
+    // A query has no effect that could come twice.
+    const key = kind === 'update' ? idempotencyKeyOf(headers['idempotency-key']) : undefined;
+    const call = new CanisterCall(host, response, kind, [canister, actor], method, caller, undefined, key, startedMs);
     readBody(request, GUARDED_BYTES_MAX, (body) => call.start(body), call.failed);
   };
 }

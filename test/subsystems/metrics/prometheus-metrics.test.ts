@@ -35,7 +35,11 @@ function canister(name: string, more: Partial<MeasuredCanister> = {}): MeasuredC
 /** What the metrics ask; tests change it. */
 class Sources {
   canisters: { wakeSeconds: HistogramFigures; replaySeconds: number; list(): readonly MeasuredCanister[] };
-  readonly scheduler = { live: { liveCount: 0, evictions: 0, wakeUps: 0 }, queuedMax: 10_000 };
+  readonly scheduler = {
+    live: { liveCount: 0, evictions: 0, wakeUps: 0 },
+    queuedMax: 10_000,
+    idempotency: { keys: 5, bytes: 700, repeats: 2 },
+  };
   readonly execution = {
     memory: { bytesMax: 1 << 30, bytesHigh: 1 << 29, bytesUsed: 4096, refusals: 3 },
     memoryByKind: () => ({ heaps: 1, stable: 2, journals: 3, queries: 4, spare: 5, garbage: 6, waking: 7 }),

@@ -12,6 +12,9 @@ import {
   CallRecordWriter,
 } from '../../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
+import { CanisterKeys } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
+import { identityOf } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
+import { UnderWay } from '../../../subsystems/scheduler/idempotency/under-way.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
 
@@ -21,6 +24,7 @@ const cycles = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n });
 const number = fc.integer({ min: 1, max: 2 ** 48 - 2 });
 const code = fc.constantFrom<RejectCode>(1, 2, 3, 4, 5, 6);
 const reason = { code, message: text };
+const latin1 = fc.uint8Array({ maxLength: 255 }).map((its) => Buffer.from(its).toString('latin1'));
 const context = fc.record({
   canister: bytes,
   origin: fc.oneof(fc.constantFrom('client' as const, 'system' as const), number),
@@ -44,6 +48,7 @@ const context = fc.record({
   start: fc.option(fc.record({ order: number, method: text, argument: fc.uint8Array({ maxLength: 5000 }) }), {
     nil: undefined,
   }),
+  keyed: fc.option(fc.record({ key: latin1, method: text, digest: latin1 }), { nil: undefined }),
 });
 const response = fc.oneof(
   fc.record({ kind: fc.constant('reply' as const), data: bytes }),
@@ -62,7 +67,7 @@ const writer = new CallRecordWriter();
 const key = (letter: number, at: number): Uint8Array => keyOf(letter, at).slice();
 
 function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T : never): Uint8Array {
-  const { origin, start, ...fields } = record;
+  const { origin, start, keyed, ...fields } = record;
   const canister = new ScheduledCanister(0, idToText(record.canister));
   const made = new CallContext(canister, { kind: 'system' }, { caller: record.caller, deadlineNs: record.deadlineNs });
   const { cyclesAvailable, hasAnswered, isDeleted, instructions, charge, deletion, fault } = fields;
@@ -70,6 +75,11 @@ function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T
   if (origin === 'client') made.origin = { kind: 'ingress', done: NOBODY };
   if (typeof origin === 'number') made.origin = { kind: 'canister', call: emptyCall(made) };
   if (start !== undefined) made.pending = { kind: 'start', context: made, call: 'update', ...start };
+  if (keyed !== undefined) {
+    const { key: its, method, digest } = keyed;
+    const options = { keys: new CanisterKeys(canister), first: undefined, forget: () => undefined };
+    made.underWay = new UnderWay({ identity: identityOf(record.caller, its), method, digest }, options);
+  }
   return writer.context(made, typeof origin === 'number' ? origin : 0).slice();
 }
 

@@ -1,0 +1,432 @@
+/**
+ * Keys that clients give their calls (`Idempotency-Key`): a call that comes again with its key is answered, not executed (ADR 38).
+ *
+ * A key belongs to a canister and a caller. While its call is under way a repeat waits for the same answer. The answer is entered
+ * in the turn in which it is known, and so in the unit of the step that gave it: there is no crash after which the effect is
+ * there and the key is not, or the other way round. A call that awaits others has its key in its call context (call-journal.ts),
+ * in the unit of each of its steps. What was never executed leaves nothing, and may be tried again.
+ *
+ *     asked ─► under way? ─yes─► waits               ┌─► its row ─► the same call? ─► answered, or 422
+ *                  └─no──► hash in the index? ──yes──┤
+ *                               └─no─► let in ◄──no──┘ another key of that hash
+ *
+ * Answers are forgotten when they are old enough, oldest first: a few with each new key of their canister, and the rest in
+ * slices. Nothing is forgotten before that: where there is no room, new keys are refused.
+ *
+ * Main thread; what it does in one go takes a millisecond at most, but for the growth of an index (key-index.ts).
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Clock, ServerError } from '../../../kernel/index.ts';
+import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
+import type { CallJournal } from '../call-journal.ts';
+import type { IdempotencyFigures } from '../index.ts';
+import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
+import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
+import { type Asked, CanisterKeys, type KeyOwner } from './canister-keys.ts';
+import { keyHash, newHashSecret } from './key-hash.ts';
+import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
+import { UnderWay } from './under-way.ts';
+
+/** What all keys may take, and those of one canister: half of it, so that no canister takes everything. */
+export interface KeyBounds {
+  /** Keys that are answered or under way. */
+  readonly keysMax: number;
+  /** Bytes of answers, with what they are kept by; on disk as well. */
+  readonly bytesMax: number;
+}
+
+export const KEY_BOUNDS: KeyBounds = { keysMax: 1_000_000, bytesMax: 256 * 2 ** 20 };
+const CANISTER_SHARE = 2;
+/** Room that is kept for the answer of a call under way. Most are far smaller. */
+const RESERVED_BYTES = 2048;
+/**
+ * Answers that turn out larger may take the bytes beyond their bound, up to this factor; then it is kept that the call was
+ * executed, and not what it answered.
+ */
+const OVERDRAFT_FACTOR = 2;
+
+/** Expired keys that a new one takes the place of: more than one, so that they become fewer. */
+const EXPIRED_WITH_EACH = 2;
+const SWEEP_EVERY_MS = 100;
+/** Expired keys of one slice: about a millisecond. */
+const SWEPT_AT_ONCE = 2000;
+/** Records that a start reads in one turn of the event loop: about five milliseconds. */
+const READ_AT_ONCE = 5000;
+/** Canisters whose rows a start asks for at the same time. */
+const READERS = 16;
+/** Rows that have ended and are used again. */
+const SPARE_ROWS_MAX = 64;
+
+export interface IdempotencyNeeds {
+  readonly storage: RowStorage;
+  readonly journal: Pick<CallJournal, 'tell' | 'newest'>;
+  readonly clock: Clock;
+}
+
+export interface IdempotencyOptions {
+  /** Seconds after its answer for which a key is known. */
+  readonly idempotencySecs: number;
+  readonly keyBounds?: KeyBounds;
+}
+
+export class Idempotency {
+  readonly #with: IdempotencyNeeds;
+  readonly #seconds: number;
+  readonly #bounds: KeyBounds;
+  readonly #rows: AnswerRows;
+  readonly #secret = newHashSecret();
+  readonly #canisters = new Map<KeyOwner, CanisterKeys>();
+  /** Whose rows end with this turn. */
+  #open: CanisterKeys[] = [];
+  readonly #spare: AnswerRow[] = [];
+  #keys = 0;
+  #underWay = 0;
+  #bytes = 0;
+  #repeats = 0;
+  #sweeping: Disposable | undefined;
+  /** Canisters that the sweep has not looked at yet. */
+  #unswept: Iterator<CanisterKeys> | undefined;
+
+  constructor(needs: IdempotencyNeeds, { idempotencySecs, keyBounds = KEY_BOUNDS }: IdempotencyOptions) {
+    this.#with = needs;
+    this.#seconds = idempotencySecs;
+    this.#bounds = keyBounds;
+    const { storage } = needs;
+    this.#rows = storage.isKept ? new StoredRows(storage) : new MemoryRows();
+    if (this.#rows.endWithTurn) storage.onSeal(() => this.#endRows());
+  }
+
+  get figures(): IdempotencyFigures {
+    return { keys: this.#keys + this.#underWay, bytes: this.#bytes, repeats: this.#repeats };
+  }
+
+  // ---- a call comes
+
+  /**
+   * Answers what was answered already, or lets the call in. Refuses with ServerError `idempotency-key-reused`, `idempotency-full`,
+   * or `state-corrupt` when a kept answer is damaged.
+   */
+  ask(canister: KeyOwner, asked: Asked): void {
+    const { identity } = asked;
+    const keys = this.#keysOf(canister);
+    const underWay = keys.underWay.get(identity);
+    if (underWay !== undefined) {
+      this.#repeat(asked, underWay, () => underWay.repeat(asked.answer));
+      return;
+    }
+    const others = keys.looking.get(identity);
+    if (others !== undefined) {
+      others.push(asked);
+      return;
+    }
+    const hash = keyHash(identity, this.#secret);
+    const found = keys.index.withHash(hash);
+    const living = found.length === 0 ? found : found.filter((entry) => !this.#hasExpired(entry.seconds));
+    if (living.length === 0) this.#begin(keys, asked);
+    else void this.#look(keys, asked, living);
+  }
+
+  /** Calls `same` if it is the same call that has come again. */
+  #repeat(asked: Asked, first: AnsweredCall, same: () => void): void {
+    if (first.method === asked.method && first.digest === asked.digest) {
+      this.#repeats++;
+      same();
+    } else asked.refuse(reused(first.method === asked.method ? 'another argument' : 'another method'));
+  }
+
+  /** There may be an answer. Who asks meanwhile for the same waits. */
+  async #look(keys: CanisterKeys, asked: Asked, living: readonly KeyEntry[]): Promise<void> {
+    const { identity } = asked;
+    const waiting = [asked];
+    keys.looking.set(identity, waiting);
+    const unit = this.#with.journal.newest;
+    let record: AnswerRecord | undefined;
+    try {
+      record = await this.#find(keys, identity, living);
+    } catch (error) {
+      keys.looking.delete(identity);
+      for (const each of waiting) each.refuse(error);
+      return;
+    }
+    keys.looking.delete(identity);
+    if (record === undefined) {
+      // The first of them lets in its call, and the others wait for that.
+      for (const each of waiting) this.ask(keys.canister, each);
+      return;
+    }
+    const { outcome } = record;
+    for (const each of waiting) {
+      this.#repeat(each, record, () => this.#with.journal.tell(unit, each.answer, { ...outcome, isRepeat: true }));
+    }
+  }
+
+  async #find(keys: CanisterKeys, identity: string, living: readonly KeyEntry[]): Promise<AnswerRecord | undefined> {
+    for (const { row, offset, bytes, seconds } of living) {
+      const number = keys.rowNumber(row);
+      const stored = keys.row?.number === number ? keys.row.view() : await this.#rows.get(keys.canister, number);
+      // It may have been forgotten meanwhile.
+      if (stored === undefined && (this.#hasExpired(seconds) || !this.#knows(keys))) continue;
+      const record = new AnswerRowReader(stored ?? NOTHING, nameOf(keys.canister, number)).record(offset, bytes);
+      if (record.identity === identity) return record;
+    }
+    return undefined;
+  }
+
+  #begin(keys: CanisterKeys, asked: Asked): void {
+    for (let n = 0; n < EXPIRED_WITH_EACH && this.#hasExpired(keys.index.oldestSeconds); n++) this.#forgetOldest(keys);
+    const problem = this.#fullness(keys);
+    if (problem !== undefined) {
+      this.#tidy(keys);
+      asked.refuse(problem);
+      return;
+    }
+    const underWay = new UnderWay(asked, { keys, first: asked.answer, forget: this.#ended });
+    this.#enter(keys, underWay);
+    asked.begin(underWay);
+  }
+
+  #enter(keys: CanisterKeys, underWay: UnderWay): void {
+    keys.underWay.set(underWay.identity, underWay);
+    this.#underWay++;
+  }
+
+  #fullness(keys: CanisterKeys): ServerError | undefined {
+    const { keysMax, bytesMax } = this.#bounds;
+    const own = keys.index.count + keys.underWay.size;
+    const ownBytes = keys.bytes + keys.underWay.size * RESERVED_BYTES;
+    const all = this.#keys + this.#underWay;
+    const allBytes = this.#bytes + this.#underWay * RESERVED_BYTES;
+    if (
+      own < keysMax / CANISTER_SHARE &&
+      ownBytes < bytesMax / CANISTER_SHARE &&
+      all < keysMax &&
+      allBytes < bytesMax
+    ) {
+      return undefined;
+    }
+    const isOwn = own >= keysMax / CANISTER_SHARE || ownBytes >= bytesMax / CANISTER_SHARE;
+    const [who, count, bytes, share] = isOwn ? ['actor', own, ownBytes, CANISTER_SHARE] : ['server', all, allBytes, 1];
+    return new ServerError(
+      'unavailable',
+      'idempotency-full',
+      `the ${who} knows ${count} of at most ${keysMax / share} idempotency keys, with ${bytes} of at most ${bytesMax / share} ` +
+        'bytes, and forgets none before its time: try again later, or let them expire sooner (--idempotency-secs)',
+    );
+  }
+
+  // ---- an answer is known
+
+  /** To be called in the turn of the step that gave the answer, before anybody is told. */
+  answered(underWay: UnderWay, outcome: Outcome): void {
+    const { keys } = underWay;
+    if (keys === undefined) return;
+    this.#ended(underWay);
+    if (!underWay.hasRun || !this.#knows(keys)) return;
+    this.#keep(keys, underWay, this.#fitting(keys, outcome));
+  }
+
+  readonly #ended = (underWay: UnderWay): void => {
+    const { keys } = underWay;
+    if (keys === undefined) return;
+    underWay.keys = undefined;
+    if (!keys.underWay.delete(underWay.identity)) return;
+    this.#underWay--;
+    if (!underWay.hasRun) this.#tidy(keys);
+  };
+
+  #fitting(keys: CanisterKeys, outcome: Outcome): Outcome {
+    const bytes = outcome.kind === 'reply' ? outcome.data.length : Buffer.byteLength(outcome.message);
+    const { bytesMax } = this.#bounds;
+    const isTooMuch =
+      this.#bytes + bytes > bytesMax * OVERDRAFT_FACTOR ||
+      keys.bytes + bytes > (bytesMax / CANISTER_SHARE) * OVERDRAFT_FACTOR;
+    if (!isTooMuch) return outcome;
+    const message =
+      `the call was executed, and its answer of ${bytes} bytes was not kept: ` +
+      'there was no room among the answers that are kept for idempotency keys';
+    return { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message, instructions: 0, charge: 0 };
+  }
+
+  #keep(keys: CanisterKeys, call: AnsweredCall, outcome: Outcome): void {
+    const givenMs = this.#with.clock.nowMs();
+    const row = (keys.row ??= this.#beginRow(keys));
+    const offset = row.bytes;
+    row.add(call, outcome, givenMs);
+    this.#index(keys, { identity: call.identity, givenMs, offset, bytes: row.bytes - offset }, row.number);
+    if (row.bytes >= ROW_BYTES) this.#endRow(keys, row);
+    this.#sweeping ??= this.#with.clock.every(SWEEP_EVERY_MS, this.#sweep);
+  }
+
+  #index(
+    keys: CanisterKeys,
+    place: { readonly identity: string; readonly givenMs: number; readonly offset: number; readonly bytes: number },
+    row: number,
+  ): void {
+    const { identity, givenMs, offset, bytes } = place;
+    const seconds = Math.ceil(givenMs / 1000);
+    keys.index.add({ hash: keyHash(identity, this.#secret), row: row >>> 0, offset, bytes, seconds });
+    keys.bytes += bytes + INDEX_BYTES_PER_KEY;
+    this.#bytes += bytes + INDEX_BYTES_PER_KEY;
+    this.#keys++;
+  }
+
+  #beginRow(keys: CanisterKeys): AnswerRow {
+    if (this.#rows.endWithTurn) {
+      this.#open.push(keys);
+      this.#with.storage.markDirty();
+    }
+    return (this.#spare.pop() ?? new AnswerRow()).begin(++keys.lastRow);
+  }
+
+  #endRow(keys: CanisterKeys, row: AnswerRow): void {
+    this.#rows.put(keys.canister, row.number, row.view());
+    this.#dropRow(keys, row);
+  }
+
+  #dropRow(keys: CanisterKeys, row: AnswerRow): void {
+    keys.row = undefined;
+    if (this.#spare.length < SPARE_ROWS_MAX) this.#spare.push(row);
+  }
+
+  /** Before the turn's unit is sealed. */
+  #endRows(): void {
+    if (this.#open.length === 0) return;
+    const open = this.#open;
+    this.#open = [];
+    for (const keys of open) if (keys.row !== undefined) this.#endRow(keys, keys.row);
+  }
+
+  // ---- forgetting
+
+  #hasExpired(seconds: number): boolean {
+    return seconds + this.#seconds < this.#with.clock.nowMs() / 1000;
+  }
+
+  #forgetOldest(keys: CanisterKeys): void {
+    const { index } = keys;
+    const { oldest } = index;
+    if (oldest === undefined) return;
+    index.removeOldest();
+    this.#keys--;
+    keys.bytes -= oldest.bytes + INDEX_BYTES_PER_KEY;
+    this.#bytes -= oldest.bytes + INDEX_BYTES_PER_KEY;
+    if (index.oldest?.row === oldest.row) return;
+    const number = keys.rowNumber(oldest.row);
+    if (keys.row?.number === number) this.#dropRow(keys, keys.row);
+    else this.#rows.delete(keys.canister, number);
+  }
+
+  /** One slice of what has expired. */
+  readonly #sweep = (): void => {
+    let left = SWEPT_AT_ONCE;
+    this.#unswept ??= this.#canisters.values();
+    for (; left > 0; left--) {
+      const next = this.#unswept.next();
+      if (next.done === true) {
+        this.#unswept = undefined;
+        break;
+      }
+      const keys = next.value;
+      for (; left > 0 && this.#hasExpired(keys.index.oldestSeconds); left--) this.#forgetOldest(keys);
+      this.#tidy(keys);
+    }
+    if (this.#keys > 0) return;
+    this.#sweeping?.[Symbol.dispose]();
+    this.#sweeping = undefined;
+  };
+
+  #tidy(keys: CanisterKeys): void {
+    if (keys.isEmpty && this.#knows(keys)) this.#canisters.delete(keys.canister);
+  }
+
+  /** They were not forgotten. */
+  #knows(keys: CanisterKeys): boolean {
+    return this.#canisters.get(keys.canister) === keys;
+  }
+
+  /** The canister is deleted, or its state lost: so are its keys. */
+  forget(canister: KeyOwner): void {
+    const keys = this.#canisters.get(canister);
+    if (keys === undefined) return;
+    this.#canisters.delete(canister);
+    this.#rows.forget(canister);
+    this.#keys -= keys.index.count;
+    this.#underWay -= keys.underWay.size;
+    this.#bytes -= keys.bytes;
+    keys.underWay.clear();
+    keys.row = undefined;
+  }
+
+  // ---- a start
+
+  /** A call that has awaited others when the process ended that had taken it: what its answer is to be told to. */
+  resume(canister: KeyOwner, call: AnsweredCall): UnderWay {
+    const keys = this.#keysOf(canister);
+    const underWay = new UnderWay(call, { keys, first: undefined, forget: this.#ended });
+    this.#enter(keys, underWay);
+    return underWay;
+  }
+
+  /** Takes over what is stored; once, after canisters have been admitted. Rejects with ServerError `state-corrupt`. */
+  async restore(find: (id: Uint8Array) => KeyOwner | undefined): Promise<void> {
+    const rows = this.#rows;
+    if (!(rows instanceof StoredRows)) return;
+    const nowMs = this.#with.clock.nowMs();
+    const owners = (await rows.owners()).values();
+    let read = 0;
+    const readers = Array.from({ length: READERS }, async () => {
+      for (const id of owners) {
+        const canister = find(id);
+        if (canister === undefined) continue;
+        const keys = this.#keysOf(canister);
+        for await (const row of rows.rowsOf(canister)) {
+          read += this.#readRow(keys, row, nowMs);
+          if (read < READ_AT_ONCE) continue;
+          read = 0;
+          await nextTurn();
+        }
+        this.#tidy(keys);
+      }
+    });
+    await Promise.all(readers);
+    if (this.#keys > 0) this.#sweeping ??= this.#with.clock.every(SWEEP_EVERY_MS, this.#sweep);
+  }
+
+  #readRow(keys: CanisterKeys, row: Uint8Array, nowMs: number): number {
+    const reader = new AnswerRowReader(row, nameOf(keys.canister, keys.lastRow + 1));
+    const number = reader.number();
+    if (number <= keys.lastRow) throw reader.malformed(`number ${number} comes after ${keys.lastRow}`);
+    keys.lastRow = number;
+    const places = reader.places();
+    // The clock may have been ahead when they were given.
+    for (const place of places) this.#index(keys, { ...place, givenMs: Math.min(place.givenMs, nowMs) }, number);
+    return places.length;
+  }
+
+  #keysOf(canister: KeyOwner): CanisterKeys {
+    let keys = this.#canisters.get(canister);
+    if (keys === undefined) this.#canisters.set(canister, (keys = new CanisterKeys(canister)));
+    return keys;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** Whom a key belongs to, and the key: a character a byte. A principal has 29 bytes at most. */
+export function identityOf(caller: Uint8Array, key: string): string {
+  let identity = String.fromCharCode(caller.length);
+  for (let at = 0; at < caller.length; at++) identity += String.fromCharCode(caller[at] ?? 0);
+  return identity + key;
+}
+
+function nameOf({ idText }: KeyOwner, number: number): string {
+  return `${Buffer.from(idText, 'latin1').toString('hex')}/${number}`;
+}
+
+function reused(what: string): ServerError {
+  return new ServerError(
+    'unprocessable',
+    'idempotency-key-reused',
+    `the idempotency key was used for a call with ${what}: give each call a key of its own, and repeat a call as it was`,
+  );
+}
