@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CommitQueue, type StoragePort, type StorageReceiver } from '../../subsystems/storage/commit-queue.ts';
 import { type Entry, FAMILIES, type Family } from '../../subsystems/storage/index.ts';
+import { RecordPacker } from '../../subsystems/storage/record-packer.ts';
 import type { ToStorage } from '../../subsystems/storage/storage-wire.ts';
 import { applyWriteBatch } from '../../subsystems/storage/write-batch.ts';
 
@@ -87,8 +88,19 @@ class RecordingPort implements StoragePort {
     this.#receiver?.receive({ kind: 'answer', call, answer: this.#answerTo(request) });
   }
 
-  #answerTo(request: (ToStorage & { readonly kind: 'request' })['request']): readonly Entry[] | undefined {
+  #answerTo(request: (ToStorage & { readonly kind: 'request' })['request']): unknown {
     if (request.kind === 'close') return undefined;
+    if (request.kind === 'get') {
+      this.reads++;
+      return this.#of(request.family).get(hexOf(request.key))?.slice();
+    }
+    if (request.kind === 'values') {
+      this.reads++;
+      const packer = new RecordPacker();
+      const start = hexOf(request.prefix);
+      for (const [key, value] of this.entries(request.family)) if (key.startsWith(start)) packer.add(value);
+      return packer.take();
+    }
     if (request.kind !== 'range') throw new Error(`what is recorded answers no '${request.kind}'`);
     this.reads++;
     const prefix = hexOf(request.prefix);

@@ -61,6 +61,8 @@ export interface IdempotencyNeeds {
   readonly storage: RowStorage;
   readonly journal: Pick<CallJournal, 'tell' | 'newest'>;
   readonly clock: Clock;
+  /** For tests: what the index looks for, below 2^32. */
+  readonly hashOf?: (identity: string) => number;
 }
 
 export interface IdempotencyOptions {
@@ -74,7 +76,7 @@ export class Idempotency {
   readonly #seconds: number;
   readonly #bounds: KeyBounds;
   readonly #rows: AnswerRows;
-  readonly #secret = newHashSecret();
+  readonly #hashOf: (identity: string) => number;
   readonly #canisters = new Map<KeyOwner, CanisterKeys>();
   /** Whose rows end with this turn. */
   #open: CanisterKeys[] = [];
@@ -91,7 +93,9 @@ export class Idempotency {
     this.#with = needs;
     this.#seconds = idempotencySecs;
     this.#bounds = keyBounds;
-    const { storage } = needs;
+    const { storage, hashOf } = needs;
+    const secret = newHashSecret();
+    this.#hashOf = hashOf ?? ((identity) => keyHash(identity, secret));
     this.#rows = storage.isKept ? new StoredRows(storage) : new MemoryRows();
     if (this.#rows.endWithTurn) storage.onSeal(() => this.#endRows());
   }
@@ -119,10 +123,10 @@ export class Idempotency {
       others.push(asked);
       return;
     }
-    const hash = keyHash(identity, this.#secret);
+    const hash = this.#hashOf(identity);
     const found = keys.index.withHash(hash);
     const living = found.length === 0 ? found : found.filter((entry) => !this.#hasExpired(entry.seconds));
-    if (living.length === 0) this.#begin(keys, asked);
+    if (living.length === 0) this.#begin(keys, asked, hash);
     else void this.#look(keys, asked, living);
   }
 
@@ -151,7 +155,9 @@ export class Idempotency {
     keys.looking.delete(identity);
     if (record === undefined) {
       // The first of them lets in its call, and the others wait for that.
-      for (const each of waiting) this.ask(keys.canister, each);
+      const [first, ...rest] = waiting;
+      if (first !== undefined) this.#begin(this.#keysOf(keys.canister), first, this.#hashOf(identity));
+      for (const each of rest) this.ask(keys.canister, each);
       return;
     }
     const { outcome } = record;
@@ -172,7 +178,7 @@ export class Idempotency {
     return undefined;
   }
 
-  #begin(keys: CanisterKeys, asked: Asked): void {
+  #begin(keys: CanisterKeys, asked: Asked, hash: number): void {
     for (let n = 0; n < EXPIRED_WITH_EACH && this.#hasExpired(keys.index.oldestSeconds); n++) this.#forgetOldest(keys);
     const problem = this.#fullness(keys);
     if (problem !== undefined) {
@@ -180,7 +186,7 @@ export class Idempotency {
       asked.refuse(problem);
       return;
     }
-    const underWay = new UnderWay(asked, { keys, first: asked.answer, forget: this.#ended });
+    const underWay = new UnderWay(asked, { keys, hash, first: asked.answer, forget: this.#ended });
     this.#enter(keys, underWay);
     asked.begin(underWay);
   }
@@ -247,24 +253,18 @@ export class Idempotency {
     return { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message, instructions: 0, charge: 0 };
   }
 
-  #keep(keys: CanisterKeys, call: AnsweredCall, outcome: Outcome): void {
+  #keep(keys: CanisterKeys, call: UnderWay, outcome: Outcome): void {
     const givenMs = this.#with.clock.nowMs();
     const row = (keys.row ??= this.#beginRow(keys));
     const offset = row.bytes;
     row.add(call, outcome, givenMs);
-    this.#index(keys, { identity: call.identity, givenMs, offset, bytes: row.bytes - offset }, row.number);
+    this.#index(keys, call.hash, row.number, offset, row.bytes - offset, givenMs);
     if (row.bytes >= ROW_BYTES) this.#endRow(keys, row);
     this.#sweeping ??= this.#with.clock.every(SWEEP_EVERY_MS, this.#sweep);
   }
 
-  #index(
-    keys: CanisterKeys,
-    place: { readonly identity: string; readonly givenMs: number; readonly offset: number; readonly bytes: number },
-    row: number,
-  ): void {
-    const { identity, givenMs, offset, bytes } = place;
-    const seconds = Math.ceil(givenMs / 1000);
-    keys.index.add({ hash: keyHash(identity, this.#secret), row: row >>> 0, offset, bytes, seconds });
+  #index(keys: CanisterKeys, hash: number, row: number, offset: number, bytes: number, givenMs: number): void {
+    keys.index.add(hash, row >>> 0, offset, bytes, Math.ceil(givenMs / 1000));
     keys.bytes += bytes + INDEX_BYTES_PER_KEY;
     this.#bytes += bytes + INDEX_BYTES_PER_KEY;
     this.#keys++;
@@ -304,14 +304,14 @@ export class Idempotency {
 
   #forgetOldest(keys: CanisterKeys): void {
     const { index } = keys;
-    const { oldest } = index;
-    if (oldest === undefined) return;
+    const row = index.oldestRow;
+    const bytes = index.oldestBytes + INDEX_BYTES_PER_KEY;
     index.removeOldest();
     this.#keys--;
-    keys.bytes -= oldest.bytes + INDEX_BYTES_PER_KEY;
-    this.#bytes -= oldest.bytes + INDEX_BYTES_PER_KEY;
-    if (index.oldest?.row === oldest.row) return;
-    const number = keys.rowNumber(oldest.row);
+    keys.bytes -= bytes;
+    this.#bytes -= bytes;
+    if (index.oldestRow === row) return;
+    const number = keys.rowNumber(row);
     if (keys.row?.number === number) this.#dropRow(keys, keys.row);
     else this.#rows.delete(keys.canister, number);
   }
@@ -362,7 +362,8 @@ export class Idempotency {
   /** A call that has awaited others when the process ended that had taken it: what its answer is to be told to. */
   resume(canister: KeyOwner, call: AnsweredCall): UnderWay {
     const keys = this.#keysOf(canister);
-    const underWay = new UnderWay(call, { keys, first: undefined, forget: this.#ended });
+    const hash = this.#hashOf(call.identity);
+    const underWay = new UnderWay(call, { keys, hash, first: undefined, forget: this.#ended });
     this.#enter(keys, underWay);
     return underWay;
   }
@@ -399,7 +400,9 @@ export class Idempotency {
     keys.lastRow = number;
     const places = reader.places();
     // The clock may have been ahead when they were given.
-    for (const place of places) this.#index(keys, { ...place, givenMs: Math.min(place.givenMs, nowMs) }, number);
+    for (const { identity, offset, bytes, givenMs } of places) {
+      this.#index(keys, this.#hashOf(identity), number, offset, bytes, Math.min(givenMs, nowMs));
+    }
     return places.length;
   }
 

@@ -7,6 +7,8 @@ export class UnderWay implements AnsweredCall {
   readonly identity: string;
   readonly method: string;
   readonly digest: string;
+  /** Of the identity. */
+  readonly hash: number;
   /** Where it is entered until it has ended; undefined: nowhere. */
   keys: CanisterKeys | undefined;
   /** Something of it has been executed, so that its answer is kept, whatever it is. */
@@ -20,6 +22,7 @@ export class UnderWay implements AnsweredCall {
     { identity, method, digest }: AnsweredCall,
     options: {
       readonly keys: CanisterKeys;
+      readonly hash: number;
       readonly first: ((outcome: Outcome) => void) | undefined;
       /** Takes it out of its keys, if it is still there. */
       readonly forget: (ended: UnderWay) => void;
@@ -28,6 +31,7 @@ export class UnderWay implements AnsweredCall {
     this.identity = identity;
     this.method = method;
     this.digest = digest;
+    this.hash = options.hash;
     this.keys = options.keys;
     this.hasRun = options.first === undefined;
     this.#first = options.first;

@@ -13,6 +13,7 @@ import {
   LOOK_BYTES,
   NUMBERS_MAX,
 } from './ledger-module.ts';
+import { Keys } from './keys.ts';
 import type { Life } from './life.ts';
 import { assertPrinted, linesOf } from './printed-lines.ts';
 import type { LargePayload, PayloadSizes, Use } from './payload-sizes.ts';
@@ -68,6 +69,7 @@ const { trapsHalfway, trapsAtEnd, rejects, relays } = FLAGS;
 
 export class Clients {
   readonly sent: Sent[] = [];
+  readonly keys: Keys;
   readonly #seeded: Seeded;
   readonly #plan: Plan;
   /** How often a message takes more than its first slice of fuel. */
@@ -79,8 +81,9 @@ export class Clients {
   /** Lines that were read. */
   printed = 0;
 
-  /** `lasting`: actors that are never uninstalled. */
-  constructor(seeded: Seeded, plan: Plan, sizes: PayloadSizes, lasting: readonly string[]) {
+  /** `lasting`: actors that are never uninstalled; `keyed`: chance for keys alone. */
+  constructor(seeded: Seeded, plan: Plan, sizes: PayloadSizes, lasting: readonly string[], keyed: Seeded) {
+    this.keys = new Keys(keyed, lasting);
     this.#lasting = lasting;
     this.#seeded = seeded;
     this.#plan = plan;
@@ -91,14 +94,16 @@ export class Clients {
   /** The host has crashed: who waits, waits for ever. */
   lose(): void {
     for (const each of this.sent) if (each.outcome === undefined) each.isLost = true;
+    this.keys.lose();
   }
 
   get waiting(): number {
-    return this.sent.filter(({ outcome, isLost }) => outcome === undefined && !isLost).length;
+    return this.sent.filter(({ outcome, isLost }) => outcome === undefined && !isLost).length + this.keys.waiting;
   }
 
   /** Sends something to one of the actors; `peers` may be called, too. */
   send(life: Life, actors: readonly string[], peers: readonly string[]): void {
+    this.keys.act(life);
     const seeded = this.#seeded;
     const actor = this.#actorOf(actors);
     if (actor === undefined) return;
@@ -145,7 +150,8 @@ export class Clients {
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
     const kind = isQuery(method) ? 'query' : 'update';
-    life.registry.call(record, kind, method, CALLER, ledgerArgument(argument)).then(
+    const key = this.keys.keyFor(sent);
+    life.call(record, kind, method, CALLER, ledgerArgument(argument), key).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;
       },

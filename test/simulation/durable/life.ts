@@ -7,6 +7,7 @@ import type { CanisterRecord } from '../../../subsystems/canisters/canister-reco
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Compiler } from '../../../subsystems/compiler/index.ts';
 import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
+import type { CallKind, Outcome } from '../../../subsystems/ic/index.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
@@ -33,6 +34,15 @@ const TURNS_MAX = 20_000;
 const codec = createCodec();
 const manifest: Manifest = { read: () => Promise.resolve([]) };
 const compiler: Compiler = { compile: () => Promise.reject(new Error('there is nothing to compile')) };
+
+type Call = readonly [
+  record: CanisterRecord,
+  kind: CallKind,
+  method: string,
+  caller: Uint8Array,
+  argument: Uint8Array,
+  key: string | undefined,
+];
 
 export interface LifeParts {
   readonly plan: Plan;
@@ -129,6 +139,13 @@ export class Life {
 
   named(name: string): CanisterRecord | undefined {
     return this.registry.directory.findByName(name);
+  }
+
+  /** A client's message. */
+  call(...[record, kind, method, caller, argument, key]: Call): Promise<Outcome> {
+    const { plan, seeded } = this.#parts;
+    const isIgnored = plan.bug === 'key-ignored' && key !== undefined && seeded.oneIn(8);
+    return this.registry.call(record, kind, method, caller, argument, 'name', isIgnored ? undefined : key);
   }
 
   // ---- turns

@@ -22,6 +22,12 @@ export const BUGS = [
   'cut-value',
   /** Calls and queues arrive in a unit of their own, before the state that goes with them. */
   'queue-before-state',
+  /** Answers that are kept under keys arrive in a unit of their own, after the effects. */
+  'key-after-effect',
+  /** A call that awaits is kept without its key. */
+  'key-not-in-context',
+  /** A key is not looked at now and then. */
+  'key-ignored',
 ] as const;
 /** What mistakes are made with, and none is: nothing may be found. */
 export const CONTROL = 'control';

@@ -7,6 +7,8 @@
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { INLINE_BYTES_MAX, type ToStorage } from '../../../subsystems/storage/storage-wire.ts';
+import { RecordWriter } from '../../../subsystems/bytes/index.ts';
+import { CONTEXT, readRecord } from '../../../subsystems/scheduler/call-records.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import { type Bug, CONTROL } from './plan.ts';
 import type { Mistake } from './planted-port.ts';
@@ -41,6 +43,10 @@ export function storageWith(
       return withPort({ arrive: onUnits((unit) => [withCutValues(unit)]) });
     case 'queue-before-state':
       return withPort({ arrive: onUnits(queueFirst) });
+    case 'key-after-effect':
+      return withPort({ arrive: onUnits(answersLast) });
+    case 'key-not-in-context':
+      return withPort({ arrive: onUnits((unit) => [withoutKeys(unit)]) });
     default:
       return new SimulatedStorage(store, options);
   }
@@ -141,14 +147,45 @@ function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
   return [queue, rest].filter(({ length }) => length > 0).map((set) => set.take());
 }
 
+function answersLast(unit: Uint8Array): readonly Uint8Array[] {
+  const answers = new WriteBatch();
+  const rest = new WriteBatch();
+  visit(unit, (family) => (family === 'blob' ? answers : rest));
+  return [rest, answers].filter(({ length }) => length > 0).map((set) => set.take());
+}
+
+function withoutKeys(unit: Uint8Array): Uint8Array {
+  const set = new WriteBatch();
+  visit(
+    unit,
+    () => set,
+    (value, family, key) => (family === 'queue' && key[0] === CONTEXT ? withoutKey(key, value) : value),
+  );
+  return set.take();
+}
+
+/** The key comes last in the record of a context. */
+function withoutKey(key: Uint8Array, value: Uint8Array): Uint8Array {
+  const entry = readRecord([key, value]);
+  if (entry.kind !== 'context' || entry.record.keyed === undefined) return value;
+  const { key: its, method, digest } = entry.record.keyed;
+  const writer = new RecordWriter();
+  writer.latin1(its);
+  writer.text(method);
+  writer.latin1(digest);
+  const bare = value.slice(0, value.length - writer.length);
+  bare[0] = (bare[0] ?? 0) & ~32;
+  return bare;
+}
+
 /** Copies each operation into the set that `choose` names, if it names one; values as `change` makes them. */
 function visit(
   operations: Uint8Array,
   choose: (family: string, page?: number) => WriteBatch | undefined,
-  change = (value: Uint8Array): Uint8Array => value,
+  change = (value: Uint8Array, _family: string, _key: Uint8Array): Uint8Array => value,
 ): void {
   applyWriteBatch(operations, {
-    put: (family, key, value) => choose(family)?.put(family, key, change(value)),
+    put: (family, key, value) => choose(family)?.put(family, key, change(value, family, key)),
     delete: (family, key) => choose(family)?.delete(family, key),
     clear: (family, prefix) => choose(family)?.clear(family, prefix),
     patch: (family, id, page, offset, bytes) => {

@@ -39,6 +39,8 @@ export interface Tally extends ThreadCounts {
   replayed: number;
   wakeUps: number;
   steps: number;
+  /** Messages that were sent again with their keys. */
+  repeats: number;
   /** Lines that actors have printed, read. */
   lines: number;
   /** How large payloads were. */
@@ -86,6 +88,7 @@ class World {
     suspensions: 0,
     waited: 0,
     waitedLarge: 0,
+    repeats: 0,
     lines: 0,
     sizes: {},
   };
@@ -99,7 +102,7 @@ class World {
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
     this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
     this.#sizes = new PayloadSizes(seed, this.#seeded, this.#plan);
-    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors);
+    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors, seeded(seed * 7919 + 3));
     this.#operators = new Operators(this.#seeded, this.#plan, this.#everybody);
   }
 
@@ -115,6 +118,7 @@ class World {
       this.#life?.end();
       this.tally.messages = this.#clients.sent.length;
       this.tally.lines = this.#clients.printed;
+      this.tally.repeats = this.#clients.keys.repeats.length;
       this.tally.sizes = this.#sizes.counts;
       this.tally.acknowledged = this.#clients.sent.filter(({ outcome }) => outcome !== undefined).length;
     }
@@ -274,7 +278,15 @@ class World {
       await life.pass(50);
     }
     await life.settle();
+    this.#clients.keys.repeatAll(life);
+    for (let n = 0; n < RESTS_MAX && (n < RESTS_MIN || this.#clients.waiting > 0); n++) {
+      await life.settle();
+      await life.pass(50);
+    }
+    await life.settle();
     assert.equal(this.#clients.waiting, 0, 'every client of the last life has an answer');
+    this.#clients.keys.check();
+    const sent = this.#clients.keys.told(this.#clients.sent);
     // Their number alone: what is different may be megabytes, and words for it take gigabytes.
     const queued = await life.until(life.storage.range('queue', new Uint8Array(0)));
     assert.equal(queued.length, 0, 'nothing is left in queues');
@@ -282,10 +294,10 @@ class World {
     const { ledgers, states } = await this.#states(life, there);
     for (const name of there) await this.#checkNumbers(life, name);
     for (const name of this.#mayflies) ledgers.delete(name);
-    const checked = { ledgers, sent: this.#clients.sent, hasDeaths: this.#plan.hasDeaths };
+    const checked = { ledgers, sent, hasDeaths: this.#plan.hasDeaths };
     checkMessages(checked);
     checkLooks(checked);
-    checkPayloads(this.#clients.sent);
+    checkPayloads(sent);
     this.#clients.readLines(life, this.#everybody);
     checkTimers(checked, this.#plan.hasChanges);
     this.#checkCycles(life);

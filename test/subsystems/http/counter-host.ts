@@ -174,6 +174,8 @@ export class CounterCanister implements Canister {
 
 export class CounterCanisters implements ServedCanisters {
   readonly canisters = [new CounterCanister('counter', 1), new CounterCanister('bare', 2, false)];
+  /** Of calls, in the order they came. */
+  readonly keys: (string | undefined)[] = [];
   readonly installed: { name: string; bytes: number; options: InstallOptions }[] = [];
   readonly upgraded: { name: string; bytes: number | undefined; options: UpgradeOptions }[] = [];
   readonly reinstalled: { name: string; bytes: number; options: InstallOptions }[] = [];
@@ -205,7 +207,11 @@ export class CounterCanisters implements ServedCanisters {
     caller: Uint8Array,
     argument: Uint8Array,
     addressedBy: AddressedBy = 'name',
+    idempotencyKey?: string,
   ): Promise<Outcome> {
+    this.keys.push(idempotencyKey);
+    if (idempotencyKey === 'used') throw new ServerError('unprocessable', 'idempotency-key-reused', 'another argument');
+    if (idempotencyKey === 'many') throw new ServerError('unavailable', 'idempotency-full', 'too many keys');
     const [methodKind, behaviour] = METHODS[method] ?? [];
     if (behaviour === undefined)
       throw new ServerError('missing', 'no-such-method', `actor ${canister.name} has no method ${method}`);

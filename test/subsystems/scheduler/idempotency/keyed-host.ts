@@ -1,0 +1,108 @@
+/** A scheduler of which clients' calls have keys, over an execution that the test drives and a storage whose units can be looked at. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Execution } from '../../../../subsystems/execution/index.ts';
+import { type Outcome, idToText } from '../../../../subsystems/ic/index.ts';
+import type { KeyBounds } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
+import { RoundScheduler } from '../../../../subsystems/scheduler/round-scheduler.ts';
+import { NoStorage } from '../../../../subsystems/storage/no-storage.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
+import { RecordedStorage } from '../../../support/recorded-storage.ts';
+import { HeldExecution, idOf, MODULE } from '../held-execution.ts';
+
+export const ANONYMOUS = Uint8Array.of(4);
+const ACTORS = 3;
+
+export interface KeyedOptions {
+  readonly storage?: RecordedStorage | undefined;
+  readonly idempotencySecs?: number;
+  readonly keyBounds?: KeyBounds;
+  readonly nowMs?: number;
+}
+
+export interface CallOptions {
+  readonly handle?: number;
+  readonly method?: string;
+  readonly caller?: Uint8Array;
+  readonly argument?: Uint8Array;
+}
+
+/** What a client has been told. */
+export interface Told {
+  outcome: Outcome | undefined;
+  refusal: unknown;
+}
+
+export class KeyedHost {
+  readonly clock: FakeClock;
+  readonly execution = new HeldExecution();
+  readonly scheduler: RoundScheduler;
+  readonly storage: RecordedStorage | undefined;
+  readonly #options: KeyedOptions;
+
+  constructor(options: KeyedOptions = {}) {
+    this.#options = options;
+    this.clock = new FakeClock(options.nowMs ?? 1_800_000_000_000);
+    this.storage = 'storage' in options ? options.storage : new RecordedStorage();
+    const { idempotencySecs = 100, keyBounds } = options;
+    this.scheduler = new RoundScheduler(
+      {
+        execution: this.execution as unknown as Execution,
+        clock: this.clock,
+        storage: this.storage ?? new NoStorage(),
+      },
+      {
+        heartbeatMs: 0,
+        timerMs: 0,
+        queryInstructionsMax: 1000,
+        idempotencySecs,
+        ...(keyBounds === undefined ? {} : { keyBounds }),
+      },
+    );
+    this.scheduler.attachHost({
+      wake: () => Promise.resolve(),
+      sleep: () => Promise.resolve(),
+      bytesOf: () => 0,
+      changed: () => undefined,
+    });
+    for (let handle = 0; handle < ACTORS; handle++) {
+      this.scheduler.admit(handle, idToText(idOf(handle)), { module: MODULE });
+    }
+  }
+
+  /** Without a key if there is none. */
+  call(key: string | undefined, options: CallOptions = {}): Told {
+    const { handle = 0, method = 'm', caller = ANONYMOUS, argument = Uint8Array.of(1) } = options;
+    const told: Told = { outcome: undefined, refusal: undefined };
+    this.scheduler.deliver({ handle, kind: 'update', method, caller, argument, idempotencyKey: key }).then(
+      (outcome) => (told.outcome = outcome),
+      (error: unknown) => (told.refusal = error),
+    );
+    return told;
+  }
+
+  /** What was sealed so far becomes durable, and whoever waits for it is told. */
+  async settle(): Promise<void> {
+    for (let turns = 0; turns < 4; turns++) await nextTurn();
+  }
+
+  get executions(): number {
+    return this.execution.started.length;
+  }
+
+  get keys(): number {
+    return this.scheduler.idempotency.keys;
+  }
+
+  get rows(): number {
+    return this.storage?.entries('blob').length ?? 0;
+  }
+
+  /** The process is gone after so many units, or after all that were sealed; the next one goes on with what is stored. */
+  async restart(units?: number): Promise<KeyedHost> {
+    const storage = this.storage?.restart(units);
+    const next = new KeyedHost({ ...this.#options, storage, nowMs: this.clock.nowMs() });
+    await next.scheduler.restoreAnswers();
+    if (storage !== undefined) next.scheduler.restore(await storage.range('queue', new Uint8Array(0)));
+    return next;
+  }
+}
