@@ -9,6 +9,7 @@ export interface Request {
   /** `/call-json/bank/get` */
   readonly target: string;
   readonly body: string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface RunOptions {
@@ -41,9 +42,9 @@ export abstract class Client {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     try {
       while (!isOver()) {
-        const { target, body } = this.next();
+        const { target, body, headers = {} } = this.next();
         this.isUncertain = true;
-        const answer = await send(origin, 'POST', target, { agent, body });
+        const answer = await send(origin, 'POST', target, { agent, body, headers });
         if (mayLoseThreads && answer.status === 503 && answer.text.includes("the actor's thread has stopped")) return;
         if (this.isDone(answer)) this.acknowledged++;
         this.isUncertain = false;
