@@ -138,10 +138,10 @@ export class CallRecordWriter {
     this.#out.sized(argument);
   }
 
-  #keyed({ key, method, digest }: KeyedRecord): void {
-    this.#out.latin1(key);
-    this.#out.text(method);
-    this.#out.latin1(digest);
+  #keyed(record: KeyedRecord): void {
+    this.#out.latin1(record.key);
+    this.#out.text(record.method);
+    this.#out.latin1(record.digest);
   }
 
   #response({ order, refunded, response }: QueuedResponse): void {

@@ -45,7 +45,7 @@ import { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
 import { Idempotency, identityOf, type IdempotencyOptions } from './idempotency/idempotency.ts';
-import type { UnderWay } from './idempotency/under-way.ts';
+import type { UnderWay } from './idempotency/canister-keys.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';

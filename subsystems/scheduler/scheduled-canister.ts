@@ -18,7 +18,7 @@ import type { ModuleInfo } from '../execution/index.ts';
 import type { NotedCall } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { Queue } from './queue.ts';
-import type { UnderWay } from './idempotency/under-way.ts';
+import type { UnderWay } from './idempotency/canister-keys.ts';
 
 /** A call of a method that waits. */
 export interface QueuedCall {

@@ -80,7 +80,7 @@ export class MemoryRows implements AnswerRows {
 
   put(canister: KeyOwner, number: number, row: Uint8Array): void {
     let rows = this.#rows.get(canister);
-    if (rows === undefined) this.#rows.set(canister, (rows = new Map()));
+    if (rows === undefined) this.#rows.set(canister, (rows = new Map<number, Uint8Array>()));
     rows.set(number, row.slice());
   }
 

@@ -1,8 +1,10 @@
-/** The keys of one actor: those that are answered, and those under way. Main thread: plain state. */
-import type { Outcome } from '../../ic/index.ts';
+/**
+ * The keys of one actor: those that are answered, and calls with keys that are under way. In one file, because each refers to the
+ * other. Main thread: plain state.
+ */
+import type { Outcome, Step } from '../../ic/index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { KeyIndex } from './key-index.ts';
-import type { UnderWay } from './under-way.ts';
 
 /** The canister that keys belong to. */
 export interface KeyOwner {
@@ -47,4 +49,72 @@ export interface Asked extends AnsweredCall {
   readonly refuse: (error: unknown) => void;
   /** The key is new: the call is to be let in. Its answer goes to `underWay`, as soon as it is known and once. */
   readonly begin: (underWay: UnderWay) => void;
+}
+
+/** A call with a key that is under way: who waits for its answer, and whether the answer will be kept. */
+export class UnderWay implements AnsweredCall {
+  readonly identity: string;
+  readonly method: string;
+  readonly digest: string;
+  /** Of the identity. */
+  readonly hash: number;
+  /** Where it is entered until it has ended; undefined: nowhere. */
+  keys: CanisterKeys | undefined;
+  /** Something of it has been executed, so that its answer is kept, whatever it is. */
+  hasRun: boolean;
+  #first: ((outcome: Outcome) => void) | undefined;
+  #repeats: ((outcome: Outcome) => void)[] | undefined;
+  readonly #forget: (ended: UnderWay) => void;
+
+  /** `first`: who has sent it; undefined: the process that has taken it is gone. */
+  constructor(
+    { identity, method, digest }: AnsweredCall,
+    options: {
+      readonly keys: CanisterKeys;
+      readonly hash: number;
+      readonly first: ((outcome: Outcome) => void) | undefined;
+      /** Takes it out of its keys, if it is still there. */
+      readonly forget: (ended: UnderWay) => void;
+    },
+  ) {
+    this.identity = identity;
+    this.method = method;
+    this.digest = digest;
+    this.hash = options.hash;
+    this.keys = options.keys;
+    this.hasRun = options.first === undefined;
+    this.#first = options.first;
+    this.#forget = options.forget;
+  }
+
+  /** The key, as the client wrote it. */
+  get key(): string {
+    return this.identity.slice(1 + this.identity.charCodeAt(0));
+  }
+
+  /** A repeat waits for the same answer. */
+  repeat(done: (outcome: Outcome) => void): void {
+    (this.#repeats ??= []).push(done);
+  }
+
+  /** A step of it has ended. One that the balance did not suffice for has left nothing, and may be tried again. */
+  ran({ fault }: Step): void {
+    if (fault === undefined || (fault.kind !== 'outOfCycles' && fault.kind !== 'unavailable')) this.hasRun = true;
+  }
+
+  /** Everybody is told. */
+  readonly tell = (outcome: Outcome): void => {
+    this.#forget(this);
+    const [first, repeats] = [this.#first, this.#repeats];
+    this.#first = undefined;
+    this.#repeats = undefined;
+    first?.(outcome);
+    for (const done of repeats ?? []) done(asRepeat(outcome));
+  };
+}
+
+/** For one who waited: bytes of its own, since they may be handed over. */
+function asRepeat(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'reply') return { ...outcome, isRepeat: true };
+  return { ...outcome, data: outcome.data.slice(), isRepeat: true };
 }

@@ -22,10 +22,9 @@ import type { CallJournal } from '../call-journal.ts';
 import type { IdempotencyFigures } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
-import { type Asked, CanisterKeys, type KeyOwner } from './canister-keys.ts';
+import { type Asked, CanisterKeys, type KeyOwner, UnderWay } from './canister-keys.ts';
 import { keyHash, newHashSecret } from './key-hash.ts';
 import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
-import { UnderWay } from './under-way.ts';
 
 /** What all keys may take, and those of one canister: half of it, so that no canister takes everything. */
 export interface KeyBounds {

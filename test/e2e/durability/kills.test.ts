@@ -16,6 +16,7 @@ import { HAUL_FLAGS } from './haul.ts';
 import { Load } from './load.ts';
 
 const KEEPERS = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] as const;
+const KEYED = ['once-list', 'once-from', 'once-to'] as const;
 const HAULERS = ['haul-a', 'haul-b', 'depot'] as const;
 const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
   [],
@@ -45,7 +46,7 @@ async function prepare(t: TestContext, preloads: readonly URL[] = []): Promise<P
   const keeper = await compileActor('Keeper');
   const hauler = await compileActor('Hauler');
   const modules = {
-    ...Object.fromEntries(KEEPERS.map((name) => [name, keeper])),
+    ...Object.fromEntries([...KEEPERS, ...KEYED].map((name) => [name, keeper])),
     'haul-a': hauler,
     'haul-b': hauler,
     // Its upgrades carry everything over, which takes a while.
@@ -53,14 +54,17 @@ async function prepare(t: TestContext, preloads: readonly URL[] = []): Promise<P
   };
   const deployment = await Deployment.create(t, { args: ['--verbose', ...HAUL_FLAGS], preloads, modules });
   const host = await deployment.start();
+  const find = (name: string): Promise<Actor> => host.find(name);
   const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(
-    [...KEEPERS, ...HAULERS].map((name) => host.find(name)),
+    [...KEEPERS, ...HAULERS].map(find),
   )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor];
+  const keyed = (await Promise.all(KEYED.map(find))) as unknown as readonly [Actor, Actor, Actor];
   const actors = {
     lists: [listA, listB],
     banks: [bankA, bankB],
     chain: [chainA, chainB],
     haul: { haulers: [haulA, haulB], depot },
+    keyed,
   } as const;
   const load = new Load(actors, seeded(1));
   await load.prepare(host);
@@ -95,11 +99,14 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
     }
   }
   await load.checkAll(host);
-  const { acknowledged, linesChecked, haulage } = load;
+  const { acknowledged, linesChecked, haulage, repeaters } = load;
+  const [appender, chainer] = repeaters.clients;
   seeds.saw({
     'messages acknowledged': acknowledged,
     'debug lines': linesChecked + haulage.linesChecked,
     'killed while starting': early,
+    'calls repeated': appender.repeated + chainer.repeated,
+    'answers that nobody had seen': appender.recovered + chainer.recovered,
     ...haulage.tally.all,
   });
   assert.ok(

@@ -10,6 +10,7 @@ import type { Seeded } from '../../support/seeded.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { Client, type Request, type RunOptions } from './client.ts';
 import { Haulage, type Haulers } from './haul.ts';
+import { Repeaters } from './repeater.ts';
 
 export const POOL = 1_000_000;
 /** What a client's numbers begin at: they tell who sent them. */
@@ -102,6 +103,8 @@ export interface LoadActors {
   readonly banks: readonly [Actor, Actor];
   readonly chain: readonly [Actor, Actor];
   readonly haul: Haulers;
+  /** Called with keys: one by itself, one that calls the other. */
+  readonly keyed: readonly [list: Actor, from: Actor, to: Actor];
 }
 
 export class Load {
@@ -110,6 +113,7 @@ export class Load {
   readonly #transferrers: readonly Transferrer[];
   readonly #chainer: Chainer;
   readonly haulage: Haulage;
+  readonly repeaters: Repeaters;
   /** Length of each list at the last check. */
   readonly #lengths = new Map<Actor, number>();
   /** How many of a client's numbers were there at the last check. */
@@ -118,7 +122,7 @@ export class Load {
   linesChecked = 0;
 
   constructor(actors: LoadActors, random: Seeded) {
-    const { lists, banks, chain, haul } = actors;
+    const { lists, banks, chain, haul, keyed } = actors;
     this.#actors = actors;
     this.#appenders = lists.flatMap((list, index) => [
       new Appender(list, 2 * index),
@@ -127,10 +131,17 @@ export class Load {
     this.#transferrers = [new Transferrer(...banks), new Transferrer(banks[1], banks[0])];
     this.#chainer = new Chainer(...chain);
     this.haulage = new Haulage(haul, random);
+    this.repeaters = new Repeaters(keyed);
   }
 
   get #clients(): readonly Client[] {
-    return [...this.#appenders, ...this.#transferrers, this.#chainer, ...this.haulage.clients];
+    return [
+      ...this.#appenders,
+      ...this.#transferrers,
+      this.#chainer,
+      ...this.haulage.clients,
+      ...this.repeaters.clients,
+    ];
   }
 
   get acknowledged(): number {
@@ -178,6 +189,7 @@ export class Load {
     });
     for (const transferrer of this.#transferrers) transferrer.forgive();
     await this.haulage.check(host, printed);
+    await this.repeaters.check(host);
   }
 
   /** Everything from the beginning. */

@@ -1,6 +1,6 @@
 /** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
 import assert from 'node:assert/strict';
-import type { Sent } from './clients.ts';
+import type { Sent } from './sent.ts';
 import { FLAGS, type Kind, type Look, LOOK_BYTES, readLook } from './ledger-module.ts';
 import { payload, payloadSeed, payloadSum } from './payload.ts';
 import type { Ledger, LedgerEntry } from './ledger-state.ts';

@@ -1,5 +1,4 @@
 /** Those who send messages, and remember what they were told. */
-import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/wire.ts';
@@ -18,24 +17,7 @@ import type { Life } from './life.ts';
 import { assertPrinted, linesOf } from './printed-lines.ts';
 import type { LargePayload, PayloadSizes, Use } from './payload-sizes.ts';
 import type { Plan } from './plan.ts';
-
-export const CALLER = Uint8Array.of(4);
-
-export type Method = 'note' | 'spread' | 'transfer' | 'ask' | 'arm' | 'look' | 'peek';
-
-/** One message of a client's. */
-export interface Sent {
-  readonly number: number;
-  readonly actor: string;
-  readonly method: Method;
-  readonly argument: LedgerArgument;
-  /** Name of the actor that a transfer goes to, or that a query looks at. */
-  readonly to: string | undefined;
-  /** What the client was told; undefined: nothing yet, or never. */
-  outcome: Outcome | undefined;
-  /** Nobody tells it any more. */
-  isLost: boolean;
-}
+import { CALLER, type Method, type Sent } from './sent.ts';
 
 /** The actor that has a large heap, if one has. */
 const SPREADING = 'bank1';
@@ -150,7 +132,7 @@ export class Clients {
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
     const kind = isQuery(method) ? 'query' : 'update';
-    const key = this.keys.keyFor(sent);
+    const key = this.keys.keyFor(sent, record.idText);
     life.call(record, kind, method, CALLER, ledgerArgument(argument), key).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;

@@ -3,10 +3,10 @@
  * hold then: each is executed at most once, and all who were told of it were told the same.
  */
 import assert from 'node:assert/strict';
-import { ServerError } from '../../../kernel/index.ts';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import { CALLER, type Sent } from './clients.ts';
+import { CALLER, type Sent } from './sent.ts';
 import { ledgerArgument } from './ledger-module.ts';
 import type { Life } from './life.ts';
 
@@ -29,6 +29,8 @@ export class Keys {
   readonly #seeded: Seeded;
   readonly #lasting: readonly string[];
   readonly #keyed: Sent[] = [];
+  /** To whom they went: another actor of the name knows nothing of their keys. */
+  readonly #ids = new Map<Sent, string>();
 
   /** `lasting`: actors that are never deleted nor uninstalled. */
   constructor(seeded: Seeded, lasting: readonly string[]) {
@@ -37,10 +39,11 @@ export class Keys {
   }
 
   /** The key that goes with a message, if one does. */
-  keyFor(sent: Sent): string | undefined {
+  keyFor(sent: Sent, id: string): string | undefined {
     const isUpdate = sent.method !== 'look' && sent.method !== 'peek';
-    if (!isUpdate || !this.#lasting.includes(sent.actor) || !this.#seeded.oneIn(2)) return undefined;
+    if (!isUpdate || !this.#seeded.oneIn(2)) return undefined;
     this.#keyed.push(sent);
+    this.#ids.set(sent, id);
     return keyOf(sent);
   }
 
@@ -74,7 +77,7 @@ export class Keys {
 
   #repeat(life: Life, sent: Sent, isOther: boolean): void {
     const record = life.named(sent.actor);
-    if (record?.module === undefined) return;
+    if (record?.module === undefined || record.idText !== this.#ids.get(sent)) return;
     const repeat: Repeat = { of: sent, isOther, outcome: undefined, refusal: undefined, isLost: false };
     this.repeats.push(repeat);
     const argument = isOther ? { ...sent.argument, grow: (sent.argument.grow ?? 0) + 1 } : sent.argument;
@@ -115,14 +118,20 @@ export class Keys {
       if (before !== undefined)
         assert.equal(textOf(outcome), textOf(before), `${nameOf(sent)}: everybody is told the same`);
     };
-    for (const sent of this.#keyed) heard(sent, sent.outcome);
+    for (const sent of this.#keyed) if (this.#lasting.includes(sent.actor)) heard(sent, sent.outcome);
     for (const { of, isOther, outcome, refusal } of this.repeats) {
+      if (!this.#lasting.includes(of.actor)) {
+        // Its keys may have gone with it.
+        if (refusal !== undefined)
+          assert.ok(refusal instanceof ServerError && refusal.kind !== 'unavailable', messageOf(refusal));
+        continue;
+      }
       const code = refusal instanceof ServerError ? refusal.code : undefined;
       if (isOther) {
         assert.notEqual(outcome?.kind, 'reply', `${nameOf(of)}: another argument was answered under its key`);
-        if (refusal !== undefined) assert.equal(code, 'idempotency-key-reused', `${nameOf(of)}: ${String(refusal)}`);
+        if (refusal !== undefined) assert.equal(code, 'idempotency-key-reused', `${nameOf(of)}: ${messageOf(refusal)}`);
       } else {
-        assert.equal(refusal, undefined, `${nameOf(of)}: its repeat was refused: ${String(refusal)}`);
+        assert.equal(refusal, undefined, `${nameOf(of)}: its repeat was refused: ${messageOf(refusal)}`);
         heard(of, outcome);
       }
     }
@@ -130,16 +139,17 @@ export class Keys {
 }
 
 function keyOf({ number }: Sent): string {
-  return `message-${number}`;
+  // Of all lengths.
+  return `message-${number}`.padEnd((number * 37) % 256, '~');
 }
 
 function nameOf({ number, method, actor }: Sent): string {
   return `message ${number}, ${method} of ${actor}, with a key`;
 }
 
-function isKept({ kind, ...outcome }: Outcome): boolean {
-  if (kind === 'unavailable' || kind === 'outOfCycles') return false;
-  return !('message' in outcome && NEVER_EXECUTED.test(String(outcome.message)));
+function isKept(outcome: Outcome): boolean {
+  if (outcome.kind === 'unavailable' || outcome.kind === 'outOfCycles') return false;
+  return outcome.kind === 'reply' || !NEVER_EXECUTED.test(outcome.message);
 }
 
 function textOf(outcome: Outcome): string {

@@ -8,7 +8,7 @@ import type { CanisterRecord } from '../../../subsystems/canisters/canister-reco
 import { InstallError } from '../../../subsystems/canisters/index.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import { CALLER } from './clients.ts';
+import { CALLER } from './sent.ts';
 import { ledgerArgument, type LedgerVariant, ledgerModule } from './ledger-module.ts';
 import type { Life } from './life.ts';
 import type { Plan } from './plan.ts';

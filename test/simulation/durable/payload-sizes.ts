@@ -12,6 +12,7 @@ import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
 import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire/wire.ts';
+import { ROW_BYTES } from '../../../subsystems/scheduler/idempotency/answer-rows.ts';
 import { SLICE_CHANGES } from '../../../subsystems/storage/overlay.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
@@ -35,6 +36,7 @@ const EXECUTORS_RING: Threshold = ["the executors' ring", RING_BYTES];
 const STORAGE_RING: Threshold = ["the storage thread's ring", storageWire.RING_BYTES];
 const REPLY: Threshold = ['a reply', REPLY_BYTES_MAX];
 const QUERY_REPLY: Threshold = ["a query's reply", QUERY_REPLY_BYTES_MAX];
+const ROW: Threshold = ['a row of kept answers', ROW_BYTES];
 const CHUNK: Threshold = ['page entries at once', CHUNK_BYTES];
 const PIECE: Threshold = ['a piece of a checkpoint', SLICE_PAGES * PAGE_BYTES];
 const SLICE: Threshold = ['a slice for the tables', SLICE_CHANGES * PAGE_BYTES];
@@ -45,7 +47,7 @@ const MESSAGE = [SEGMENT, INLINE, UNIT, EXECUTORS_RING];
 
 const THRESHOLDS: Readonly<Record<Use, readonly Threshold[]>> = {
   argument: [...MESSAGE, OFFLOADED, REPLY, STORAGE_RING],
-  reply: [...MESSAGE, OFFLOADED, REPLY],
+  reply: [...MESSAGE, OFFLOADED, REPLY, ROW],
   shown: [INLINE, OFFLOADED, EXECUTORS_RING, REPLY, QUERY_REPLY],
   call: [...MESSAGE, REPLY],
   answer: [...MESSAGE, REPLY],

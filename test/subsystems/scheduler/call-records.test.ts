@@ -12,9 +12,8 @@ import {
   CallRecordWriter,
 } from '../../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
-import { CanisterKeys } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { identityOf } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
-import { UnderWay } from '../../../subsystems/scheduler/idempotency/under-way.ts';
+import { CanisterKeys, UnderWay } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
 import { Idempotency, identityOf } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
-import type { UnderWay } from '../../../../subsystems/scheduler/idempotency/under-way.ts';
+import type { UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
 import { callOf, idOf, REPLY, STEP } from '../held-execution.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
@@ -71,8 +71,8 @@ for (const [where, options] of [
     host.call('k');
     const others = { 'another method': { method: 'q' }, 'another argument': { argument: Uint8Array.of(2) } };
     for (const moment of ['before', 'after']) {
-      for (const [what, options] of Object.entries(others)) {
-        const other = host.call('k', options);
+      for (const [what, changed] of Object.entries(others)) {
+        const other = host.call('k', changed);
         await host.settle();
         assert.equal(codeOf(other), 'idempotency-key-reused', `${what}, ${moment}`);
         assert.match(String(other.refusal), new RegExp(what));
