@@ -560,6 +560,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   async drain(): Promise<void> {
     this.#isDraining = true;
     this.#ticking.end();
+    this.#idempotency.end();
     this.#execution.refuseNew();
     this.#executions.beginDraining();
     if (this.#journal.isKept) this.#calls.stoppingOutcome = STOPPING_OUTCOME;

@@ -2,7 +2,7 @@
  * Where rows of answers are kept: with the state, in the unit of the turn that gave the answers; or in memory.
  * Main thread.
  */
-import { answersKey, answersOf, META, metaKey, type Storage } from '../../storage/index.ts';
+import { answersKey, answersOf, META, metaKey, type PackedRecords, type Storage } from '../../storage/index.ts';
 import type { KeyOwner } from './canister-keys.ts';
 
 export type RowStorage = Pick<Storage, 'isKept' | 'unit' | 'markDirty' | 'onSeal' | 'get' | 'values' | 'range'>;
@@ -62,14 +62,9 @@ export class StoredRows implements AnswerRows {
   }
 
   /** All rows of one, in order. */
-  async *rowsOf(canister: KeyOwner): AsyncGenerator<Uint8Array> {
+  rowsOf(canister: KeyOwner): Promise<PackedRecords> {
     this.#marked.add(canister);
-    const { bytes, ends } = await this.#storage.values('blob', answersOf(canister.id));
-    let at = 0;
-    for (const end of ends) {
-      yield bytes.subarray(at, end);
-      at = end;
-    }
+    return this.#storage.values('blob', answersOf(canister.id));
   }
 }
 

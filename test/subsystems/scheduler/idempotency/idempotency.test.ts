@@ -397,7 +397,8 @@ for (const [where, options] of [
     assert.deepEqual([told, keys], [KEYS, KEYS]);
     // Of a UUID, a short argument and a short answer.
     assert.ok(bytes / KEYS > 80 && bytes / KEYS < 120, `${bytes / KEYS} bytes a key`);
-    host.clock.advance(11_000);
+    // Nobody is called before the next slice is due.
+    host.clock.set(host.clock.nowMs() + 11_000);
     const left: number[] = [];
     while (host.keys > 0) {
       const before = host.keys;
@@ -405,7 +406,7 @@ for (const [where, options] of [
       left.push(before - host.keys);
       await host.settle();
     }
-    assert.ok(Math.max(...left) <= 2000, `${Math.max(...left)} at once`);
+    assert.ok(left.length >= KEYS / 2000 && Math.max(...left) <= 2000, `${Math.max(...left)} at once`);
     assert.deepEqual([host.rows, host.scheduler.idempotency.bytes], [0, 0]);
   });
 }
