@@ -10,6 +10,7 @@ const FIRST_BYTES = 1024;
 /** Larger buffers are not kept for the next record. */
 const KEPT_BYTES_MAX = 1 << 20;
 const COUNT_BITS_MAX = 32;
+const SHORT_LENGTH_MAX = 64;
 const U64_BITS = 64n;
 
 /** Puts one record after the other into a buffer that is used again. */
@@ -80,7 +81,8 @@ export class RecordWriter {
   }
 
   text(text: string): void {
-    this.data(Buffer.from(text));
+    if (isShortAscii(text)) this.latin1(text);
+    else this.data(Buffer.from(text));
   }
 
   /** Short, every character a byte; read as `data`. */
@@ -124,6 +126,14 @@ export class RecordWriter {
     this.#bytes = new Uint8Array(length);
     this.#view = new DataView(this.#bytes.buffer);
   }
+}
+
+/** The same in UTF-8 and in Latin-1, and not worth a call into native code. */
+function isShortAscii(text: string): boolean {
+  const { length } = text;
+  if (length > SHORT_LENGTH_MAX) return false;
+  for (let at = 0; at < length; at++) if (text.charCodeAt(at) > 0x7f) return false;
+  return true;
 }
 
 /**

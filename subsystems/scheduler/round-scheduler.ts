@@ -45,7 +45,7 @@ import { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
 import { Idempotency, identityOf, type IdempotencyOptions } from './idempotency/idempotency.ts';
-import type { UnderWay } from './idempotency/canister-keys.ts';
+import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
@@ -104,7 +104,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#options = options;
     this.#journal = new CallJournal(granted.storage);
     this.#idempotency = new Idempotency(
-      { storage: granted.storage, journal: this.#journal, clock: granted.clock },
+      {
+        storage: granted.storage,
+        journal: this.#journal,
+        clock: granted.clock,
+        begin: (message, underWay) => this.#accept(message, underWay.tell, underWay),
+      },
       { idempotencySecs: IDEMPOTENCY_SECS, ...options },
     );
     this.#calls = new Calls(
@@ -435,19 +440,17 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   #deliverOnce(message: IngressMessage, key: string): Promise<Outcome> {
     return new Promise((answer, refuse) => {
-      const { handle, method, caller, argument } = message;
-      const ask = (digest: string): void => {
-        const canister = this.#isDraining ? undefined : this.#canisters[handle];
-        if (canister === undefined) this.#accept(message, answer, undefined);
-        else {
-          const begin = (underWay: UnderWay): void => this.#accept(message, underWay.tell, underWay);
-          this.#idempotency.ask(canister, { identity: identityOf(caller, key), method, digest, answer, refuse, begin });
-        }
-      };
-      const digest = digestOf(argument);
-      if (typeof digest === 'string') ask(digest);
-      else digest.then(ask).catch(refuse);
+      const identity = identityOf(message.caller, key);
+      const digest = digestOf(message.argument);
+      if (typeof digest === 'string') this.#ask({ message, identity, digest, answer, refuse });
+      else digest.then((known) => this.#ask({ message, identity, digest: known, answer, refuse })).catch(refuse);
     });
+  }
+
+  #ask(asked: Asked): void {
+    const canister = this.#isDraining ? undefined : this.#canisters[asked.message.handle];
+    if (canister === undefined) this.#accept(asked.message, asked.answer, undefined);
+    else this.#idempotency.ask(canister, asked);
   }
 
   #accept(message: IngressMessage, done: (outcome: Outcome) => void, underWay: UnderWay | undefined): void {

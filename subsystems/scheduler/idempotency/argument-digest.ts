@@ -5,6 +5,8 @@
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
+/** `=` */
+const VERBATIM = 0x3d;
 /** As long as its hash. */
 const VERBATIM_BYTES_MAX = 32;
 /** About 5 ms. */
@@ -13,11 +15,8 @@ const PIECE_BYTES = 4 * 2 ** 20;
 /** A character a byte. A promise only for what takes long; the argument must stay as it is meanwhile. */
 export function digestOf(argument: Uint8Array): string | Promise<string> {
   const { length } = argument;
-  if (length <= VERBATIM_BYTES_MAX) {
-    let text = '=';
-    for (let at = 0; at < length; at++) text += String.fromCharCode(argument[at] ?? 0);
-    return text;
-  }
+  // One flat string: a fifth of what adding up its characters takes.
+  if (length <= VERBATIM_BYTES_MAX) return String.fromCharCode(VERBATIM, ...argument);
   return length <= PIECE_BYTES ? `#${hash('sha256', argument, 'latin1')}` : inPieces(argument);
 }
 

@@ -3,6 +3,7 @@
  * other. Main thread: plain state.
  */
 import type { Outcome, Step } from '../../ic/index.ts';
+import type { IngressMessage } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { KeyIndex } from './key-index.ts';
 
@@ -44,11 +45,13 @@ export class CanisterKeys {
 }
 
 /** A call with a key that has come. */
-export interface Asked extends AnsweredCall {
+export interface Asked {
+  readonly message: IngressMessage;
+  /** As `AnsweredCall` has them. */
+  readonly identity: string;
+  readonly digest: string;
   readonly answer: (outcome: Outcome) => void;
   readonly refuse: (error: unknown) => void;
-  /** The key is new: the call is to be let in. Its answer goes to `underWay`, as soon as it is known and once. */
-  readonly begin: (underWay: UnderWay) => void;
 }
 
 /** A call with a key that is under way: who waits for its answer, and whether the answer will be kept. */

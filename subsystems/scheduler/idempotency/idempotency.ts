@@ -19,7 +19,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, ServerError } from '../../../kernel/index.ts';
 import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
 import type { CallJournal } from '../call-journal.ts';
-import type { IdempotencyFigures } from '../index.ts';
+import type { IdempotencyFigures, IngressMessage } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
 import { type Asked, CanisterKeys, type KeyOwner, UnderWay } from './canister-keys.ts';
@@ -60,6 +60,8 @@ export interface IdempotencyNeeds {
   readonly storage: RowStorage;
   readonly journal: Pick<CallJournal, 'tell' | 'newest'>;
   readonly clock: Clock;
+  /** A key is new: its call is to be let in. The answer goes to `underWay`, as soon as it is known and once. */
+  readonly begin: (message: IngressMessage, underWay: UnderWay) => void;
   /** For tests: what the index looks for, below 2^32. */
   readonly hashOf?: (identity: string) => number;
 }
@@ -132,10 +134,11 @@ export class Idempotency {
 
   /** Calls `same` if it is the same call that has come again. */
   #repeat(asked: Asked, first: AnsweredCall, same: () => void): void {
-    if (first.method === asked.method && first.digest === asked.digest) {
+    const isSameMethod = first.method === asked.message.method;
+    if (isSameMethod && first.digest === asked.digest) {
       this.#repeats++;
       same();
-    } else asked.refuse(reused(first.method === asked.method ? 'another argument' : 'another method'));
+    } else asked.refuse(reused(isSameMethod ? 'another argument' : 'another method'));
   }
 
   /** There may be an answer. Who asks meanwhile for the same waits. */
@@ -186,9 +189,11 @@ export class Idempotency {
       asked.refuse(problem);
       return;
     }
-    const underWay = new UnderWay(asked, { keys, hash, first: asked.answer, forget: this.#ended });
+    const { identity, digest, message, answer } = asked;
+    const call = { identity, digest, method: message.method };
+    const underWay = new UnderWay(call, { keys, hash, first: answer, forget: this.#ended });
     this.#enter(keys, underWay);
-    asked.begin(underWay);
+    this.#with.begin(asked.message, underWay);
   }
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {
@@ -435,9 +440,7 @@ const NOTHING = new Uint8Array(0);
 
 /** Whom a key belongs to, and the key: a character a byte. A principal has 29 bytes at most. */
 export function identityOf(caller: Uint8Array, key: string): string {
-  let identity = String.fromCharCode(caller.length);
-  for (let at = 0; at < caller.length; at++) identity += String.fromCharCode(caller[at] ?? 0);
-  return identity + key;
+  return String.fromCharCode(caller.length, ...caller) + key;
 }
 
 function nameOf({ idText }: KeyOwner, number: number): string {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
+import type { IngressMessage } from '../../../../subsystems/scheduler/index.ts';
 import { Idempotency, identityOf } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
 import type { UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
@@ -347,20 +348,21 @@ test('keys of the same hash are told apart by their rows', async () => {
   const storage = new RecordedStorage();
   const clock = new FakeClock();
   const journal = { tell: (_: number, done: (outcome: Outcome) => void, outcome: Outcome) => done(outcome), newest: 0 };
-  const keys = new Idempotency({ storage, journal, clock, hashOf: () => 7 }, { idempotencySecs: 10 });
+  const begin = ({ argument: data }: IngressMessage, underWay: UnderWay): void => {
+    executions++;
+    underWay.ran(STEP);
+    const outcome = { kind: 'reply', data, instructions: 0, charge: 0 } as const;
+    keys.answered(underWay, outcome);
+    underWay.tell(outcome);
+  };
+  const keys = new Idempotency({ storage, journal, clock, begin, hashOf: () => 7 }, { idempotencySecs: 10 });
   const canister = { id: idOf(0), idText: idToText(idOf(0)), isWithdrawn: false };
   let executions = 0;
   const call = (key: string): Promise<Outcome> =>
     new Promise((answer, refuse) => {
-      const identity = identityOf(Uint8Array.of(4), key);
-      const begin = (underWay: UnderWay): void => {
-        executions++;
-        underWay.ran(STEP);
-        const outcome = { kind: 'reply', data: Buffer.from(key), instructions: 0, charge: 0 } as const;
-        keys.answered(underWay, outcome);
-        underWay.tell(outcome);
-      };
-      keys.ask(canister, { identity, method: 'm', digest: '', answer, refuse, begin });
+      const caller = Uint8Array.of(4);
+      const message = { handle: 0, kind: 'update', method: 'm', caller, argument: Buffer.from(key) } as const;
+      keys.ask(canister, { message, identity: identityOf(caller, key), digest: '', answer, refuse });
     });
   for (let round = 0; round < 2; round++) {
     const names = ['a', 'b', 'a', 'c', 'c', 'b', 'd'];
