@@ -369,6 +369,9 @@ export const notFound = (id: Uint8Array): Refusal =>
 
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(canister: ScheduledCanister): Refusal | undefined {
+  // Nearly always: its name is not made for nothing.
+  if (canister.status === 'running' && canister.module !== undefined && !canister.isLost && !canister.isAbsent)
+    return undefined;
   const name = principalToText(canister.id);
   if (canister.isLost) return THREAD_STOPPED;
   if (canister.isAbsent) return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
