@@ -69,25 +69,27 @@ export class UnderWay implements AnsweredCall {
   #repeats: ((outcome: Outcome) => void)[] | undefined;
   readonly #forget: (ended: UnderWay) => void;
 
-  /** `first`: who has sent it; undefined: the process that has taken it is gone. */
+  /**
+   * `first`: who has sent it; undefined: the process that has taken it is gone. `forget` takes it out of its keys, if it is still
+   * there.
+   */
   constructor(
-    { identity, method, digest }: AnsweredCall,
-    options: {
-      readonly keys: CanisterKeys;
-      readonly hash: number;
-      readonly first: ((outcome: Outcome) => void) | undefined;
-      /** Takes it out of its keys, if it is still there. */
-      readonly forget: (ended: UnderWay) => void;
-    },
+    identity: string,
+    method: string,
+    digest: string,
+    hash: number,
+    keys: CanisterKeys,
+    first: ((outcome: Outcome) => void) | undefined,
+    forget: (ended: UnderWay) => void,
   ) {
     this.identity = identity;
     this.method = method;
     this.digest = digest;
-    this.hash = options.hash;
-    this.keys = options.keys;
-    this.hasRun = options.first === undefined;
-    this.#first = options.first;
-    this.#forget = options.forget;
+    this.hash = hash;
+    this.keys = keys;
+    this.hasRun = first === undefined;
+    this.#first = first;
+    this.#forget = forget;
   }
 
   /** The key, as the client wrote it. */

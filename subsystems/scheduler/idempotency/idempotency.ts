@@ -21,6 +21,7 @@ import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
 import type { CallJournal } from '../call-journal.ts';
 import type { IdempotencyFigures, IngressMessage } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
+import { latin1Of } from './argument-digest.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
 import { type Asked, CanisterKeys, type KeyOwner, UnderWay } from './canister-keys.ts';
 import { keyHash, newHashSecret } from './key-hash.ts';
@@ -190,8 +191,7 @@ export class Idempotency {
       return;
     }
     const { identity, digest, message, answer } = asked;
-    const call = { identity, digest, method: message.method };
-    const underWay = new UnderWay(call, { keys, hash, first: answer, forget: this.#ended });
+    const underWay = new UnderWay(identity, message.method, digest, hash, keys, answer, this.#ended);
     this.#enter(keys, underWay);
     this.#with.begin(asked.message, underWay);
   }
@@ -383,7 +383,8 @@ export class Idempotency {
   resume(canister: KeyOwner, call: AnsweredCall): UnderWay {
     const keys = this.#keysOf(canister);
     const hash = this.#hashOf(call.identity);
-    const underWay = new UnderWay(call, { keys, hash, first: undefined, forget: this.#ended });
+    const { identity, method, digest } = call;
+    const underWay = new UnderWay(identity, method, digest, hash, keys, undefined, this.#ended);
     this.#enter(keys, underWay);
     return underWay;
   }
@@ -440,7 +441,7 @@ const NOTHING = new Uint8Array(0);
 
 /** Whom a key belongs to, and the key: a character a byte. A principal has 29 bytes at most. */
 export function identityOf(caller: Uint8Array, key: string): string {
-  return String.fromCharCode(caller.length, ...caller) + key;
+  return String.fromCharCode(caller.length) + latin1Of(caller) + key;
 }
 
 function nameOf({ idText }: KeyOwner, number: number): string {

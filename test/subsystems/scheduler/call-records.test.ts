@@ -76,8 +76,9 @@ function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T
   if (start !== undefined) made.pending = { kind: 'start', context: made, call: 'update', ...start };
   if (keyed !== undefined) {
     const { key: its, method, digest } = keyed;
-    const options = { keys: new CanisterKeys(canister), hash: 0, first: undefined, forget: () => undefined };
-    made.underWay = new UnderWay({ identity: identityOf(record.caller, its), method, digest }, options);
+    const keys = new CanisterKeys(canister);
+    const identity = identityOf(record.caller, its);
+    made.underWay = new UnderWay(identity, method, digest, 0, keys, undefined, () => undefined);
   }
   return writer.context(made, typeof origin === 'number' ? origin : 0).slice();
 }
