@@ -207,6 +207,7 @@ export class CounterCanisters implements ServedCanisters {
     caller: Uint8Array,
     argument: Uint8Array,
     addressedBy: AddressedBy = 'name',
+    _startedMs?: number,
     idempotencyKey?: string,
   ): Promise<Outcome> {
     this.keys.push(idempotencyKey);
