@@ -35,7 +35,8 @@ export class CandidReader {
   #work = 0;
   readonly #float = new DataView(new ArrayBuffer(8));
 
-  start(bytes: Uint8Array, root: string): void {
+  /** `workBytes`: the length that the work is measured by, where a message's own would allow too much. */
+  start(bytes: Uint8Array, root: string, workBytes = bytes.length): void {
     this.bytes = bytes;
     this.position = 0;
     this.end = bytes.length;
@@ -43,7 +44,7 @@ export class CandidReader {
     this.mismatch = '';
     this.hasRunOut = false;
     this.#root = root;
-    this.#work = WORK_BASE + bytes.length * WORK_PER_BYTE;
+    this.#work = WORK_BASE + workBytes * WORK_PER_BYTE;
   }
 
   /** Forgets the input. */

@@ -3,12 +3,20 @@ import { ServerError } from '../../kernel/index.ts';
 import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
-import type { CandidInterface, Codec, InterfaceBounds, MethodInterface, TupleCodec } from './index.ts';
+import type {
+  CandidInterface,
+  Codec,
+  InterfaceBounds,
+  MethodInterface,
+  TupleCodec,
+  WebsiteCodec,
+} from './index.ts';
 import { OffloadingTuple } from './offloading-tuple.ts';
 import { previewMessage } from './preview.ts';
 import { CompiledTuple, createEncoders } from './tuple-codec.ts';
 import { GraphBuilder } from './types.ts';
 import { UntypedTuple } from './untyped-tuple.ts';
+import { WebsiteRecords } from './website-records.ts';
 
 /** The server's codec. `pool` converts large bodies; whoever made it closes it, and one that nobody uses has no thread. */
 export function createCodec(pool: CodecPool = new CodecPool()): Codec {
@@ -18,6 +26,7 @@ export function createCodec(pool: CodecPool = new CodecPool()): Codec {
 export class CandidCodec implements Codec {
   readonly #pool: CodecPool;
   readonly untyped: TupleCodec;
+  readonly websites: WebsiteCodec = new WebsiteRecords();
 
   constructor(pool: CodecPool) {
     this.#pool = pool;

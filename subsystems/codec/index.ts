@@ -44,6 +44,51 @@ export interface InterfaceBounds {
   readonly partsMax?: number | undefined;
 }
 
+/** An HTTP request as a website gets it. Texts have one character a byte (Latin-1), as node:http gives them. */
+export interface WebsiteRequest {
+  readonly method: string;
+  readonly url: string;
+  /** Names and values by turns. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array;
+}
+
+/** What a website answers; not checked for what HTTP allows. Texts have one character a byte. */
+export interface WebsiteResponse {
+  readonly status: number;
+  /** Names and values by turns. */
+  readonly headers: readonly string[];
+  /** A part of the reply. */
+  readonly body: Uint8Array;
+  /** The request is to be repeated as an update. */
+  readonly isUpgrade: boolean;
+  /** Where the rest of the body is. */
+  readonly streaming: WebsiteCallback | undefined;
+}
+
+/** The method that has more of a body. */
+export interface WebsiteCallback {
+  readonly canister: Uint8Array;
+  readonly method: string;
+  /** Its argument: a Candid message. */
+  readonly token: Uint8Array;
+}
+
+export interface WebsiteChunk {
+  readonly body: Uint8Array;
+  /** The argument for the next one; undefined: this was the last. */
+  readonly token: Uint8Array | undefined;
+}
+
+/** HTTP requests and answers as the Candid records of `http_request`. */
+export interface WebsiteCodec {
+  /** For `http_request`, or for `http_request_update`. Throws ServerError `invalid` for text that is not UTF-8. */
+  encodeRequest(request: WebsiteRequest, isUpdate: boolean): Uint8Array;
+  /** A reply is hostile input: bounded in time and memory. Throws ServerError `invalid`. */
+  decodeResponse(reply: Uint8Array): WebsiteResponse;
+  decodeChunk(reply: Uint8Array): WebsiteChunk;
+}
+
 /** Candid as text, as JSON and as bytes. Decoding anything from outside is bounded in time, depth and memory. */
 export interface Codec {
   /** Parses .did text; `candidArgs` is the text of the init argument tuple if known apart (`icp:… candid:args`). Throws a ServerError `invalid` with line and column. */
@@ -57,5 +102,6 @@ export interface Codec {
   previewText(candid: Uint8Array, charactersMax: number, isCut?: boolean): string | undefined;
   /** The self-describing lossless encoding, for canisters without an interface. */
   readonly untyped: TupleCodec;
+  readonly websites: WebsiteCodec;
 }
 export const Codec = defineCapability<Codec>('codec');
