@@ -32,6 +32,11 @@ export class CanisterDirectory {
   /** Those that have a name besides their id. */
   readonly #byName = new TextIndex((handle) => this.#byHandle[handle]?.name);
 
+  /** The same by their names in small letters; where several differ in case only, one of them. */
+  readonly #byHost = new TextIndex((handle) => this.#byHandle[handle]?.name.toLowerCase());
+  /** Such names. */
+  readonly #ambiguous = new Set<string>();
+
   constructor(needs: CanisterDirectoryNeeds) {
     this.#with = needs;
     this.ids = needs.ids;
@@ -64,6 +69,14 @@ export class CanisterDirectory {
     return id === undefined ? undefined : this.find(id);
   }
 
+  /** The name of the canister whose alone it is in small letters, or the principal if that is a canister's. */
+  referenceOfHost(label: string): string | undefined {
+    const handle = this.#byHost.find(label);
+    if (handle !== undefined && !this.#ambiguous.has(label)) return this.#byHandle[handle]?.name;
+    const id = PRINCIPAL_ID.test(label) ? readReference(label) : undefined;
+    return id === undefined || this.find(id) === undefined ? undefined : label;
+  }
+
   /** By the executors' and the scheduler's name for it. */
   get(handle: number): CanisterRecord {
     return at(this.#byHandle, handle, 'canister');
@@ -79,9 +92,9 @@ export class CanisterDirectory {
   }
 
   /** What an executor is to know of a canister from the beginning. */
-  specOf({ id, balance, controllers, environment }: CanisterRecord): CanisterSpec {
+  specOf({ id, balance, controllers, environment, hasCertificate }: CanisterRecord): CanisterSpec {
     const snapshotBelowBytes = this.keeper.isKept ? this.#with.snapshotBelowBytes : undefined;
-    return { id, balance, controllers, env: environment, snapshotBelowBytes };
+    return { id, balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
   }
 
   recordFor(identity: CanisterIdentity): CanisterRecord {
@@ -91,13 +104,36 @@ export class CanisterDirectory {
   /** It can be found by its name from now on; by its id when the scheduler has it. */
   enter(record: CanisterRecord): void {
     this.#byHandle[record.handle] = record;
-    if (record.isNamed) this.#byName.add(record.handle);
+    if (!record.isNamed) return;
+    this.#byName.add(record.handle);
+    const hostName = record.name.toLowerCase();
+    const other = this.#byHost.find(hostName);
+    if (other !== undefined && other !== record.handle) this.#ambiguous.add(hostName);
+    this.#byHost.add(record.handle);
   }
 
   /** Nobody finds the canister any more. */
   leave(record: CanisterRecord): void {
-    if (this.#byName.find(record.name) === record.handle) this.#byName.delete(record.name);
+    if (this.#byName.find(record.name) === record.handle) {
+      this.#byName.delete(record.name);
+      this.#leaveHost(record);
+    }
     this.#byHandle[record.handle] = undefined;
+  }
+
+  #leaveHost(record: CanisterRecord): void {
+    const hostName = record.name.toLowerCase();
+    if (!this.#ambiguous.has(hostName)) {
+      this.#byHost.delete(hostName);
+      return;
+    }
+    // Hardly ever: so all are looked through, instead of keeping for each name who has it.
+    const others = this.#byHandle.filter(
+      (other) => other !== undefined && other !== record && other.isNamed && other.name.toLowerCase() === hostName,
+    );
+    const [other] = others;
+    if (other !== undefined) this.#byHost.add(other.handle);
+    if (others.length < 2) this.#ambiguous.delete(hostName);
   }
 
   /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */

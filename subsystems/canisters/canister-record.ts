@@ -117,6 +117,8 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
   #code: RecordedCode | undefined = undefined;
   /** .did text that the manifest or a client gave, for modules that carry none. */
   givenCandid: string | undefined = undefined;
+  /** Its queries find a placeholder for a certificate. */
+  #hasCertificate = false;
   /** The manifest's file, which an upgrade without a body reads again; by the canister's name. */
   readFile: ((name: string) => Promise<Uint8Array>) | undefined = undefined;
   #controllers: readonly Uint8Array[];
@@ -200,6 +202,16 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#settings = limitsOf(settings);
   }
 
+  get hasCertificate(): boolean {
+    return this.#hasCertificate;
+  }
+
+  /** For good: an actor that needs one does not serve without. */
+  giveCertificate(): void {
+    this.#hasCertificate = true;
+    this.#context.keeper.identityChanged(this);
+  }
+
   get code(): RecordedCode | undefined {
     return this.#code;
   }
@@ -270,7 +282,9 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
 
   get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
-    return { name, controllers, environment, settings, givenCandid, moduleHash: this.#code?.module.hash };
+    const moduleHash = this.#code?.module.hash;
+    const identity = { name, controllers, environment, settings, givenCandid, moduleHash };
+    return this.#hasCertificate ? { ...identity, hasCertificate: true } : identity;
   }
 
   get numbers(): StoredNumbers {
@@ -297,6 +311,7 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#code = code;
     this.settings = identity.settings;
     this.givenCandid = identity.givenCandid;
+    this.#hasCertificate = identity.hasCertificate ?? false;
     this.setBalance(numbers.balance);
     this.version = numbers.version;
     this.heapBytes = numbers.heapBytes;

@@ -188,6 +188,10 @@ export class CanisterService implements Canisters {
     );
   }
 
+  referenceOfHost(label: string): string | undefined {
+    return this.directory.referenceOfHost(label);
+  }
+
   list(): readonly CanisterRecord[] {
     return this.directory.list();
   }
@@ -303,6 +307,7 @@ export class CanisterService implements Canisters {
         isInstalled: true,
       });
       record.givenCandid = options.candidText;
+      this.#giveCertificate(record, options);
       record.readFile = options.readFile;
       await this.#exclusive(record, async () => {
         try {
@@ -324,7 +329,10 @@ export class CanisterService implements Canisters {
     const record = recordOf(canister);
     const bytes = moduleBytes ?? (await record.readFile?.(record.name));
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
-    await this.#exclusive(record, () => this.#changes.upgrade(record, bytes, options));
+    await this.#exclusive(record, async () => {
+      await this.#changes.upgrade(record, bytes, options);
+      this.#giveCertificate(record, options);
+    });
     this.#noteDeployment(record, 'upgrade', options.caller);
     await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
   }
@@ -336,9 +344,18 @@ export class CanisterService implements Canisters {
     const code = await this.#changes.prepare(record.name, moduleBytes, given);
     const argument = await this.#changes.encodeArgument(code.candid, options.argument);
     const change = { mode: 'reinstall', argument, caller } as const;
-    await this.#exclusive(record, () => this.#changes.apply(record, code, change, candidText));
+    await this.#exclusive(record, async () => {
+      await this.#changes.apply(record, code, change, candidText);
+      this.#giveCertificate(record, options);
+    });
     this.#noteDeployment(record, 'reinstall', caller);
     await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
+  }
+
+  #giveCertificate(record: CanisterRecord, { hasCertificate = false }: { readonly hasCertificate?: boolean }): void {
+    if (!hasCertificate || record.hasCertificate) return;
+    record.giveCertificate();
+    this.#with.execution.giveCertificate(record.handle);
   }
 
   /** As the management canister changes code: the fault is a value. */
@@ -499,7 +516,11 @@ export class CanisterService implements Canisters {
     this.#compareManifest = await installManifest(
       {
         ...this.#with,
-        canisters: { place: (...given) => this.place(...given), named: (name) => this.directory.findByName(name) },
+        canisters: {
+          place: (...given) => this.place(...given),
+          named: (name) => this.directory.findByName(name),
+          giveCertificate: (record) => this.#giveCertificate(record, { hasCertificate: true }),
+        },
         ids: this.directory.ids,
         signal,
         share: async (environment) => {

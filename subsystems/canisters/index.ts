@@ -113,6 +113,8 @@ export interface InstallOptions {
   /** .did text, for a module that carries no interface. */
   readonly candidText?: string | undefined;
   readonly env?: ReadonlyMap<string, string>;
+  /** Its queries are to find a placeholder for a certificate. A reinstallation without it leaves that as it is. */
+  readonly hasCertificate?: boolean;
   /** One that has been given out for it; undefined: the next free one. */
   readonly id?: Uint8Array | undefined;
   /** Reads the module of the canister with this name again, for an upgrade without a body; undefined: nothing is recorded. */
@@ -125,6 +127,8 @@ export interface UpgradeOptions {
   readonly caller: Uint8Array;
   /** .did text in place of the one that was given before, for a module that carries no interface. */
   readonly candidText?: string | undefined;
+  /** From then on its queries find a placeholder for a certificate; without it that stays as it is. */
+  readonly hasCertificate?: boolean;
   /** Whether the heap stays. Undefined: kept when both modules are made for it, replaced when the old one is not. */
   readonly persistence?: 'keep' | 'replace' | undefined;
 }
@@ -206,6 +210,11 @@ export interface Canisters {
    * no such actor, or a rejected one, then with the reason.
    */
   resolve(reference: string): Canister;
+  /**
+   * What to find the canister by that a label of a host name means, in small letters: its name, if in any case it is that of one
+   * canister alone, or its principal. Undefined: nobody's.
+   */
+  referenceOfHost(label: string): string | undefined;
   /** In order of their ids. */
   list(): readonly Canister[];
   /** Its interface. A module that has none, and was given none, is asked for it (once, for at most two seconds). Never rejects. */

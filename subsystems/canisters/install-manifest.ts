@@ -17,6 +17,7 @@ export interface InstallManifestDependencies {
   readonly canisters: {
     place(name: string, module: Uint8Array, options: InstallOptions): Promise<CanisterRecord>;
     named(name: string): CanisterRecord | undefined;
+    giveCertificate(record: CanisterRecord): void;
   };
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
@@ -61,6 +62,8 @@ export async function installManifest(
     if (known !== undefined) {
       // What is there is not reinstalled; only an upgrade takes the file as it is now.
       known.readFile = readFile;
+      // The operator's to say, as the file is; nothing of the actor's state depends on it.
+      if (actor.hasCertificate && known.damage === undefined) canisters.giveCertificate(known);
       there.push(sources[index] ?? actor);
       continue;
     }
@@ -69,10 +72,10 @@ export async function installManifest(
       const bytes = await modules.moduleOf(actor);
       const candidText =
         actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
-      const { args, cycles, env } = actor;
+      const { args, cycles, env, hasCertificate } = actor;
       const id = idOf.get(actor.name);
       progress(`installing ${actor.name} ${place}`);
-      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, id, readFile };
+      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFile };
       await canisters.place(actor.name, bytes, options);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;

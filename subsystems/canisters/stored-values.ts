@@ -13,6 +13,8 @@ export interface StoredIdentity {
   readonly environment: ReadonlyMap<string, string>;
   readonly settings: EnforcedSettings;
   readonly givenCandid: string | undefined;
+  /** Absent in what older versions have stored: it has none. */
+  readonly hasCertificate?: boolean;
   /** SHA-256 of its module, hex; undefined: it is empty. */
   readonly moduleHash: string | undefined;
 }
@@ -103,7 +105,8 @@ export function readIdentity(bytes: Uint8Array, key: Uint8Array): StoredIdentity
       typeof identity?.name === 'string' &&
       Array.isArray(identity.controllers) &&
       identity.environment instanceof Map &&
-      typeof identity.settings === 'object'
+      typeof identity.settings === 'object' &&
+      (identity.hasCertificate === undefined || typeof identity.hasCertificate === 'boolean')
     )
       return identity as StoredIdentity;
   } catch {

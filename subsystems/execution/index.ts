@@ -62,6 +62,8 @@ export interface CanisterSpec {
   readonly controllers: readonly Uint8Array[];
   /** Its own variables. */
   readonly env: ReadonlyMap<string, string>;
+  /** Its queries find a certificate, a placeholder that certifies nothing; default false. */
+  readonly hasCertificate?: boolean;
   /**
    * Given: what the canister's steps change is told (`CanisterObserver.changed`); heaps up to this many bytes by what
    * changed, larger ones by what the step depended on. Undefined: it lives in memory only.
@@ -248,6 +250,8 @@ export interface CanisterRunner {
   uninstall(handle: number): Promise<void>;
   /** In order with the canister's tasks. */
   configure(handle: number, settings: CanisterSettings): void;
+  /** From now on its queries find a placeholder for a certificate. No effect on one that sleeps: its spec says it. */
+  giveCertificate(handle: number): void;
   /** Adds cycles; resolves with the new balance. Rejects with ServerError `unavailable` when the canister is lost, or sleeps. */
   addCycles(handle: number, amount: bigint): Promise<bigint>;
   /** A copy of the whole state, as of the tasks given before; `module` is the code it goes with. Rejects as `uninstall` does. */

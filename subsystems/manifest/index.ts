@@ -16,6 +16,8 @@ export interface ManifestActor {
   /** Starting balance, if the manifest names one. */
   readonly cycles: bigint | undefined;
   readonly env: ReadonlyMap<string, string>;
+  /** Its queries are to find a placeholder for a certificate. */
+  readonly hasCertificate: boolean;
 }
 
 /** The declaration of what this host serves (`actors.json`). */

@@ -29,9 +29,7 @@ export const SMALLEST_MANIFEST = '{ "actors": { "counter": { "main": "Counter.mo
 const ACTOR_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/u;
 const TOP_KEYS = ['$schema', 'actors'];
 const NO_VARIABLES: ReadonlyMap<string, string> = new Map();
-const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env'];
-/** Known words of the format whose feature a later release brings. */
-const NOT_BUILT_YET = new Map([['certificate', 'placeholder certificates are not built yet; remove the key']]);
+const ACTOR_KEYS = ['main', 'wasm', 'candid', 'args', 'argsHex', 'cycles', 'env', 'certificate'];
 const ENV_VARIABLES_MAX = 20;
 const ENV_BYTES_MAX = 128;
 const HOST_VARIABLE_PREFIX = 'PUBLIC_CANISTER_ID:';
@@ -108,7 +106,8 @@ class ManifestChecker {
     const args = this.#args(members, path);
     const cycles = this.#cycles(members.get('cycles'), `${path}.cycles`);
     const env = this.#env(members.get('env'), `${path}.env`);
-    return source === undefined ? undefined : { name, source, candidFile, args, cycles, env };
+    const hasCertificate = this.#certificate(members.get('certificate'), `${path}.certificate`);
+    return source === undefined ? undefined : { name, source, candidFile, args, cycles, env, hasCertificate };
   }
 
   /** Thousands of actors may have one file. */
@@ -206,6 +205,15 @@ class ManifestChecker {
     return undefined;
   }
 
+  #certificate(member: JsonMember | undefined, path: string): boolean {
+    if (member === undefined) return false;
+    const { value: node } = member;
+    if (node.kind === 'string' && node.value === 'placeholder') return true;
+    const found = node.kind === 'string' ? quote(node.value) : nameOf(node);
+    this.#report(node, path, `expected "placeholder", not ${found}; or remove the key`);
+    return false;
+  }
+
   #env(member: JsonMember | undefined, path: string): ReadonlyMap<string, string> {
     const members = member === undefined ? undefined : this.#object(member.value, path, 'write { "NAME": "value" }');
     if (member === undefined || members === undefined) return NO_VARIABLES;
@@ -269,10 +277,9 @@ class ManifestChecker {
     for (const [name, { key }] of members) {
       if (known.includes(name)) continue;
       const at = path + step(name);
-      const later = path === '' ? undefined : NOT_BUILT_YET.get(name);
       const near = nearest(name, known);
       const hint = near === undefined ? `known are ${known.join(', ')}` : `did you mean "${near}"?`;
-      this.#report(key, at, later ?? `unknown key; ${hint}`);
+      this.#report(key, at, `unknown key; ${hint}`);
     }
   }
 

@@ -46,6 +46,8 @@ export class CanisterState {
   /** What update methods, installation and upgrades may leave of heap (`wasm_memory_limit`). */
   heapBytesMax = Number.POSITIVE_INFINITY;
   certifiedData: Uint8Array = NO_BYTES;
+  /** Its queries find a certificate. No update does, so no log depends on it. */
+  hasCertificate: boolean;
   /** The global timer's deadline, ns since 1970; 0: off. */
   timerNs = 0n;
   /** Calls that wait for their responses. */
@@ -75,6 +77,7 @@ export class CanisterState {
     this.account = new CyclesAccount(spec.balance, policy);
     this.stable = new StableMemory(pool);
     this.kept = spec.snapshotBelowBytes === undefined ? undefined : new PersistenceState(spec.snapshotBelowBytes);
+    this.hasCertificate = spec.hasCertificate ?? false;
     this.#env = spec.env;
     this.#shared = shared;
     this.#environment = shared.with(spec.env);

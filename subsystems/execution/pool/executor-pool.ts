@@ -297,6 +297,11 @@ export class ExecutorPool implements Execution {
     if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'configure', handle, settings });
   }
 
+  giveCertificate(handle: number): void {
+    const placed = this.#canisters[handle];
+    if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'giveCertificate', handle });
+  }
+
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
     const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
     if (answer?.kind === 'short') throw unfit(answer.problem, true);

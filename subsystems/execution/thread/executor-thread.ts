@@ -376,6 +376,9 @@ export class ExecutorThread {
         if (changes !== undefined) this.#sendByPort({ kind: 'changes', handle, changes });
         return;
       }
+      case 'giveCertificate':
+        this.#canisterAt(handle).hasCertificate = true;
+        return;
       case 'capture': {
         const { call } = command;
         try {

@@ -153,6 +153,7 @@ export type CanisterCommand =
     }
   | { readonly kind: 'uninstall'; readonly call: number; readonly handle: number }
   | { readonly kind: 'configure'; readonly handle: number; readonly settings: CanisterSettings }
+  | { readonly kind: 'giveCertificate'; readonly handle: number }
   | { readonly kind: 'capture'; readonly call: number; readonly handle: number }
   | {
       readonly kind: 'restore';

@@ -567,6 +567,21 @@ for (const width of WIDTHS) {
       assert.match(c.trap([['data_certificate_size']], undefined, 'query'), /there is no data certificate/);
     });
 
+    test('with a placeholder queries find a certificate, and updates find none', () => {
+      const c = new ScriptCanister(width);
+      c.canister.state.hasCertificate = true;
+      const placeholder = Buffer.from('d9d9f7a264747265658100697369676e617475726540', 'hex');
+      assert.deepEqual(c.results([['data_certificate_present'], ['data_certificate_size']], undefined, 'query'), [
+        1n,
+        BigInt(placeholder.length),
+      ]);
+      assert.match(
+        c.trap([['data_certificate_copy', BLOB_AT, 1, placeholder.length]], undefined, 'query'),
+        /22 bytes at offset 1 lie beyond the 22 bytes there are/,
+      );
+      assert.deepEqual(c.results([['data_certificate_present']]), [0n]);
+    });
+
     test('environment variables are listed in the order of their names and found by name', () => {
       const env = new Map([
         ['b', 'second'],

@@ -52,7 +52,7 @@ test('actors are read in order, with absolute paths', async (t) => {
     `{ "$schema": "x", "actors": {
         "zeta": { "main": "./Main.mo", "args": [] },
         "__proto__": { "wasm": "${root}/x.wasm.gz", "candid": "x.did", "args": "(record { a = 5 })", "cycles": "5000000000000" },
-        "a-1": { "wasm": "folder.mo/../x.wasm", "argsHex": "4449444C0000", "cycles": 5e12, "env": { "A": "ü", "B C": "" } } } }`,
+        "a-1": { "wasm": "folder.mo/../x.wasm", "argsHex": "4449444C0000", "cycles": 5e12, "env": { "A": "ü", "B C": "" }, "certificate": "placeholder" } } }`,
   );
   assert.deepEqual(actors, [
     {
@@ -62,6 +62,7 @@ test('actors are read in order, with absolute paths', async (t) => {
       args: { kind: 'json', text: '[]' },
       cycles: undefined,
       env: new Map(),
+      hasCertificate: false,
     },
     {
       name: '__proto__',
@@ -70,6 +71,7 @@ test('actors are read in order, with absolute paths', async (t) => {
       args: { kind: 'candid', text: '(record { a = 5 })' },
       cycles: 5_000_000_000_000n,
       env: new Map(),
+      hasCertificate: false,
     },
     {
       name: 'a-1',
@@ -81,6 +83,7 @@ test('actors are read in order, with absolute paths', async (t) => {
         ['A', 'ü'],
         ['B C', ''],
       ]),
+      hasCertificate: true,
     },
   ]);
 });
@@ -167,7 +170,8 @@ test('each fault is named with its path', async (t) => {
       actor({ env: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`V${index}`, ''])) }),
       /actors\.a\.env: holds 21 of at most 20 variables/u,
     ],
-    [actor({ certificate: 'placeholder' }), /actors\.a\.certificate: placeholder certificates are not built yet/u],
+    [actor({ certificate: 'real' }), /actors\.a\.certificate: expected "placeholder", not "real"; or remove the key/u],
+    [actor({ certificate: true }), /expected "placeholder", not true/u],
     [actor({ Wasm: 'x.wasm' }), /actors\.a\.Wasm: unknown key; did you mean "wasm"\?/u],
     [actor({ zzz: 1 }), /actors\.a\.zzz: unknown key; known are main, wasm, candid/u],
     ['{ "actors": {}, "actors": {} }', /1:17 actors: is a duplicate of the one at actors\.json:1:3/u],
@@ -224,6 +228,7 @@ test('the example manifest is accepted', async () => {
     [
       ['counter', 'main'],
       ['notes', 'main'],
+      ['website', 'main'],
     ],
   );
 });

@@ -4,6 +4,12 @@ import { contractViolation, type CurrentExecution } from './current-execution.ts
 
 export const CERTIFIED_DATA_BYTES_MAX = 32;
 
+/**
+ * What stands for a certificate (docs/websites.md): in CBOR a map with an empty tree and an empty signature, and so a certificate by
+ * its form alone. Modules that look into one find nothing; nobody who verifies one takes it.
+ */
+const PLACEHOLDER = Buffer.from('d9d9f7a264747265658100697369676e617475726540', 'hex');
+
 /** Certified data is kept; a certificate for it does not exist off-chain, unless the operator put a placeholder in place. */
 export function certifiedDataImports(execution: CurrentExecution) {
   return {
@@ -14,7 +20,7 @@ export function certifiedDataImports(execution: CurrentExecution) {
         );
       execution.certifiedData = execution.copyIn('certified_data_set', source, size, CERTIFIED_DATA_BYTES_MAX);
     },
-    data_certificate_present: () => (execution.certificate === undefined ? 0 : 1),
+    data_certificate_present: () => (hasCertificate(execution) ? 1 : 0),
     data_certificate_size: () => certificate(execution, 'data_certificate_size').length,
     data_certificate_copy: (destination: number, offset: number, size: number) =>
       execution.copyOut(
@@ -27,8 +33,13 @@ export function certifiedDataImports(execution: CurrentExecution) {
   };
 }
 
+/** As on the IC, only what is asked by a query alone can be certified. */
+function hasCertificate({ canister, mode }: CurrentExecution): boolean {
+  return canister.hasCertificate && (mode === 'NRQ' || mode === 'CQ');
+}
+
 function certificate(execution: CurrentExecution, name: string): Uint8Array {
-  if (execution.certificate === undefined)
+  if (!hasCertificate(execution))
     throw contractViolation(`ic0.${name}: there is no data certificate (ic0.data_certificate_present is 0)`);
-  return execution.certificate;
+  return PLACEHOLDER;
 }

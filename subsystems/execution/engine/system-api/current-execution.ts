@@ -62,7 +62,6 @@ export class CurrentExecution {
   rejectMessage: Uint8Array = NO_BYTES;
   cyclesRefunded = 0n;
   methodName: Uint8Array = NO_BYTES;
-  certificate: Uint8Array | undefined = undefined;
 
   // Effects, applied on success.
   answer: Answer = 'none';
