@@ -96,6 +96,11 @@ export const FLAGS = {
     summary:
       'Listen without a token on an address that other machines reach. Whoever reaches it controls this host process.',
   }),
+  'browser-guard': toggle({
+    group: 'auth',
+    summary:
+      "Refuse what browsers send for pages of other sites, and under host names that are not this server's, where no token is configured (docs/security.md).",
+  }),
   executors: integer({
     group: 'execution',
     placeholder: 'N',
@@ -264,8 +269,12 @@ export const FLAGS = {
     group: 'gateway',
     placeholder: 'ACTOR',
     defaultValue: undefined,
-    summary: "Serve this actor's http_request at the root.",
-    notBuilt: 'this version serves no websites',
+    summary: "Serve this actor's http_request at the root; built-in paths keep their meaning.",
+  }),
+  'site-hosts': toggle({
+    group: 'gateway',
+    summary:
+      "Serve actors' websites at host names, too: NAME.localhost, PRINCIPAL.localhost, and any with ?canisterId=PRINCIPAL.",
   }),
   project: text({
     group: 'mops-closure',
@@ -301,7 +310,6 @@ export const VARIABLES = {
 /** Plugins of later versions, for `--no-<plugin>`. */
 export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
   outcalls: NO_OUTCALLS,
-  gateway: 'this version serves no websites',
   'mops-closure': 'this version has no /mops/closure',
   inspector: 'this version has no /inspector',
 };

@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { cacheHome } from './cache-home.ts';
 import { FlagProblem } from './flag.ts';
-import { type ListenAddress, type Lookup, resolveAddress } from './listen.ts';
+import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 
@@ -51,7 +51,7 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
   if (flags.help) return { kind: 'help' };
   if (flags.version) return { kind: 'version' };
 
-  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed)];
+  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed), ...checkWebsites(parsed)];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
@@ -78,7 +78,15 @@ function buildConfig(
   const { version, build } = options;
   const state = flags.state === undefined ? undefined : resolve(options.directory, flags.state);
   return freezeConfig({
-    http: { host: address.host, port: address.port, version, build },
+    http: {
+      host: address.host,
+      port: address.port,
+      version,
+      build,
+      web: flags.web,
+      siteHosts: flags['site-hosts'],
+      browserGuard: flags['browser-guard'] ? { names: [address.host, splitAddress(flags.listen).host] } : undefined,
+    },
     auth: { token: flags['auth-token'] },
     metering: {
       isEnabled: flags.cycles > 0n && !disabled.has('metering'),
@@ -157,6 +165,13 @@ function checkState({ flags, given, disabled }: ParsedFlags): string[] {
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
     );
+}
+
+function checkWebsites({ flags, disabled }: ParsedFlags): string[] {
+  if (!disabled.has('gateway')) return [];
+  return (['web', 'site-hosts'] as const)
+    .filter((name) => flags[name] !== undefined && flags[name] !== false)
+    .map((name) => `--${name} and --no-gateway contradict each other: drop one of them`);
 }
 
 function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress): string[] {

@@ -11,6 +11,12 @@ export interface HttpSection {
   readonly version: string;
   /** The commit, or `dev` where there is none. */
   readonly build: string;
+  /** The actor whose website is at the root; undefined: the inspector is. */
+  readonly web: string | undefined;
+  /** Whether websites have host names. */
+  readonly siteHosts: boolean;
+  /** Keeps pages of other sites out; the names of this server besides loopback's. Undefined: off. */
+  readonly browserGuard: { readonly names: readonly string[] } | undefined;
 }
 
 export interface AuthSection {

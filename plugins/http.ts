@@ -2,6 +2,7 @@ import { Clock, definePlugin, Logger, Readiness } from '../kernel/index.ts';
 import { Auth } from '../subsystems/auth/index.ts';
 import { Canisters } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
+import { Gateway } from '../subsystems/gateway/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
@@ -16,6 +17,7 @@ export const httpPlugin = definePlugin({
     readiness: Readiness,
     canisters: Canisters,
     codec: Codec,
+    gateway: Gateway,
     storage: Storage,
     metrics: Metrics,
     openApi: OpenApi,

@@ -4,6 +4,7 @@ import { canistersPlugin } from './canisters.ts';
 import { codecPlugin } from './codec.ts';
 import { compilerPlugin } from './compiler.ts';
 import { executionPlugin } from './execution.ts';
+import { gatewayPlugin } from './gateway.ts';
 import { httpPlugin } from './http.ts';
 import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
@@ -27,5 +28,6 @@ export const builtinPlugins: readonly Plugin[] = [
   managementPlugin,
   metricsPlugin,
   openApiPlugin,
+  gatewayPlugin,
   httpPlugin,
 ];

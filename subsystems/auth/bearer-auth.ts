@@ -24,6 +24,8 @@ export function createBearerAuth({ token }: BearerAuthOptions): Auth {
 }
 
 class OpenAuth implements Auth {
+  readonly needsToken = false;
+
   allows(): boolean {
     return true;
   }
@@ -38,6 +40,7 @@ const DELETE = 0x7f;
  * Hashing both sides first would hide it too, at twelve times the cost (1.2 instead of 0.1 µs) for every request.
  */
 class BearerAuth implements Auth {
+  readonly needsToken = true;
   readonly #expected: Buffer;
   /** Holds what a client sent, during one call. */
   readonly #received: Buffer;

@@ -3,14 +3,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
-import type {
-  CandidInterface,
-  Codec,
-  InterfaceBounds,
-  MethodInterface,
-  TupleCodec,
-  WebsiteCodec,
-} from './index.ts';
+import type { CandidInterface, Codec, InterfaceBounds, MethodInterface, TupleCodec, WebsiteCodec } from './index.ts';
 import { OffloadingTuple } from './offloading-tuple.ts';
 import { previewMessage } from './preview.ts';
 import { CompiledTuple, createEncoders } from './tuple-codec.ts';

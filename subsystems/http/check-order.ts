@@ -3,14 +3,10 @@ import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
-import {
-  BODY_BYTES_MIN,
-  bodyBytesMaxOf,
-  isGatewayTarget,
-  isHealthProbe,
-  isOpenTarget,
-  originFormOf,
-} from './request-target.ts';
+import type { BrowserGuard } from './browser-guard.ts';
+import { BODY_BYTES_MIN, bodyBytesMaxOf, isHealthProbe, isOpenTarget } from './request-target.ts';
+import { GATEWAY_BYTES_MAX } from './route-table.ts';
+import { BUILT_IN, type Target } from './targets.ts';
 
 const PREFLIGHT_HEADERS: readonly string[] = [
   'access-control-allow-methods',
@@ -39,7 +35,7 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *
  *   0. the target has a form that can be looked at, and HTTP/1.1 names a host
  *   1. `OPTIONS` on a path that is no website's: 204
- *   2. bearer token, unless the exact target is open: 401
+ *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
  *      a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
  *   4. readiness, for anything but a health probe: 503
@@ -50,41 +46,48 @@ export class CheckOrder {
   readonly #auth: Auth;
   readonly #readiness: Readiness;
   readonly #responder: Responder;
+  /** Undefined: whoever reaches the server may use it, or the token says who may. */
+  readonly #guard: BrowserGuard | undefined;
 
-  constructor(auth: Auth, readiness: Readiness, responder: Responder) {
+  constructor(auth: Auth, readiness: Readiness, responder: Responder, guard?: BrowserGuard) {
     this.#auth = auth;
     this.#readiness = readiness;
     this.#responder = responder;
+    this.#guard = guard;
   }
 
-  /** True if the request may go on to the router; otherwise it has been answered. */
-  admit(request: IncomingMessage, response: ServerResponse, expectation: Expectation): boolean {
-    const { headers, method } = request;
-    let target = request.url ?? '';
-    if (target.charCodeAt(0) !== 0x2f) {
-      const path = target === '*' && method === 'OPTIONS' ? '/*' : originFormOf(target);
-      if (path === undefined)
-        return this.#malformed(
-          response,
-          `bad request target ${JSON.stringify(target.slice(0, SHOWN_CHARACTERS_MAX))}: expected a path`,
-        );
-      target = path;
-      request.url = path;
-    }
+  /** True if the request may go on to the router, or to the website; otherwise it has been answered. */
+  admit(
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectation: Expectation,
+    target: Target | undefined,
+  ): target is Target {
+    const { headers, method, url = '' } = request;
+    if (target === undefined)
+      return this.#malformed(
+        response,
+        `bad request target ${JSON.stringify(url.slice(0, SHOWN_CHARACTERS_MAX))}: expected a path`,
+      );
+    const isBuiltIn = target === BUILT_IN;
     if (headers.host === undefined && request.httpVersion === '1.1')
       return this.#malformed(response, 'an HTTP/1.1 request needs a Host header');
 
-    if (method === 'OPTIONS' && !isGatewayTarget(target)) {
+    if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, PREFLIGHT_HEADERS);
       return false;
     }
-    if (!this.#auth.allows(headers.authorization) && !isOpenTarget(method, target)) {
-      const challenge = ['www-authenticate', 'Bearer'];
-      return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
+    if (isBuiltIn && !isOpenTarget(method, url)) {
+      if (!this.#auth.allows(headers.authorization)) {
+        const challenge = ['www-authenticate', 'Bearer'];
+        return this.#refuse(request, response, expectation, 401, 'missing or wrong bearer token', challenge);
+      }
+      const refusal = this.#guard?.refusal(request);
+      if (refusal !== undefined) return this.#refuse(request, response, expectation, 403, refusal);
     }
     const length = headers['content-length'];
     if (length !== undefined && Number(length) > BODY_BYTES_MIN) {
-      const bytesMax = bodyBytesMaxOf(target);
+      const bytesMax = isBuiltIn ? bodyBytesMaxOf(url) : GATEWAY_BYTES_MAX;
       if (Number(length) > bytesMax)
         return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);
     }
@@ -94,7 +97,7 @@ export class CheckOrder {
       this.#responder.refuseUnread(response, 417, 'this server meets no expectation other than 100-continue');
       return false;
     }
-    if ((!this.#readiness.isReady || this.#responder.isClosing) && !isHealthProbe(method, target)) {
+    if ((!this.#readiness.isReady || this.#responder.isClosing) && !(isBuiltIn && isHealthProbe(method, url))) {
       const text = notReadyText(this.#readiness, this.#responder.isClosing);
       return this.#refuse(request, response, expectation, 503, text, RETRY_HEADERS);
     }

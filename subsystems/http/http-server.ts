@@ -8,6 +8,7 @@ import type { Codec } from '../codec/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
+import { BrowserGuard } from './browser-guard.ts';
 import { CheckOrder, type Expectation } from './check-order.ts';
 import { Connections } from './connections.ts';
 import {
@@ -18,18 +19,21 @@ import {
   systemDescriptors,
 } from './descriptors.ts';
 import { EventStreams } from './event-streams.ts';
+import type { Gateway } from '../gateway/index.ts';
 import type { HttpServer } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
-import { isDisguisedTarget, isGatewayTarget, isOpenTarget, queryOf } from './request-target.ts';
+import { isDisguisedTarget, isOpenTarget, queryOf } from './request-target.ts';
 import { Responder } from './responder.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
 import { servedRoutes } from './handlers.ts';
 import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
+import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
+import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -60,6 +64,7 @@ export interface HttpServerNeeds {
   readonly readiness: Readiness;
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
+  readonly gateway: Gateway;
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
@@ -67,10 +72,12 @@ export interface HttpServerNeeds {
   readonly log: Logger;
 }
 
-export interface HttpServerOptions extends VersionInfo {
+export interface HttpServerOptions extends VersionInfo, TargetOptions {
   /** An address or a host name, without brackets; and a port, 0 for any free one. */
   readonly host: string;
   readonly port: number;
+  /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
+  readonly browserGuard?: { readonly names: readonly string[] } | undefined;
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
   readonly requestTimeoutMs?: number;
   readonly idleMaxMs?: number;
@@ -118,6 +125,9 @@ class FastifyHttpServer implements OpenableHttpServer {
   readonly #sites: RequestTally;
   /** Requests for what is not there. */
   readonly #unknown: RequestTally;
+  readonly #gateway: Gateway;
+  readonly #targets: Targets;
+  readonly #websites: Websites;
   readonly #checks: CheckOrder;
   readonly #connections: Connections;
   readonly #streams: EventStreams;
@@ -137,13 +147,18 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, storage, metrics, openApi, clock, log } = needs;
+    const { auth, readiness, canisters, codec, gateway, storage, metrics, openApi, clock, log } = needs;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
     this.#log = log;
     this.#responder = new Responder(options.version, log, { clock, stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
-    this.#checks = new CheckOrder(auth, readiness, this.#responder);
+    // Where a token is asked for, whoever sends it is let in.
+    const { browserGuard } = options;
+    const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
+    this.#checks = new CheckOrder(auth, readiness, this.#responder, guard);
+    this.#gateway = gateway;
+    this.#targets = new Targets(gateway, readiness, options);
     this.#auth = auth;
     this.#readiness = readiness;
     this.#connections = new Connections({
@@ -153,6 +168,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     });
     this.#descriptors = options.descriptors ?? systemDescriptors();
     this.#jobs = new JobLog(clock, log);
+    this.#websites = new Websites({ gateway, responder: this.#responder, jobs: this.#jobs, log });
     this.#metrics = metrics;
     this.#preflights = metrics.requestsOf('preflight');
     this.#refused = metrics.requestsOf('refused');
@@ -211,6 +227,19 @@ class FastifyHttpServer implements OpenableHttpServer {
     const line = `at most ${connectionsMax} connections at once: ${reason}`;
     if (isTight) this.#log.warn(`${line}; that is not enough: raise the limit (ulimit -n)`);
     else this.#log.info(line);
+    this.#checkWeb();
+  }
+
+  /** An actor may come later; but mostly its name is misspelt. */
+  #checkWeb(): void {
+    const { web } = this.#options;
+    if (web === undefined) return;
+    try {
+      this.#gateway.find(web);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      this.#log.warn(`--web ${web}: ${error.message}; until there is one its pages are answered 404`);
+    }
   }
 
   #bindConnections(): ConnectionBound {
@@ -333,30 +362,35 @@ class FastifyHttpServer implements OpenableHttpServer {
     response.startedMs = this.#clock.nowMs();
     const connection = this.#connections.of(request.socket);
     if (connection !== undefined) this.#flow.began(connection, response);
-    const isAdmitted = this.#checks.admit(request, response, expectation);
-    if (connection?.isKnown === false && this.#showsToken(request)) this.#connections.know(connection);
+    const target = this.#targets.read(request);
+    const isAdmitted = this.#checks.admit(request, response, expectation, target);
+    if (connection?.isKnown === false && this.#showsToken(request, target)) this.#connections.know(connection);
     if (!isAdmitted) {
       const tally = response.statusCode === 204 ? this.#preflights : this.#refused;
       tally.value++;
       tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);
       return;
     }
-    if (isDisguisedTarget(request.url ?? '')) {
+    if (target === BUILT_IN && isDisguisedTarget(request.url ?? '')) {
       this.#notFound(request, response);
       return;
     }
     if (expectation === 'continue') response.writeContinue();
-    this.#app.routing(request, response);
+    if (target === BUILT_IN) this.#app.routing(request, response);
+    else {
+      countedBy(this.#sites, response);
+      this.#websites.serve(request, response, target);
+    }
   }
 
   /** Probes and websites need no token, and what needs none says nothing about who is there. */
-  #showsToken({ headers, method, url = '' }: IncomingMessage): boolean {
+  #showsToken({ headers, method, url = '' }: IncomingMessage, target: Target | undefined): boolean {
+    if (target !== BUILT_IN) return false;
     return this.#auth.allows(headers.authorization) && method !== 'OPTIONS' && !isOpenTarget(method, url);
   }
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
-    const tally = isGatewayTarget(request.url ?? '') ? this.#sites : this.#unknown;
-    countedBy(tally, response);
+    countedBy(this.#unknown, response);
     this.#responder.error(response, notFound(request));
   }
 

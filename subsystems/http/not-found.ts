@@ -1,7 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError, suggestionFor } from '../../kernel/index.ts';
-import { isGatewayTarget } from './request-target.ts';
-import { notBuilt } from './handlers.ts';
 import { firstSegmentOf, readablePathOf, ROUTES } from './route-table.ts';
 
 const SHOWN_CHARACTERS_MAX = 100;
@@ -9,7 +7,6 @@ const SHOWN_CHARACTERS_MAX = 100;
 /** The error for a target that no route has; it names the routes that were probably meant. */
 export function notFound(request: IncomingMessage): ServerError {
   const target = request.url ?? '';
-  if (isGatewayTarget(target)) return notBuilt('serving websites (/site/<ACTOR>/<PATH>)');
   const shared = ROUTES.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(target));
   const hint =
     shared.length > 0

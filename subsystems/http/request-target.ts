@@ -18,34 +18,28 @@ const BODY_BYTES_MAX: ReadonlyMap<string, number> = new Map(
 /** A body up to here is small enough for every target. */
 export const BODY_BYTES_MIN = Math.min(GATEWAY_BYTES_MAX, GUARDED_BYTES_MAX, ...BODY_BYTES_MAX.values());
 
-export function isGatewayTarget(target: string): boolean {
-  return target.startsWith('/site/');
-}
-
 export function isOpenTarget(method: string | undefined, target: string): boolean {
-  return (method === 'GET' && OPEN_TARGETS.has(target)) || isGatewayTarget(target);
+  return method === 'GET' && OPEN_TARGETS.has(target);
 }
 
 export function isHealthProbe(method: string | undefined, target: string): boolean {
   return method === 'GET' && PROBES.has(target);
 }
 
-/** How large a body this target takes. */
+/** How large a body this target takes, which is no website's. */
 export function bodyBytesMaxOf(target: string): number {
-  if (isGatewayTarget(target)) return GATEWAY_BYTES_MAX;
   return BODY_BYTES_MAX.get(firstSegmentOf(target)) ?? GUARDED_BYTES_MAX;
 }
 
 /**
- * The origin form of a request target. A proxy may send the absolute form (`http://host/path`), which every server
- * must take; undefined if it is neither.
+ * The absolute form of a request target (`http://host/path`), which a proxy may send and every server must take, in its
+ * parts; undefined if it is none.
  */
-export function originFormOf(target: string): string | undefined {
-  if (target.charCodeAt(0) === SLASH) return target;
-  const scheme = /^https?:\/\/[^/?#]+/i.exec(target);
-  if (scheme === null) return undefined;
-  const rest = target.slice(scheme[0].length);
-  return rest.charCodeAt(0) === SLASH ? rest : `/${rest}`;
+export function absoluteFormOf(target: string): { readonly host: string; readonly path: string } | undefined {
+  const match = /^https?:\/\/([^/?#]+)/i.exec(target);
+  if (match === null) return undefined;
+  const rest = target.slice(match[0].length);
+  return { host: match[1] ?? '', path: rest.charCodeAt(0) === SLASH ? rest : `/${rest}` };
 }
 
 /**

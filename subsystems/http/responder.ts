@@ -1,5 +1,6 @@
 import { REJECT_CODE, type Outcome } from '../ic/index.ts';
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import type { SiteAnswer } from '../gateway/index.ts';
 import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -23,6 +24,15 @@ const STALL_CHECK_MS = 250;
 const NO_HEADERS: readonly string[] = [];
 const RETRY_HEADERS: readonly string[] = ['retry-after', String(RETRY_AFTER_SECONDS)];
 const CLOSE_HEADERS: readonly string[] = ['connection', 'close'];
+const ALLOW_ORIGIN = 'access-control-allow-origin';
+/** Headers that are not an actor's to set, by their length; ALLOW_ORIGIN may be set once. */
+const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
+  [10, ['connection']],
+  [11, ['svc-version']],
+  [14, ['content-length']],
+  [17, ['transfer-encoding']],
+  [ALLOW_ORIGIN.length, [ALLOW_ORIGIN]],
+]);
 
 /**
  * Writes every answer: one `writeHead` with a flat list of headers and one `end`. That is the cheapest form that
@@ -88,26 +98,35 @@ export class Responder {
    * client does not take a part for the whole; so do a client that stalls and a server that stops. `pieces` is always
    * ended by its `return`.
    */
-  async stream(
+  stream(
     response: ServerResponse,
     contentType: string,
     pieces: AsyncIterable<Uint8Array>,
     more: readonly string[] = NO_HEADERS,
   ): Promise<number> {
+    const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
+    return this.#stream(response, 200, [...headers, ...more], pieces);
+  }
+
+  async #stream(
+    response: ServerResponse,
+    status: number,
+    headers: readonly (string | number)[],
+    pieces: AsyncIterable<Uint8Array>,
+  ): Promise<number> {
     let bytes = 0;
     for await (const piece of pieces) {
       if (response.destroyed) throw cut(bytes, 'the client is gone');
       if (this.isClosing) throw cut(bytes, 'the server stops');
-      if (!response.headersSent) {
-        const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
-        response.writeHead(200, [...headers, ...more]);
-      }
+      if (piece.length === 0) continue;
+      if (!response.headersSent) response.writeHead(status, [...headers]);
       bytes += piece.length;
       if (!response.write(piece)) await this.#drained(response, bytes);
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
+    if (!response.headersSent) response.writeHead(status, [...headers]);
     response.end();
-    this.#answered(response, 200);
+    this.#answered(response, status);
     return bytes;
   }
 
@@ -128,6 +147,51 @@ export class Responder {
     } finally {
       response.off('drain', settle).off('close', settle);
     }
+  }
+
+  /**
+   * The answer of a website. A part of its body that is streamed goes out as `stream` says; then this resolves when all of it
+   * has been sent, otherwise the answer has been given on return.
+   */
+  site(response: ServerResponse, { status, headers: own, body, rest }: SiteAnswer): Promise<number> | undefined {
+    const headers = this.#siteHeaders(own);
+    const isHead = response.req.method === 'HEAD';
+    const mayHaveBody = status !== 204 && status !== 304;
+    const hasBody = mayHaveBody && !isHead;
+    if (rest !== undefined && hasBody) {
+      if (response instanceof ServedResponse) response.isOpenEnded = true;
+      return this.#stream(response, status, headers, joined(body, rest));
+    }
+    // What a GET would have is told only where it is known.
+    const isLengthKnown = hasBody || (isHead && rest === undefined && body.length > 0);
+    if (mayHaveBody && isLengthKnown) headers.push('content-length', body.length);
+    response.writeHead(status, headers);
+    if (!hasBody) response.end();
+    else if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
+    else response.end(body);
+    this.#answered(response, status);
+    return undefined;
+  }
+
+  /** The actor's headers, and ours: what an actor says of the connection and the version does not count. */
+  #siteHeaders(own: readonly string[]): (string | number)[] {
+    const headers: (string | number)[] = ['svc-version', this.#version];
+    let hasOrigin = false;
+    for (let at = 0; at < own.length; at += 2) {
+      const name = own[at] ?? '';
+      const known = OUR_SITE_HEADERS.get(name.length);
+      if (known !== undefined) {
+        const lower = name.toLowerCase();
+        if (lower === ALLOW_ORIGIN) {
+          if (hasOrigin) continue;
+          hasOrigin = true;
+        } else if (known.includes(lower)) continue;
+      }
+      headers.push(name, own[at + 1] ?? '');
+    }
+    if (!hasOrigin) headers.push(ALLOW_ORIGIN, '*');
+    if (this.isClosing) headers.push(...CLOSE_HEADERS);
+    return headers;
   }
 
   /** The header of an answer that stays open (event-streams.ts); it leaves with the first bytes, or at the end of this turn. */
@@ -168,6 +232,16 @@ export class Responder {
     const { tally, startedMs, isOpenEnded } = response;
     if (isOpenEnded) tally?.streamed(status);
     else tally?.answered(status, this.#clock.nowMs() - startedMs);
+  }
+
+  /** An error of a website: the same in plain text. */
+  errorAsText(response: ServerResponse, error: unknown): void {
+    if (response.headersSent || !(error instanceof ServerError) || error.kind === 'tooLarge') {
+      this.error(response, error);
+      return;
+    }
+    const more = error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS;
+    this.text(response, HTTP_STATUS[error.kind], error.message, more);
   }
 
   /** An error of a built-in route: `{code,message}`, and `logs` where a failed install printed something. */
@@ -242,6 +316,11 @@ export class Responder {
     socket.write(head, 'latin1');
     socket.write(body);
   }
+}
+
+async function* joined(first: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  if (first.length > 0) yield first;
+  yield* rest;
 }
 
 function cut(bytes: number, reason: string): ServerError {

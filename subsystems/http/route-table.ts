@@ -116,7 +116,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/install/:name',
     access: 'token',
-    query: { arg: undefined, mode: 'reinstall' },
+    query: { arg: undefined, mode: 'reinstall', certificate: 'placeholder' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'install',
     request: 'a module, raw or gzip, or a form',
@@ -126,7 +126,7 @@ export const ROUTES = [
     method: 'POST',
     path: '/upgrade/:actor',
     access: 'token',
-    query: { arg: undefined, report: undefined, force: undefined },
+    query: { arg: undefined, report: undefined, force: undefined, certificate: 'placeholder' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'upgrade',
     request: "a module, a form, or nothing: the manifest's file",
@@ -268,6 +268,12 @@ export const ROUTES = [
   },
 ] as const satisfies readonly RouteSpec[];
 
+/** What is no route of the router: any method, and an answer that is the actor's (targets.ts, websites.ts). */
+export const WEBSITES = [
+  { path: '/site/<ACTOR>/<PATH>', request: 'as for a website' },
+  { path: '<any other path>', request: 'with `--web ACTOR`: the same' },
+] as const;
+
 type KeyOf<S> = S extends { readonly method: infer M extends string; readonly path: infer P extends string }
   ? `${M} ${P}`
   : never;
@@ -308,5 +314,14 @@ export function routesDocument(): string {
       const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
       return `| ${[...cells, access === 'token' ? 'token' : 'open'].join(' | ')} |`;
     });
-  return ['| method and path | query | request | cap | answer | |', '|---|---|---|---|---|---|', ...rows].join('\n');
+  const sites = WEBSITES.map(
+    ({ path, request }) =>
+      `| any \`${path}\` | any | ${request} | ${GATEWAY_BYTES_MAX / MIB} MiB | the actor's (\`docs/websites.md\`) | open |`,
+  );
+  return [
+    '| method and path | query | request | cap | answer | |',
+    '|---|---|---|---|---|---|',
+    ...rows,
+    ...sites,
+  ].join('\n');
 }

@@ -43,7 +43,15 @@ test('each plugin has its section, and nobody can change one', async () => {
     '--executors',
     '3',
   ]);
-  assert.deepEqual(config.http, { host: '127.0.0.1', port: 0, version: '0.1.0', build: 'dev' });
+  assert.deepEqual(config.http, {
+    host: '127.0.0.1',
+    port: 0,
+    version: '0.1.0',
+    build: 'dev',
+    web: undefined,
+    siteHosts: false,
+    browserGuard: undefined,
+  });
   assert.deepEqual(config.metering, { isEnabled: true, startingCycles: 7n, instructionLimit: 40_000_000_000 });
   assert.deepEqual(config.execution, {
     executors: 3,
@@ -147,6 +155,19 @@ test('a token and --no-auth contradict each other', async () => {
     await refused(['--no-auth'], { environment: { SVC_TOKEN: 't' } }),
     /^SVC_TOKEN and --no-auth contradict/,
   );
+});
+
+test('websites and their guard are told to http; what --no-gateway takes away is refused', async () => {
+  const lookup = async () => [{ address: '127.0.0.1', family: 4 }];
+  const argv = ['--web', 'blog', '--site-hosts', '--browser-guard', '-l', 'actors.test:7000'];
+  const { config } = await accepted(argv, { lookup });
+  assert.equal(config.http.web, 'blog');
+  assert.equal(config.http.siteHosts, true);
+  assert.deepEqual(config.http.browserGuard, { names: ['127.0.0.1', 'actors.test'] });
+  const options = { pluginNames: ['gateway'] };
+  assert.match(await refused(['--no-gateway', '--web=x'], options), /^--web and --no-gateway contradict/);
+  assert.match(await refused(['--no-gateway', '--site-hosts'], options), /^--site-hosts and --no-gateway contradict/);
+  assert.equal((await accepted(['--no-gateway', '--no-site-hosts'], options)).disabled.has('gateway'), true);
 });
 
 test('whoever asks for help or the version gets it, whatever else stands there', async () => {

@@ -128,14 +128,11 @@ test('numbers are whole, in range and in plain digits', () => {
 });
 
 test('every problem is told at once', () => {
-  assert.equal(
-    parse(['--cycles=x', '--frobnicate', 'now', '--web', 'shop'], { SVC_WASM_STACK: 'big' }).problems.length,
-    5,
-  );
+  assert.equal(parse(['--cycles=x', '--frobnicate', 'now', '--watch'], { SVC_WASM_STACK: 'big' }).problems.length, 5);
 });
 
 test('a flag whose feature is not built yet is refused with those words, never accepted and ignored', () => {
-  assert.equal(problem(['--web', 'shop']), '--web is not built yet: this version serves no websites');
+  assert.equal(problem(['--project', 'shop']), '--project is not built yet: this version has no /mops/closure');
   assert.match(problem(['--no-outcalls']), /^--no-outcalls is not built yet: /);
   assert.match(problem([], { SVC_BIN: '/bin/moc' }), /^SVC_BIN is not built yet: /);
   const unbuilt = [...flagsByName].filter(([, flag]) => flag.notBuilt !== undefined);

@@ -96,13 +96,17 @@ export class RawClient implements AsyncDisposable {
     while (!this.#received.includes(text)) {
       if (this.#socket.closed)
         throw new Error(`closed before ${JSON.stringify(text)}; received ${JSON.stringify(this.#received)}`);
+      const round = new AbortController();
+      const either = { signal: AbortSignal.any([signal, round.signal]) };
       try {
-        await Promise.race([once(this.#socket, 'data', { signal }), once(this.#socket, 'close', { signal })]);
+        await Promise.race([once(this.#socket, 'data', either), once(this.#socket, 'close', either)]);
       } catch (error) {
         throw new Error(
           `no ${JSON.stringify(text)} within ${timeoutMs} ms; received ${JSON.stringify(this.#received)}`,
           { cause: error },
         );
+      } finally {
+        round.abort();
       }
     }
     return this.#received;

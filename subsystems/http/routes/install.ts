@@ -29,7 +29,8 @@ export function installHandlers({
             `install of ${name}: the body is empty, or a form without the part wasm; send a WebAssembly module, raw or gzip`,
           );
         }
-        const options = { argument: argumentFrom(argument, upload), caller, candidText, cycles };
+        const hasCertificate = query.has('certificate');
+        const options = { argument: argumentFrom(argument, upload), caller, candidText, cycles, hasCertificate };
         if (replaced !== undefined) {
           refuseCycles(upload, 'a reinstallation keeps the balance');
           await canisters.reinstall(replaced, module, options);

@@ -26,7 +26,12 @@ export function upgradeHandlers({
       try {
         const upload = await readUpload(request);
         refuseCycles(upload, 'an upgrade keeps the balance');
-        const options = { argument: argumentFrom(argument, upload), caller, candidText: upload.candidText };
+        const options = {
+          argument: argumentFrom(argument, upload),
+          caller,
+          candidText: upload.candidText,
+          hasCertificate: query.has('certificate'),
+        };
         await canisters.upgrade(canister, upload.module, options);
         responder.text(response, 200, 'upgraded');
         jobs.ended('upgrade', canister.idHex, '', true, startedMs);

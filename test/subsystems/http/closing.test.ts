@@ -16,11 +16,13 @@ import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
+import { Gateway } from '../../../subsystems/gateway/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
+import { ScriptedGateway } from './scripted-gateway.ts';
 
 /** What was written has been read by then, on a busy machine too. */
 const ARRIVING_MS = 150;
@@ -35,6 +37,7 @@ suite('opening and closing', () => {
         readiness: { isReady: true, note: '' },
         canisters: new CounterCanisters(),
         codec: counterCodec,
+        gateway: new ScriptedGateway(new CounterCanisters()),
         storage: new NoStorage(),
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
@@ -134,6 +137,7 @@ suite('opening and closing', () => {
       given<unknown>(Auth, createBearerAuth({ token: undefined })),
       given<unknown>(Canisters, canisters),
       given<unknown>(Codec, counterCodec),
+      given<unknown>(Gateway, new ScriptedGateway(canisters)),
       given<unknown>(Storage, new NoStorage()),
       given<unknown>(Metrics, new NoMetrics()),
       given<unknown>(OpenApi, new NoOpenApi()),

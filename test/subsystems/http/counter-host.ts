@@ -17,6 +17,7 @@ import {
 import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
+import type { Gateway } from '../../../subsystems/gateway/index.ts';
 import type { CallKind, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
 import {
   createHttpServer,
@@ -27,6 +28,7 @@ import {
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
+import { ScriptedGateway } from './scripted-gateway.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 
 /** Canisters in TypeScript whose "Candid" is JSON text as it is: what the HTTP room needs of the others, and no more. */
@@ -325,6 +327,7 @@ export interface HttpHost {
   readonly origin: string;
   readonly server: OpenableHttpServer;
   readonly canisters: CounterCanisters;
+  readonly gateway: ScriptedGateway;
   readonly log: RecordingLog;
   /** What readiness says; a test may change it. */
   readonly readiness: { isReady: boolean; note: string };
@@ -339,6 +342,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly metrics?: HttpServerNeeds['metrics'];
   /** Default: turned off. */
   readonly openApi?: HttpServerNeeds['openApi'];
+  /** Default: scripted. */
+  readonly websites?: Gateway;
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -352,14 +357,17 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     storage = new NoStorage(),
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
-    ...rest
+    ...others
   } = options;
+  const gateway = new ScriptedGateway(canisters);
+  const { websites = gateway, ...rest } = others;
   const server = createHttpServer(
     {
       auth: createBearerAuth({ token }),
       readiness,
       canisters,
       codec: counterCodec,
+      gateway: websites,
       storage,
       metrics,
       openApi,
@@ -370,5 +378,5 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
   );
   const origin = await server.listen();
   t.after(() => server.close({ signal: AbortSignal.abort() }));
-  return { origin, server, canisters, log, readiness };
+  return { origin, server, canisters, gateway, log, readiness };
 }

@@ -82,8 +82,8 @@ suite('reinstalling', () => {
     assert.deepEqual([answer.status, answer.text], [200, COUNTER_ID]);
     const [reinstalled] = canisters.reinstalled;
     assert.equal(reinstalled?.name, 'counter');
-    const { argument, caller } = reinstalled.options;
-    assert.deepEqual([argument, caller], [Buffer.of(0), new Uint8Array(0)]);
+    const { argument, caller, hasCertificate } = reinstalled.options;
+    assert.deepEqual([argument, caller, hasCertificate], [Buffer.of(0), new Uint8Array(0), false]);
     assert.equal(canisters.installed.length, 0);
     assert.equal(log.events.at(-1)?.fields['actor'], COUNTER_ID);
   });

@@ -93,7 +93,6 @@ suite('request targets are matched exactly', () => {
       ['GET', '/mops/closure/src/main.mo'],
       ['GET', '/inspector'],
       ['GET', '/'],
-      ['GET', '/site/counter/index.html'],
     ] as const;
     for (const [method, target] of paths) {
       const answer = await send(origin, method, target);

@@ -1,0 +1,148 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { AddressedBy, Canister, Canisters } from '../canisters/index.ts';
+import type { Codec, WebsiteResponse } from '../codec/index.ts';
+import type { CallKind, Outcome } from '../ic/index.ts';
+import type { Gateway, SiteAnswer, SiteOutcome, SiteRequest } from './index.ts';
+import { headerProblem, statusProblem } from './response-checks.ts';
+import { siteFault, siteRefusal } from './site-faults.ts';
+import { streamedBody } from './streamed-body.ts';
+
+/** Visitors are nobody in particular: an `x-caller` of theirs is a header like any other. */
+const ANONYMOUS = Uint8Array.of(4);
+const QUERY_METHOD = 'http_request';
+const UPDATE_METHOD = 'http_request_update';
+/** Of `authorization`. */
+const AUTHORIZATION_CHARACTERS = 13;
+
+/** What the gateway does with canisters. */
+export type WebsiteCanisters = Pick<Canisters, 'resolve' | 'referenceOfHost' | 'call'>;
+
+export interface CanisterGatewayNeeds {
+  readonly canisters: WebsiteCanisters;
+  readonly codec: Pick<Codec, 'websites'>;
+  /** For the time that a streamed body may take. */
+  readonly nowMs: () => number;
+}
+
+export class CanisterGateway implements Gateway {
+  readonly #with: CanisterGatewayNeeds;
+
+  constructor(needs: CanisterGatewayNeeds) {
+    this.#with = needs;
+  }
+
+  find(reference: string): Canister {
+    return this.#with.canisters.resolve(reference);
+  }
+
+  referenceOfHost(label: string): string | undefined {
+    return this.#with.canisters.referenceOfHost(label);
+  }
+
+  async respond(canister: Canister, reference: string, request: SiteRequest): Promise<SiteOutcome> {
+    const addressedBy = reference === canister.name ? 'name' : 'id';
+    const asked = { ...request, headers: withoutAuthorization(request.rawHeaders) };
+    const { websites } = this.#with.codec;
+    let isUpdate = false;
+    try {
+      let argument = websites.encodeRequest(asked, false);
+      let response = await this.#ask(canister, 'query', addressedBy, argument);
+      if (response instanceof ServerError) return { isUpdate, answer: response };
+      if (response.isUpgrade) {
+        isUpdate = true;
+        argument = websites.encodeRequest(asked, true);
+        response = await this.#ask(canister, 'update', addressedBy, argument);
+        if (response instanceof ServerError) return { isUpdate, answer: response };
+      }
+      return { isUpdate, answer: this.#checked(canister, addressedBy, response, isUpdate) };
+    } catch (error) {
+      if (error instanceof ServerError) return { isUpdate, answer: error };
+      throw error;
+    }
+  }
+
+  async #ask(
+    canister: Canister,
+    kind: CallKind,
+    addressedBy: AddressedBy,
+    argument: Uint8Array,
+  ): Promise<WebsiteResponse | ServerError> {
+    const method = kind === 'update' ? UPDATE_METHOD : QUERY_METHOD;
+    const reply = await this.#call(canister, kind, method, addressedBy, argument);
+    if (reply instanceof ServerError) return reply;
+    try {
+      return this.#with.codec.websites.decodeResponse(reply);
+    } catch (error) {
+      return badReply(canister, method, error);
+    }
+  }
+
+  /** The reply, or why there is none, as a visitor is told. */
+  async #call(
+    canister: Canister,
+    kind: CallKind,
+    method: string,
+    addressedBy: AddressedBy,
+    argument: Uint8Array,
+  ): Promise<Uint8Array | ServerError> {
+    let outcome: Outcome;
+    try {
+      outcome = await this.#with.canisters.call(canister, kind, method, ANONYMOUS, argument, addressedBy);
+    } catch (error) {
+      return siteRefusal(canister.name, error);
+    }
+    return outcome.kind === 'reply' ? outcome.data : siteFault(`${canister.name}.${method}`, outcome);
+  }
+
+  #checked(
+    canister: Canister,
+    addressedBy: AddressedBy,
+    { status, headers, body, streaming }: WebsiteResponse,
+    isUpdate: boolean,
+  ): SiteAnswer | ServerError {
+    const method = isUpdate ? UPDATE_METHOD : QUERY_METHOD;
+    const problem = statusProblem(status) ?? headerProblem(headers);
+    if (problem !== undefined) return badResponse(canister, method, problem);
+    if (streaming === undefined) return { status, headers, body, rest: undefined };
+    if (Buffer.compare(streaming.canister, canister.id) !== 0)
+      return badResponse(canister, method, 'its streaming callback is a method of another actor');
+    const rest = streamedBody(body.length, streaming, {
+      ask: async (name, token) => {
+        const reply = await this.#call(canister, 'query', name, addressedBy, token);
+        if (reply instanceof ServerError) throw reply;
+        try {
+          return this.#with.codec.websites.decodeChunk(reply);
+        } catch (error) {
+          throw badReply(canister, name, error);
+        }
+      },
+      nowMs: this.#with.nowMs,
+      refused: (reason) => badResponse(canister, streaming.method, reason),
+    });
+    return { status, headers, body, rest };
+  }
+}
+
+function withoutAuthorization(headers: readonly string[]): readonly string[] {
+  for (let at = 0; at < headers.length; at += 2) {
+    if (isAuthorization(headers[at] ?? '')) {
+      return headers.filter((_text, index) => !isAuthorization(headers[index - (index % 2)] ?? ''));
+    }
+  }
+  return headers;
+}
+
+function isAuthorization(name: string): boolean {
+  return name.length === AUTHORIZATION_CHARACTERS && name.toLowerCase() === 'authorization';
+}
+
+/** A reply that is no answer of a website is the actor's fault; anything else is ours. */
+function badReply(canister: Canister, method: string, error: unknown): ServerError {
+  if (!(error instanceof ServerError)) throw error;
+  return badResponse(canister, method, error.message, error);
+}
+
+function badResponse({ name }: Canister, method: string, reason: string, cause?: unknown): ServerError {
+  const message = `the reply of ${name}.${method} is not a valid HTTP response record: ${reason}`;
+  return new ServerError('badWebsite', 'bad-website-response', message, { cause });
+}

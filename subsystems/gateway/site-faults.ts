@@ -1,0 +1,37 @@
+import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import type { Outcome } from '../ic/index.ts';
+
+type Fault = Exclude<Outcome, { readonly kind: 'reply' }>;
+
+/** What the website of an actor answers with that did not answer itself. */
+const KIND_OF_FAULT = {
+  reject: 'badWebsite',
+  trap: 'badWebsite',
+  limit: 'badWebsite',
+  noReply: 'badWebsite',
+  outOfCycles: 'outOfCycles',
+  unavailable: 'unavailable',
+} as const satisfies Record<Fault['kind'], ErrorKind>;
+
+const WHAT_HAPPENED = {
+  reject: 'rejected the request',
+  trap: 'trapped',
+  limit: 'trapped',
+  noReply: 'did not reply',
+} as const;
+
+/** `called`: `blog.http_request`. */
+export function siteFault(called: string, { kind, message }: Fault): ServerError {
+  const text =
+    kind === 'outOfCycles' || kind === 'unavailable' ? message : `${called} ${WHAT_HAPPENED[kind]}: ${message}`;
+  return new ServerError(KIND_OF_FAULT[kind], 'website-failed', text);
+}
+
+/** What kept the call from being made: a method that is not there, or of the wrong kind, is the actor's fault. */
+export function siteRefusal(name: string, error: unknown): ServerError {
+  if (!(error instanceof ServerError)) throw error;
+  if (error.kind !== 'missing' && error.kind !== 'invalid') return error;
+  return new ServerError('badWebsite', 'no-website', `actor ${name} serves no website here: ${error.message}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,193 @@
+/**
+ * What a request's target means: a path of the interface, or a website's. Everything that depends on it, from the token to
+ * the body's cap, is decided by this one look, so that no two checks can take a target for different things.
+ *
+ *   /site/<ACTOR>/<PATH>   that actor's website
+ *   with --site-hosts, at a host name that is an actor's: its website, where the path is not built in
+ *   with --site-hosts, ?canisterId=<principal>: the same, at any host
+ *   with --web ACTOR: its website, where the path is not built in
+ *
+ * A path is built in if a route of the table has it, whatever the method and the query are. `/` is the inspector's, unless a
+ * website is there.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Gateway } from '../gateway/index.ts';
+import { absoluteFormOf } from './request-target.ts';
+import { type RouteSpec, ROUTES } from './route-table.ts';
+
+/** A website's target. */
+export interface SiteTarget {
+  /** As it was written: name, hex id or principal. */
+  readonly actor: string;
+  /** What the actor gets to see: path and query, as they were sent. */
+  readonly url: string;
+}
+
+/** A path of the interface, or one that is nobody's. */
+export const BUILT_IN = 'built-in';
+export type Target = SiteTarget | typeof BUILT_IN;
+
+export interface TargetOptions {
+  /** The actor whose website is at the root. */
+  readonly web?: string | undefined;
+  /** Websites have host names. */
+  readonly siteHosts?: boolean;
+}
+
+const SLASH = 0x2f;
+const QUESTION_MARK = 0x3f;
+const HASH = 0x23;
+const SITE = '/site/';
+const HOST_SUFFIX = '.localhost';
+/** Longest label of a host name (RFC 1035). */
+const LABEL_CHARACTERS_MAX = 63;
+const CANISTER_ID = 'canisterId=';
+const PRINCIPAL = /^(?:[a-z2-7]{5}-){4}[a-z2-7]{3}$/;
+
+export class Targets {
+  readonly #gateway: Pick<Gateway, 'referenceOfHost'>;
+  readonly #readiness: { readonly isReady: boolean };
+  readonly #web: string | undefined;
+  readonly #hasHosts: boolean;
+  /** The host that was asked last, and its label: most requests name the same. */
+  #host: string | undefined = undefined;
+  #label: string | undefined = undefined;
+
+  constructor(
+    gateway: Pick<Gateway, 'referenceOfHost'>,
+    readiness: { readonly isReady: boolean },
+    { web, siteHosts = false }: TargetOptions,
+  ) {
+    this.#gateway = gateway;
+    this.#readiness = readiness;
+    this.#web = web;
+    this.#hasHosts = siteHosts;
+  }
+
+  /** Leaves the target of the request in its origin form; undefined: it has no form that a server takes. */
+  read(request: IncomingMessage): Target | undefined {
+    let target = request.url ?? '';
+    if (target.charCodeAt(0) !== SLASH) {
+      if (target === '*' && request.method === 'OPTIONS') {
+        request.url = '/*';
+        return BUILT_IN;
+      }
+      const absolute = absoluteFormOf(target);
+      if (absolute === undefined) return undefined;
+      target = absolute.path;
+      request.url = target;
+      // RFC 9112, 3.2.2: it takes the place of the header. One that lacks has to be missed all the same.
+      if (request.headers.host !== undefined || request.httpVersion === '1.0') request.headers.host = absolute.host;
+    }
+    if (target.startsWith(SITE)) return siteTargetOf(target);
+    if (this.#web === undefined && !this.#hasHosts) return BUILT_IN;
+    return this.#atRoot(request, target);
+  }
+
+  #atRoot({ headers }: IncomingMessage, target: string): Target {
+    const path = pathOf(target);
+    if (path !== '/' && isBuiltInPath(path)) return BUILT_IN;
+    const byHost = this.#hasHosts ? this.#actorOfHost(headers.host) : undefined;
+    if (byHost !== undefined) return { actor: byHost, url: target };
+    if (path === '/' && this.#web === undefined) return BUILT_IN;
+    const actor = (this.#hasHosts ? this.#actorOfQuery(target) : undefined) ?? this.#web;
+    return actor === undefined ? BUILT_IN : { actor, url: target };
+  }
+
+  #actorOfHost(host: string | undefined): string | undefined {
+    if (host !== this.#host) {
+      this.#host = host;
+      this.#label = host === undefined ? undefined : labelOf(host);
+    }
+    const label = this.#label;
+    if (label === undefined) return undefined;
+    // Which actors there are is not known yet, and whatever has such a name is told that the server starts.
+    return this.#gateway.referenceOfHost(label) ?? (this.#readiness.isReady ? undefined : label);
+  }
+
+  /** `?canisterId=`, as front ends of the Internet Computer have it. */
+  #actorOfQuery(target: string): string | undefined {
+    const start = target.indexOf('?');
+    if (start < 0 || !target.includes(CANISTER_ID, start)) return undefined;
+    const parameter = target
+      .slice(start + 1)
+      .split('&')
+      .find((part) => part.startsWith(CANISTER_ID));
+    const principal = parameter?.slice(CANISTER_ID.length);
+    if (principal === undefined || !PRINCIPAL.test(principal)) return undefined;
+    return this.#gateway.referenceOfHost(principal);
+  }
+}
+
+/** `website` of `Website.localhost:7000`; undefined: it is no name of that kind. */
+function labelOf(host: string): string | undefined {
+  const name = hostNameOf(host);
+  if (!name.endsWith(HOST_SUFFIX)) return undefined;
+  const label = name.slice(0, -HOST_SUFFIX.length);
+  return label === '' || label.length > LABEL_CHARACTERS_MAX || label.includes('.') ? undefined : label;
+}
+
+/** The name in a `Host`, in small letters, without its port and without the dot of a full name. */
+export function hostNameOf(host: string): string {
+  const name = host.toLowerCase().replace(/:\d*$/, '');
+  return name.endsWith('.') ? name.slice(0, -1) : name;
+}
+
+function siteTargetOf(target: string): SiteTarget {
+  let end = SITE.length;
+  for (; end < target.length; end++) {
+    const code = target.charCodeAt(end);
+    if (code === SLASH || code === QUESTION_MARK || code === HASH) break;
+  }
+  const actor = decoded(target.slice(SITE.length, end));
+  const url = target.charCodeAt(end) === SLASH ? target.slice(end) : `/${target.slice(end)}`;
+  return { actor, url };
+}
+
+/** What cannot be decoded is nobody's name as it is. */
+function decoded(segment: string): string {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+function pathOf(target: string): string {
+  const query = target.indexOf('?');
+  return query < 0 ? target : target.slice(0, query);
+}
+
+/** Segments behind the first one: a word, or undefined for any that is not empty; `isOpen`: more may follow. */
+interface PathPattern {
+  readonly rest: readonly (string | undefined)[];
+  readonly isOpen: boolean;
+}
+
+const PATTERNS: ReadonlyMap<string, readonly PathPattern[]> = patternsOf(ROUTES);
+
+function patternsOf(routes: readonly Pick<RouteSpec, 'path'>[]): Map<string, PathPattern[]> {
+  const patterns = new Map<string, PathPattern[]>();
+  for (const { path } of routes) {
+    const [first = '', ...rest] = path.slice(1).split('/');
+    const pattern = {
+      rest: rest.map((segment) => (segment.startsWith(':') || segment === '*' ? undefined : segment)),
+      isOpen: path.endsWith('*'),
+    };
+    patterns.set(first, [...(patterns.get(first) ?? []), pattern]);
+  }
+  return patterns;
+}
+
+/** Whether some route has this path, which has no query. */
+export function isBuiltInPath(path: string): boolean {
+  const end = path.indexOf('/', 1);
+  const candidates = PATTERNS.get(end < 0 ? path.slice(1) : path.slice(1, end));
+  if (candidates === undefined) return false;
+  const segments = end < 0 ? [] : path.slice(end + 1).split('/');
+  return candidates.some(({ rest, isOpen }) => {
+    if (isOpen ? segments.length < rest.length : segments.length !== rest.length) return false;
+    return rest.every((word, at) => (word === undefined ? segments[at] !== '' || isOpen : segments[at] === word));
+  });
+}
