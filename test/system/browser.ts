@@ -1,0 +1,74 @@
+/** A real Chromium, and pages in it that fail the test when something went wrong behind their backs. */
+import assert from 'node:assert/strict';
+import { accessSync } from 'node:fs';
+import type { TestContext } from 'node:test';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+const EXECUTABLE = '/usr/bin/chromium';
+
+/** The system's own, because it comes with security updates; without the traffic that it has of itself. */
+export async function launchBrowser(): Promise<Browser> {
+  accessSync(EXECUTABLE); // Debian's package chromium: .ci/run installs it
+  return chromium.launch({
+    executablePath: EXECUTABLE,
+    args: [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+}
+
+export interface WatchedPage {
+  readonly page: Page;
+  /** Paths that the page has asked for so far, with their method: `GET /inspect?limit=51`. */
+  readonly requests: string[];
+  /** What the console has said so far. */
+  readonly console: string[];
+}
+
+export interface PageOptions extends BrowserContextOptions {
+  /** Whether something may go wrong: a violation of the policy that the test itself brings about. */
+  readonly isAttacked?: boolean;
+}
+
+/** A tab of its own. It may ask only its own origin, and when the test ends nothing must have been thrown or refused by its policy. */
+export async function openPage(
+  t: TestContext,
+  browser: Browser,
+  url: string,
+  options: PageOptions = {},
+): Promise<WatchedPage> {
+  const { isAttacked = false, ...rest } = options;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...rest });
+  const page = await context.newPage();
+  const { origin } = new URL(url);
+  const watched: WatchedPage = { page, requests: [], console: [] };
+  const wrong: string[] = [];
+  page.on('request', (request) => {
+    if (request.url().startsWith('data:')) return;
+    if (!request.url().startsWith(`${origin}/`)) wrong.push(`asked ${request.url()}`);
+    watched.requests.push(`${request.method()} ${request.url().slice(origin.length)}`);
+  });
+  page.on('console', (message) => {
+    watched.console.push(message.text());
+    // That a request was refused is what some tests are about.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) wrong.push(message.text());
+  });
+  page.on('pageerror', (error) => wrong.push(String(error)));
+  page.on('dialog', (dialog) => {
+    wrong.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  t.after(async () => {
+    await context.close();
+    if (!isAttacked) assert.deepEqual(wrong, []);
+  });
+  await page.goto(url);
+  return watched;
+}
