@@ -128,14 +128,12 @@ export type CreateEngine = (
 /** What an engine's messages do about once a millisecond, see `ControlMemoryOptions`. */
 export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 
-/** What a simulation has of its own; but for the last, which a real thread has. */
+/** What a simulation has of its own. */
 export interface ThreadParts {
   readonly createEngine?: CreateEngine;
   readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly gate?: CanisterGate<Work>;
   readonly outbox?: RingProducer;
-  /** Milliseconds that the thread had of the processor; as `nowMs` unless told. */
-  readonly processorMs?: () => number;
 }
 
 export class ExecutorThread {
@@ -185,7 +183,7 @@ export class ExecutorThread {
       this.#sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
     this.#long = new LongMessages({
-      nowMs: parts.processorMs ?? nowMs,
+      nowMs,
       createEngine: (onYield) => createEngine({ onYield, canSuspend: true }, this.#stores, reportBug),
       dropEngine: (engine) => {
         this.#leave(engine);

@@ -17,11 +17,4 @@ const GUEST_NICENESS = 5;
 // For threads of later processes (config/code-cache.ts).
 flushCompileCache();
 if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
-const nowMs = (): number => performance.now();
-await new ExecutorThread(workerData as ExecutorOptions, nowMs, { processorMs }).serve();
-
-/** What this thread had of the processor so far; 0.6 µs. */
-function processorMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
-}
+await new ExecutorThread(workerData as ExecutorOptions, () => performance.now()).serve();

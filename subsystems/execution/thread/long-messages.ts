@@ -6,8 +6,7 @@
  * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS,
  * or, when only short messages wait, after as long as those had the thread before. So a flood of short messages takes half
  * of the thread from the long ones, and long ones among themselves get equal shares: slices take more or less than a
- * millisecond, and what a turn was too long is taken from the message's next one. Turns are measured by what the thread had of
- * the processor: where others want it, too, a thread may stand still for longer than a turn, and whose turn that was would pay.
+ * millisecond, and what a turn was too long is taken from the message's next one.
  *
  * A turn that short messages cut off goes on before another's begins.
  *
@@ -30,7 +29,7 @@ export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
 
 /** What the turns need of the thread around them. */
 export interface Surroundings<E> {
-  /** Milliseconds that this thread had of the processor, only forwards. */
+  /** Milliseconds, only forwards. */
   readonly nowMs: () => number;
   /** An engine whose messages call `onYield`, and are suspended by a promise that it returns. */
   readonly createEngine: (onYield: () => Promise<void> | undefined) => E;
