@@ -29,9 +29,13 @@ import { writeSettings } from '../../subsystems/management/records/settings-valu
 import { writeSnapshot } from '../../subsystems/management/records/snapshot-value.ts';
 import { ScheduledCanister, CallContext, OpenCall } from '../../subsystems/scheduler/scheduled-canister.ts';
 import { CALL, CONTEXT, keyOf, CallRecordWriter } from '../../subsystems/scheduler/call-records.ts';
+import { AnswerRow } from '../../subsystems/scheduler/idempotency/answer-record.ts';
+import { digestOf } from '../../subsystems/scheduler/idempotency/argument-digest.ts';
+import { CanisterKeys, UnderWay } from '../../subsystems/scheduler/idempotency/canister-keys.ts';
+import { identityOf } from '../../subsystems/scheduler/idempotency/idempotency.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
-import { logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';
+import { answersKey, logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';
 import { encodeFloor } from '../../subsystems/storage/log-floor.ts';
 import { encodeHeader, encodePart, HEADER_BLOCK_BYTES, partBytes } from '../../subsystems/storage/step-log-format.ts';
 import { createRing, RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
@@ -180,6 +184,9 @@ function callRecords(): string[] {
     { caller: CALLER, deadlineNs: 5n, cycles: LARGE },
   );
   const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
+  const keyed = new CallContext(canister, { kind: 'ingress', done: () => undefined }, { caller: CALLER });
+  const identity = identityOf(CALLER, 'key');
+  keyed.underWay = new UnderWay(identity, 'm', '=abc', 0, new CanisterKeys(canister), undefined, () => undefined);
   const started = new CallContext(canister, { kind: 'canister', call }, { caller: ID });
   started.pending = { kind: 'start', context: started, call: 'update', method: 'größe', argument: BYTES, order: 8 };
   const deleted = new CallContext(canister, { kind: 'system' }, { caller: new Uint8Array(0) });
@@ -215,7 +222,30 @@ function callRecords(): string[] {
       }),
     ),
     shown('calls: a credit', writer.credit(ID, LARGE)),
+    shown('calls: context of a client that gave it a key', writer.context(keyed, 0)),
   ];
+}
+
+function answers(): string[] {
+  const call = { identity: identityOf(CALLER, 'key'), method: 'größer', digest: '=abc' };
+  const nothing = { instructions: 0, charge: 0 };
+  const row = new AnswerRow().begin(2 ** 40 + 3);
+  row.add(call, { kind: 'reply', data: BYTES, ...nothing }, 1_800_000_000_000.9);
+  const kinds = ['reject', 'trap', 'limit', 'noReply', 'outOfCycles', 'unavailable'] as const;
+  for (const [at, kind] of kinds.entries()) row.add(call, { kind, code: 5, message: 'ü', ...nothing }, at);
+  return [
+    shown('answers: key of a row', answersKey(ID, 2 ** 40 + 3)),
+    shown('answers: that there are some', metaKey(META.answers, ID)),
+    shown('answers: a row', row.view()),
+    shown('answers: digest of 32 bytes', Buffer.from(digestNow(HASH), 'latin1')),
+    shown('answers: digest of more', Buffer.from(digestNow(Buffer.concat([HASH, BYTES])), 'latin1')),
+  ];
+}
+
+function digestNow(argument: Uint8Array): string {
+  const digest = digestOf(argument);
+  if (typeof digest !== 'string') throw new Error('it takes no time');
+  return digest;
 }
 
 function management(): string[] {
@@ -386,6 +416,7 @@ test('what is stored, and what crosses threads, is byte for byte as recorded', (
     ...records(),
     shown("a canister's numbers", numbers),
     ...callRecords(),
+    ...answers(),
     ...management(),
     ...storage(),
     ...wire(),
