@@ -87,7 +87,7 @@ export class CheckOrder {
     }
     const length = headers['content-length'];
     if (length !== undefined && Number(length) > BODY_BYTES_MIN) {
-      const bytesMax = isBuiltIn ? bodyBytesMaxOf(url) : GATEWAY_BYTES_MAX;
+      const bytesMax = isBuiltIn ? bodyBytesMaxOf(method, url) : GATEWAY_BYTES_MAX;
       if (Number(length) > bytesMax)
         return this.#refuse(request, response, expectation, 413, bodyTooLarge(bytesMax).message);
     }

@@ -10,9 +10,11 @@ const OPEN_TARGETS: ReadonlySet<string> = new Set(
   SPECS.filter(({ access }) => access !== 'token').map(({ path }) => path),
 );
 const PROBES: ReadonlySet<string> = new Set(SPECS.filter(({ access }) => access === 'probe').map(({ path }) => path));
-/** First segments of the paths that take another size of body than most. */
+/** Methods and first segments of the paths that take another size of body than most: `POST install`. */
 const BODY_BYTES_MAX: ReadonlyMap<string, number> = new Map(
-  SPECS.flatMap(({ path, bodyBytesMax }) => (bodyBytesMax === undefined ? [] : [[firstSegmentOf(path), bodyBytesMax]])),
+  SPECS.flatMap(({ method, path, bodyBytesMax }) =>
+    bodyBytesMax === undefined ? [] : [[`${method} ${firstSegmentOf(path)}`, bodyBytesMax]],
+  ),
 );
 
 /** A body up to here is small enough for every target. */
@@ -27,8 +29,8 @@ export function isHealthProbe(method: string | undefined, target: string): boole
 }
 
 /** How large a body this target takes, which is no website's. */
-export function bodyBytesMaxOf(target: string): number {
-  return BODY_BYTES_MAX.get(firstSegmentOf(target)) ?? GUARDED_BYTES_MAX;
+export function bodyBytesMaxOf(method: string | undefined, target: string): number {
+  return BODY_BYTES_MAX.get(`${method ?? ''} ${firstSegmentOf(target)}`) ?? GUARDED_BYTES_MAX;
 }
 
 /**
