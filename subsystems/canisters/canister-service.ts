@@ -230,23 +230,7 @@ export class CanisterService implements Canisters {
     idempotencyKey?: string,
   ): Promise<Outcome> {
     const record = recordOf(canister);
-    const exported = record.module?.methods.get(method);
-    if (exported === undefined) throw methodMissing(record, method);
-    if (kind === 'query' && exported === 'update') {
-      throw new ServerError(
-        'invalid',
-        'method-not-a-query',
-        `${method} is an update method: use /call or /call-json instead`,
-      );
-    }
-    if (kind === 'update' && exported === 'composite_query') {
-      throw new ServerError(
-        'invalid',
-        'method-only-a-query',
-        `${method} is a composite query: use /query or /query-json instead`,
-      );
-    }
-    refuseInternal(record, method, caller);
+    refuseUnlessCallable(record, kind, method, caller);
     const { handle } = record;
     const argumentBytes = argument.length;
     const histories = this.#histories;
@@ -264,6 +248,16 @@ export class CanisterService implements Canisters {
       const ended = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
       histories.add(handle, ended, outcome, record.lastMessageMs);
     }
+    return outcome;
+  }
+
+  async ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
+    const record = recordOf(canister);
+    refuseUnlessCallable(record, 'query', method, caller);
+    const { handle } = record;
+    const argumentBytes = argument.length;
+    const outcome = await this.#with.scheduler.deliver({ handle, kind: 'query', method, caller, argument });
+    if (outcome.kind !== 'unavailable') record.count(outcome, 'query', argumentBytes, 'name');
     return outcome;
   }
 
@@ -558,6 +552,26 @@ export class CanisterService implements Canisters {
     this.#rejected.set(name, reason);
     this.#with.log.announce(`REJECTED ${name} ${reason}`);
   }
+}
+
+function refuseUnlessCallable(record: CanisterRecord, kind: CallKind, method: string, caller: Uint8Array): void {
+  const exported = record.module?.methods.get(method);
+  if (exported === undefined) throw methodMissing(record, method);
+  if (kind === 'query' && exported === 'update') {
+    throw new ServerError(
+      'invalid',
+      'method-not-a-query',
+      `${method} is an update method: use /call or /call-json instead`,
+    );
+  }
+  if (kind === 'update' && exported === 'composite_query') {
+    throw new ServerError(
+      'invalid',
+      'method-only-a-query',
+      `${method} is a composite query: use /query or /query-json instead`,
+    );
+  }
+  refuseInternal(record, method, caller);
 }
 
 /** Internal methods are the actor's own and the operator's (docs/modules.md): hidden from everybody but controllers. */

@@ -239,6 +239,8 @@ export interface Canisters {
     startedMs?: number,
     idempotencyKey?: string,
   ): Promise<Outcome>;
+  /** Executes a query that no client has asked for now: it counts as a message, but is in no history. Throws as `call` does. */
+  ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */
   install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<Canister>;
   /**

@@ -41,6 +41,7 @@ export type ServedCanisters = Pick<
   | 'interfaceOf'
   | 'giveInterface'
   | 'call'
+  | 'ask'
   | 'install'
   | 'upgrade'
   | 'reinstall'

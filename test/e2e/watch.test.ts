@@ -42,6 +42,8 @@ test('each change of the answer is told once, through upgrade and deletion', asy
     assert.equal(await valueOf(counts), `[${n}]`);
   }
   assert.equal(await valueOf(over), '[true]');
+  const history = JSON.parse((await server.get('/history/it')).body) as { kind: string; method: string }[];
+  assert.ok(history.length > 0 && history.every(({ kind }) => kind !== 'query'), 'what is watched is in no history');
   assert.deepEqual(over.unread, []);
   assert.equal((await server.post('/upgrade/it', second)).status, 200);
   assert.equal((await counts.next())?.event, 'upgrade');

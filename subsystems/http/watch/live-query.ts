@@ -110,7 +110,7 @@ export class LiveQuery {
       const { form, argument } = (this.#call ??= await preparedCall(this.#host.codec, this.#query));
       const { canister, method, caller } = this.#query;
       // A copy: a large argument would be handed over.
-      const outcome = await this.#host.canisters.call(canister, 'query', method, caller, argument.slice());
+      const outcome = await this.#host.canisters.ask(canister, method, caller, argument.slice());
       if (this.#isOver) return undefined;
       if (outcome.kind === 'unavailable') {
         const retryMs = this.#retryMs;

@@ -226,6 +226,10 @@ export class CounterCanisters implements ServedCanisters {
     return behaviour({ caller, argument, canister: found });
   }
 
+  ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
+    return this.call(canister, 'query', method, caller, argument);
+  }
+
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CounterCanister> {
     if (this.canisters.some((canister) => canister.name === name)) {
       throw new ServerError('invalid', 'already-installed', `${name} is already installed: use upgrade`);
