@@ -1,0 +1,214 @@
+/** The server's routes, as the page uses them. What is refused is an `ApiError` with the server's own words. */
+import { EventStream, type StreamEvent } from './event-stream.ts';
+
+/** An actor as `/inspect` shows it. */
+export interface Actor {
+  readonly id: string;
+  readonly principal: string;
+  readonly name: string;
+  readonly status: string;
+  readonly live: boolean;
+  readonly cycles: string;
+  readonly heapBytes: number;
+  readonly stableBytes: number;
+  readonly messages: number;
+  readonly traps: number;
+  readonly queued: number;
+  readonly moduleHash: string | null;
+  readonly methods: readonly { readonly name: string; readonly kind: string }[];
+  readonly candid: string | null;
+  readonly candidProblem: string | null;
+  readonly idleMs: number;
+}
+
+export interface HistoryEntry {
+  readonly seq: number;
+  readonly time: string;
+  readonly kind: string;
+  readonly method: string;
+  readonly caller: string;
+  readonly args: string;
+  readonly outcome: string;
+  readonly code?: number | null;
+  readonly message?: string | null;
+  readonly instructions: number | string;
+  readonly cycles: number | string;
+  readonly ms: number;
+}
+
+export interface CallRequest {
+  readonly actor: string;
+  readonly method: string;
+  readonly isQuery: boolean;
+  readonly isLossless: boolean;
+  /** Empty: anonymous. */
+  readonly caller: string;
+  readonly json: string;
+}
+
+/** What came of a call: also a refusal is an answer worth showing. */
+export interface CallAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly ms: number;
+}
+
+export class ApiError extends Error {
+  readonly status: number;
+  /** Lines that a failed hook printed. */
+  readonly logs: readonly string[];
+
+  constructor(status: number, message: string, logs: readonly string[] = []) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+    this.logs = logs;
+  }
+}
+
+export interface PageRequest {
+  /** Id behind which the page begins; undefined: the first. */
+  readonly after: string | undefined;
+  readonly limit: number;
+  /** Part of the name; empty: all. */
+  readonly name: string;
+}
+
+export interface ActorPage {
+  readonly actors: readonly Actor[];
+  readonly hasMore: boolean;
+}
+
+/** An actor is looked for among so many whose names contain its own; beyond that, among all. */
+const NAMESAKES_MAX = 50;
+
+/** The id right before another: what lies behind it begins with that other. */
+function idBefore(id: string): string {
+  return (BigInt(`0x${id}`) - 1n).toString(16).padStart(id.length, '0');
+}
+
+/** Where `path` of a call is, for curl too. */
+export function callPath({ actor, method, isQuery, isLossless }: CallRequest): string {
+  const route = isQuery ? 'query-json' : 'call-json';
+  return `/${route}/${encodeURIComponent(actor)}/${encodeURIComponent(method)}${isLossless ? '?lossless=1' : ''}`;
+}
+
+export class Api {
+  readonly #token: string;
+
+  /** `token`: empty if none is known. */
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  /** One more than is shown is asked for: it says whether there is a next page. */
+  async actors({ after, limit, name }: PageRequest): Promise<ActorPage> {
+    const query = [`limit=${limit + 1}`];
+    if (after !== undefined) query.push(`after=${after}`);
+    if (name !== '') query.push(`name=${encodeURIComponent(name)}`);
+    const found = await this.#json<readonly Actor[]>('GET', `/inspect?${query.join('&')}`);
+    return { actors: found.slice(0, limit), hasMore: found.length > limit };
+  }
+
+  /** The actor of this name; `id`, if it is known, spares looking for it. Undefined if there is none. */
+  async actor(name: string, id: string | undefined): Promise<Actor | undefined> {
+    const known = id === undefined ? undefined : await this.#actorOf(id, name);
+    if (known !== undefined) return known;
+    const { actors, hasMore } = await this.actors({ after: undefined, limit: NAMESAKES_MAX, name });
+    const found = actors.find((actor) => actor.name === name);
+    if (found !== undefined || !hasMore) return found;
+    const all = await this.#json<readonly { readonly name: string; readonly id: string }[]>('GET', '/actors');
+    const listed = all.find((actor) => actor.name === name);
+    return listed === undefined ? undefined : this.#actorOf(listed.id, name);
+  }
+
+  async #actorOf(id: string, name: string): Promise<Actor | undefined> {
+    const { actors } = await this.actors({ after: idBefore(id), limit: 1, name: '' });
+    return actors.find((actor) => actor.name === name);
+  }
+
+  /** `{"version","build","node","v8"}`, which needs no token. */
+  version(): Promise<{ readonly version: string; readonly build: string }> {
+    return this.#json('GET', '/version');
+  }
+
+  history(actor: string): Promise<readonly HistoryEntry[]> {
+    return this.#json('GET', `/history/${encodeURIComponent(actor)}`);
+  }
+
+  async addCycles(actor: string, amount: string): Promise<string> {
+    return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text();
+  }
+
+  /** Without a module: the manifest's file again. `argument`: hex, may be empty. */
+  async upgrade(actor: string, module: Blob | undefined, argument: string): Promise<string> {
+    const query = argument === '' ? '' : `?arg=0x${encodeURIComponent(argument.replace(/^0x/i, ''))}`;
+    const path = `/upgrade/${encodeURIComponent(actor)}${query}`;
+    return (await this.#send('POST', path, module === undefined ? {} : { body: module })).text();
+  }
+
+  async call(request: CallRequest): Promise<CallAnswer> {
+    const startedMs = performance.now();
+    const headers = request.caller === '' ? {} : { 'x-caller': request.caller };
+    const response = await this.#fetch('POST', callPath(request), { body: request.json, headers });
+    const text = await response.text();
+    return { status: response.status, text, ms: performance.now() - startedMs };
+  }
+
+  /** Takes what the actor has printed since somebody last took it. */
+  async takeLogs(
+    actor: string,
+  ): Promise<readonly { readonly seq: number; readonly time: string; readonly text: string }[]> {
+    const headers = { accept: 'application/json' };
+    const response = await this.#send('GET', `/logs/${encodeURIComponent(actor)}`, { headers });
+    return (await response.json()) as readonly { seq: number; time: string; text: string }[];
+  }
+
+  /** Follows `/events`, and calls `opened` when they begin; ends when the server ends it. `lastEventId`: empty at first. */
+  async *events(
+    actor: string,
+    lastEventId: string,
+    { signal, opened }: { readonly signal: AbortSignal; readonly opened: () => void },
+  ): AsyncGenerator<StreamEvent> {
+    const headers: Record<string, string> = { accept: 'text/event-stream' };
+    if (lastEventId !== '') headers['last-event-id'] = lastEventId;
+    const response = await this.#send('GET', `/events/${encodeURIComponent(actor)}`, { headers, signal });
+    opened();
+    if (response.body === null) return;
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const stream = new EventStream();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield* stream.push(value);
+    }
+  }
+
+  async #json<T>(method: string, path: string): Promise<T> {
+    return (await (await this.#send(method, path)).json()) as T;
+  }
+
+  /** A request that has to succeed. */
+  async #send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    const response = await this.#fetch(method, path, init);
+    if (!response.ok) throw errorOf(response.status, await response.text());
+    return response;
+  }
+
+  #fetch(method: string, path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#token !== '') headers.set('authorization', `Bearer ${this.#token}`);
+    return fetch(path, { ...init, method, headers, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+  }
+}
+
+/** What the body of an error says; built-in routes answer `{code,message}`, what is checked before them plain text. */
+export function errorOf(status: number, text: string): ApiError {
+  try {
+    const { message, logs } = JSON.parse(text) as { message?: unknown; logs?: unknown };
+    if (typeof message === 'string') return new ApiError(status, message, Array.isArray(logs) ? logs.map(String) : []);
+  } catch {
+    // Plain text.
+  }
+  return new ApiError(status, text === '' ? `the server answered ${status}` : text);
+}

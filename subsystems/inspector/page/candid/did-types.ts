@@ -1,0 +1,183 @@
+/** Candid types as a form needs them: in the order and with the names in which the interface writes them. */
+
+export const PRIMITIVES = [
+  'null',
+  'bool',
+  'nat',
+  'nat8',
+  'nat16',
+  'nat32',
+  'nat64',
+  'int',
+  'int8',
+  'int16',
+  'int32',
+  'int64',
+  'float32',
+  'float64',
+  'text',
+  'principal',
+  'reserved',
+  'empty',
+] as const;
+export type Primitive = (typeof PRIMITIVES)[number];
+
+export interface Field {
+  /** What travels on the wire: the given number, or the hash of the name. */
+  readonly id: number;
+  /** Its name; `_7_` where there is none. */
+  readonly label: string;
+  readonly type: DidType;
+}
+
+/** A parameter or result; most interfaces name them. */
+export interface Parameter {
+  readonly name: string | undefined;
+  readonly type: DidType;
+}
+
+export interface FunctionType {
+  readonly kind: 'func';
+  readonly parameters: readonly Parameter[];
+  readonly results: readonly Parameter[];
+  readonly annotation: 'query' | 'composite_query' | 'oneway' | undefined;
+}
+
+/** A definition that is referred to by its name; `target` is filled when the whole interface has been read. */
+export interface NamedType {
+  readonly kind: 'name';
+  readonly name: string;
+  target: DidType | undefined;
+}
+
+export type DidType =
+  | { readonly kind: Primitive }
+  | { readonly kind: 'opt' | 'vec'; readonly inner: DidType }
+  | { readonly kind: 'record' | 'variant'; readonly fields: readonly Field[] }
+  | { readonly kind: 'service'; readonly methods: readonly Method[] }
+  | FunctionType
+  | NamedType;
+
+export interface Method {
+  readonly name: string;
+  readonly type: DidType;
+  /** The comment above it. */
+  readonly docs: string;
+}
+
+/** A type that is no name. */
+export type ConcreteType = Exclude<DidType, NamedType>;
+
+/** Chains of names are shorter than this in every interface that the server took. */
+const NAME_CHAIN_MAX = 10_000;
+
+/** The type that a name stands for, at the end of the chain. */
+export function resolve(type: DidType): ConcreteType {
+  let resolved = type;
+  for (let steps = 0; resolved.kind === 'name'; steps++) {
+    if (resolved.target === undefined || steps > NAME_CHAIN_MAX)
+      throw new Error(`the type ${resolved.name} is not defined`);
+    resolved = resolved.target;
+  }
+  return resolved;
+}
+
+export function isBlob(type: ConcreteType): boolean {
+  return type.kind === 'vec' && resolve(type.inner).kind === 'nat8';
+}
+
+/** Whether a value of the type can be `null` in the default encoding, so that an `opt` of it is `[]` or `[value]`. */
+export function isNullable(type: DidType): boolean {
+  const { kind } = resolve(type);
+  return kind === 'null' || kind === 'opt' || kind === 'reserved';
+}
+
+/** Whether the ids are 0, 1, 2 …: such a record is an array in the default encoding. */
+export function isTuple(fields: readonly Field[]): boolean {
+  const ids = fields.map(({ id }) => id).toSorted((left, right) => left - right);
+  return ids.length > 0 && ids.every((id, index) => id === index);
+}
+
+/** The id that stands for a name on the wire. */
+export function hashName(name: string): number {
+  let hash = 0;
+  for (const byte of new TextEncoder().encode(name)) hash = (Math.imul(hash, 223) + byte) >>> 0;
+  return hash;
+}
+
+/** How long a type's text may become; what is cut ends with `…`. */
+const TEXT_CHARACTERS_MAX = 400;
+
+/** The type as an interface writes it, names kept; long ones are cut. */
+export function typeText(type: DidType): string {
+  const parts: string[] = [];
+  let length = 0;
+  const put = (text: string): void => {
+    parts.push(text);
+    length += text.length;
+  };
+  const list = (items: readonly (() => void)[], separator: string): void => {
+    for (const [index, item] of items.entries()) {
+      if (length > TEXT_CHARACTERS_MAX) return;
+      if (index > 0) put(separator);
+      item();
+    }
+  };
+  const tuple = (parameters: readonly Parameter[]): void => {
+    put('(');
+    list(
+      parameters.map(({ name, type: inner }) => () => {
+        if (name !== undefined) put(`${name} : `);
+        write(inner);
+      }),
+      ', ',
+    );
+    put(')');
+  };
+  const write = (part: DidType): void => {
+    if (length > TEXT_CHARACTERS_MAX) return;
+    switch (part.kind) {
+      case 'name':
+        put(part.name);
+        return;
+      case 'vec':
+      case 'opt':
+        if (isBlob(part)) put('blob');
+        else {
+          put(`${part.kind} `);
+          write(part.inner);
+        }
+        return;
+      case 'record':
+      case 'variant': {
+        put(`${part.kind} { `);
+        const areUnnamed = part.kind === 'record' && isTuple(part.fields);
+        list(
+          part.fields.map((field) => () => {
+            if (!areUnnamed) put(field.label);
+            if (part.kind === 'variant' && field.type.kind === 'null') return;
+            if (!areUnnamed) put(' : ');
+            write(field.type);
+          }),
+          '; ',
+        );
+        put(' }');
+        return;
+      }
+      case 'func':
+        tuple(part.parameters);
+        put(' -> ');
+        tuple(part.results);
+        if (part.annotation !== undefined) put(` ${part.annotation}`);
+        return;
+      case 'service':
+        put('service { … }');
+        return;
+      default:
+        put(part.kind);
+    }
+  };
+  write(type);
+  const text = parts.join('');
+  return text.length > TEXT_CHARACTERS_MAX ? `${text.slice(0, TEXT_CHARACTERS_MAX)}…` : text;
+}

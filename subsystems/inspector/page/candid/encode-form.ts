@@ -1,0 +1,191 @@
+/** Form values as the JSON that the server takes (docs/json-encoding.md), in both encodings. */
+import { type ConcreteType, type DidType, type Field, isNullable, isTuple, resolve } from './did-types.ts';
+import type { FormValue } from './form-value.ts';
+
+/** What is wrong, by the value that it is wrong with. */
+export type Problems = Map<FormValue, string>;
+
+export interface FormArgument {
+  readonly type: DidType;
+  readonly value: FormValue;
+}
+
+/** The JSON array of all arguments. What cannot be written stands in `problems`; the text is of no use then. */
+export function encodeForm(values: readonly FormArgument[], isLossless: boolean, problems: Problems): string {
+  const encoder = new Encoder(isLossless, problems);
+  return `[${values.map(({ type, value }) => encoder.encode(type, value)).join(', ')}]`;
+}
+
+const INTEGER = /^[+-]?[0-9][0-9_]*$/;
+const NATURAL = /^\+?[0-9][0-9_]*$/;
+const FLOAT = /^[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
+const SPECIAL_FLOATS: Readonly<Record<string, string>> = {
+  nan: 'NaN',
+  inf: 'Infinity',
+  '+inf': 'Infinity',
+  '-inf': '-Infinity',
+  infinity: 'Infinity',
+  '+infinity': 'Infinity',
+  '-infinity': '-Infinity',
+};
+
+class Encoder {
+  readonly #isLossless: boolean;
+  readonly #problems: Problems;
+
+  constructor(isLossless: boolean, problems: Problems) {
+    this.#isLossless = isLossless;
+    this.#problems = problems;
+  }
+
+  encode(named: DidType, value: FormValue): string {
+    const type = resolve(named);
+    switch (value.kind) {
+      case 'text':
+        return this.#text(type, value);
+      case 'bool':
+        return String(value.isTrue);
+      case 'blob':
+        return this.#blob(value);
+      case 'opt':
+        return this.#opt(type, value);
+      case 'vec': {
+        const inner = type.kind === 'vec' ? type.inner : type;
+        return `[${value.items.map((item) => this.encode(inner, item)).join(', ')}]`;
+      }
+      case 'record':
+        return this.#record(type.kind === 'record' ? type.fields : [], value.fields);
+      case 'variant':
+        return this.#variant(type.kind === 'variant' ? type.fields : [], value);
+      case 'func':
+        return this.#func(value);
+      case 'nothing':
+        return this.#nothing(type, value);
+    }
+  }
+
+  #text(type: ConcreteType, value: FormValue & { kind: 'text' }): string {
+    const { kind } = type;
+    if (kind === 'text') return quote(value.text);
+    const text = value.text.trim();
+    if (text === '') return this.#wrong(value, `type ${article(kind)}`);
+    if (kind === 'principal' || kind === 'service') return this.#isLossless ? marked(kind, quote(text)) : quote(text);
+    if (kind === 'float32' || kind === 'float64') return this.#float(kind, text, value);
+    const pattern = kind.startsWith('nat') ? NATURAL : INTEGER;
+    if (!pattern.test(text)) return this.#wrong(value, `expected ${article(kind)}: digits only`);
+    const number = plainInteger(text);
+    if (this.#isLossless) return marked(kind, quote(number));
+    // Beyond 2^53 other readers of the same JSON would round it.
+    return number.length > 15 ? quote(number) : number;
+  }
+
+  #float(kind: string, text: string, value: FormValue): string {
+    const special = SPECIAL_FLOATS[text.toLowerCase()];
+    if (special === undefined && !FLOAT.test(text)) return this.#wrong(value, 'expected a number, NaN or Infinity');
+    const number = Number(text.replaceAll('_', ''));
+    const written = special ?? (Object.is(number, -0) ? '-0' : String(number));
+    if (special === undefined && !Number.isFinite(number)) return this.#wrong(value, `too large for a ${kind}`);
+    if (this.#isLossless) return marked(kind, quote(written));
+    return special === undefined ? written : quote(written);
+  }
+
+  #blob(value: FormValue & { kind: 'blob' }): string {
+    const base64 = base64Of(value.encoding, value.text);
+    if (base64 === undefined) return this.#wrong(value, `this is not ${value.encoding}`);
+    return this.#isLossless ? marked('blob', quote(base64)) : quote(base64);
+  }
+
+  #opt(type: ConcreteType, value: FormValue & { kind: 'opt' }): string {
+    if (type.kind !== 'opt') return 'null';
+    const isWrapped = isNullable(type.inner);
+    if (!value.isSome || value.value === undefined)
+      return this.#isLossless ? '{"$svc": "none"}' : isWrapped ? '[]' : 'null';
+    const inner = this.encode(type.inner, value.value);
+    if (this.#isLossless) return marked('some', inner);
+    return isWrapped ? `[${inner}]` : inner;
+  }
+
+  #record(fields: readonly Field[], values: readonly FormValue[]): string {
+    const parts = fields.flatMap(({ id, label, type }, index) => {
+      const value = values[index];
+      return value === undefined ? [] : [{ id, label, json: this.encode(type, value) }];
+    });
+    if (!this.#isLossless && isTuple(fields)) {
+      const ordered = parts.toSorted((left, right) => left.id - right.id);
+      return `[${ordered.map(({ json }) => json).join(', ')}]`;
+    }
+    const object = `{${parts.map(({ label, json }) => `${quote(label)}: ${json}`).join(', ')}}`;
+    return this.#isLossless && fields.some(({ label }) => label === '$svc') ? marked('record', object) : object;
+  }
+
+  #variant(fields: readonly Field[], value: FormValue & { kind: 'variant' }): string {
+    const field = value.tag === undefined ? undefined : fields[value.tag];
+    if (field === undefined || value.tag === undefined) return this.#wrong(value, 'choose one');
+    const payload = value.values.get(value.tag);
+    const json = payload === undefined ? 'null' : this.encode(field.type, payload);
+    if (this.#isLossless) return `{"$svc": "variant", "tag": ${quote(field.label)}, "value": ${json}}`;
+    return `{${quote(field.label)}: ${json}}`;
+  }
+
+  #func(value: FormValue & { kind: 'func' }): string {
+    const principal = value.principal.trim();
+    if (principal === '') return this.#wrong(value, 'type a principal and the name of a method');
+    const members = `"principal": ${quote(principal)}, "method": ${quote(value.method)}`;
+    return this.#isLossless ? `{"$svc": "func", ${members}}` : `{${members}}`;
+  }
+
+  #nothing(type: ConcreteType, value: FormValue): string {
+    if (type.kind === 'empty') return this.#wrong(value, 'no value of this type exists');
+    return type.kind === 'reserved' && this.#isLossless ? '{"$svc": "reserved"}' : 'null';
+  }
+
+  #wrong(value: FormValue, problem: string): string {
+    this.#problems.set(value, problem);
+    return 'null';
+  }
+}
+
+function marked(kind: string, json: string): string {
+  return `{"$svc": "${kind}", "value": ${json}}`;
+}
+
+/** Digits without what only people write: signs, separators, leading zeros. */
+function plainInteger(text: string): string {
+  const digits = text.replaceAll(/[+_-]/g, '').replace(/^0+(?=\d)/, '');
+  return text.startsWith('-') && digits !== '0' ? `-${digits}` : digits;
+}
+
+function article(kind: string): string {
+  return /^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`;
+}
+
+/** Standard base64 of what was typed; undefined if it is not what it says. */
+export function base64Of(encoding: 'text' | 'hex' | 'base64', text: string): string | undefined {
+  if (encoding === 'text') return base64OfBytes(new TextEncoder().encode(text));
+  const packed = text.replaceAll(/\s/g, '');
+  if (encoding === 'hex') {
+    const digits = packed.replace(/^0x/i, '');
+    if (!/^(?:[0-9a-f]{2})*$/i.test(digits)) return undefined;
+    return base64OfBytes(Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)));
+  }
+  try {
+    return btoa(atob(packed.replaceAll('-', '+').replaceAll('_', '/')));
+  } catch {
+    return undefined;
+  }
+}
+
+export function base64OfBytes(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  for (let start = 0; start < bytes.length; start += 8192)
+    parts.push(String.fromCharCode(...bytes.subarray(start, start + 8192)));
+  return btoa(parts.join(''));
+}
+
+/** A JSON string; nothing in it is invisible or changes the direction of writing, so that it can be read where it is pasted. */
+export function quote(text: string): string {
+  return JSON.stringify(text).replaceAll(
+    /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,15 @@
+import { type CallRequest, callPath } from './api.ts';
+
+/** The same call as a command. The token is taken from the shell: a command that is pasted somewhere should not hold it. */
+export function curlCommand(origin: string, request: CallRequest, hasToken: boolean): string {
+  const parts = ['curl -X POST'];
+  if (hasToken) parts.push('-H "Authorization: Bearer $SVC_TOKEN"');
+  if (request.caller !== '') parts.push(`-H ${shellQuoted(`x-caller: ${request.caller}`)}`);
+  parts.push(`--data-raw ${shellQuoted(request.json)}`, shellQuoted(`${origin}${callPath(request)}`));
+  return parts.join(' \\\n  ');
+}
+
+/** In single quotes nothing is special but the quote itself. */
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

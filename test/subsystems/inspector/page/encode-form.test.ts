@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { createCodec } from '../../../../subsystems/codec/codec.ts';
+import { type DidType, PRIMITIVES, resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
+import { base64Of, encodeForm, type Problems } from '../../../../subsystems/inspector/page/candid/encode-form.ts';
+import { emptyValue, type FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
+import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+
+function typeOf(text: string, definitions = ''): DidType {
+  const type = parseDid(`${definitions} service : { f : (${text}) -> () }`).methods[0]?.parameters[0]?.type;
+  assert.ok(type !== undefined);
+  return type;
+}
+
+function json(type: string, value: FormValue, isLossless = false): string {
+  const problems: Problems = new Map();
+  const encoded = encodeForm([{ type: typeOf(type), value }], isLossless, problems);
+  assert.deepEqual([...problems.values()], []);
+  return encoded.slice(1, -1);
+}
+
+function problem(type: string, value: FormValue): string | undefined {
+  const problems: Problems = new Map();
+  encodeForm([{ type: typeOf(type), value }], false, problems);
+  return problems.get(value);
+}
+
+const text = (written: string): FormValue => ({ kind: 'text', text: written });
+
+suite('form values as JSON', () => {
+  test('integers keep every digit, beyond 15 of them as text', () => {
+    assert.equal(json('nat', text(' 1_000 ')), '1000');
+    assert.equal(json('nat', text('0007')), '7');
+    assert.equal(json('int', text('-0')), '0');
+    assert.equal(json('int', text('-12')), '-12');
+    assert.equal(json('nat', text('12345678901234567890')), '"12345678901234567890"');
+    assert.equal(json('nat64', text('5'), true), '{"$svc": "nat64", "value": "5"}');
+  });
+
+  test('what cannot be written is said at its place, before anything is sent', () => {
+    assert.equal(problem('nat', text('')), 'type a nat');
+    assert.equal(problem('int8', text('x')), 'expected an int8: digits only');
+    assert.equal(problem('nat', text('-1')), 'expected a nat: digits only');
+    assert.equal(problem('float64', text('1,5')), 'expected a number, NaN or Infinity');
+    assert.equal(problem('float64', text('1e999')), 'too large for a float64');
+    assert.equal(problem('principal', text('')), 'type a principal');
+    assert.equal(problem('blob', { kind: 'blob', encoding: 'hex', text: 'abc' }), 'this is not hex');
+    assert.equal(problem('blob', { kind: 'blob', encoding: 'base64', text: '=' }), 'this is not base64');
+    assert.equal(problem('variant { a }', emptyValue(typeOf('variant { a }'))), 'choose one');
+    assert.equal(problem('empty', { kind: 'nothing' }), 'no value of this type exists');
+  });
+
+  test('floats take what people write', () => {
+    assert.equal(json('float64', text('nan')), '"NaN"');
+    assert.equal(json('float64', text('-inf'), true), '{"$svc": "float64", "value": "-Infinity"}');
+    assert.equal(json('float64', text('-0'), true), '{"$svc": "float64", "value": "-0"}');
+    assert.equal(json('float64', text('.5')), '0.5');
+  });
+
+  test('blobs are text, hex or base64', () => {
+    assert.equal(base64Of('text', 'é'), 'w6k=');
+    assert.equal(base64Of('hex', '0x00 ff'), 'AP8=');
+    assert.equal(base64Of('base64', 'AP8'), 'AP8=');
+    assert.equal(base64Of('base64', '_-8='), '/+8=');
+    assert.equal(base64Of('hex', 'zz'), undefined);
+  });
+
+  test('texts stay what they are; what is invisible in them is escaped', () => {
+    assert.equal(json('text', text('  a"b\n')), String.raw`"  a\"b\n"`);
+    assert.equal(json('text', text('\u202e\u0085')), String.raw`"\u202e\u0085"`);
+  });
+
+  test('a form without an end, or of exponential size, is refused', () => {
+    assert.throws(() => emptyValue(typeOf('A', 'type A = record { A; nat };')), /more than 2000 fields/);
+    const doubling = Array.from(
+      { length: 40 },
+      (_item, index) => `type T${index} = record { T${index + 1}; T${index + 1} };`,
+    );
+    assert.throws(() => emptyValue(typeOf('T0', `${doubling.join(' ')} type T40 = nat;`)), /more than 2000 fields/);
+    assert.deepEqual(emptyValue(typeOf('L', 'type L = opt record { nat; L };')), {
+      kind: 'opt',
+      isSome: false,
+      value: undefined,
+    });
+  });
+});
+
+/** Type texts as an interface writes them. */
+const typeTexts = fc.letrec<{ type: string }>((tie) => ({
+  type: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    fc.constantFrom(...PRIMITIVES.filter((name) => name !== 'empty'), 'blob', 'func (nat) -> () query', 'service {}'),
+    tie('type').map((inner) => `opt ${inner}`),
+    tie('type').map((inner) => `vec ${inner}`),
+    fc.array(tie('type'), { maxLength: 3 }).map((types) => `record { ${types.join('; ')} }`),
+    fc
+      .uniqueArray(fc.tuple(fc.constantFrom('a', 'zebra', '"$svc"', '"odd \\"name\\""', '17', '0', '1'), tie('type')), {
+        minLength: 1,
+        maxLength: 4,
+        selector: ([label]) => label,
+      })
+      .chain((fields) =>
+        fc
+          .constantFrom('record', 'variant')
+          .map((kind) => `${kind} { ${fields.map(([label, type]) => `${label} : ${type}`).join('; ')} }`),
+      ),
+  ),
+})).type;
+
+const PRINCIPALS = ['aaaaa-aa', '2vxsx-fae', 'bkyz2-fmaaa-aaaaa-qaaaq-cai'];
+
+/** A value of any shape, as somebody may have filled in the form. */
+function filled(named: DidType, random: fc.GeneratorValue): FormValue {
+  const type = resolve(named);
+  const value = emptyValue(type);
+  const pick = (count: number): number => random(fc.integer, { min: 0, max: count - 1 });
+  switch (value.kind) {
+    case 'opt':
+      value.isSome = pick(2) === 1;
+      if (type.kind === 'opt') value.value = filled(type.inner, random);
+      break;
+    case 'vec':
+      if (type.kind === 'vec')
+        for (let count = pick(3); count > 0; count--) value.items.push(filled(type.inner, random));
+      break;
+    case 'record':
+      if (type.kind === 'record')
+        return { kind: 'record', fields: type.fields.map((field) => filled(field.type, random)) };
+      break;
+    case 'variant':
+      if (type.kind !== 'variant') break;
+      value.tag = pick(type.fields.length);
+      value.values.set(value.tag, filled(type.fields[value.tag]?.type ?? { kind: 'null' }, random));
+      break;
+    case 'func':
+      value.principal = PRINCIPALS[pick(3)] ?? '';
+      value.method = random(fc.string);
+      break;
+    case 'bool':
+      value.isTrue = pick(2) === 1;
+      break;
+    case 'blob':
+      value.text = random(fc.string, { unit: 'grapheme' });
+      break;
+    case 'text':
+      value.text = textFor(type.kind, random, pick);
+      break;
+    case 'nothing':
+      break;
+  }
+  return value;
+}
+
+function textFor(kind: string, random: fc.GeneratorValue, pick: (count: number) => number): string {
+  if (kind === 'text') return random(fc.string, { unit: 'grapheme' });
+  if (kind === 'principal' || kind === 'service') return PRINCIPALS[pick(3)] ?? '';
+  if (kind === 'float32') return ['1.5', '-0', 'inf', '2e10'][pick(4)] ?? '';
+  if (kind === 'float64') return String(random(fc.double));
+  const bits = Number(/\d+$/.exec(kind)?.[0] ?? 100);
+  const isSigned = kind.startsWith('int');
+  const max = 2n ** BigInt(isSigned ? bits - 1 : bits);
+  return String(random(fc.bigInt, { min: isSigned ? -max : 0n, max: max - 1n }));
+}
+
+test('whatever a form holds, both encodings of it are the same Candid message to the server', () => {
+  const codec = createCodec();
+  fc.assert(
+    fc.property(fc.array(typeTexts, { maxLength: 3 }), fc.gen(), (types, random) => {
+      const did = `service : { f : (${types.join(', ')}) -> () }`;
+      const args = codec.parseInterface(did).methods.get('f')?.args;
+      const method = parseDid(did).methods[0];
+      assert.ok(args !== undefined && method !== undefined);
+      const values = method.parameters.map(({ type }) => ({ type, value: filled(type, random) }));
+      const problems: Problems = new Map();
+      const plain = args.encode(Buffer.from(encodeForm(values, false, problems)), { lossless: false });
+      const lossless = args.encode(Buffer.from(encodeForm(values, true, problems)), { lossless: true });
+      assert.deepEqual([...problems.values()], []);
+      assert.deepEqual(plain, lossless);
+    }),
+    { numRuns: 500 },
+  );
+});

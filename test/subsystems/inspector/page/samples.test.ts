@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Actor } from '../../../../subsystems/inspector/page/api.ts';
+import { levels, rates, Samples } from '../../../../subsystems/inspector/page/samples.ts';
+
+function actor(id: string, messages: number): Actor {
+  return {
+    id,
+    principal: 'aaaaa-aa',
+    name: id,
+    status: 'running',
+    live: true,
+    cycles: '100000000000000',
+    heapBytes: 1000,
+    stableBytes: 24,
+    messages,
+    traps: 0,
+    queued: 7,
+    moduleHash: null,
+    methods: [],
+    candid: null,
+    candidProblem: null,
+    idleMs: 0,
+  };
+}
+
+test('counts become rates, and a count that began anew is no negative one', () => {
+  const samples = new Samples();
+  for (const [atMs, messages] of [
+    [0, 10],
+    [2000, 14],
+    [4000, 1],
+  ] as const)
+    samples.add([actor('a', messages)], atMs);
+  assert.deepEqual(
+    rates(samples.of('a'), ({ messages }) => messages),
+    [
+      { atMs: 2000, value: 2 },
+      { atMs: 4000, value: 0 },
+    ],
+  );
+  assert.deepEqual(
+    levels(samples.of('a'), ({ memoryBytes }) => memoryBytes).map(({ value }) => value),
+    [1024, 1024, 1024],
+  );
+  assert.deepEqual(
+    levels(samples.of('a'), ({ queued }) => queued).map(({ value }) => value),
+    [7, 7, 7],
+  );
+});
+
+test('samples that come right behind each other are one', () => {
+  const samples = new Samples();
+  for (const atMs of [0, 100, 499, 600]) samples.add([actor('a', 0)], atMs);
+  assert.deepEqual(
+    samples.of('a').map(({ atMs }) => atMs),
+    [0, 600],
+  );
+});
+
+test('of each actor the last five minutes are kept, and of the actors those that were looked at last', () => {
+  const samples = new Samples();
+  for (let at = 0; at < 400; at++) samples.add([actor('a', at)], at * 2000);
+  assert.equal(samples.of('a').length, 150);
+  assert.equal(samples.of('a').at(-1)?.messages, 399);
+  for (let index = 0; index < 499; index++) samples.add([actor(`b${index}`, 0)], 0);
+  assert.equal(samples.of('a').length, 150);
+  samples.add([actor('one too many', 0)], 0);
+  assert.equal(samples.of('a').length, 0);
+  assert.equal(samples.of('b0').length, 1);
+});

@@ -1,0 +1,236 @@
+/** What the page does to texts before it shows or copies them. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { errorOf } from '../../../../subsystems/inspector/page/api.ts';
+import { nameFields } from '../../../../subsystems/inspector/page/candid/name-fields.ts';
+import { curlCommand } from '../../../../subsystems/inspector/page/curl.ts';
+import { EventStream } from '../../../../subsystems/inspector/page/event-stream.ts';
+import {
+  bytesText,
+  durationText,
+  groupedText,
+  largeText,
+  rateText,
+} from '../../../../subsystems/inspector/page/format.ts';
+import { inertText } from '../../../../subsystems/inspector/page/inert-text.ts';
+import { layoutJson } from '../../../../subsystems/inspector/page/json-layout.ts';
+import { withOutput } from '../../../../subsystems/inspector/page/output-lines.ts';
+import { hashOf, placeOf } from '../../../../subsystems/inspector/page/place.ts';
+
+suite('texts of actors', () => {
+  test('what has no sign of its own gets one: escapes, marks of direction, zero widths, lone surrogates', () => {
+    assert.equal(inertText('\u001b[31mred\u0007\u007f'), '⟨ESC⟩[31mred⟨BEL⟩⟨DEL⟩');
+    assert.equal(inertText('\u001b]8;;http://evil.example\u001b\\click'), '⟨ESC⟩]8;;http://evil.example⟨ESC⟩\\click');
+    assert.equal(inertText('a\u202eb\u200bc\u2066'), 'a⟨U+202E⟩b⟨U+200B⟩c⟨U+2066⟩');
+    assert.equal(inertText('\u009b31m'), '⟨U+009B⟩31m');
+    assert.equal(inertText('x\ud800y😀'), 'x�y😀');
+    assert.equal(inertText('tag\u{e0041}'), 'tag⟨U+E0041⟩');
+  });
+
+  test('line feeds and tabs stay only where a text may have lines', () => {
+    assert.equal(inertText('a\n\tb\r'), 'a⟨LF⟩⟨HT⟩b⟨CR⟩');
+    assert.equal(inertText('a\n\tb\r', { hasLines: true }), 'a\n\tb⟨CR⟩');
+  });
+
+  test('markup stays text', () => {
+    assert.equal(inertText('<img src=x onerror=alert(1)>'), '<img src=x onerror=alert(1)>');
+  });
+});
+
+function laidOut(text: string): string | undefined {
+  return layoutJson(text)
+    ?.map((token) => token.text)
+    .join('');
+}
+
+suite('JSON in lines', () => {
+  test('what fits stays in one line, the rest is indented', () => {
+    assert.equal(laidOut('[ 1,2 , {"a":null}]'), '[1, 2, {"a": null}]');
+    const long = `"${'x'.repeat(80)}"`;
+    assert.equal(
+      laidOut(`{"a":[1,${long}],"b":{},"c":[]}`),
+      `{\n  "a": [\n    1,\n    ${long}\n  ],\n  "b": {},\n  "c": []\n}`,
+    );
+  });
+
+  test('numbers and keys are left as they are', () => {
+    assert.equal(laidOut('[-0, 1e400, 123456789012345678901]'), '[-0, 1e400, 123456789012345678901]');
+    assert.equal(laidOut('{"2":1,"1":2,"__proto__":3}'), '{"2": 1, "1": 2, "__proto__": 3}');
+  });
+
+  test('keys, strings, numbers and words are told apart', () => {
+    const kinds = layoutJson('{"k":["s",1,true]}')?.filter(({ kind }) => kind !== 'sign' && kind !== 'space');
+    assert.deepEqual(
+      kinds?.map(({ kind, text }) => [kind, text]),
+      [
+        ['key', '"k"'],
+        ['string', '"s"'],
+        ['number', '1'],
+        ['word', 'true'],
+      ],
+    );
+  });
+
+  test('any JSON keeps its meaning, and no line that could be broken is long', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const text = laidOut(JSON.stringify(value));
+        assert.ok(text !== undefined);
+        assert.deepEqual(JSON.parse(text), JSON.parse(JSON.stringify(value)));
+      }),
+    );
+  });
+
+  test('deep nesting takes linear time', () => {
+    const depth = 100_000;
+    assert.ok(laidOut(`${'['.repeat(depth)}${']'.repeat(depth)}`) !== undefined);
+  });
+
+  test('what is no JSON is left to be shown as it is', () => {
+    for (const text of ['[1', ']', '{"a":1}}', 'hello world!', '<html>']) assert.equal(laidOut(text), undefined, text);
+  });
+});
+
+suite('server-sent events', () => {
+  const source =
+    ': hello\n\nid: 1\nevent: debug\ndata: a\ndata:b\n\n: ping\r\n\r\nid: 2\r\ndata:  c\r\n\r\nid: 3\ndata: not yet';
+  const expected = [
+    { id: '1', type: 'debug', data: 'a\nb' },
+    { id: '2', type: 'message', data: ' c' },
+  ];
+
+  test('events come out as they are completed, however the text is cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: source.length }), { maxLength: 10 }), (cuts) => {
+        const stream = new EventStream();
+        const places = [0, ...cuts.toSorted((left, right) => left - right), source.length];
+        const events = places.slice(1).flatMap((end, index) => [...stream.push(source.slice(places[index], end))]);
+        assert.deepEqual(events, expected);
+      }),
+    );
+  });
+
+  test('an event without an end is refused at its bound', () => {
+    const stream = new EventStream();
+    assert.throws(() => {
+      for (let pieces = 0; pieces < 10; pieces++) for (const _event of stream.push('x'.repeat(1024 * 1024)));
+    }, /without an end/);
+  });
+});
+
+suite('the command for a call', () => {
+  const request = { actor: 'a', method: 'm', isQuery: false, isLossless: false, caller: '', json: '[]' };
+
+  /** What a shell hands to curl. */
+  function argumentsOf(command: string): readonly string[] {
+    const script = `curl() { for part in "$@"; do printf '%s\\0' "$part"; done; }\n${command}`;
+    const output = execFileSync('sh', ['-c', script], { env: { SVC_TOKEN: 'secret' }, encoding: 'utf8' });
+    return output.split('\0').slice(0, -1);
+  }
+
+  test('a shell takes it apart into exactly what was called, whatever the names and arguments hold', () => {
+    const json = `["it's $(id) \`id\` \\\\ \\"x\\" !!"]`;
+    const command = curlCommand(
+      'http://127.0.0.1:7000',
+      { ...request, method: `a b'/\n?`, json, caller: `x'; id` },
+      true,
+    );
+    assert.deepEqual(argumentsOf(command), [
+      '-X',
+      'POST',
+      '-H',
+      'Authorization: Bearer secret',
+      '-H',
+      "x-caller: x'; id",
+      '--data-raw',
+      json,
+      "http://127.0.0.1:7000/call-json/a/a%20b'%2F%0A%3F",
+    ]);
+  });
+
+  test('queries and the lossless encoding go to their routes, and the token only where there is one', () => {
+    const command = curlCommand('http://h', { ...request, isQuery: true, isLossless: true }, false);
+    assert.deepEqual(argumentsOf(command), ['-X', 'POST', '--data-raw', '[]', 'http://h/query-json/a/m?lossless=1']);
+  });
+});
+
+suite('small texts', () => {
+  test('numbers for people', () => {
+    assert.deepEqual([0, 1023, 1536, 5_305_139, 3 * 1024 ** 3].map(bytesText), [
+      '0 B',
+      '1023 B',
+      '1.5 KiB',
+      '5.06 MiB',
+      '3 GiB',
+    ]);
+    assert.deepEqual([0, 999, 12_345, 99_999_969_773_702].map(largeText), ['0', '999', '12.35 k', '100 T']);
+    assert.deepEqual([0, 0.01, 3.64, 1234].map(rateText), ['0/s', '<0.1/s', '3.64/s', '1.234 k/s']);
+    assert.deepEqual([0.2, 12, 1500, 90_000, 7_200_000, 200_000_000].map(durationText), [
+      '<1 ms',
+      '12 ms',
+      '1.5 s',
+      '1 min',
+      '2 h',
+      '2 d',
+    ]);
+    assert.equal(groupedText('1234567'), '1\u202f234\u202f567');
+  });
+
+  test('the place in the address survives names of any kind', () => {
+    const place = { actor: 'a/b %', tab: 'call', method: 'm#?/' } as const;
+    assert.deepEqual(placeOf(hashOf(place.actor, place.tab, place.method)), place);
+    assert.deepEqual(placeOf('#/x/nonsense'), { actor: 'x', tab: 'overview', method: undefined });
+    assert.deepEqual(placeOf('#/%zz'), { actor: '%zz', tab: 'overview', method: undefined });
+    assert.deepEqual(placeOf(''), { actor: undefined, tab: 'overview', method: undefined });
+  });
+
+  test('an error says what the server said, in whichever form', () => {
+    assert.equal(errorOf(404, '{"code":404,"message":"no such actor"}').message, 'no such actor');
+    assert.deepEqual(errorOf(400, '{"code":5,"message":"trapped","logs":["a","b"]}').logs, ['a', 'b']);
+    assert.equal(errorOf(503, 'starting: reading').message, 'starting: reading');
+    assert.equal(errorOf(500, '').message, 'the server answered 500');
+    assert.equal(errorOf(500, 'null').message, 'null');
+  });
+});
+
+suite('arguments in the history', () => {
+  const names = new Map([
+    [789_114_462, 'customer'],
+    [2_127_366_524, 'pickup'],
+    [5, 'odd "name"'],
+  ]);
+
+  test('ids get their names, but not in texts and values', () => {
+    assert.equal(
+      nameFields('(record { 789114462 = "5 = 789114462 = \\" x"; 5 = 789114462 : nat; 7 = null })', names),
+      '(record { customer = "5 = 789114462 = \\" x"; "odd \\"name\\"" = 789114462 : nat; 7 = null })',
+    );
+    assert.equal(nameFields('variant { 2127366524 }', names), 'variant { pickup }');
+    assert.equal(nameFields('vec { 5 }', names), 'vec { 5 }');
+  });
+
+  test('a text that was cut is still a text', () => {
+    assert.equal(nameFields('(record { 789114462 = "5 = x', names), '(record { customer = "5 = x');
+  });
+});
+
+suite('debug output', () => {
+  test('the newest lines are kept, within bounds of lines and of characters', () => {
+    const first = withOutput([], ['a', 'b']);
+    assert.deepEqual(first, [
+      { key: 1, text: 'a' },
+      { key: 2, text: 'b' },
+    ]);
+    const many = withOutput(first, new Array<string>(5_000).fill('x'));
+    assert.equal(many.length, 2_000);
+    assert.ok(new Set(many.map(({ key }) => key)).size === 2_000 && (many[0]?.key ?? 0) > 2);
+    assert.equal(withOutput(many, new Array<string>(150).fill('y'.repeat(10_000))).length, 100);
+  });
+
+  test('a long line is cut, and says so', () => {
+    const [line] = withOutput([], ['z'.repeat(1_000_000)]);
+    assert.match(line?.text ?? '', /^z{10000}… and 990000 more characters$/);
+  });
+});
