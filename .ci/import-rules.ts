@@ -4,6 +4,9 @@
  */
 import type { IForbiddenRuleType } from 'dependency-cruiser';
 
+/** What runs in a browser; the server knows only the file that is made of it. */
+const PAGE = '^subsystems/inspector/page/';
+
 /** Every third-party package has one owner: replacing it touches one place. */
 const OWNERS: Readonly<Record<string, string>> = {
   awilix: '^kernel/registry[.]ts$',
@@ -18,6 +21,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log[.]ts$',
   'prom-client': '^subsystems/metrics/',
+  preact: PAGE,
 };
 
 /** A subsystem's face, or that of a folder inside it. */
@@ -120,6 +124,19 @@ export const always: readonly IForbiddenRuleType[] = [
     to: { path: '^subsystems/', pathNot: '^subsystems/(ic|bytes|figures)/' },
   },
   {
+    name: 'page-runs-in-the-browser',
+    comment:
+      "The inspector's page is bundled beforehand (npm run build:inspector): the server serves subsystems/inspector/page.html and imports nothing of what it is made of.",
+    from: { pathNot: [PAGE, TESTS] },
+    to: { path: PAGE },
+  },
+  {
+    name: 'page-imports-nothing-of-the-server',
+    comment: 'The page knows the server by its routes: what both need is asked for with HTTP.',
+    from: { path: PAGE },
+    to: { path: '^(kernel|subsystems|plugins|config)/', pathNot: PAGE },
+  },
+  {
     name: 'no-circles',
     comment:
       'Files that import each other, be it for types, cannot be read apart: move what both need into a third, or pass it as an argument.',
@@ -155,7 +172,7 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
     name: 'no-development-packages',
     comment:
       'The server runs without devDependencies: move the package to dependencies in package.json, or do without it.',
-    from: { pathNot: TESTS },
+    from: { pathNot: [PAGE, TESTS] },
     to: { dependencyTypes: ['npm-dev'], pathNot: '^node_modules/@types/' },
   },
 ];

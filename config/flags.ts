@@ -311,7 +311,6 @@ export const VARIABLES = {
 export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
   outcalls: NO_OUTCALLS,
   'mops-closure': 'this version has no /mops/closure',
-  inspector: 'this version has no /inspector',
 };
 
 type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {

@@ -5,6 +5,7 @@ import { Codec } from '../subsystems/codec/index.ts';
 import { Gateway } from '../subsystems/gateway/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
+import { Inspector } from '../subsystems/inspector/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
@@ -21,6 +22,7 @@ export const httpPlugin = definePlugin({
     storage: Storage,
     metrics: Metrics,
     openApi: OpenApi,
+    inspector: Inspector,
     clock: Clock,
     log: Logger,
   },

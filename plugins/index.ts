@@ -6,6 +6,7 @@ import { compilerPlugin } from './compiler.ts';
 import { executionPlugin } from './execution.ts';
 import { gatewayPlugin } from './gateway.ts';
 import { httpPlugin } from './http.ts';
+import { inspectorPlugin } from './inspector.ts';
 import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
@@ -29,5 +30,6 @@ export const builtinPlugins: readonly Plugin[] = [
   metricsPlugin,
   openApiPlugin,
   gatewayPlugin,
+  inspectorPlugin,
   httpPlugin,
 ];

@@ -29,7 +29,7 @@ function references(file: string, pattern: RegExp): readonly string[] {
   });
 }
 
-const sources = files(ALL, '**/*.ts');
+const sources = files(ALL, '**/*.{ts,tsx}');
 
 test('the tree is where this test looks for it', () => {
   assert.ok(sources.includes('kernel/index.ts') && sources.includes('test/tidy.test.ts'));
@@ -74,9 +74,11 @@ test('no source file is an orphan', () => {
   );
   const scripts = read('package.json') + read('.ci/run');
   const isEntry = (file: string): boolean => /\.(test|bench)\.ts$/.test(file) || scripts.includes(file);
+  // The bundler's entry.
+  const isPage = (file: string): boolean => file === 'subsystems/inspector/page/main.tsx';
   // Programs that benchmarks, tests and fixtures run by name.
   const isProgram = (file: string): boolean => /^(benchmarks|test\/fixtures)\//.test(file);
-  const orphans = sources.filter((file) => !used.has(file) && !isEntry(file) && !isProgram(file));
+  const orphans = sources.filter((file) => !used.has(file) && !isEntry(file) && !isPage(file) && !isProgram(file));
   assert.deepEqual(orphans, []);
 });
 

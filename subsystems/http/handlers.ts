@@ -9,6 +9,7 @@ import { eventsHandlers } from './routes/events.ts';
 import { healthHandlers } from './routes/health.ts';
 import { historyHandlers } from './routes/history.ts';
 import { inspectHandlers } from './routes/inspect.ts';
+import { inspectorHandlers } from './routes/inspector.ts';
 import { installHandlers } from './routes/install.ts';
 import { jsonCallHandlers } from './routes/json-calls.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
@@ -39,6 +40,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...backupHandlers(host),
     ...watchHandlers(host),
     ...metricsHandlers(host),
+    ...inspectorHandlers(host),
     ...healthHandlers(host),
     ...versionHandlers(host, info),
   };

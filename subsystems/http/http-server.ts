@@ -5,6 +5,7 @@ import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
+import type { Inspector } from '../inspector/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
@@ -68,6 +69,7 @@ export interface HttpServerNeeds {
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly inspector: Inspector;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -147,7 +149,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, gateway, storage, metrics, openApi, clock, log } = needs;
+    const { auth, readiness, canisters, codec, gateway, storage, metrics, openApi, inspector, clock, log } = needs;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
@@ -182,6 +184,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       storage,
       metrics,
       openApi,
+      inspector,
       readiness,
       clock,
       log,

@@ -235,7 +235,6 @@ export const ROUTES = [
     access: 'open',
     request: '',
     answer: 'the inspector page',
-    notBuilt: 'the inspector page (GET /inspector)',
   },
   {
     method: 'GET',
@@ -243,7 +242,6 @@ export const ROUTES = [
     access: 'open',
     request: '',
     answer: 'the inspector page',
-    notBuilt: 'the inspector page (GET /)',
   },
   {
     method: 'GET',

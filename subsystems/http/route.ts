@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
+import type { Inspector } from '../inspector/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
@@ -62,6 +63,7 @@ export interface RouteHost {
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;
   readonly log: Logger;

@@ -71,7 +71,7 @@ suite('the order of checks', () => {
     assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
     assert.equal((await send(origin, 'GET', '/health/ready')).text, 'ready');
     assert.equal((await send(origin, 'GET', '/version')).status, 200);
-    // Open, though this version has nothing there yet.
+    // Open, though nothing is there: the inspector is turned off.
     for (const target of ['/', '/inspector']) assert.equal((await send(origin, 'GET', target)).status, 404, target);
     assert.equal((await send(origin, 'GET', '/site/counter/index.html')).status, 200);
   });

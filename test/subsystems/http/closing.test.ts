@@ -12,6 +12,8 @@ import { Codec } from '../../../subsystems/codec/index.ts';
 import { createHttpServer } from '../../../subsystems/http/http-server.ts';
 import { HttpServer } from '../../../subsystems/http/index.ts';
 import { Metrics } from '../../../subsystems/metrics/index.ts';
+import { Inspector } from '../../../subsystems/inspector/index.ts';
+import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
@@ -39,6 +41,7 @@ suite('opening and closing', () => {
         codec: counterCodec,
         gateway: new ScriptedGateway(new CounterCanisters()),
         storage: new NoStorage(),
+        inspector: new NoInspector(),
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
         clock: systemClock,
@@ -141,6 +144,7 @@ suite('opening and closing', () => {
       given<unknown>(Storage, new NoStorage()),
       given<unknown>(Metrics, new NoMetrics()),
       given<unknown>(OpenApi, new NoOpenApi()),
+      given<unknown>(Inspector, new NoInspector()),
       scheduler,
       httpPlugin,
     ];

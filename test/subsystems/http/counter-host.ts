@@ -26,6 +26,7 @@ import {
   type OpenableHttpServer,
 } from '../../../subsystems/http/http-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
+import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
@@ -348,6 +349,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly openApi?: HttpServerNeeds['openApi'];
   /** Default: scripted. */
   readonly websites?: Gateway;
+  /** Default: turned off. */
+  readonly inspector?: HttpServerNeeds['inspector'];
 }
 
 /** A listening server over counters, closed when the test ends. */
@@ -361,6 +364,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     storage = new NoStorage(),
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
+    inspector = new NoInspector(),
     ...others
   } = options;
   const gateway = new ScriptedGateway(canisters);
@@ -375,6 +379,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       storage,
       metrics,
       openApi,
+      inspector,
       clock,
       log,
     },

@@ -1,0 +1,161 @@
+import type { RefObject } from 'preact';
+import type { Actor } from './api.ts';
+import { bytesText, largeText, rateText } from './format.ts';
+import { inertText, shortText } from './inert-text.ts';
+import { rates, type Samples } from './samples.ts';
+import { Line } from './sparkline.tsx';
+
+export interface ActorListProps {
+  readonly actors: readonly Actor[];
+  readonly samples: Samples;
+  /** Name of the actor that is open. */
+  readonly selected: string | undefined;
+  readonly filter: string;
+  readonly pageNumber: number;
+  readonly hasMore: boolean;
+  readonly isLoading: boolean;
+  readonly searchRef: RefObject<HTMLInputElement | null>;
+  readonly listRef: RefObject<HTMLDivElement | null>;
+  readonly setFilter: (filter: string) => void;
+  readonly turnPage: (by: 1 | -1) => void;
+  readonly open: (actor: Actor) => void;
+  /** Position that the arrow keys have reached. */
+  readonly cursor: number;
+  readonly setCursor: (cursor: number) => void;
+}
+
+/** Actors of one page, to be found by name. */
+export function ActorList(props: ActorListProps) {
+  const { actors, filter, searchRef, listRef, pageNumber, hasMore, cursor, setCursor, open } = props;
+  const move = (by: number): void => setCursor(Math.max(0, Math.min(actors.length - 1, cursor + by)));
+  return (
+    <nav class="actors" aria-label="Actors">
+      <div class="search">
+        <input
+          ref={searchRef}
+          type="search"
+          placeholder="Search actors"
+          aria-label="Search actors by name"
+          aria-keyshortcuts="/"
+          spellcheck={false}
+          autocomplete="off"
+          value={filter}
+          onInput={(event) => props.setFilter(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'ArrowDown') {
+              event.preventDefault();
+              listRef.current?.focus();
+            }
+            const first = actors[0];
+            if (event.key === 'Enter' && first !== undefined) open(first);
+          }}
+        />
+        <kbd aria-hidden="true">/</kbd>
+      </div>
+      <div
+        ref={listRef}
+        class="list"
+        role="listbox"
+        aria-label="Actors"
+        tabIndex={0}
+        aria-activedescendant={actors[cursor] === undefined ? undefined : `actor-${actors[cursor].id}`}
+        onKeyDown={(event) => {
+          const steps: Readonly<Record<string, number>> = {
+            ArrowDown: 1,
+            ArrowUp: -1,
+            PageDown: 10,
+            PageUp: -10,
+            Home: -actors.length,
+            End: actors.length,
+          };
+          const step = steps[event.key];
+          if (step !== undefined) {
+            event.preventDefault();
+            if (event.key === 'ArrowUp' && cursor === 0) searchRef.current?.focus();
+            else move(step);
+          }
+          const actor = actors[cursor];
+          if (event.key === 'Enter' && actor !== undefined) open(actor);
+        }}
+      >
+        {actors.map((actor, index) => (
+          <Row
+            key={actor.id}
+            actor={actor}
+            samples={props.samples}
+            isOpen={actor.name === props.selected}
+            isAtCursor={index === cursor}
+            open={() => {
+              setCursor(index);
+              open(actor);
+            }}
+          />
+        ))}
+        {actors.length === 0 && (
+          <p class="empty">
+            {props.isLoading
+              ? 'Asking for actors …'
+              : filter === ''
+                ? 'No actors yet. POST /install/<name> installs one.'
+                : `No actor's name has “${inertText(shortText(filter, 40))}”.`}
+          </p>
+        )}
+      </div>
+      {(pageNumber > 1 || hasMore) && (
+        <div class="pages">
+          <button type="button" class="quiet" disabled={pageNumber === 1} onClick={() => props.turnPage(-1)}>
+            ← Previous
+          </button>
+          <span>Page {pageNumber}</span>
+          <button type="button" class="quiet" disabled={!hasMore} onClick={() => props.turnPage(1)}>
+            Next →
+          </button>
+        </div>
+      )}
+    </nav>
+  );
+}
+
+function Row({
+  actor,
+  samples,
+  isOpen,
+  isAtCursor,
+  open,
+}: {
+  readonly actor: Actor;
+  readonly samples: Samples;
+  readonly isOpen: boolean;
+  readonly isAtCursor: boolean;
+  readonly open: () => void;
+}) {
+  const points = rates(samples.of(actor.id), ({ messages }) => messages);
+  const rate = rateText(points.at(-1)?.value ?? 0);
+  const state = stateOf(actor);
+  return (
+    <div
+      id={`actor-${actor.id}`}
+      class={`actor${isAtCursor ? ' at-cursor' : ''}`}
+      role="option"
+      aria-selected={isOpen}
+      onClick={open}
+    >
+      <span class={`dot ${state}`} title={state} />
+      <span class="name">{inertText(shortText(actor.name, 80))}</span>
+      <Line points={points} isFromZero label={`messages: ${rate}`} />
+      <span class="facts">
+        <span>{state}</span>
+        <span>{bytesText(actor.heapBytes + actor.stableBytes)}</span>
+        {actor.traps > 0 && <span class="bad">{actor.traps === 1 ? '1 trap' : `${largeText(actor.traps)} traps`}</span>}
+        {actor.queued > 0 && <span class="warn">{largeText(actor.queued)} queued</span>}
+      </span>
+      <span class="rate">{rate}</span>
+    </div>
+  );
+}
+
+/** `asleep`: running, but not in memory. */
+export function stateOf({ status, live, cycles }: Actor): string {
+  if (status === 'running' && !live) return 'asleep';
+  return status === 'running' && cycles !== '0' && BigInt(cycles) < 590_000n ? 'dry' : status;
+}

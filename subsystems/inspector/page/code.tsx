@@ -1,0 +1,136 @@
+import { useState } from 'preact/hooks';
+import type { Actor, Api } from './api.ts';
+import { bytesText, durationText } from './format.ts';
+import { inertText, shortText } from './inert-text.ts';
+import { CopyButton, Failure, Hint } from './pieces.tsx';
+
+/** The actor's module and interface, and another module in its place. */
+export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  return (
+    <>
+      <Upgrade key={actor.id} actor={actor} api={api} />
+      <section class="panel">
+        <h3>Module</h3>
+        <p class="mono wrap">{actor.moduleHash ?? 'none'}</p>
+      </section>
+      <section class="panel">
+        <div class="row">
+          <h3 class="grow">Interface</h3>
+          {actor.candid !== null && <CopyButton text={actor.candid} label="Copy" />}
+        </div>
+        {actor.candidProblem !== null && <p class="notice">{inertText(actor.candidProblem)}</p>}
+        {actor.candid === null ? (
+          <Hint>The module carries no Candid interface.</Hint>
+        ) : (
+          <pre class="candid" tabIndex={0}>
+            {inertText(actor.candid, { hasLines: true })}
+          </pre>
+        )}
+      </section>
+    </>
+  );
+}
+
+interface Outcome {
+  readonly text?: string;
+  readonly error?: unknown;
+}
+
+function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const [file, setFile] = useState<File | undefined>(undefined);
+  const [argument, setArgument] = useState('');
+  const [isOver, setOver] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  const [outcome, setOutcome] = useState<Outcome>({});
+  const name = inertText(shortText(actor.name, 60));
+
+  const choose = (chosen: File | undefined): void => {
+    setFile(chosen);
+    setOutcome({});
+  };
+  const upgrade = async (module: File | undefined): Promise<void> => {
+    setBusy(true);
+    setOutcome({});
+    const startedMs = performance.now();
+    try {
+      const answer = await api.upgrade(actor.name, module, argument.trim());
+      setOutcome({ text: `${answer} in ${durationText(performance.now() - startedMs)}` });
+      setFile(undefined);
+    } catch (error) {
+      setOutcome({ error });
+    }
+    setBusy(false);
+  };
+
+  return (
+    <section class="panel">
+      <h3>Upgrade</h3>
+      <label
+        class={`drop${isOver ? ' over' : ''}`}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => {
+          event.preventDefault();
+          setOver(false);
+          choose(event.dataTransfer?.files[0]);
+        }}
+      >
+        <input
+          type="file"
+          class="offscreen"
+          accept=".wasm,.gz,application/wasm,application/gzip"
+          onChange={(event) => {
+            choose(event.currentTarget.files?.[0]);
+            // The same file again, rebuilt meanwhile, is a choice too.
+            event.currentTarget.value = '';
+          }}
+        />
+        {file === undefined ? (
+          <>
+            <strong>Drop a module here</strong>
+            <span class="hint">or choose a file: .wasm or .wasm.gz</span>
+          </>
+        ) : (
+          <>
+            <strong>{inertText(shortText(file.name, 80))}</strong>
+            <span class="hint">{bytesText(file.size)}</span>
+          </>
+        )}
+      </label>
+      <div class="row">
+        <button
+          type="button"
+          class="primary"
+          disabled={file === undefined || isBusy}
+          onClick={() => void upgrade(file)}
+        >
+          {isBusy ? 'Upgrading …' : `Upgrade ${name}`}
+        </button>
+        <button type="button" disabled={isBusy || file !== undefined} onClick={() => void upgrade(undefined)}>
+          Reload the manifest's file
+        </button>
+        <label class="grow argument">
+          <span class="offscreen">Argument of the upgrade hook, in hex</span>
+          <input
+            class="mono"
+            placeholder="Argument in hex (none)"
+            spellcheck={false}
+            autocomplete="off"
+            value={argument}
+            onInput={(event) => setArgument(event.currentTarget.value)}
+          />
+        </label>
+      </div>
+      <Hint>The state is kept. If the new module refuses, nothing has changed.</Hint>
+      {outcome.text !== undefined && (
+        <p class="done" role="status">
+          {inertText(outcome.text)}
+        </p>
+      )}
+      {outcome.error !== undefined && <Failure error={outcome.error} />}
+    </section>
+  );
+}

@@ -1,0 +1,164 @@
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+import { stateOf } from './actor-list.tsx';
+import type { Actor, Api } from './api.ts';
+import { CallTab } from './call.tsx';
+import { CodeTab } from './code.tsx';
+import { HistoryTab } from './history.tsx';
+import { inertText, shortText } from './inert-text.ts';
+import { OutputTab } from './output.tsx';
+import { Overview } from './overview.tsx';
+import { Badge, CopyButton, type Tone } from './pieces.tsx';
+import { hashOf, type Place, type Tab, TABS } from './place.ts';
+import type { Samples } from './samples.ts';
+
+const TAB_TITLES: Readonly<Record<Tab, string>> = {
+  overview: 'Overview',
+  call: 'Call',
+  history: 'History',
+  output: 'Output',
+  code: 'Code',
+};
+
+const STATE_TONES: Readonly<Record<string, Tone>> = { running: 'good', asleep: 'info', stopping: 'warn', dry: 'bad' };
+
+interface DetailProps {
+  readonly place: Place;
+  readonly samples: Samples;
+  readonly api: Api;
+  readonly hasToken: boolean;
+  readonly go: (hash: string) => void;
+  readonly close: () => void;
+}
+
+/** The actor that is open, or what to do to open one. `actor` is undefined while it is asked for, and if there is none. */
+export function Detail(props: DetailProps & { readonly actor: Actor | undefined; readonly isLoading: boolean }) {
+  const { place, actor, isLoading, close } = props;
+  if (place.actor === undefined) {
+    return (
+      <main class="detail nothing">
+        <p>Choose an actor.</p>
+        <p class="hint">
+          <kbd>/</kbd> searches, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> opens, <kbd>Esc</kbd> goes back.
+        </p>
+      </main>
+    );
+  }
+  if (actor === undefined) {
+    return (
+      <main class="detail nothing">
+        <p>{isLoading ? 'Asking for the actor …' : `There is no actor ${inertText(shortText(place.actor, 80))}.`}</p>
+        <button type="button" onClick={close}>
+          Back to the list
+        </button>
+      </main>
+    );
+  }
+  return <ActorDetail {...props} actor={actor} key={actor.id} />;
+}
+
+function ActorDetail({ place, actor, samples, api, hasToken, go, close }: DetailProps & { readonly actor: Actor }) {
+  const { name } = actor;
+  const state = stateOf(actor);
+  // Half-filled forms and output that was taken would be lost with their tabs: those stay, out of sight.
+  const kept = useRef(new Set<Tab>());
+  const method = useRef<string | undefined>(undefined);
+  kept.current.add(place.tab);
+  if (place.tab === 'call') method.current = place.method;
+  const hashOfTab = (tab: Tab): string => hashOf(name, tab, tab === 'call' ? method.current : undefined);
+  return (
+    <main class="detail">
+      <header class="actor-head">
+        <button type="button" class="quiet back" onClick={close} aria-label="Back to the list">
+          ←
+        </button>
+        <h2>{inertText(shortText(name, 80))}</h2>
+        <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
+        <span class="ids">
+          <span class="mono">{inertText(actor.principal)}</span>
+          <CopyButton text={actor.principal} label="Copy" />
+          <span class="hex">
+            <span class="mono">{inertText(actor.id)}</span>
+            <CopyButton text={actor.id} label="Copy" />
+          </span>
+        </span>
+      </header>
+      <div
+        class="tabs"
+        role="tablist"
+        aria-label={`Parts of ${inertText(shortText(name, 80))}`}
+        onKeyDown={(event) => {
+          const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
+          // From the tab that has the focus: the address may be behind when keys follow each other fast.
+          const at = TABS.findIndex((tab) => document.activeElement?.id === `tab-${tab}`);
+          const next = TABS[(at + step + TABS.length) % TABS.length];
+          if (step === 0 || next === undefined) return;
+          go(hashOfTab(next));
+          document.getElementById(`tab-${next}`)?.focus();
+        }}
+      >
+        {TABS.map((tab) => (
+          <button
+            key={tab}
+            type="button"
+            role="tab"
+            id={`tab-${tab}`}
+            aria-selected={tab === place.tab}
+            aria-controls={`panel-${tab}`}
+            tabIndex={tab === place.tab ? 0 : -1}
+            onClick={() => go(hashOfTab(tab))}
+          >
+            {TAB_TITLES[tab]}
+          </button>
+        ))}
+      </div>
+      {place.tab === 'overview' && (
+        <Panel tab="overview" isOpen>
+          <Overview actor={actor} samples={samples.of(actor.id)} api={api} />
+        </Panel>
+      )}
+      {kept.current.has('call') && (
+        <Panel tab="call" isOpen={place.tab === 'call'}>
+          <CallTab
+            actor={actor}
+            api={api}
+            hasToken={hasToken}
+            method={method.current}
+            choose={(chosen) => go(hashOf(name, 'call', chosen))}
+          />
+        </Panel>
+      )}
+      {place.tab === 'history' && (
+        <Panel tab="history" isOpen>
+          <HistoryTab actor={actor} api={api} />
+        </Panel>
+      )}
+      {kept.current.has('output') && (
+        <Panel tab="output" isOpen={place.tab === 'output'}>
+          <OutputTab actor={actor} api={api} />
+        </Panel>
+      )}
+      {place.tab === 'code' && (
+        <Panel tab="code" isOpen>
+          <CodeTab actor={actor} api={api} />
+        </Panel>
+      )}
+    </main>
+  );
+}
+
+function Panel({
+  tab,
+  isOpen,
+  children,
+}: {
+  readonly tab: Tab;
+  readonly isOpen: boolean;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div class="tab-panel" role="tabpanel" id={`panel-${tab}`} aria-labelledby={`tab-${tab}`} hidden={!isOpen}>
+      {children}
+    </div>
+  );
+}

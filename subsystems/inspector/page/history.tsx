@@ -1,0 +1,179 @@
+import { useMemo, useState } from 'preact/hooks';
+import type { Actor, Api, HistoryEntry } from './api.ts';
+import { nameFields } from './candid/name-fields.ts';
+import { parseDid } from './candid/parse-did.ts';
+import { durationText, groupedText, largeText } from './format.ts';
+import { usePolling } from './hooks.ts';
+import { inertText, shortText } from './inert-text.ts';
+import { Badge, Failure, type Tone } from './pieces.tsx';
+
+const TONES: Readonly<Record<string, Tone>> = {
+  reply: 'good',
+  reject: 'warn',
+  trap: 'bad',
+  limit: 'bad',
+  out_of_cycles: 'bad',
+};
+
+/** The last messages of an actor, newest first. */
+export function HistoryTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const { entries, error } = useHistory(actor, api);
+  if (error !== undefined && entries === undefined) return <Failure error={error} />;
+  if (entries === undefined) return <p class="empty">Asking for the history …</p>;
+  return (
+    <>
+      {error !== undefined && <Failure error={error} />}
+      {entries.length === 0 ? (
+        <p class="empty">No messages yet, or none are recorded (--history 0).</p>
+      ) : (
+        <Entries actor={actor} entries={entries} />
+      )}
+    </>
+  );
+}
+
+const LATEST_MAX = 6;
+
+/** The newest of them, where there are any. */
+export function LatestMessages({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const { entries = [] } = useHistory(actor, api);
+  if (entries.length === 0) return null;
+  return (
+    <section class="latest">
+      <h3>Latest messages</h3>
+      <Entries actor={actor} entries={entries.slice(0, LATEST_MAX)} />
+    </section>
+  );
+}
+
+interface History {
+  /** Newest first; undefined before the first answer. */
+  readonly entries: readonly HistoryEntry[] | undefined;
+  readonly error: unknown;
+}
+
+function useHistory(actor: Actor, api: Api): History {
+  const [history, setHistory] = useState<History>({ entries: undefined, error: undefined });
+  usePolling(actor.id, async (signal) => {
+    try {
+      const found = await api.history(actor.name);
+      if (!signal.aborted) setHistory({ entries: found.toReversed(), error: undefined });
+    } catch (error) {
+      if (!signal.aborted) setHistory(({ entries }) => ({ entries, error }));
+      throw error;
+    }
+  });
+  return history;
+}
+
+function Entries({ actor, entries }: { readonly actor: Actor; readonly entries: readonly HistoryEntry[] }) {
+  const [open, setOpen] = useState<number | undefined>(undefined);
+  const names = useMemo(() => fieldNamesOf(actor), [actor.candid]);
+  return (
+    <div class="scroll">
+      <table class="history">
+        <thead>
+          <tr>
+            <th>Time</th>
+            <th>Method</th>
+            <th>Outcome</th>
+            <th class="number">Instructions</th>
+            <th class="number">Cycles</th>
+            <th class="number">Took</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map((entry) => (
+            <Entry
+              key={entry.seq}
+              entry={entry}
+              names={names}
+              isOpen={entry.seq === open}
+              toggle={() => setOpen(entry.seq === open ? undefined : entry.seq)}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Entry({
+  entry,
+  names,
+  isOpen,
+  toggle,
+}: {
+  readonly entry: HistoryEntry;
+  readonly names: ReadonlyMap<number, string>;
+  readonly isOpen: boolean;
+  readonly toggle: () => void;
+}) {
+  return (
+    <>
+      <tr class="entry" onClick={toggle}>
+        <td>
+          <button
+            type="button"
+            class="quiet disclosure"
+            aria-expanded={isOpen}
+            onClick={(event) => {
+              event.stopPropagation();
+              toggle();
+            }}
+          >
+            {timeText(entry.time)}
+          </button>
+        </td>
+        <td class="mono">
+          {inertText(shortText(entry.method, 60))} <span class="kind">{inertText(entry.kind)}</span>
+        </td>
+        <td>
+          <Badge tone={TONES[entry.outcome] ?? 'none'} text={entry.outcome.replaceAll('_', ' ')} />
+        </td>
+        <td class="number">{largeText(Number(entry.instructions))}</td>
+        <td class="number">{largeText(Number(entry.cycles))}</td>
+        <td class="number">{durationText(entry.ms)}</td>
+      </tr>
+      {isOpen && (
+        <tr class="details">
+          <td colSpan={6}>
+            <dl>
+              <dt>Arguments</dt>
+              <dd class="mono">{inertText(nameFields(entry.args, names))}</dd>
+              {typeof entry.message === 'string' && entry.message !== '' && (
+                <>
+                  <dt>Message</dt>
+                  <dd>{inertText(entry.message, { hasLines: true })}</dd>
+                </>
+              )}
+              <dt>Caller</dt>
+              <dd class="mono">{inertText(entry.caller)}</dd>
+              <dt>Instructions</dt>
+              <dd>{groupedText(String(entry.instructions))}</dd>
+              <dt>Cycles</dt>
+              <dd>{groupedText(String(entry.cycles))}</dd>
+            </dl>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** The time of day, to the millisecond. */
+export function timeText(iso: string): string {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return inertText(shortText(iso, 40));
+  const two = (part: number): string => String(part).padStart(2, '0');
+  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, '0')}`;
+}
+
+/** Messages hold ids; the interface knows the names. */
+function fieldNamesOf({ candid }: Actor): ReadonlyMap<number, string> {
+  try {
+    return parseDid(candid ?? '').fieldNames;
+  } catch {
+    return new Map();
+  }
+}

@@ -1,0 +1,139 @@
+import { useState } from 'preact/hooks';
+import type { Actor, Api } from './api.ts';
+import { bytesText, durationText, groupedText, largeText, rateText } from './format.ts';
+import { LatestMessages } from './history.tsx';
+import { CopyButton, Failure } from './pieces.tsx';
+import { levels, rates, type Sample } from './samples.ts';
+import { Chart } from './sparkline.tsx';
+
+/** An actor's numbers, now and over the last minutes, and its cycles. */
+export function Overview({
+  actor,
+  samples,
+  api,
+}: {
+  readonly actor: Actor;
+  readonly samples: readonly Sample[];
+  readonly api: Api;
+}) {
+  return (
+    <>
+      <div class="charts">
+        <Chart
+          title="Memory"
+          points={levels(samples, ({ memoryBytes }) => memoryBytes)}
+          isFromZero
+          textOf={bytesText}
+        />
+        <Chart title="Cycles" points={levels(samples, ({ cycles }) => cycles)} isFromZero={false} textOf={largeText} />
+        <Chart title="Messages" points={rates(samples, ({ messages }) => messages)} isFromZero textOf={rateText} />
+        <Chart
+          title="Traps"
+          points={rates(samples, ({ traps }) => traps)}
+          isFromZero
+          textOf={rateText}
+          tone="bad"
+          now={largeText(actor.traps)}
+        />
+        <Chart title="Queue" points={levels(samples, ({ queued }) => queued)} isFromZero textOf={largeText} />
+      </div>
+      <div class="columns">
+        <section class="panel">
+          <h3>State</h3>
+          <dl>
+            <Fact name="Heap" value={bytesText(actor.heapBytes)} />
+            <Fact name="Stable memory" value={bytesText(actor.stableBytes)} />
+            <Fact name="Messages" value={groupedText(String(actor.messages))} />
+            <Fact name="Traps" value={groupedText(String(actor.traps))} />
+            <Fact name="Queued" value={groupedText(String(actor.queued))} />
+            <Fact name="Idle for" value={durationText(actor.idleMs)} />
+            <dt>Module</dt>
+            <dd class="mono">
+              {actor.moduleHash === null ? (
+                'none'
+              ) : (
+                <>
+                  <span title={actor.moduleHash}>{actor.moduleHash.slice(0, 12)}…</span>
+                  <CopyButton text={actor.moduleHash} label="Copy" />
+                </>
+              )}
+            </dd>
+          </dl>
+        </section>
+        <Cycles actor={actor} api={api} />
+      </div>
+      <LatestMessages actor={actor} api={api} />
+    </>
+  );
+}
+
+function Fact({ name, value }: { readonly name: string; readonly value: string }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+}
+
+const TRILLION = 1_000_000_000_000n;
+
+function Cycles({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  const [amount, setAmount] = useState('');
+  const [outcome, setOutcome] = useState<{ readonly balance?: string; readonly error?: unknown }>({});
+  const [isBusy, setBusy] = useState(false);
+  const add = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      setOutcome({ balance: await api.addCycles(actor.name, amount.replaceAll(/[\s_,\u202f]/g, '')) });
+      setAmount('');
+    } catch (error) {
+      setOutcome({ error });
+    }
+    setBusy(false);
+  };
+  return (
+    <section class="panel">
+      <h3>Cycles</h3>
+      <p class="balance">{groupedText(actor.cycles)}</p>
+      <form
+        class="row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void add();
+        }}
+      >
+        <label class="grow">
+          <span class="offscreen">Cycles to add</span>
+          <input
+            inputMode="numeric"
+            autocomplete="off"
+            placeholder="Cycles to add"
+            required
+            value={amount}
+            onInput={(event) => setAmount(event.currentTarget.value)}
+          />
+        </label>
+        {[1n, 10n].map((trillions) => (
+          <button
+            key={trillions}
+            type="button"
+            class="quiet"
+            onClick={() => setAmount(groupedText(String(trillions * TRILLION)))}
+          >
+            {String(trillions)} T
+          </button>
+        ))}
+        <button type="submit" disabled={isBusy}>
+          Top up
+        </button>
+      </form>
+      {outcome.balance !== undefined && (
+        <p class="done" role="status">
+          Topped up: the balance is {groupedText(outcome.balance)}.
+        </p>
+      )}
+      {outcome.error !== undefined && <Failure error={outcome.error} />}
+    </section>
+  );
+}

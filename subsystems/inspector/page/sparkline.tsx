@@ -1,0 +1,110 @@
+import { useState } from 'preact/hooks';
+import type { Point } from './samples.ts';
+
+/** What a chart shows at most: as long as samples are kept. */
+const WINDOW_MS = 300_000;
+/** A young chart is as wide as this, so that something is to be seen soon. */
+const YOUNG_WINDOW_MS = 30_000;
+const WIDTH = 240;
+const HEIGHT = 48;
+/** Room for the line's own width. */
+const MARGIN = 2;
+
+interface Scale {
+  readonly x: (point: Point) => number;
+  readonly y: (point: Point) => number;
+}
+
+/** Of the last five minutes; the right edge is the newest point. */
+function scaleOf(points: readonly Point[], isFromZero: boolean): Scale {
+  const lastMs = points.at(-1)?.atMs ?? 0;
+  const firstMs = points[0]?.atMs ?? 0;
+  const spanMs = Math.min(WINDOW_MS, Math.max(lastMs - firstMs, YOUNG_WINDOW_MS));
+  const values = points.map(({ value }) => value);
+  const most = Math.max(...values);
+  // What has a zero gets some air above, or a constant would be a bar of full height.
+  const max = isFromZero ? most * 1.25 : most;
+  const min = isFromZero ? 0 : Math.min(...values);
+  const height = HEIGHT - 2 * MARGIN;
+  return {
+    x: ({ atMs }) => WIDTH - ((lastMs - atMs) / spanMs) * WIDTH,
+    // What does not change lies at the bottom if it is nothing, else in the middle.
+    y: ({ value }) =>
+      HEIGHT - MARGIN - (max > min ? ((value - min) / (max - min)) * height : isFromZero && max === 0 ? 0 : height / 2),
+  };
+}
+
+/** The line alone, for lists. */
+export function Line({
+  points,
+  isFromZero,
+  label,
+}: {
+  readonly points: readonly Point[];
+  readonly isFromZero: boolean;
+  readonly label: string;
+}) {
+  const { x, y } = scaleOf(points, isFromZero);
+  const line = points.map((point) => `${x(point).toFixed(1)},${y(point).toFixed(1)}`);
+  const first = points[0];
+  return (
+    <svg class="line" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+      {first !== undefined && points.length > 1 && (
+        <>
+          <path class="area" d={`M${x(first).toFixed(1)},${HEIGHT}L${line.join('L')}L${WIDTH},${HEIGHT}Z`} />
+          <path class="stroke" d={`M${line.join('L')}`} />
+        </>
+      )}
+    </svg>
+  );
+}
+
+/** A chart with its name, the newest value, and under the pointer the value of that moment. */
+export function Chart({
+  title,
+  points,
+  isFromZero,
+  textOf,
+  tone = 'info',
+  now,
+}: {
+  readonly title: string;
+  readonly points: readonly Point[];
+  readonly isFromZero: boolean;
+  readonly textOf: (value: number) => string;
+  readonly tone?: 'info' | 'bad';
+  /** What is shown instead of the newest point. */
+  readonly now?: string;
+}) {
+  const [looked, setLooked] = useState<number | undefined>(undefined);
+  const { x } = scaleOf(points, isFromZero);
+  const lookedAt = looked === undefined ? undefined : nearest(points, looked * WIDTH, x);
+  const last = points.at(-1);
+  const value =
+    lookedAt === undefined ? (now ?? (last === undefined ? '–' : textOf(last.value))) : textOf(lookedAt.value);
+  const ago =
+    lookedAt === undefined || last === undefined ? '' : `${Math.round((last.atMs - lookedAt.atMs) / 1000)} s ago`;
+  return (
+    <figure
+      class={`chart ${tone}`}
+      onPointerMove={(event) => {
+        const { left, width } = event.currentTarget.getBoundingClientRect();
+        setLooked((event.clientX - left) / width);
+      }}
+      onPointerLeave={() => setLooked(undefined)}
+    >
+      <figcaption>
+        <span class="name">{title}</span>
+        <span class="ago">{ago}</span>
+        <span class="value">{value}</span>
+      </figcaption>
+      <Line points={points} isFromZero={isFromZero} label={`${title} over the last minutes, now ${value}`} />
+    </figure>
+  );
+}
+
+function nearest(points: readonly Point[], at: number, x: (point: Point) => number): Point | undefined {
+  let best: Point | undefined;
+  for (const point of points) if (best === undefined || Math.abs(x(point) - at) < Math.abs(x(best) - at)) best = point;
+  return best;
+}
