@@ -1,0 +1,80 @@
+/** What the inspector page shows as it happens: history, queue and debug output. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { startServer } from '../support/server.ts';
+import { launchBrowser, openPage } from './browser.ts';
+
+const ORDERS = join(import.meta.dirname, '../fixtures/inspector/Orders.mo');
+
+/** Hands on what it gets, until it is told to cut every connection that it has. */
+async function startProxy(t: TestContext, port: number): Promise<{ origin: string; cutAll: () => void }> {
+  const sockets = new Set<Socket>();
+  const proxy = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket));
+    }
+    client.pipe(upstream).pipe(client);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const cutAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  t.after(() => {
+    proxy.close();
+    cutAll();
+  });
+  return { origin: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, cutAll };
+}
+
+test('history and output appear as they happen, output only after a click', { timeout: 180_000 }, async (t) => {
+  const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
+  const { origin, cutAll } = await startProxy(t, Number(new URL(server.origin).port));
+  const browser = await launchBrowser();
+  t.after(() => browser.close());
+  const say = async (line: string): Promise<void> => {
+    assert.equal((await server.post('/call-json/orders/say', JSON.stringify([line]))).status, 200);
+  };
+
+  const { page, requests } = await openPage(t, browser, `${origin}/#/orders/history`);
+  await page.getByText('install').waitFor();
+  const order = { customer: '<b>Ada</b>', items: [], delivery: 'pickup', note: null };
+  await server.post('/call-json/orders/place', JSON.stringify([order]));
+  await server.post('/call-json/orders/fail');
+  await page.getByRole('row').filter({ hasText: 'fail update' }).getByText('trap').waitFor();
+  await page.getByRole('row').filter({ hasText: 'place update' }).getByRole('button').click();
+  await page.getByText('customer = "<b>Ada</b>"').waitFor();
+  await page.getByText('delivery = variant { pickup }').waitFor();
+  await page.getByRole('tab', { name: 'Overview' }).click();
+  await page.getByText('Latest messages').waitFor();
+  await page.locator('dt:text-is("Queued") + dd').waitFor();
+
+  await page.getByRole('tab', { name: 'Output' }).click();
+  await say('before the click');
+  await page.getByText('Nothing taken yet.').waitFor();
+  assert.ok(!requests.some((request) => request.includes('/events/')));
+  await page.getByRole('button', { name: 'Start streaming' }).click();
+  await page.getByText('before the click').waitFor();
+  await say('while\nstreaming\u001b[2J <script>window.hacked=1</script>');
+  await page.getByText('streaming⟨ESC⟩[2J <script>window.hacked=1</script>').waitFor();
+  assert.equal(await page.evaluate('"hacked" in window'), false);
+
+  // The connection ends: the stream goes on behind the last line that was seen.
+  cutAll();
+  await say('afterwards');
+  await page.getByText('afterwards').waitFor();
+  assert.ok(requests.filter((request) => request.includes('/events/')).length > 1, 'it was connected anew');
+  const lines = await page.locator('.output-line').allTextContents();
+  assert.equal(lines.filter((line) => line === 'before the click').length, 1);
+
+  await page.getByRole('button', { name: 'Stop streaming' }).click();
+  await page.getByRole('button', { name: 'Start streaming' }).waitFor();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await say('for others');
+  assert.match((await server.get('/logs/orders')).body, /for others\n$/);
+});
