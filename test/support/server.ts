@@ -40,6 +40,8 @@ export interface ServerOptions {
   readonly manifestFile?: string;
   /** A command that runs the rest of its arguments in the same process. */
   readonly wrapper?: readonly string[];
+  /** Default: any that is free. */
+  readonly port?: number;
   /** Resolve when the listener is bound instead of when all is ready. */
   readonly until?: 'listening' | 'ready';
 }
@@ -57,7 +59,8 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     manifest = join(folder, 'actors.json');
     await writeFile(manifest, options.manifest);
   }
-  const args = ['config/main.ts', '--manifest', manifest, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
+  const listen = `127.0.0.1:${options.port ?? 0}`;
+  const args = ['config/main.ts', '--manifest', manifest, '--listen', listen, ...(options.args ?? [])];
   const [program = process.execPath, ...rest] = [...(options.wrapper ?? []), process.execPath, ...args];
   const child = spawn(program, rest, {
     cwd: ROOT,

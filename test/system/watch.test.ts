@@ -1,0 +1,55 @@
+/** A page in a real Chromium that watches a query through `EventSource`: it shows each change once, also over a restart. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
+import { compileCounter } from '../support/motoko.ts';
+import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { launchBrowser } from './browser.ts';
+
+let browser: Browser;
+before(async () => {
+  browser = await launchBrowser();
+});
+after(() => browser.close());
+
+/** Runs in the page: keeps a list of all answers and events as the page's text. */
+const WATCH = `
+  const seen = [];
+  const show = (what) => { seen.push(what); document.body.textContent = seen.join(' '); };
+  const events = new EventSource('/watch/counter/get');
+  events.onmessage = ({ data }) => show(data);
+  events.addEventListener('upgrade', () => show('upgrade'));
+`;
+
+test(
+  'a page that watches a query shows each change once, over an upgrade and a kill',
+  { timeout: 120_000 },
+  async (t) => {
+    const counter = await compileCounter();
+    const state = await temporaryDirectory();
+    const start = (port: number): Promise<RunningServer> =>
+      startServer(t, { manifest: '{"actors":{}}', args: ['--state', state], port });
+    let server = await start(0);
+    assert.equal((await server.post('/install/counter', counter)).status, 200);
+    const page = await browser.newPage();
+    t.after(() => page.close());
+    // A page of the server's own origin.
+    await page.goto(`${server.origin}/health`);
+    await page.evaluate(WATCH);
+    const shows = (text: string): Promise<unknown> =>
+      page.waitForFunction(`document.body.textContent === ${JSON.stringify(text)}`, undefined, { timeout: 30_000 });
+    await shows('[0]');
+    for (let n = 1; n <= 5; n++) {
+      assert.equal((await server.post('/call-json/counter/inc')).body, `[${n}]`);
+      await shows(['[0]', ...Array.from({ length: n }, (_, at) => `[${at + 1}]`)].join(' '));
+    }
+    assert.equal((await server.post('/upgrade/counter', counter)).status, 200);
+    await shows('[0] [1] [2] [3] [4] [5] upgrade');
+    await server.kill();
+    server = await start(Number(new URL(server.origin).port));
+    // The browser comes back by itself; what it has already is not told again.
+    assert.equal((await server.post('/call-json/counter/inc')).body, '[6]');
+    await shows('[0] [1] [2] [3] [4] [5] upgrade [6]');
+  },
+);
