@@ -4,6 +4,9 @@ import { type Answer, send } from '../../support/http-client.ts';
 import type { Actor, Host } from '../semantics/host.ts';
 import { Client, type Request } from './client.ts';
 
+/** What its numbers begin at: no other client of the load has such ones, and what is printed tells whose a number is. */
+const NUMBERS_FROM = 1e12;
+
 interface KeyedCall {
   readonly key: string;
   readonly body: string;
@@ -75,7 +78,7 @@ export class Repeaters {
     this.#from = from;
     this.#to = to;
     this.clients = [
-      new Repeater(list, 'append', (number) => [number]),
+      new Repeater(list, 'append', (number) => [NUMBERS_FROM + number]),
       new Repeater(from, 'chain', () => [to.principal, Repeaters.LINKS]),
     ];
   }
@@ -84,7 +87,7 @@ export class Repeaters {
     for (const client of this.clients) await client.repeatAll(host);
     const [appender, chainer] = this.clients;
     const numbers = (await host.query(this.#list, 'all')) as number[];
-    const expected = Array.from({ length: appender.made }, (_, at) => at + 1);
+    const expected = Array.from({ length: appender.made }, (_, at) => NUMBERS_FROM + at + 1);
     assert.deepEqual(numbers, expected, 'each number was appended once, in order');
     const { steps, chains } = (await host.query(this.#from, 'chained')) as { steps: number; chains: number };
     const links = chainer.made * Repeaters.LINKS;
