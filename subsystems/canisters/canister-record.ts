@@ -402,6 +402,11 @@ export class CanisterRecord implements Canister, CanisterObserver, HostedCaniste
     this.#balance = balance;
   }
 
+  /** Whoever watches it is to look again. */
+  noteChange(): void {
+    this.#context.watches.changed(this.handle);
+  }
+
   /** Something of what is stored has changed outside of a step. */
   changedOutside(): void {
     this.#context.keeper.identityChanged(this);

@@ -105,6 +105,8 @@ export class HostBackend implements ManagementBackend {
   #changed(record: CanisterRecord): void {
     record.version++;
     record.changedOutside();
+    // A message that executes ends with the same version.
+    record.noteChange();
     this.#execution.configure(record.handle, { version: record.version });
   }
 

@@ -31,11 +31,6 @@ export class Broadcast {
     if (this.#pause === undefined) this.#tellSlice();
   }
 
-  /** Nobody of it is to be told anything any more. */
-  forget(audience: Audience): void {
-    this.#line.delete(audience);
-  }
-
   #tellSlice(): void {
     this.#pause = undefined;
     const endMs = this.#clock.nowMs() + SLICE_MS;

@@ -83,6 +83,7 @@ export class LiveQueries {
         return stream.pendingBytes;
       },
       send: (frame) => {
+        if (!stream.isOpen) return false;
         const hasRoom = stream.send(frame);
         if (hasRoom) return true;
         taken(stream.pendingBytes);
@@ -101,11 +102,17 @@ export class LiveQueries {
       throw new ServerError('unavailable', 'too-many-watches', text);
     }
     const { watched } = this.#watchedOf(query.canister);
-    const live = new LiveQuery(this.#queryHost, query, call, () => {
-      this.#byKey.delete(key);
-      watched.remove(live);
-      if (watched.size === 0) this.#forget(query.canister);
-    });
+    const live = new LiveQuery(
+      this.#queryHost,
+      query,
+      call,
+      () => watched.changes,
+      () => {
+        this.#byKey.delete(key);
+        watched.remove(live);
+        if (watched.size === 0) this.#forget(query.canister);
+      },
+    );
     this.#byKey.set(key, live);
     watched.add(live);
     return live;

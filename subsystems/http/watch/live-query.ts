@@ -41,6 +41,8 @@ export type LiveQueryHost = Pick<RouteHost, 'canisters' | 'codec' | 'clock'> & {
 export class LiveQuery {
   readonly #host: LiveQueryHost;
   readonly #query: WatchedQuery;
+  /** How often the actor has changed since it is watched. */
+  readonly #changes: () => number;
   readonly #ended: () => void;
   readonly #viewers: Viewers;
   /** Clients that wait for the first answer. */
@@ -50,26 +52,35 @@ export class LiveQuery {
   #codeFrame: Uint8Array = new Uint8Array();
   /** Its arguments by the types of the present code; undefined: not known yet. */
   #call: PreparedCall | undefined;
-  readonly #first = Promise.withResolvers<void>();
+  /** Changes of the actor that the answer knows of; none: there is no answer yet. */
+  #seenChanges = -1;
+  /** Clients that want an answer which knows of so many. */
+  #waiting: { readonly wanted: number; readonly resolve: () => void; readonly reject: (error: unknown) => void }[] = [];
   #retryMs = RETRY_MS;
+  #endFrame: Uint8Array | undefined = undefined;
   #isOver = false;
 
   /** `ended`: nobody watches any more, or it cannot be asked. Called once. */
-  constructor(host: LiveQueryHost, query: WatchedQuery, call: PreparedCall, ended: () => void) {
+  constructor(host: LiveQueryHost, query: WatchedQuery, call: PreparedCall, changes: () => number, ended: () => void) {
     this.#host = host;
     this.#query = query;
     this.#call = call;
+    this.#changes = changes;
     this.#ended = ended;
     this.#viewers = new Viewers(() => this.#scene());
-    // Nobody may be waiting for it.
-    this.#first.promise.catch(() => undefined);
   }
 
-  /** Resolves when there is an answer that was true after this call began, or before if nothing has changed. Rejects with the ServerError why there is none. */
+  /**
+   * Calls `join` when there is an answer that is not older than this call: whoever knows of a change sees it. Rejects with the
+   * ServerError why there is none.
+   */
   async joining<T>(join: () => T): Promise<T> {
     this.#joining++;
     try {
-      await this.#first.promise;
+      const wanted = this.#changes();
+      if (this.#seenChanges < wanted) {
+        await new Promise<void>((resolve, reject) => this.#waiting.push({ wanted, resolve, reject }));
+      }
       return join();
     } finally {
       this.#joining--;
@@ -106,6 +117,7 @@ export class LiveQuery {
 
   /** Asks its actor once. Resolves when it may be asked again; false: it should be, after so many milliseconds. Never rejects. */
   async ask(): Promise<number | undefined> {
+    const changes = this.#changes();
     try {
       const { form, argument } = (this.#call ??= await preparedCall(this.#host.codec, this.#query));
       const { canister, method, caller } = this.#query;
@@ -115,10 +127,13 @@ export class LiveQuery {
       if (outcome.kind === 'unavailable') {
         const retryMs = this.#retryMs;
         this.#retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
+        this.#settle(new ServerError('unavailable', 'watch-unavailable', outcome.message));
         return retryMs;
       }
       this.#retryMs = RETRY_MS;
       this.#answered(await this.#eventOf(form, outcome));
+      this.#seenChanges = changes;
+      this.#settle(undefined);
     } catch (error) {
       this.end(error);
     }
@@ -153,7 +168,6 @@ export class LiveQuery {
       this.#answer = { id, frame };
       this.#changed();
     }
-    this.#first.resolve();
   }
 
   #changed(): void {
@@ -162,7 +176,12 @@ export class LiveQuery {
   }
 
   #scene(): Scene {
-    return { codeChanges: this.#codeChanges, codeFrame: this.#codeFrame, answer: this.#answer };
+    return {
+      codeChanges: this.#codeChanges,
+      codeFrame: this.#codeFrame,
+      answer: this.#answer,
+      endFrame: this.#endFrame,
+    };
   }
 
   #endIfAlone(): void {
@@ -173,14 +192,23 @@ export class LiveQuery {
   end(error: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#first.reject(error);
-    this.#host.broadcast.forget(this.#viewers);
+    this.#settle(error);
     this.#host.hold(-(this.#answer?.frame.length ?? 0));
     this.#ended();
-    if (this.#viewers.size === 0) return;
     const code = error instanceof ServerError ? errorCodeOf(error.kind, 5) : 500;
     const data = JSON.stringify({ code, message: messageOf(error) });
-    this.#viewers.end(eventFrame({ event: 'end', data }));
+    this.#endFrame = eventFrame({ event: 'end', data });
+    if (this.#viewers.size > 0) this.#changed();
+  }
+
+  /** Lets those in who have waited for what the answer knows by now; with an error, nobody. */
+  #settle(error: unknown): void {
+    const waiting = this.#waiting;
+    this.#waiting = waiting.filter(({ wanted }) => error === undefined && wanted > this.#seenChanges);
+    for (const { wanted, resolve, reject } of waiting) {
+      if (error !== undefined) reject(error);
+      else if (wanted <= this.#seenChanges) resolve();
+    }
   }
 }
 

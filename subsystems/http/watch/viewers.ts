@@ -8,6 +8,8 @@ export interface Scene {
   readonly codeFrame: Uint8Array;
   /** Undefined: there is no answer yet. */
   readonly answer: Answer | undefined;
+  /** The last thing that all are told; undefined: more may come. */
+  readonly endFrame: Uint8Array | undefined;
 }
 
 export interface Answer {
@@ -50,6 +52,7 @@ export class Viewers implements Audience {
 
   add(viewer: Viewer): void {
     viewer.at = this.#viewers.push(viewer) - 1;
+    this.#walkAll();
     this.tell(viewer);
   }
 
@@ -58,8 +61,12 @@ export class Viewers implements Audience {
     if (last === undefined || last === viewer) return;
     last.at = viewer.at;
     this.#viewers[viewer.at] = last;
-    // Perhaps it was moved to where the walk has been already.
-    this.#behind++;
+    this.#walkAll();
+  }
+
+  /** Places have changed under the walk: it goes over all once more, and those that were told cost a look. */
+  #walkAll(): void {
+    if (this.#behind > 0) this.#behind = this.#viewers.length;
   }
 
   /** All of them are behind. */
@@ -81,7 +88,7 @@ export class Viewers implements Audience {
   tell(viewer: Viewer): void {
     const { stream } = viewer;
     if (stream === undefined || viewer.isFull) return;
-    const { codeChanges, codeFrame, answer } = this.#scene();
+    const { codeChanges, codeFrame, answer, endFrame } = this.#scene();
     if (viewer.seenCodeChanges !== codeChanges) {
       viewer.seenCodeChanges = codeChanges;
       viewer.isFull = !stream.send(codeFrame);
@@ -90,13 +97,9 @@ export class Viewers implements Audience {
       viewer.seenId = answer.id;
       viewer.isFull = !stream.send(answer.frame);
     }
-  }
-
-  /** The last thing that all are told. */
-  end(frame: Uint8Array): void {
-    for (const { stream } of Array.from(this.#viewers)) {
-      stream?.send(frame);
-      stream?.end();
-    }
+    if (endFrame === undefined) return;
+    viewer.stream = undefined;
+    stream.send(endFrame);
+    stream.end();
   }
 }

@@ -16,6 +16,8 @@ export class WatchedCanister implements CanisterWatcher {
   readonly #stale = new Set<LiveQuery>();
   readonly #asking = new Set<LiveQuery>();
   #lookedMs = Number.NEGATIVE_INFINITY;
+  /** How often the actor has changed. */
+  changes = 0;
   #look: Disposable | undefined;
 
   constructor(clock: Clock, canister: Canister) {
@@ -39,6 +41,7 @@ export class WatchedCanister implements CanisterWatcher {
   }
 
   changed(): void {
+    this.changes++;
     if (this.#look !== undefined) return;
     const waitMs = Math.max(0, this.#lookedMs + GAP_MS - this.#clock.nowMs());
     this.#look = this.#clock.after(waitMs, () => {

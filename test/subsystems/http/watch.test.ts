@@ -88,6 +88,24 @@ suite('live queries over HTTP', () => {
     assert.deepEqual(await answersOf(third, 1), ['[1]']);
   });
 
+  test('who joins after a change sees it, though the answer before it is still there', async (t) => {
+    const host = await startHttpHost(t);
+    await (await watching(t, host)).next();
+    for (let count = 1; count <= 20; count++) {
+      increase(host);
+      const late = await watching(t, host);
+      assert.deepEqual(await answersOf(late, 1), [`[${count}]`]);
+    }
+  });
+
+  test('a query that cannot be executed now is 503 before the stream begins', async (t) => {
+    const host = await startHttpHost(t);
+    host.canisters.resolve('counter').mood = 'gone';
+    const answer = await send(host.origin, 'GET', '/watch/counter/moody');
+    assert.equal(answer.status, 503);
+    assert.equal(host.canisters.watchers.size, 0);
+  });
+
   test('traps and rejects are events, once for as long as they last', async (t) => {
     const host = await startHttpHost(t);
     const client = await watching(t, host, '/watch/counter/moody');
