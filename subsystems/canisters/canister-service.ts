@@ -40,6 +40,7 @@ import { installManifest, type ManifestComparison } from './install-manifest.ts'
 import { NumberRows } from './number-rows.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
+import type { EndedMessage } from './canister-history.ts';
 import { MessageHistories } from './message-histories.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import { SharedBudget } from './shared-budget.ts';
@@ -237,17 +238,31 @@ export class CanisterService implements Canisters {
     const cameMs = startedMs ?? (histories.isOn ? this.#with.clock.nowMs() : 0);
     // A large argument is handed over.
     const noted =
-      histories.isOn && argumentBytes > NOTED_ARGUMENT_BYTES_MAX
-        ? argument.slice(0, NOTED_ARGUMENT_BYTES_MAX)
-        : argument;
-    const message = { handle, kind, method, caller, argument, idempotencyKey };
-    const outcome = await this.#with.scheduler.deliver(message);
+      argumentBytes <= NOTED_ARGUMENT_BYTES_MAX
+        ? argument
+        : argument.slice(0, histories.isOn ? NOTED_ARGUMENT_BYTES_MAX : 0);
+    const coming = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
+    // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
+    return this.#ended(
+      record,
+      coming,
+      addressedBy,
+      this.#with.scheduler.deliver({ handle, kind, method, caller, argument, idempotencyKey }),
+    );
+  }
+
+  /** Counts a message and notes it when it has ended. */
+  async #ended(
+    record: CanisterRecord,
+    coming: EndedMessage & { readonly kind: CallKind },
+    addressedBy: AddressedBy,
+    delivered: Promise<Outcome>,
+  ): Promise<Outcome> {
+    const outcome = await delivered;
     if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
-    record.count(outcome, kind, argumentBytes, addressedBy);
-    if (histories.isOn && !record.isRemoved) {
-      const ended = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
-      histories.add(handle, ended, outcome, record.lastMessageMs);
-    }
+    record.count(outcome, coming.kind, coming.argumentBytes, addressedBy);
+    const histories = this.#histories;
+    if (histories.isOn && !record.isRemoved) histories.add(record.handle, coming, outcome, record.lastMessageMs);
     return outcome;
   }
 

@@ -50,13 +50,16 @@ class GivenLines {
     this.#keep(0);
   }
 
-  /** Those behind the line with this number; undefined: it was not among them. Those that are not kept any more are missing. */
+  /** Those behind the line with this number; undefined: it is not among those that are kept. */
   after(seq: number): readonly DebugLine[] | undefined {
-    const first = this.#lines[0];
-    if (first === undefined) return undefined;
-    if (this.#firstSeq <= seq && seq < first.seq) return this.#lines;
     const at = this.#lines.findIndex((line) => line.seq === seq);
     return at < 0 ? undefined : this.#lines.slice(at + 1);
+  }
+
+  /** All that are kept, if the line with this number may be one of those before them; those between are missing. */
+  allAfter(seq: number): readonly DebugLine[] | undefined {
+    const first = this.#lines[0];
+    return first !== undefined && this.#firstSeq <= seq && seq < first.seq ? this.#lines : undefined;
   }
 }
 
@@ -130,8 +133,10 @@ export class OutputFeed {
 
   /** Whether one that has left was given the line that this follower saw last. */
   #takeOver(follower: Follower): boolean {
+    // Whose the line certainly was comes before whose it may have been: readers share the numbers.
+    const whose = this.#left.some(({ given }) => given.after(follower.claim) !== undefined) ? 'after' : 'allAfter';
     for (const [index, { given, expiry }] of this.#left.entries()) {
-      const missed = given.after(follower.claim);
+      const missed = given[whose](follower.claim);
       if (missed === undefined) continue;
       expiry[Symbol.dispose]();
       this.#left.splice(index, 1);
