@@ -13,6 +13,8 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 /** Addresses that mean all of a machine's. */
 const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+/** What browsers say of a request of the server's own pages, and of one that the user has typed. */
+const OWN_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
 const SHOWN_CHARACTERS_MAX = 80;
 
 export class BrowserGuard {
@@ -34,7 +36,9 @@ export class BrowserGuard {
     const { host, origin, 'sec-fetch-site': site } = headers;
     if (host !== undefined && !this.#isOurs(host, socket.localAddress))
       return `the host ${shown(host)} is not this server's: use localhost, its address, or send the token`;
-    if (site === 'cross-site') return 'pages of other sites may not use this server (--browser-guard)';
+    // A page at another port of the same host says same-site, and of its pictures nothing else.
+    if (site !== undefined && !OWN_SITES.has(site))
+      return 'pages of other sites may not use this server (--browser-guard)';
     if (origin !== undefined && !isSameOrigin(origin, host))
       return `pages of the origin ${shown(origin)} may not use this server (--browser-guard)`;
     return undefined;

@@ -335,10 +335,14 @@ class FastifyHttpServer implements OpenableHttpServer {
     server.on('request', (request, response) => this.#dispatch(request, response, 'nothing'));
     server.on('checkContinue', (request, response) => this.#dispatch(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#dispatch(request, response, 'unknown'));
-    server.on('connect', (_request, socket) =>
-      this.#responder.raw(socket as Socket, 400, 'Bad Request', 'this server is not a proxy'),
-    );
+    server.on('connect', (_request, socket) => this.#refuseTunnel(socket as Socket));
     return server;
+  }
+
+  #refuseTunnel(socket: Socket): void {
+    // An answer that is still owed comes first: this one would be taken for it.
+    if (this.#connections.pendingAnswerOf(socket) !== undefined) socket.destroy();
+    else this.#responder.raw(socket, 400, 'Bad Request', 'this server is not a proxy');
   }
 
   /** What node:http calls errors of a client; some of them are ours. */
@@ -353,6 +357,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #connected(socket: Socket): void {
+    // node:http takes its own listener away when it hands a socket over (CONNECT): a client that resets it then must not end the process.
+    socket.on('error', () => socket.destroy());
     const connection = this.#connections.opened(socket, this.#clock.nowMs());
     if (connection !== undefined) this.#flow.watch(connection);
     else {

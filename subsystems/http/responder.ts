@@ -5,6 +5,7 @@ import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ServedResponse } from './served-response.ts';
+import { UntakenAnswers } from './untaken-answers.ts';
 
 export const TEXT = 'text/plain; charset=utf-8';
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -44,6 +45,7 @@ export class Responder {
   readonly #log: Logger;
   readonly #clock: Clock;
   readonly #stallMaxMs: number;
+  readonly #untaken = new UntakenAnswers();
   /** Set when the server stops: every further answer ends its connection. */
   isClosing = false;
 
@@ -121,7 +123,10 @@ export class Responder {
       if (piece.length === 0) continue;
       if (!response.headersSent) response.writeHead(status, [...headers]);
       bytes += piece.length;
-      if (!response.write(piece)) await this.#drained(response, bytes);
+      if (!response.write(piece)) {
+        this.#untaken.wrote(response);
+        await this.#drained(response, bytes);
+      }
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
     if (!response.headersSent) response.writeHead(status, [...headers]);
@@ -168,7 +173,10 @@ export class Responder {
     response.writeHead(status, headers);
     if (!hasBody) response.end();
     else if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
-    else response.end(body);
+    else {
+      response.end(body);
+      this.#untaken.wrote(response);
+    }
     this.#answered(response, status);
     return undefined;
   }
@@ -250,7 +258,7 @@ export class Responder {
       // Nothing can be said any more; the client must not take a half answer for a whole one.
       if (error instanceof ServerError) this.#log.warn(error.message);
       else this.#log.error('an answer failed after its header was sent', error);
-      response.destroy();
+      cutAnswer(response);
       return;
     }
     if (!(error instanceof ServerError)) {
@@ -321,6 +329,12 @@ export class Responder {
 async function* joined(first: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   if (first.length > 0) yield first;
   yield* rest;
+}
+
+/** Ends an answer in its middle so that nobody takes the part for the whole: without chunks an orderly end would be the end of the body. */
+export function cutAnswer(response: ServerResponse): void {
+  if (response.req.httpVersion === '1.0') response.socket?.resetAndDestroy();
+  response.destroy();
 }
 
 function cut(bytes: number, reason: string): ServerError {

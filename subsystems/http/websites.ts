@@ -4,7 +4,7 @@ import type { Canister } from '../canisters/index.ts';
 import type { Gateway, SiteOutcome } from '../gateway/index.ts';
 import type { JobLog } from './job-log.ts';
 import { readBody } from './request-body.ts';
-import type { Responder } from './responder.ts';
+import { cutAnswer, type Responder } from './responder.ts';
 import { GATEWAY_BYTES_MAX } from './route-table.ts';
 import type { SiteTarget } from './targets.ts';
 
@@ -76,7 +76,7 @@ export class Websites {
     // Visitors leave when they please; that is not worth a line of the log.
     if (error instanceof ServerError && error.code === 'answer-cut') {
       log.debug(error.message);
-      response.destroy();
+      cutAnswer(response);
     } else responder.errorAsText(response, error);
     this.#ended(canister, isUpdate, false, startedMs);
   }
