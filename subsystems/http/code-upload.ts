@@ -57,7 +57,7 @@ class UploadReader {
   async read(): Promise<Uint8Array | ReadonlyMap<PartName, Uint8Array>> {
     await readPieces(this.#request, MODULE_BYTES_MAX, (piece) => this.#take(piece));
     if (this.#module !== undefined) return this.#module.take();
-    // One that is too short for either; without any byte it is as empty as any other.
+    // One that is too short for either; without a byte it is empty, like every other.
     if (this.#form === undefined) {
       if (this.#head.length === 0) return this.#head;
       await this.#decide();

@@ -266,7 +266,7 @@ export const ROUTES = [
   },
 ] as const satisfies readonly RouteSpec[];
 
-/** What is no route of the router: any method, and an answer that is the actor's (targets.ts, websites.ts). */
+/** What is no route of the router: every method, and an answer that is the actor's (targets.ts, websites.ts). */
 export const WEBSITES = [
   { path: '/site/<ACTOR>/<PATH>', request: 'as for a website' },
   { path: '<any other path>', request: 'with `--web ACTOR`: the same' },

@@ -40,7 +40,7 @@ export interface ServerOptions {
   readonly manifestFile?: string;
   /** A command that runs the rest of its arguments in the same process. */
   readonly wrapper?: readonly string[];
-  /** Default: any that is free. */
+  /** Default: a free one. */
   readonly port?: number;
   /** Resolve when the listener is bound instead of when all is ready. */
   readonly until?: 'listening' | 'ready';
