@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readiness } from '../../kernel/index.ts';
 import type { Auth } from '../auth/index.ts';
+import { isEventSource } from './event-source.ts';
 import type { Responder } from './responder.ts';
 import { bodyTooLarge } from './request-body.ts';
 import type { BrowserGuard } from './browser-guard.ts';
@@ -38,7 +39,7 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
  *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
  *      a transfer coding other than `chunked`: 501; an expectation other than `100-continue`: 417
- *   4. readiness, for anything but a health probe: 503
+ *   4. readiness, for anything but a health probe: 503; an `EventSource` is told to come back (event-source.ts)
  *
  * Then comes routing. What fails here is answered in plain text.
  */
@@ -99,6 +100,10 @@ export class CheckOrder {
     }
     if ((!this.#readiness.isReady || this.#responder.isClosing) && !(isBuiltIn && isHealthProbe(method, url))) {
       const text = notReadyText(this.#readiness, this.#responder.isClosing);
+      if (isBuiltIn && isEventSource(request)) {
+        this.#responder.comeBackLater(response, 503, text);
+        return false;
+      }
       return this.#refuse(request, response, expectation, 503, text, RETRY_HEADERS);
     }
     return true;

@@ -1,6 +1,7 @@
 import { REJECT_CODE, type Outcome } from '../ic/index.ts';
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { SiteAnswer } from '../gateway/index.ts';
+import { comeBackLater, isEventSource } from './event-source.ts';
 import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -225,6 +226,11 @@ export class Responder {
     setImmediate(() => response.flushHeaders());
   }
 
+  /** In place of a 503, which would end an `EventSource` for good (event-source.ts). */
+  comeBackLater(response: ServerResponse, code: number, message: string): void {
+    this.bytes(response, 200, EVENTS, comeBackLater(code, message), ['cache-control', 'no-store']);
+  }
+
   /** An answer without a body (204). */
   empty(response: ServerResponse, status: number, more: readonly string[]): void {
     const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
@@ -273,6 +279,10 @@ export class Responder {
     const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };
     const rejectCode = typeof outcome?.code === 'number' ? outcome.code : REJECT_CODE.CANISTER_ERROR;
     const code = errorCodeOf(error.kind, rejectCode);
+    if (error.kind === 'unavailable' && isEventSource(response.req)) {
+      this.comeBackLater(response, code, error.message);
+      return;
+    }
     const body = Array.isArray(logs) ? { code, message: error.message, logs } : { code, message: error.message };
     this.json(response, HTTP_STATUS[error.kind], body, error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }

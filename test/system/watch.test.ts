@@ -1,10 +1,11 @@
 /** A page in a real Chromium that watches a query through `EventSource`: it shows each change once, also over a restart. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { compileCounter } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { startHttpHost } from '../subsystems/http/counter-host.ts';
 import { launchBrowser } from './browser.ts';
 
 let browser: Browser;
@@ -21,6 +22,17 @@ const WATCH = `
   events.onmessage = ({ data }) => show(data);
   events.addEventListener('upgrade', () => show('upgrade'));
 `;
+const SHOW_UNAVAILABLE = `events.addEventListener('unavailable', ({ data }) => show(JSON.parse(data).message));`;
+
+/** Resolves when the page shows this text and no other; rejects with the text that it shows instead. */
+async function shows(page: Page, text: string): Promise<void> {
+  const hasText = `document.body.textContent === ${JSON.stringify(text)}`;
+  try {
+    await page.waitForFunction(hasText, undefined, { timeout: 30_000 });
+  } catch (error) {
+    assert.equal(await page.evaluate('document.body.textContent'), text, String(error));
+  }
+}
 
 test(
   'a page that watches a query shows each change once, over an upgrade and a kill',
@@ -37,19 +49,30 @@ test(
     // A page of the server's own origin.
     await page.goto(`${server.origin}/health`);
     await page.evaluate(WATCH);
-    const shows = (text: string): Promise<unknown> =>
-      page.waitForFunction(`document.body.textContent === ${JSON.stringify(text)}`, undefined, { timeout: 30_000 });
-    await shows('[0]');
+    await shows(page, '[0]');
     for (let n = 1; n <= 5; n++) {
       assert.equal((await server.post('/call-json/counter/inc')).body, `[${n}]`);
-      await shows(['[0]', ...Array.from({ length: n }, (_, at) => `[${at + 1}]`)].join(' '));
+      await shows(page, ['[0]', ...Array.from({ length: n }, (_, at) => `[${at + 1}]`)].join(' '));
     }
     assert.equal((await server.post('/upgrade/counter', counter)).status, 200);
-    await shows('[0] [1] [2] [3] [4] [5] upgrade');
+    await shows(page, '[0] [1] [2] [3] [4] [5] upgrade');
     await server.kill();
     server = await start(Number(new URL(server.origin).port));
     // The browser comes back by itself; what it has already is not told again.
     assert.equal((await server.post('/call-json/counter/inc')).body, '[6]');
-    await shows('[0] [1] [2] [3] [4] [5] upgrade [6]');
+    await shows(page, '[0] [1] [2] [3] [4] [5] upgrade [6]');
   },
 );
+
+test('a page that asks while the server starts asks again, and watches', { timeout: 120_000 }, async (t) => {
+  const { origin, readiness } = await startHttpHost(t);
+  readiness.isReady = false;
+  readiness.note = 'recovering counter';
+  const page = await browser.newPage();
+  t.after(() => page.close());
+  await page.goto(`${origin}/health`);
+  await page.evaluate(`${WATCH}${SHOW_UNAVAILABLE}`);
+  await shows(page, 'starting: recovering counter');
+  readiness.isReady = true;
+  await shows(page, 'starting: recovering counter [0]');
+});

@@ -22,6 +22,43 @@ async function watching(t: TestContext, host: HttpHost, target = '/watch/counter
   return client;
 }
 
+suite('a browser that asks too early', () => {
+  const asEventSource = { accept: 'text/event-stream' };
+
+  test('is told when to come back, where others get 503: a browser would never ask again', async (t) => {
+    const { origin, readiness } = await startHttpHost(t);
+    readiness.isReady = false;
+    readiness.note = 'recovering counter';
+    const answer = await send(origin, 'GET', '/watch/counter/get', { headers: asEventSource });
+    assert.deepEqual([answer.status, answer.headers['content-type']], [200, 'text/event-stream; charset=utf-8']);
+    assert.equal(
+      answer.text,
+      'retry: 3000\nevent: unavailable\ndata: {"code":503,"message":"starting: recovering counter"}\n\n',
+    );
+    for (const [target, headers] of [
+      ['/watch/counter/get', {}],
+      ['/watch/counter/get', { ...asEventSource, 'content-length': '0' }],
+      ['/events/counter', asEventSource],
+      ['/actors', asEventSource],
+    ] as const) {
+      const refused = await send(origin, 'GET', target, { headers });
+      assert.deepEqual([refused.status, refused.text], [503, 'starting: recovering counter'], target);
+    }
+  });
+
+  test('also when its actor cannot answer now; not when it never can', async (t) => {
+    const host = await startHttpHost(t);
+    host.canisters.resolve('counter').mood = 'gone';
+    const answer = await send(host.origin, 'GET', '/watch/counter/moody', { headers: asEventSource });
+    assert.deepEqual([answer.status, answer.text.split('\n')[0]], [200, 'retry: 3000']);
+    assert.match(answer.text, /thread has stopped/);
+    const refused = await send(host.origin, 'GET', '/watch/counter/moody');
+    assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
+    const missing = await send(host.origin, 'GET', '/watch/counter/nothing', { headers: asEventSource });
+    assert.equal(missing.status, 404);
+  });
+});
+
 suite('live queries over HTTP', () => {
   test('the answer comes now, and again whenever it is another', async (t) => {
     const host = await startHttpHost(t);

@@ -1,0 +1,21 @@
+/**
+ * What a browser's `EventSource` needs beyond a stream: any answer but a stream (200) ends it for good, so a server that was
+ * asked half a second too early would lose its watchers until somebody reloads the page. Where a later request may go well, it
+ * is therefore answered with a stream that tells when to come back, and ends.
+ */
+import type { IncomingMessage } from 'node:http';
+
+/** When it comes back, in milliseconds: what browsers wait of themselves. */
+const RETRY_MS = 3000;
+
+/** Whether a request for a live query comes from an `EventSource`, or from a client that asks as one does. */
+export function isEventSource({ url, headers }: IncomingMessage): boolean {
+  if (url?.startsWith('/watch/') !== true || headers.accept?.includes('text/event-stream') !== true) return false;
+  return headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
+}
+
+/** The body that such a client gets in place of a 503: why, and when to ask again. */
+export function comeBackLater(code: number, message: string): Buffer {
+  const data = JSON.stringify({ code, message });
+  return Buffer.from(`retry: ${RETRY_MS}\nevent: unavailable\ndata: ${data}\n\n`, 'utf8');
+}
