@@ -186,15 +186,18 @@ test('a module with neither is asked for its interface: when it is installed, an
 });
 
 test('a module that answers nonsense, traps, or does not end when it is asked is installed all the same', async (t) => {
-  const server = await startServer(t, { manifest: NO_ACTORS });
+  // An instruction of the endless one takes some cycles, so that on any machine they last for more than its 2000 ms, and not much more.
+  const args = ['--instruction-limit', '4000000000'];
+  const server = await startServer(t, { args, manifest: NO_ACTORS });
   const parts = 'opt '.repeat(240);
+  const roots = `${'(f64.sqrt '.repeat(8)}(f64.load (i32.const 32))${')'.repeat(8)}`;
   const shapes: readonly Shape[] = [
     { says: 'no interface at all' },
     { says: `service : { add : (${parts}) -> () }` },
     { asked: '(unreachable)' },
     { asked: '(nop)' },
     { asked: '(call $append (i32.const 0) (i32.const 8)) (call $reply)' },
-    { asked: '(loop $again (br $again))' },
+    { asked: `(loop $again (f64.store (i32.const 32) ${roots}) (br $again))` },
   ];
   for (const [at, shape] of shapes.entries()) {
     const name = `odd${at}`;

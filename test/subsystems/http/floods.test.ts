@@ -109,7 +109,7 @@ suite('requests that are sent ahead', () => {
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(post('/call/counter/slow', '[]').repeat(200));
-    await sleep(100);
+    while (canisters.keys.length === 0) await sleep(1);
     const closed = server.close();
     clock.advance(1200); // longer than a request may still come in then
     held.resolve();
