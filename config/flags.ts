@@ -212,7 +212,8 @@ export const FLAGS = {
     defaultValue: defaults.SNAPSHOT_BELOW_BYTES,
     unit: 'bytes',
     min: 0,
-    summary: 'Heap size up to which every message ends with a snapshot; 0 relies on the log alone.',
+    summary:
+      'Heap size up to which each message stores the bytes that it changed; larger actors are kept by a log. 0: all by the log.',
   }),
   fsync: choice({
     group: 'storage',

@@ -146,6 +146,16 @@ test('what comments and documents refer to is in the repository: pages, their se
   assert.deepEqual(found, []);
 });
 
+test('every decision stands in the index of decisions', () => {
+  const index = read('docs/adr/README.md');
+  const pages = globSync('docs/adr/[0-9]*.md', { cwd: ROOT });
+  assert.ok(pages.length > 30);
+  for (const page of pages) {
+    const [, number = '', title = ''] = /^# (\d+)\. (.*)$/m.exec(read(page)) ?? [];
+    assert.ok(index.includes(`- [${number}. ${title}](${page.slice('docs/adr/'.length)})`), page);
+  }
+});
+
 test('documents and comments name only files that are there; decisions may name what was', () => {
   const inRoom = /`((?:kernel|subsystems|plugins|config|test|benchmarks|docs)\/[\w./-]*\w)`/g;
   const source = /[\w./-]+\.ts\b/g;

@@ -67,7 +67,7 @@ const SYSTEM = 3;
 const CONFIGURE = 4;
 const NUMBERS = 5;
 
-// Flags of a task.
+// Flags of a task: all eight bits are taken, so the next field comes with a second byte and a new version.
 const HAS_SHARED = 1;
 const CAN_ANSWER = 2;
 const HAS_DEADLINE = 4;
