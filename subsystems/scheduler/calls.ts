@@ -370,11 +370,12 @@ export const notFound = (id: Uint8Array): Refusal =>
 /** Why a canister takes no calls at all now; undefined: it does. */
 export function standingRefusal(canister: ScheduledCanister): Refusal | undefined {
   // Nearly always: its name is not made for nothing.
-  if (canister.status === 'running' && canister.module !== undefined && !canister.isLost && !canister.isAbsent)
+  const { state } = canister;
+  if (canister.status === 'running' && canister.module !== undefined && state !== 'lost' && state !== 'unloadable')
     return undefined;
   const name = principalToText(canister.id);
-  if (canister.isLost) return THREAD_STOPPED;
-  if (canister.isAbsent) return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
+  if (state === 'lost') return THREAD_STOPPED;
+  if (state === 'unloadable') return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
   if (canister.status !== 'running')
     return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${canister.status}`);
   if (canister.module === undefined && !canister.isChanging)

@@ -59,7 +59,7 @@ export class CodeChangeLock {
       execution.change(canister.handle, module, change, (step) => {
         canister.work.changes--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
-        if (step.fault === undefined && !canister.isWithdrawn) {
+        if (step.fault === undefined && canister.state !== 'deleted') {
           canister.module = module;
           ticking.setTimer(canister, step.timerNs ?? 0n);
           ticking.codeChanged(canister);
@@ -79,7 +79,7 @@ export class CodeChangeLock {
   async endCalls(canister: ScheduledCanister): Promise<void> {
     const message = `Canister ${principalToText(canister.id)} was deleted`;
     // No executor has anything of it.
-    if (canister.isAsleep || canister.isLost) this.#rejectAll(canister, message);
+    if (canister.isAsleep || canister.state === 'lost') this.#rejectAll(canister, message);
     else await this.#empty(canister, message);
   }
 
@@ -92,7 +92,7 @@ export class CodeChangeLock {
       // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
       canister.module = undefined;
       journal.changed(canister);
-      if (canister.isWithdrawn) return;
+      if (canister.state === 'deleted') return;
       ticking.setTimer(canister, 0n);
       ticking.codeChanged(canister);
       this.#rejectAll(canister, message);
@@ -112,7 +112,7 @@ export class CodeChangeLock {
     sleeping.keep(canister);
     return () => {
       canister.work.changes--;
-      if (!canister.isWithdrawn) executions.goOn(canister, laneOf(canister));
+      if (canister.state !== 'deleted') executions.goOn(canister, laneOf(canister));
     };
   }
 
@@ -132,6 +132,8 @@ export class CodeChangeLock {
 
   /** Resolves when the canister is awake, or with the reason why it cannot be. */
   #wakeUp(canister: ScheduledCanister): Promise<Error | undefined> {
+    const { loadProblem } = canister.work;
+    if (loadProblem !== undefined) return Promise.resolve(loadProblem);
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);
       this.#with.sleeping.busy(canister, true);

@@ -132,8 +132,7 @@ export class Eviction {
   /** Its executor has died with it. */
   lost(canister: ScheduledCanister): void {
     // What is being woken goes to another executor, or fails.
-    if (canister.isAsleep) return;
-    this.#fallAsleep(canister);
+    if (canister.state === 'live') this.#fallAsleep(canister);
   }
 
   /** It has had something to do when it fell asleep. */
@@ -143,12 +142,8 @@ export class Eviction {
 
   /** It has something to do. `mustNotWait`: not even for a place. */
   busy(canister: ScheduledCanister, mustNotWait: boolean): void {
-    if (!canister.isAsleep) {
-      this.#idle.remove(canister);
-      return;
-    }
-    const { work } = canister;
-    if (work.isWaking) return;
+    if (canister.state === 'live') this.#idle.remove(canister);
+    if (canister.state !== 'evicted') return;
     if (mustNotWait) {
       this.#isWanted.delete(canister);
       this.#makeRoom(canister);
@@ -162,7 +157,7 @@ export class Eviction {
 
   /** Something of it has ended: it may be idle now, and the warmest of those. */
   settled(canister: ScheduledCanister): void {
-    if (!this.isBounded || canister.isAsleep || canister.isWithdrawn) return;
+    if (!this.isBounded || canister.state !== 'live') return;
     this.#recount(canister);
     const work = canister.workIfAny;
     // Somebody counts on it: another has to give way.
@@ -278,7 +273,7 @@ export class Eviction {
     this.#idle.remove(canister);
     if (this.#awake.delete(canister)) this.#discount(canister);
     canister.lruNode = undefined;
-    canister.isAsleep = true;
+    canister.enter('evicted');
     const work = canister.workIfAny;
     if (work !== undefined) work.isEvictionRequested = false;
   }
@@ -288,7 +283,7 @@ export class Eviction {
     assert(host !== undefined, `canister ${canister.handle} sleeps, and nobody can wake it`);
     this.#waking++;
     this.#count(canister);
-    canister.work.isWaking = true;
+    canister.enter('loading');
     canister.work.isStatusNew = false;
     const heapBytes = this.#isLarge(canister) ? this.#heapBytesOf(canister) : 0;
     this.#wakingBytes += heapBytes;
@@ -310,7 +305,7 @@ export class Eviction {
         return;
       } catch (error) {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
-        if (!isShort || triesLeft === 0 || canister.isWithdrawn) throw error;
+        if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
       }
       // Of its stable memory nobody knows how much was written.
       const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
@@ -319,19 +314,19 @@ export class Eviction {
     }
   }
 
+  /** A wake has ended. False: the canister was deleted meanwhile. */
   #ended(canister: ScheduledCanister): boolean {
     this.#waking--;
     this.#discount(canister);
     canister.lruNode = undefined;
-    canister.work.isWaking = false;
-    return !canister.isWithdrawn;
+    return canister.state === 'loading';
   }
 
   #woken(canister: ScheduledCanister): void {
     if (this.#ended(canister)) {
       this.wakeUps++;
       canister.work.lostWakes = 0;
-      canister.isAsleep = false;
+      canister.enter('live');
       this.#awake.add(canister);
       this.#count(canister);
       this.#events.awake(canister);
@@ -342,25 +337,28 @@ export class Eviction {
 
   #failed(canister: ScheduledCanister, error: Error): void {
     const { work } = canister;
-    const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
-    if (this.#ended(canister) && hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
-      // Its place is still its own.
-      this.#wake(canister);
-      return;
-    }
-    work.lostWakes = 0;
-    if (!canister.isWithdrawn) {
+    if (this.#ended(canister)) {
+      const isMissing = error instanceof ServerError && error.kind === 'missing';
+      canister.enter(isMissing ? 'unloadable' : 'evicted');
+      const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
+      if (hasDied && ++work.lostWakes <= LOST_WAKES_MAX) {
+        // Its place is still its own.
+        this.#wake(canister);
+        return;
+      }
       if (!work.isUnwakable) this.#clock.after(RETRY_MS, () => this.#retry(canister));
       work.isUnwakable = true;
+      if (isMissing) work.loadProblem = error;
       this.#events.failed(canister, error);
     }
+    work.lostWakes = 0;
     this.#advance();
   }
 
   #retry(canister: ScheduledCanister): void {
     const { work } = canister;
     work.isUnwakable = false;
-    if (canister.isAsleep && !canister.isWithdrawn && work.waiting > 0) this.busy(canister, false);
+    if (canister.state === 'evicted' && work.waiting > 0) this.busy(canister, false);
     else if (canister.isAsleep) canister.shrink();
   }
 

@@ -250,11 +250,11 @@ export class Executions {
     const { execution, journal, sleeping } = this.#with;
     const { canister, amount } = credit;
     // A canister that is gone cannot be paid; its cycles went with it.
-    if (canister.isWithdrawn || canister.isLost) {
+    if (canister.state === 'deleted' || canister.state === 'lost') {
       journal.paid(credit);
       return;
     }
-    if (canister.isAbsent) return;
+    if (canister.state === 'unloadable') return;
     if (canister.isAsleep) {
       this.#events.enqueue(canister, { kind: 'credit', credit });
       return;
@@ -263,7 +263,7 @@ export class Executions {
     sleeping.keep(canister);
     const ended = (isPaid: boolean): void => {
       canister.work.executing--;
-      if (isPaid || canister.isWithdrawn) {
+      if (isPaid || canister.state === 'deleted') {
         journal.paid(credit);
         journal.changed(canister);
       } else if (journal.isKept) {

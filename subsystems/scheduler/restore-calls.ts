@@ -94,7 +94,7 @@ class Restoring {
       const call = this.#callOf(record);
       calls.set(record.number, call);
       const { pending } = call;
-      if (call.context.canister.isAbsent) this.#seen(pending);
+      if (call.context.canister.state === 'unloadable') this.#seen(pending);
       else if (pending === undefined) open.push(call);
       else waiting.push(this.#seen(pending));
     }
@@ -103,7 +103,7 @@ class Restoring {
       if (record.start !== undefined) {
         context.pending = { kind: 'start', context, call: 'update', ...record.start };
         this.#seen(context.pending);
-        if (!context.canister.isAbsent) waiting.push(context.pending);
+        if (context.canister.state !== 'unloadable') waiting.push(context.pending);
       } else if (context.openCalls === 0) {
         throw damaged(CONTEXT, record.number, 'nothing waits for it');
       }
@@ -149,8 +149,7 @@ class Restoring {
     const name = Buffer.from(id).toString('hex');
     let canister = this.#absent.get(name);
     if (canister === undefined) {
-      canister = new ScheduledCanister(-1, idToText(id));
-      canister.isAbsent = true;
+      canister = new ScheduledCanister(-1, idToText(id), 'unloadable');
       this.#absent.set(name, canister);
     }
     return canister;

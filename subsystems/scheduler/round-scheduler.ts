@@ -13,7 +13,7 @@
  * executor.
  */
 import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
-import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+import { at, type Clock, type Logger } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
@@ -182,10 +182,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- canisters come and go
 
   admit(handle: number, idText: string, options: AdmitOptions = {}): void {
-    const canister = new ScheduledCanister(handle, idText);
+    const canister = new ScheduledCanister(handle, idText, options.isAsleep === true ? 'evicted' : 'live');
     canister.status = options.status ?? 'running';
     canister.module = options.module;
-    canister.isAsleep = options.isAsleep ?? false;
     canister.timerMs = options.timerMs;
     this.#canisters[handle] = canister;
     this.#byId.add(handle);
@@ -307,11 +306,13 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#ticking.forget(canister);
     this.#byId.delete(canister.idText);
     this.#canisters[handle] = undefined;
-    canister.isWithdrawn = true;
+    canister.enter('deleted');
     this.#idempotency.forget(canister);
     this.#journal.changed(canister);
     this.#eviction.forget(canister);
     for (const waiter of canister.work.wakeWaiters.splice(0)) waiter(DELETED);
+    // Their contexts end below: nobody gives these up afterwards.
+    canister.work.interrupted.splice(0);
     this.#stopping.refuse(canister);
     // Stopping does not wait for queries.
     this.#refuseWaiting(canister, notFound(canister.id));
@@ -345,7 +346,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       if (isWanted && !this.#isDraining) this.#eviction.busyStill(canister);
       return;
     }
-    canister.isLost = true;
+    canister.enter('lost');
     this.#idempotency.forget(canister);
     this.#ticking.forget(canister);
     this.#refuseWaiting(canister, THREAD_STOPPED);
@@ -374,13 +375,12 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
    */
   #wakeFailed(canister: ScheduledCanister, error: Error): void {
     const { work } = canister;
-    canister.isAbsent = error instanceof ServerError && error.kind === 'missing';
     for (const waiter of work.wakeWaiters.splice(0)) waiter(error);
     const refusal: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: error.message };
     const interrupted = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
     for (const waiting of [...interrupted, ...takeAll(canister)]) {
       const isKept = this.#journal.keeps(waiting);
-      if (isKept && canister.isAbsent) continue;
+      if (isKept && canister.state === 'unloadable') continue;
       if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
       else this.#refuse(waiting, refusal);
     }
@@ -416,16 +416,15 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   #statusChanged(canister: ScheduledCanister): void {
     const { handle, status } = canister;
-    // The last of its calls may end when it is long gone.
-    if (canister.isWithdrawn) return;
-    if (canister.isAsleep) canister.work.isStatusNew = canister.work.isWaking;
-    else if (!canister.isLost) this.#execution.configure(handle, { status });
+    if (canister.state === 'live') this.#execution.configure(handle, { status });
+    else if (canister.state === 'loading') canister.work.isStatusNew = true;
     this.#recordChanged(canister);
   }
 
   /** What is stored of a canister besides its memory is another now. */
   #recordChanged(canister: ScheduledCanister): void {
-    if (!this.#journal.isKept || canister.isWithdrawn) return;
+    // The last of a canister's calls may end when it is long gone.
+    if (!this.#journal.isKept || canister.state === 'deleted') return;
     this.#journal.changed(canister);
     this.#host?.changed(canister.handle);
   }
@@ -465,7 +464,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
     const standing = standingRefusal(canister);
     if (standing !== undefined) {
-      const outcome = refusedOutcome(canister.isLost ? 'unavailable' : 'reject', standing.code, standing.message);
+      const outcome = refusedOutcome(
+        canister.state === 'lost' ? 'unavailable' : 'reject',
+        standing.code,
+        standing.message,
+      );
       this.#journal.tell(canister.lastUnit, done, outcome);
       return;
     }
@@ -519,11 +522,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   #enqueue(canister: ScheduledCanister, waiting: QueuedTask): void {
-    if (canister.isWithdrawn) {
+    if (canister.state === 'deleted') {
       this.#refuse(waiting, notFound(canister.id));
       return;
     }
-    if (canister.isLost) {
+    if (canister.state === 'lost') {
       this.#refuse(waiting, THREAD_STOPPED);
       return;
     }
@@ -533,7 +536,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     }
     this.#journal.queued(waiting);
     // What is kept goes on after the restart, or whenever its canister can be loaded.
-    if (canister.isAbsent || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
+    if (canister.state === 'unloadable' || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
     queueOf(canister.work, waiting).push(waiting);
     this.#begin(canister, isUrgent(waiting));
   }
@@ -542,11 +545,11 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
   #begin(canister: ScheduledCanister, mustNotWait: boolean): void {
-    if (canister.isAsleep || this.#eviction.isBounded) {
+    if (canister.state !== 'live' || this.#eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
       this.#eviction.busy(canister, mustNotWait);
-      if (canister.isAsleep) return;
+      if (canister.state !== 'live') return;
     }
     const queue = this.#queueOfExecutor(canister);
     queue.giveTurn(canister);
@@ -599,7 +602,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         return;
       case 'system':
         // A timer whose hook did not run is due again, once the canister can be woken.
-        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && !waiting.context.canister.isWithdrawn)
+        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && waiting.context.canister.state !== 'deleted')
           this.#ticking.rearm(waiting.context.canister);
         this.#ticking.ended(waiting.context.canister, waiting.exported);
         this.#calls.refuse(waiting.context, code, message);

@@ -17,6 +17,7 @@ import {
 import type { ModuleInfo } from '../execution/index.ts';
 import type { NotedCall } from './index.ts';
 import type { LruNode } from './lru-list.ts';
+import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
 import { Queue } from './queue.ts';
 import type { UnderWay } from './idempotency/canister-keys.ts';
 
@@ -101,11 +102,12 @@ export class PendingWork {
   isBeating = false;
   /** When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again since. */
   firingMs: number | undefined = undefined;
-  isWaking = false;
   /** Its status has changed since its waking began. */
   isStatusNew = false;
   /** It could not be woken a moment ago. */
   isUnwakable = false;
+  /** Why it is `unloadable`. */
+  loadProblem: Error | undefined = undefined;
   /** Executors in a row that have died while it woke. */
   lostWakes = 0;
   /** Others wait for its place: it starts nothing more before it has slept. */
@@ -143,8 +145,8 @@ export class PendingWork {
       this.deletions === 0 &&
       this.firingMs === undefined &&
       !this.isBeating &&
-      !this.isWaking &&
       !this.isUnwakable &&
+      this.loadProblem === undefined &&
       !this.hasTurn
     );
   }
@@ -156,14 +158,6 @@ export class ScheduledCanister {
   readonly idText: string;
   module: ModuleInfo | undefined = undefined;
   status: CanisterStatus = 'running';
-  /** Its executor has died, and nothing is kept: nothing runs any more. */
-  isLost = false;
-  /** It is deleted: nobody finds it any more, and what still waits for it is refused. */
-  isWithdrawn = false;
-  /** No executor has it; it is woken when something waits for it. */
-  isAsleep = false;
-  /** It could not be loaded: what is kept for it stays as it is. */
-  isAbsent = false;
   /** What another canister must attach to a call. */
   minimumCycles = 0n;
   /** When the global timer is due, ms since 1970; undefined: off. */
@@ -172,11 +166,28 @@ export class ScheduledCanister {
   lastUnit = 0;
   /** Its place among those that are awake; undefined while it sleeps. */
   lruNode: LruNode<ScheduledCanister> | undefined = undefined;
+  #state: CanisterState;
   #work: PendingWork | undefined = undefined;
 
-  constructor(handle: number, idText: string) {
+  constructor(handle: number, idText: string, state: FirstState = 'live') {
     this.handle = handle;
     this.idText = idText;
+    this.#state = state;
+  }
+
+  get state(): CanisterState {
+    return this.#state;
+  }
+
+  /** Throws where the scheduler is mistaken: that state cannot follow the present one. */
+  enter(state: CanisterState): void {
+    assertTransition(this.handle, this.#state, state);
+    this.#state = state;
+  }
+
+  /** It is stored, and no executor has it yet, or any more. */
+  get isAsleep(): boolean {
+    return this.#state === 'evicted' || this.#state === 'loading' || this.#state === 'unloadable';
   }
 
   get id(): Uint8Array {
@@ -195,7 +206,7 @@ export class ScheduledCanister {
 
   /** Gives back what a sleeping canister does not need. */
   shrink(): void {
-    if (this.#work?.isNeedless === true) this.#work = undefined;
+    if (this.#state !== 'loading' && this.#work?.isNeedless === true) this.#work = undefined;
   }
 
   /** Number of an entry point, if the code has it. */
@@ -232,7 +243,7 @@ export class ScheduledCanister {
   }
 
   #canStart(work: PendingWork): boolean {
-    return !this.isAsleep && work.changes === 0 && work.interrupted.length === 0 && !work.isEvictionRequested;
+    return this.#state === 'live' && work.changes === 0 && work.interrupted.length === 0 && !work.isEvictionRequested;
   }
 }
 

@@ -142,7 +142,7 @@ export class Ticking {
 function mayBegin(canister: ScheduledCanister): boolean {
   return (
     canister.status === 'running' &&
-    !canister.isAbsent &&
+    canister.state !== 'unloadable' &&
     !canister.isChanging &&
     canister.workIfAny?.isUnwakable !== true
   );

@@ -12,8 +12,6 @@ export interface KeyOwner {
   readonly id: Uint8Array;
   /** The id as `idToText` has it. */
   readonly idText: string;
-  /** It is deleted. */
-  readonly isWithdrawn: boolean;
 }
 
 export class CanisterKeys {

@@ -360,7 +360,7 @@ test('a sleeping canister with nothing to do takes at most some 160 bytes', asyn
     canister.timerMs = handle + 0.5;
     canister.work.executing++;
     canister.work.executing--;
-    canister.isAsleep = true;
+    canister.enter('evicted');
     canister.shrink();
     return canister;
   };

@@ -356,7 +356,7 @@ test('keys of the same hash are told apart by their rows', async () => {
     underWay.tell(outcome);
   };
   const keys = new Idempotency({ storage, journal, clock, begin, hashOf: () => 7 }, { idempotencySecs: 10 });
-  const canister = { id: idOf(0), idText: idToText(idOf(0)), isWithdrawn: false };
+  const canister = { id: idOf(0), idText: idToText(idOf(0)) };
   let executions = 0;
   const call = (key: string): Promise<Outcome> =>
     new Promise((answer, refuse) => {
