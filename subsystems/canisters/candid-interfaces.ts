@@ -33,6 +33,11 @@ export interface CandidInterfacesNeeds {
   readonly log: Logger;
 }
 
+/** A canister that can be asked. */
+type AskedCanister = Pick<CanisterRecord, 'name' | 'handle'>;
+/** A canister that can be given an interface. */
+type InterfacedCanister = AskedCanister & Pick<CanisterRecord, 'code' | 'givenCandid'>;
+
 export class CandidInterfaces {
   readonly #with: CandidInterfacesNeeds;
   /** With what the module carries, or has answered. */
@@ -63,7 +68,7 @@ export class CandidInterfaces {
   }
 
   /** Takes a text for a canister that needs one. Throws ServerError `invalid`. */
-  give(record: CanisterRecord, did: string): void {
+  give(record: InterfacedCanister, did: string): void {
     const { code, name } = record;
     if (code === undefined) {
       throw new ServerError('invalid', 'actor-empty', `actor ${name} is empty: install a module before its interface`);
@@ -82,7 +87,7 @@ export class CandidInterfaces {
   }
 
   /** Asks the module of a canister without interface, if it can be asked and has not been. Resolves in any case, after some seconds at most. */
-  ask(record: CanisterRecord): Promise<void> {
+  ask(record: InterfacedCanister): Promise<void> {
     const { code } = record;
     if (code === undefined || code.candid !== undefined || !code.module.methods.has(ASKED_METHOD)) return DONE;
     const known = this.#asked.get(code.module);
@@ -92,7 +97,7 @@ export class CandidInterfaces {
     return asking;
   }
 
-  async #ask(record: CanisterRecord, code: RecordedCode): Promise<void> {
+  async #ask(record: AskedCanister, code: RecordedCode): Promise<void> {
     const { name } = record;
     const outcome = await this.#answerOf(record);
     // Stopped, dry, or not there: another time, or another canister of this module.
@@ -107,7 +112,7 @@ export class CandidInterfaces {
     }
   }
 
-  async #answerOf({ handle, name }: CanisterRecord): Promise<Outcome | 'late' | 'unknown'> {
+  async #answerOf({ handle, name }: AskedCanister): Promise<Outcome | 'late' | 'unknown'> {
     const { scheduler, clock, log } = this.#with;
     const { promise: late, resolve } = Promise.withResolvers<'late'>();
     using _deadline = clock.after(ASK_DEADLINE_MS, () => resolve('late'));

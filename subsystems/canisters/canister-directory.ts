@@ -24,6 +24,12 @@ export interface CanisterDirectoryNeeds {
   readonly hasLiveLimit: boolean;
 }
 
+/** A canister that an executor is told of. */
+export type SpecifiedCanister = Pick<
+  CanisterRecord,
+  'id' | 'balance' | 'controllers' | 'environment' | 'hasCertificate'
+>;
+
 export class CanisterDirectory {
   readonly ids: CanisterIds;
   readonly keeper: CanisterStore;
@@ -92,13 +98,14 @@ export class CanisterDirectory {
   }
 
   /** What an executor is to know of a canister from the beginning. */
-  specOf({ id, balance, controllers, environment, hasCertificate }: CanisterRecord): CanisterSpec {
+  specOf({ id, balance, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
     const snapshotBelowBytes = this.keeper.isKept ? this.#with.snapshotBelowBytes : undefined;
     return { id, balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
   }
 
-  recordFor(identity: CanisterIdentity): CanisterRecord {
-    return new CanisterRecord(identity, this.#with.recordContext);
+  /** `isUnfinished`: it is there together with its code. */
+  recordFor(identity: CanisterIdentity, isUnfinished?: boolean): CanisterRecord {
+    return new CanisterRecord(identity, this.#with.recordContext, isUnfinished);
   }
 
   /** It can be found by its name from now on; by its id when the scheduler has it. */
@@ -137,7 +144,7 @@ export class CanisterDirectory {
   }
 
   /** A canister whose stored state cannot be used: it stays as it is, and nobody finds it. */
-  quarantine(record: CanisterRecord, reason: string): void {
+  quarantine(record: Pick<CanisterRecord, 'name' | 'damage'>, reason: string): void {
     record.damage = reason;
     this.#with.log.announce(`REJECTED ${record.name} ${reason}`);
   }

@@ -1,6 +1,7 @@
-import type { Clock } from '../../kernel/index.ts';
+import type { Clock, Logger } from '../../kernel/index.ts';
 import type { OutputLine } from '../ic/index.ts';
 import { CanisterLog } from './canister-log.ts';
+import type { CanisterStore } from './canister-store.ts';
 import { ASLEEP_BYTES_MAX, DebugBuffer } from './debug-buffer.ts';
 import type { DebugLine, OutputFollowing, OutputReader } from './index.ts';
 import { OutputFeed } from './output-feed.ts';
@@ -12,40 +13,77 @@ import type { BudgetMember, SharedBudget } from './shared-budget.ts';
  */
 export const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 
-/** What one canister has printed. Made when it first prints, or is followed: most never are. */
+/** One for all canisters. */
+export interface OutputNeeds {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Lines go to the log as well. */
+  readonly forwardDebugOutput: boolean;
+  /** Of what all canisters have printed. */
+  readonly outputBudget: SharedBudget;
+  readonly keeper: Pick<CanisterStore, 'isKept' | 'afterwards'>;
+}
+
+/**
+ * What one canister has printed. Made when it first prints, or is followed: most never are. Where state is kept nobody sees a line
+ * before its step is durable.
+ */
 export class CanisterOutput implements BudgetMember {
+  readonly #name: string;
+  readonly #with: OutputNeeds;
   readonly #buffer = new DebugBuffer();
   readonly log = new CanisterLog();
-  readonly #budget: SharedBudget;
   #feed: OutputFeed | undefined;
   isRecent = true;
   #isEnded = false;
   #bytesTold = 0;
-  /** Lines of a step that has not ended, or is not durable. */
-  unprinted: { readonly timeMs: number; readonly line: OutputLine }[] = [];
+  /** Lines of a step that has not ended. */
+  #unprinted: { readonly timeMs: number; readonly line: OutputLine }[] = [];
 
-  constructor(budget: SharedBudget) {
-    this.#budget = budget;
-    budget.join(this);
+  /** `name`: the canister's, for the log. */
+  constructor(name: string, needs: OutputNeeds) {
+    this.#name = name;
+    this.#with = needs;
+    needs.outputBudget.join(this);
   }
 
-  print(timeMs: number, { text, record }: OutputLine): void {
+  /** A step that has not ended prints a line. */
+  printed(line: OutputLine): void {
+    const timeMs = this.#with.clock.nowMs();
+    // It tells of a state that is not durable yet.
+    if (this.#with.keeper.isKept) this.#unprinted.push({ timeMs, line });
+    else this.#print(timeMs, line);
+  }
+
+  /** Where state is kept: the step's lines are shown when everything that is known now is durable. */
+  stepEnded(): void {
+    const lines = this.#unprinted;
+    if (lines.length === 0) return;
+    this.#unprinted = [];
+    this.#with.keeper.afterwards(() => {
+      for (const { timeMs, line } of lines) this.#print(timeMs, line);
+    });
+  }
+
+  #print(timeMs: number, line: OutputLine): void {
+    const { text, record } = line;
     this.#buffer.append(timeMs, text);
     if (record !== undefined) this.log.append(timeMs, record);
     this.#feed?.printed();
     this.isRecent = true;
     this.#tell();
+    if (this.#with.forwardDebugOutput) this.#with.log.info(`[${this.#name}] ${text}`);
   }
 
-  /** Takes the lines since the last time. */
+  /** Takes the lines since the last time, without those whose step is not durable. */
   take(): readonly DebugLine[] {
     const lines = this.#buffer.take();
     this.#tell();
     return lines;
   }
 
-  follow(reader: OutputReader, lastSeq: number | undefined, clock: Pick<Clock, 'after'>): OutputFollowing {
-    this.#feed ??= new OutputFeed(this.#buffer, clock, () => this.#tell());
+  follow(reader: OutputReader, lastSeq: number | undefined): OutputFollowing {
+    this.#feed ??= new OutputFeed(this.#buffer, this.#with.clock, () => this.#tell());
     return this.#feed.follow(reader, lastSeq);
   }
 
@@ -60,7 +98,7 @@ export class CanisterOutput implements BudgetMember {
     this.#feed?.end();
     this.#isEnded = true;
     this.#tell();
-    this.#budget.leave(this);
+    this.#with.outputBudget.leave(this);
   }
 
   shrink(): void {
@@ -75,6 +113,6 @@ export class CanisterOutput implements BudgetMember {
     const more = bytes - this.#bytesTold;
     if (more === 0) return;
     this.#bytesTold = bytes;
-    this.#budget.changed(more);
+    this.#with.outputBudget.changed(more);
   }
 }

@@ -2,7 +2,7 @@
  * The canisters of this host: who they are, how they are found, and their numbers as of the last ended message.
  * Memories live in the executors, messages in the scheduler; this is what the main thread knows without asking them.
  */
-import { recordOf, type NewRecord, type CanisterRecord, RECORD_NUMBERS, type RecordedCode } from './canister-record.ts';
+import { recordOf, type NewRecord, type CanisterRecord, type RecordedCode } from './canister-record.ts';
 import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
@@ -45,6 +45,7 @@ import { MessageHistories } from './message-histories.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
+import { type LoggedCanister, STEP_NUMBERS } from './step-accounting.ts';
 import { StoredCanisterLoader } from './stored-canister-loader.ts';
 
 /** docs/running.md, "Names and ids". */
@@ -82,7 +83,7 @@ export class CanisterService implements Canisters {
   readonly #with: CanisterServiceDependencies;
   readonly #keeper: CanisterStore;
   readonly #histories: MessageHistories;
-  readonly replayBudget: ReplayBudget<CanisterRecord>;
+  readonly replayBudget: ReplayBudget<LoggedCanister>;
   readonly #interfaces: CandidInterfaces;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
@@ -101,11 +102,11 @@ export class CanisterService implements Canisters {
     const { execution, scheduler, storage } = dependencies;
     const ids = new CanisterIds();
     this.#keeper = new CanisterStore(storage, ids);
-    this.replayBudget = new ReplayBudget<CanisterRecord>({
+    this.replayBudget = new ReplayBudget<LoggedCanister>({
       clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
-      checkpoint: (record, pause) => this.#checkpoint(record, pause),
+      checkpoint: ({ handle }, pause) => this.#checkpoint(handle, pause),
       report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
     });
     const recordContext = {
@@ -113,7 +114,7 @@ export class CanisterService implements Canisters {
       keeper: this.#keeper,
       replayBudget: this.replayBudget,
       sharedControllers: new SharedControllers(),
-      numberRows: new NumberRows(RECORD_NUMBERS),
+      numberRows: new NumberRows(STEP_NUMBERS),
       forwardDebugOutput: options.forwardDebugOutput,
       watches: this.#watches,
       outputBudget: new SharedBudget(OUTPUT_BYTES_MAX),
@@ -139,7 +140,7 @@ export class CanisterService implements Canisters {
         const record = this.directory.ifAny(handle);
         if (record !== undefined) this.#keeper.numbersChanged(record);
       },
-      executed: (handle, messages, traps) => this.directory.ifAny(handle)?.executed(messages, traps),
+      executed: (handle, messages, traps) => this.directory.ifAny(handle)?.steps.executed(messages, traps),
       ...(this.#histories.isOn && { answered: (...answered) => this.#answered(...answered) }),
       nameOf: (handle) => this.directory.get(handle).name,
     });
@@ -260,7 +261,7 @@ export class CanisterService implements Canisters {
   ): Promise<Outcome> {
     const outcome = await delivered;
     if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
-    record.count(outcome, coming.kind, coming.argumentBytes, addressedBy);
+    record.steps.count(outcome, coming.kind, coming.argumentBytes, addressedBy);
     const histories = this.#histories;
     if (histories.isOn && !record.isRemoved) histories.add(record.handle, coming, outcome, record.lastMessageMs);
     return outcome;
@@ -272,7 +273,7 @@ export class CanisterService implements Canisters {
     const { handle } = record;
     const argumentBytes = argument.length;
     const outcome = await this.#with.scheduler.deliver({ handle, kind: 'query', method, caller, argument });
-    if (outcome.kind !== 'unavailable') record.count(outcome, 'query', argumentBytes, 'name');
+    if (outcome.kind !== 'unavailable') record.steps.count(outcome, 'query', argumentBytes, 'name');
     return outcome;
   }
 
@@ -386,7 +387,7 @@ export class CanisterService implements Canisters {
   async start(canister: Canister): Promise<void> {
     const record = recordOf(canister);
     this.#with.scheduler.start(record.handle);
-    record.checkMemory();
+    record.steps.checkMemory();
     this.#watches.changed(record.handle);
     await this.#with.storage.settled();
   }
@@ -457,9 +458,8 @@ export class CanisterService implements Canisters {
     const id = spec.id ?? this.directory.ids.next();
     const balance = metering.policy.isEnabled ? (spec.balance ?? metering.policy.startingCycles) : 0n;
     const { name, controllers, environment } = spec;
-    const record = this.directory.recordFor({ name, id, balance, controllers, environment });
-    record.isUnfinished = spec.isInstalled ?? false;
-    record.handle = execution.create(this.directory.specOf(record), record);
+    const record = this.directory.recordFor({ name, id, balance, controllers, environment }, spec.isInstalled);
+    record.handle = execution.create(this.directory.specOf(record), record.steps);
     // Before it is admitted: the scheduler asks for its size then.
     this.directory.enter(record);
     scheduler.admit(record.handle, record.idText);
@@ -501,7 +501,7 @@ export class CanisterService implements Canisters {
   }
 
   takeLogs(canister: Canister): readonly DebugLine[] {
-    return recordOf(canister).takePrinted();
+    return recordOf(canister).outputIfAny?.take() ?? [];
   }
 
   watch(canister: Canister, watcher: CanisterWatcher): Disposable {
@@ -509,7 +509,7 @@ export class CanisterService implements Canisters {
   }
 
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing {
-    return recordOf(canister).output.follow(reader, lastSeq, this.#with.clock);
+    return recordOf(canister).output.follow(reader, lastSeq);
   }
 
   /** Installs what the manifest names, in its order; a name that will not load is announced (`REJECTED <name> <reason>`) and the rest serve. */
@@ -551,11 +551,11 @@ export class CanisterService implements Canisters {
     await compare?.();
   }
 
-  async #checkpoint(record: CanisterRecord, pause: PieceWritten): Promise<void> {
+  async #checkpoint(handle: number, pause: PieceWritten): Promise<void> {
     const { execution, scheduler, storage } = this.#with;
-    const release = await scheduler.pin(record.handle);
+    const release = await scheduler.pin(handle);
     try {
-      await execution.checkpoint(record.handle, pause);
+      await execution.checkpoint(handle, pause);
       await storage.settled();
     } finally {
       release();

@@ -29,6 +29,22 @@ export interface CodeChangesDependencies {
   readonly histories: MessageHistories;
 }
 
+/** A canister whose code is changed. */
+type ChangingCanister = Pick<
+  CanisterRecord,
+  | 'name'
+  | 'handle'
+  | 'code'
+  | 'module'
+  | 'givenCandid'
+  | 'status'
+  | 'storedStatus'
+  | 'isRemoved'
+  | 'changedOutside'
+  | 'outputIfAny'
+  | 'steps'
+>;
+
 /** .did texts for modules that carry none. */
 export interface GivenInterface {
   /** What was given before. */
@@ -67,7 +83,7 @@ export class CodeChanges {
   }
 
   /** Throws InstallError when a hook failed: nothing has changed then. `candidText` is given with the code. */
-  async apply(record: CanisterRecord, code: RecordedCode, change: CodeChange, candidText?: string): Promise<void> {
+  async apply(record: ChangingCanister, code: RecordedCode, change: CodeChange, candidText?: string): Promise<void> {
     const { step, lines } = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
@@ -78,7 +94,7 @@ export class CodeChanges {
   }
 
   /** As `apply`, for the management canister: the fault is a value. */
-  async tryApply(record: CanisterRecord, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
+  async tryApply(record: ChangingCanister, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
     await this.#storeKeptHeap(record, change);
     const { step } = await this.#run(record, code, change);
     if (step.fault === undefined) record.code = code;
@@ -86,7 +102,7 @@ export class CodeChanges {
   }
 
   /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
-  async #storeKeptHeap(record: CanisterRecord, change: CodeChange): Promise<void> {
+  async #storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
     if (change.mode !== 'upgrade' || !change.keepsHeap) return;
     const { execution, scheduler } = this.#with;
     const release = await scheduler.pin(record.handle);
@@ -99,20 +115,20 @@ export class CodeChanges {
 
   /** What came of it, and what its hooks printed. */
   async #run(
-    record: CanisterRecord,
+    record: ChangingCanister,
     code: RecordedCode,
     change: CodeChange,
   ): Promise<{ readonly step: Step; readonly lines: readonly string[] }> {
     const { scheduler } = this.#with;
     const { handle } = record;
-    const logged = record.logLength;
+    const logged = record.outputIfAny?.log.length ?? 0;
     const startedMs = this.#with.clock.nowMs();
     const release = await scheduler.pin(handle);
     let step: Step;
     let lines: readonly string[];
     // No step follows that of the change before its lines are taken.
     const letGo = scheduler.lock(handle);
-    const takeLines = record.listen();
+    const takeLines = record.steps.listen();
     try {
       step = await scheduler.change(handle, code.module, change);
     } finally {
@@ -124,13 +140,13 @@ export class CodeChanges {
     // Nothing ran; the last step was another.
     if (step.fault?.kind === 'unavailable') lines = [];
     // A canister that starts afresh keeps of its log what its new code printed (docs/execution-rules.md, "Changes of code").
-    if (step.fault === undefined && change.mode !== 'upgrade') record.forgetLog(logged);
+    if (step.fault === undefined && change.mode !== 'upgrade') record.outputIfAny?.log.forget(logged);
     // The new code's heap was seen when its hook could not be called yet.
-    record.checkMemory();
+    record.steps.checkMemory();
     return { step, lines };
   }
 
-  #enter({ handle, isRemoved }: CanisterRecord, change: CodeChange, startedMs: number, step: Step): void {
+  #enter({ handle, isRemoved }: ChangingCanister, change: CodeChange, startedMs: number, step: Step): void {
     if (isRemoved) return;
     const { argument, caller, mode } = change;
     const { fault, instructions, charge } = step;
@@ -143,7 +159,7 @@ export class CodeChanges {
     this.#with.histories.add(handle, ended, outcome, this.#with.clock.nowMs());
   }
 
-  async upgrade(record: CanisterRecord, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
+  async upgrade(record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
     const { candidText } = options;
     const code = await this.prepare(record.name, wasm, { kept: record.givenCandid, fresh: candidText });
     const keepsHeap = decidePersistence(record, code, options.persistence);
@@ -157,28 +173,32 @@ export class CodeChanges {
     try {
       await this.apply(record, code, change, candidText);
     } finally {
-      record.keptStatus = undefined;
+      record.storedStatus = undefined;
       if (wasRunning) {
         scheduler.start(record.handle);
-        record.checkMemory();
+        record.steps.checkMemory();
       }
     }
   }
 
   /** After a crash before its end, the canister runs. */
-  async #stopForUpgrade(record: CanisterRecord): Promise<void> {
-    record.keptStatus = 'running';
+  async #stopForUpgrade(record: ChangingCanister): Promise<void> {
+    record.storedStatus = 'running';
     try {
       await this.#with.scheduler.stop(record.handle);
     } catch (error) {
-      record.keptStatus = undefined;
+      record.storedStatus = undefined;
       record.changedOutside();
       throw error;
     }
   }
 }
 
-function decidePersistence(record: CanisterRecord, code: RecordedCode, wanted: UpgradeOptions['persistence']): boolean {
+function decidePersistence(
+  record: ChangingCanister,
+  code: RecordedCode,
+  wanted: UpgradeOptions['persistence'],
+): boolean {
   const isOld = record.module?.metadata.has(PERSISTENCE_SECTION) ?? false;
   const isNew = code.module.metadata.has(PERSISTENCE_SECTION);
   if (wanted === 'replace') return false;

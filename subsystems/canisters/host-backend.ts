@@ -98,12 +98,12 @@ export class HostBackend implements ManagementBackend {
     });
     this.#scheduler.setMinimumCycles(record.handle, record.settings.minimumIncomingCanisterCallCycles ?? 0n);
     record.changedOutside();
-    record.checkMemory();
+    record.steps.checkMemory();
   }
 
   /** One more version, in the executor too, which counts on from there. */
   #changed(record: CanisterRecord): void {
-    record.version++;
+    record.steps.version++;
     record.changedOutside();
     // A message that executes ends with the same version.
     record.noteChange();
@@ -140,7 +140,7 @@ export class HostBackend implements ManagementBackend {
   start(canister: HostedCanister): Promise<void> {
     const record = recordOf(canister);
     this.#scheduler.start(record.handle);
-    record.checkMemory();
+    record.steps.checkMemory();
     this.#changed(record);
     return Promise.resolve();
   }
@@ -190,14 +190,13 @@ export class HostBackend implements ManagementBackend {
       await this.#execution.restore(record.handle, state.image);
       if (code === undefined) record.emptied();
       else record.code = code;
-      record.heapBytes = state.image.heap.length;
-      record.stableBytes = state.image.stablePages * WASM_PAGE_BYTES;
+      record.steps.setMemory(state.image.heap.length, state.image.stablePages * WASM_PAGE_BYTES);
       const timerMs = state.timerNs === undefined ? undefined : timerMsOf(state.timerNs);
       this.#scheduler.restored(record.handle, module, timerMs);
     } finally {
       release();
     }
-    if (state.lowMemoryHook !== undefined) record.lowMemoryHook = state.lowMemoryHook;
+    if (state.lowMemoryHook !== undefined) record.steps.lowMemoryHook = state.lowMemoryHook;
     this.#changed(record);
   }
 
@@ -210,7 +209,7 @@ export class HostBackend implements ManagementBackend {
   }
 
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {
-    return recordOf(canister).logRecords;
+    return recordOf(canister).outputIfAny?.log.records ?? [];
   }
 }
 

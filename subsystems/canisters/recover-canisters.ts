@@ -64,7 +64,7 @@ export async function recoverCanisters(
       directory.quarantine(record, messageOf(error));
     }
     record.recovered(code, identity, its);
-    record.handle = execution.createAsleep(record, its.instantMs);
+    record.handle = execution.createAsleep(record.steps, its.instantMs);
     ahead.saw(record.name, execution.aheadOf(record.handle));
     const timerMs = Number.isFinite(its.timerMs) ? its.timerMs : undefined;
     scheduler.admit(record.handle, record.idText, {
@@ -157,7 +157,10 @@ class StoredCodes {
   }
 
   /** Rejects with a ServerError when the module is not there or no longer accepted. */
-  async of({ name }: CanisterRecord, { moduleHash, givenCandid }: StoredIdentity): Promise<RecordedCode | undefined> {
+  async of(
+    { name }: Pick<CanisterRecord, 'name'>,
+    { moduleHash, givenCandid }: StoredIdentity,
+  ): Promise<RecordedCode | undefined> {
     if (moduleHash === undefined) return undefined;
     let loading = this.#codes.get(moduleHash);
     if (loading === undefined) {

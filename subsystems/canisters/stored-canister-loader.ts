@@ -6,10 +6,27 @@ import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/ind
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
-import type { CanisterDirectory } from './canister-directory.ts';
+import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.ts';
 
 const NO_BYTES = new Uint8Array(0);
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
+
+/** A canister that is put to sleep and woken. */
+type StoredRecord = SpecifiedCanister &
+  Pick<
+    CanisterRecord,
+    | 'name'
+    | 'handle'
+    | 'settings'
+    | 'module'
+    | 'status'
+    | 'isRemoved'
+    | 'damage'
+    | 'replayed'
+    | 'heapBytes'
+    | 'version'
+    | 'steps'
+  >;
 
 export interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
@@ -22,7 +39,7 @@ export interface StoredCanisterLoaderDependencies {
 export class StoredCanisterLoader {
   readonly #with: StoredCanisterLoaderDependencies;
   /** Those that are being put to sleep. */
-  readonly #falling = new Map<CanisterRecord, Promise<void>>();
+  readonly #falling = new Map<StoredRecord, Promise<void>>();
   readonly #wakeSeconds = new Histogram(SECONDS_BOUNDS);
 
   constructor(dependencies: StoredCanisterLoaderDependencies) {
@@ -34,7 +51,7 @@ export class StoredCanisterLoader {
     return this.#wakeSeconds.figures;
   }
 
-  sleep(record: CanisterRecord): Promise<void> {
+  sleep(record: StoredRecord): Promise<void> {
     const falling = this.#with.execution.sleep(record.handle).finally(() => {
       if (this.#falling.get(record) === falling) this.#falling.delete(record);
     });
@@ -43,14 +60,14 @@ export class StoredCanisterLoader {
   }
 
   /** Rejects with the ServerError why it cannot be; one whose stored state is damaged is kept out from then on. */
-  async wake(record: CanisterRecord): Promise<void> {
+  async wake(record: StoredRecord): Promise<void> {
     const { clock } = this.#with;
     const startedMs = clock.nowMs();
     await this.#bringBack(record);
     this.#wakeSeconds.observe((clock.nowMs() - startedMs) / 1000);
   }
 
-  async #bringBack(record: CanisterRecord): Promise<void> {
+  async #bringBack(record: StoredRecord): Promise<void> {
     const { execution } = this.#with;
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
@@ -76,7 +93,7 @@ export class StoredCanisterLoader {
   }
 
   /** Its executor takes memory for it when it has it. */
-  async #read(record: CanisterRecord): Promise<StoredCanister> {
+  async #read(record: StoredRecord): Promise<StoredCanister> {
     const { execution, storage } = this.#with;
     // What small ones have is not their size.
     if (record.heapBytes < LARGE_HEAP_BYTES) return storage.canister(record.id);
@@ -88,9 +105,10 @@ export class StoredCanisterLoader {
     }
   }
 
-  #asStored(record: CanisterRecord, stored: StoredCanister): SleepingCanister {
+  #asStored(record: StoredRecord, stored: StoredCanister): SleepingCanister {
     const { directory, scheduler } = this.#with;
-    const { settings, controllers, version, heapBytes, stableBytes, instantMs, module } = record;
+    const { settings, controllers, module, steps } = record;
+    const { version, heapBytes, stableBytes, instantMs } = steps;
     const spec = directory.specOf(record);
     const timerMs = scheduler.timerOf(record.handle);
     const { memory, copy, globals, certifiedData, checkpoint, records } = stored;
@@ -118,7 +136,7 @@ export class StoredCanisterLoader {
   }
 }
 
-function damaged(record: CanisterRecord, reason: string): ServerError {
+function damaged(record: Pick<StoredRecord, 'id' | 'name'>, reason: string): ServerError {
   return new ServerError(
     'missing',
     'actor-rejected',

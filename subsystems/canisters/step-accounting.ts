@@ -1,0 +1,312 @@
+/**
+ * What a canister's steps come to: memory, cycles, counts, and whether its low-memory hook is due. Executors report each step to the
+ * canister's own object here, which marks what is to be stored and tells whoever watches.
+ *
+ * Main thread, after every step: so numbers are in a row of a block that many share, and charges are summed as a Number.
+ */
+import type { Clock } from '../../kernel/index.ts';
+import type { CanisterGauges, CanisterObserver } from '../execution/index.ts';
+import type { LowMemoryHook, Outcome, OutputLine } from '../ic/index.ts';
+import type { CanisterUsage, EnforcedSettings } from '../management/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import { CanisterActivity, NO_ACTIVITY } from './canister-activity.ts';
+import type { CanisterOutput } from './canister-output.ts';
+import type { CanisterStore, StorableCanister } from './canister-store.ts';
+import type { CanisterWatches } from './canister-watches.ts';
+import type { AddressedBy } from './index.ts';
+import type { NumberRows } from './number-rows.ts';
+import type { ReplayBudget } from './replay-budget.ts';
+import type { StoredNumbers } from './stored-values.ts';
+
+/** Charges are summed as a Number and taken from the balance before they leave the exact range. */
+const PENDING_CHARGE_MAX = 2 ** 50;
+
+/** What the low-memory hook is measured by where `wasm_memory_limit` is not set, or 0; as on the replica also in 64-bit modules. */
+const UNLIMITED_HEAP_BYTES = 2 ** 32;
+
+/** Places in a canister's row of numbers. */
+const NUMBERS = {
+  version: 0,
+  heapBytes: 1,
+  stableBytes: 2,
+  messages: 3,
+  traps: 4,
+  lastMessageMs: 5,
+  instantMs: 6,
+  cyclesCharged: 7,
+  /** Not yet taken from the balance: subtracting a BigInt for every message would cost more than the rest of `ended`. */
+  pendingCharge: 8,
+} as const;
+/** Numbers that a canister's row has. */
+export const STEP_NUMBERS = Object.keys(NUMBERS).length;
+
+/** Who has a log to be run again. */
+export interface LoggedCanister {
+  readonly name: string;
+  readonly handle: number;
+}
+
+/** The canister whose steps these are. */
+export interface AccountedCanister extends StorableCanister, LoggedCanister {
+  readonly settings: EnforcedSettings;
+  /** Made when it is first asked for. */
+  readonly output: CanisterOutput;
+  readonly outputIfAny: CanisterOutput | undefined;
+}
+
+/** One for all canisters. */
+export interface StepAccountingNeeds {
+  readonly clock: Clock;
+  readonly scheduler: Pick<Scheduler, 'lost' | 'lowMemory'>;
+  readonly keeper: Pick<CanisterStore, 'isKept' | 'append' | 'numbersChanged' | 'counted' | 'settled'>;
+  readonly replayBudget: Pick<ReplayBudget<LoggedCanister>, 'logged'>;
+  readonly watches: CanisterWatches;
+  /** Of `STEP_NUMBERS` each. */
+  readonly numberRows: NumberRows;
+}
+
+/** What a canister prints while somebody listens. */
+interface Heard {
+  lastStep: readonly string[];
+  /** Of the step that has not ended. */
+  current: string[];
+}
+
+export class StepAccounting implements CanisterObserver {
+  readonly #canister: AccountedCanister;
+  readonly #with: StepAccountingNeeds;
+  lowMemoryHook: LowMemoryHook = 'condition_not_satisfied';
+  #activity: CanisterActivity = NO_ACTIVITY;
+  /** While the canister's code is changed. */
+  #heard: Heard | undefined = undefined;
+  #balance: bigint;
+  /** The other numbers (`NUMBERS`): from `#at` on. */
+  #block: Float64Array;
+  #at: number;
+
+  constructor(canister: AccountedCanister, balance: bigint, needs: StepAccountingNeeds) {
+    this.#canister = canister;
+    this.#with = needs;
+    this.#balance = balance;
+    ({ block: this.#block, at: this.#at } = needs.numberRows.take());
+    this.#put(NUMBERS.lastMessageMs, needs.clock.nowMs());
+  }
+
+  #get(number: number): number {
+    // `?? 0`: several times a message, and a row has all of `NUMBERS`.
+    return this.#block[this.#at + number] ?? 0;
+  }
+
+  #put(number: number, value: number): void {
+    this.#block[this.#at + number] = value;
+  }
+
+  get version(): number {
+    return this.#get(NUMBERS.version);
+  }
+
+  set version(version: number) {
+    this.#put(NUMBERS.version, version);
+  }
+
+  get heapBytes(): number {
+    return this.#get(NUMBERS.heapBytes);
+  }
+
+  get stableBytes(): number {
+    return this.#get(NUMBERS.stableBytes);
+  }
+
+  get messages(): number {
+    return this.#get(NUMBERS.messages);
+  }
+
+  get traps(): number {
+    return this.#get(NUMBERS.traps);
+  }
+
+  get lastMessageMs(): number {
+    return this.#get(NUMBERS.lastMessageMs);
+  }
+
+  /** When the last step began, ms since 1970. */
+  get instantMs(): number {
+    return this.#get(NUMBERS.instantMs);
+  }
+
+  get cyclesCharged(): number {
+    return this.#get(NUMBERS.cyclesCharged);
+  }
+
+  get balance(): bigint {
+    const pending = this.#get(NUMBERS.pendingCharge);
+    if (pending > 0) this.#setBalance(this.#balance - BigInt(pending));
+    return this.#balance;
+  }
+
+  #setBalance(balance: bigint): void {
+    this.#put(NUMBERS.pendingCharge, 0);
+    this.#balance = balance;
+  }
+
+  /** What the canister did in this process. */
+  get activity(): Readonly<CanisterActivity> {
+    return this.#activity;
+  }
+
+  get usage(): CanisterUsage {
+    const { queries } = this.#activity;
+    return {
+      cyclesCharged: BigInt(this.cyclesCharged),
+      // Burned cycles leave with the balance and are not counted apart.
+      cyclesBurned: 0n,
+      queryCalls: queries.calls,
+      queryInstructions: queries.instructions,
+      queryRequestBytes: queries.requestBytes,
+      queryResponseBytes: queries.responseBytes,
+    };
+  }
+
+  // ---- what is no step
+
+  /** Takes over what another process has stored. */
+  recovered(numbers: Omit<StoredNumbers, 'timerMs' | 'status'>): void {
+    this.#setBalance(numbers.balance);
+    this.version = numbers.version;
+    this.setMemory(numbers.heapBytes, numbers.stableBytes);
+    this.#put(NUMBERS.messages, numbers.messages);
+    this.#put(NUMBERS.traps, numbers.traps);
+    this.#put(NUMBERS.lastMessageMs, numbers.lastMessageMs);
+    this.#put(NUMBERS.instantMs, numbers.instantMs);
+    this.#put(NUMBERS.cyclesCharged, numbers.cyclesCharged);
+    this.lowMemoryHook = numbers.lowMemoryHook;
+  }
+
+  /** The canister's memory is another. */
+  setMemory(heapBytes: number, stableBytes: number): void {
+    this.#put(NUMBERS.heapBytes, heapBytes);
+    this.#put(NUMBERS.stableBytes, stableBytes);
+  }
+
+  /** The canister's code is gone, and its memory with it. */
+  emptied(): void {
+    this.setMemory(0, 0);
+    this.lowMemoryHook = 'condition_not_satisfied';
+  }
+
+  /** The canister is deleted: whoever still has it sees its own numbers. */
+  end(): void {
+    this.#with.replayBudget.logged(this.#canister, 0);
+    ({ block: this.#block, at: this.#at } = this.#with.numberRows.giveBack({ block: this.#block, at: this.#at }));
+  }
+
+  /** The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats and timers"). */
+  checkMemory(): void {
+    const { wasmMemoryLimit, wasmMemoryThreshold = 0 } = this.#canister.settings;
+    const isLow = (wasmMemoryLimit || UNLIMITED_HEAP_BYTES) < this.heapBytes + wasmMemoryThreshold;
+    if (!isLow) this.lowMemoryHook = 'condition_not_satisfied';
+    else if (this.lowMemoryHook !== 'executed') {
+      // A canister that is not running gets its hook when it is started.
+      this.lowMemoryHook = this.#with.scheduler.lowMemory(this.#canister.handle) ? 'executed' : 'ready';
+    }
+  }
+
+  /** What is returned ends it, and gives the lines of the last step that ended meanwhile. Whoever reads the output gets them as well. */
+  listen(): () => readonly string[] {
+    const heard: Heard = { lastStep: [], current: [] };
+    this.#heard = heard;
+    return () => {
+      this.#heard = undefined;
+      return heard.lastStep;
+    };
+  }
+
+  // ---- what executors report
+
+  debug(line: OutputLine): void {
+    this.#heard?.current.push(line.text);
+    this.#canister.output.printed(line);
+  }
+
+  changed(operations: Uint8Array): void {
+    this.#with.keeper.append(operations);
+  }
+
+  ended(gauges: CanisterGauges): void {
+    const { keeper } = this.#with;
+    if (this.#heard !== undefined) {
+      this.#heard.lastStep = this.#heard.current;
+      this.#heard.current = [];
+    }
+    if (keeper.isKept) {
+      const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
+      if (isChanged) keeper.numbersChanged(this.#canister);
+      this.#put(NUMBERS.instantMs, gauges.instantMs);
+      this.#with.replayBudget.logged(this.#canister, gauges.loggedInstructions);
+      // Not before: the lines belong to the unit that the step belongs to.
+      this.#canister.outputIfAny?.stepEnded();
+    }
+    const isMemoryChanged = gauges.heapBytes !== this.heapBytes;
+    this.setMemory(gauges.heapBytes, gauges.stableBytes);
+    if (gauges.version > this.version) {
+      this.version = gauges.version;
+      this.#with.watches.changed(this.#canister.handle);
+    }
+    this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + gauges.charge);
+    if (gauges.balance === undefined) this.#charge(gauges.charge);
+    else this.#setBalance(gauges.balance);
+    if (isMemoryChanged) this.checkMemory();
+  }
+
+  #charge(cycles: number): void {
+    const pending = this.#get(NUMBERS.pendingCharge) + cycles;
+    if (pending > PENDING_CHARGE_MAX) this.#setBalance(this.#balance - BigInt(pending));
+    else this.#put(NUMBERS.pendingCharge, pending);
+  }
+
+  credited(balance: bigint): void {
+    this.#setBalance(balance);
+    this.#with.watches.changed(this.#canister.handle);
+    this.#with.keeper.numbersChanged(this.#canister);
+  }
+
+  settled(): Promise<void> {
+    return this.#with.keeper.settled();
+  }
+
+  lost(): void {
+    this.#with.scheduler.lost(this.#canister.handle);
+  }
+
+  // ---- what has ended
+
+  #active(): CanisterActivity {
+    if (this.#activity === NO_ACTIVITY) this.#activity = new CanisterActivity();
+    return this.#activity;
+  }
+
+  /** Counts what was addressed by name, and what no client sent. */
+  executed(messages: number, traps: number): void {
+    const activity = this.#active();
+    activity.messagesByName += messages;
+    activity.trapsByName += traps;
+  }
+
+  /** Counts one ended message from a client. */
+  count(outcome: Outcome, kind: 'update' | 'query', requestBytes: number, addressedBy: AddressedBy): void {
+    const traps = outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0;
+    const activity = this.#active();
+    this.#put(NUMBERS.messages, this.messages + 1);
+    this.#put(NUMBERS.traps, this.traps + traps);
+    if (addressedBy === 'name') this.executed(1, traps);
+    else {
+      activity.messagesById++;
+      activity.trapsById += traps;
+    }
+    this.#put(NUMBERS.lastMessageMs, this.#with.clock.nowMs());
+    this.#with.keeper.counted(this.#canister);
+    if (kind === 'update') return;
+    const responseBytes = outcome.kind === 'reply' ? outcome.data.length : 0;
+    activity.countQuery(outcome.instructions, requestBytes, responseBytes);
+  }
+}
