@@ -77,8 +77,7 @@ function idOf(index: number): Uint8Array {
 
 async function call(scheduler: RoundScheduler, handle: number, method: string, argument: Uint8Array): Promise<void> {
   // A copy: large arguments are handed over, and benchmarks use them again.
-  const outcome = await scheduler.deliver({
-    handle,
+  const outcome = await scheduler.deliver(handle, {
     kind: 'update',
     method,
     caller: ANONYMOUS,

@@ -117,14 +117,13 @@ export class CandidInterfaces {
     const { promise: late, resolve } = Promise.withResolvers<'late'>();
     using _deadline = clock.after(ASK_DEADLINE_MS, () => resolve('late'));
     const query = {
-      handle,
       kind: 'query',
       method: ASKED_METHOD,
       caller: ANONYMOUS,
       argument: EMPTY_ARGUMENTS,
     } as const;
     try {
-      const outcome = await Promise.race([scheduler.deliver(query), late]);
+      const outcome = await Promise.race([scheduler.deliver(handle, query), late]);
       if (outcome === 'late')
         log.warn(`${name}: ${ASKED_METHOD} did not answer within ${ASK_DEADLINE_MS} ms and is not asked again`);
       else if (outcome.kind === 'unavailable' || outcome.kind === 'outOfCycles' || outcome.kind === 'reject')

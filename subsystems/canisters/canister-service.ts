@@ -25,6 +25,7 @@ import {
   type Canister,
   type Canisters,
   type CanisterWatcher,
+  type ClientMessage,
   type DebugLine,
   type HistoryEntry,
   type InstallOptions,
@@ -221,19 +222,10 @@ export class CanisterService implements Canisters {
 
   // ---- calling
 
-  async call(
-    canister: Canister,
-    kind: CallKind,
-    method: string,
-    caller: Uint8Array,
-    argument: Uint8Array,
-    addressedBy: AddressedBy = 'name',
-    startedMs?: number,
-    idempotencyKey?: string,
-  ): Promise<Outcome> {
+  async call(canister: Canister, message: ClientMessage): Promise<Outcome> {
     const record = recordOf(canister);
+    const { kind, method, caller, argument, addressedBy, startedMs } = message;
     refuseUnlessCallable(record, kind, method, caller);
-    const { handle } = record;
     const argumentBytes = argument.length;
     const histories = this.#histories;
     const cameMs = startedMs ?? (histories.isOn ? this.#with.clock.nowMs() : 0);
@@ -244,12 +236,7 @@ export class CanisterService implements Canisters {
         : argument.slice(0, histories.isOn ? NOTED_ARGUMENT_BYTES_MAX : 0);
     const coming = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
-    return this.#ended(
-      record,
-      coming,
-      addressedBy,
-      this.#with.scheduler.deliver({ handle, kind, method, caller, argument, idempotencyKey }),
-    );
+    return this.#ended(record, coming, addressedBy, this.#with.scheduler.deliver(record.handle, message));
   }
 
   /** Counts a message and notes it when it has ended. */
@@ -270,9 +257,8 @@ export class CanisterService implements Canisters {
   async ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
     const record = recordOf(canister);
     refuseUnlessCallable(record, 'query', method, caller);
-    const { handle } = record;
     const argumentBytes = argument.length;
-    const outcome = await this.#with.scheduler.deliver({ handle, kind: 'query', method, caller, argument });
+    const outcome = await this.#with.scheduler.deliver(record.handle, { kind: 'query', method, caller, argument });
     if (outcome.kind !== 'unavailable') record.steps.count(outcome, 'query', argumentBytes, 'name');
     return outcome;
   }

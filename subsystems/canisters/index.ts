@@ -3,6 +3,7 @@ import { defineCapability, type ErrorKind, ServerError, suggestionFor } from '..
 import type { CandidInterface } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
+import type { IngressMessage } from '../scheduler/index.ts';
 
 /** A hosted canister, as the rest of the host sees it. Live: the fields follow its last ended message. */
 export interface Canister {
@@ -46,6 +47,13 @@ export interface Canister {
 
 /** How a client named a canister: by its name, or by its id in one of its forms. */
 export type AddressedBy = 'name' | 'id';
+
+/** A client's call of a method. */
+export interface ClientMessage extends IngressMessage {
+  readonly addressedBy: AddressedBy;
+  /** When the client's request came, ms since 1970, for the history. Undefined: now. */
+  readonly startedMs?: number | undefined;
+}
 
 export interface DebugLine {
   readonly seq: number;
@@ -227,18 +235,8 @@ export interface Canisters {
   /**
    * Calls a method. Throws ServerError `missing` (no such method) or `invalid` (update method called as a query); a guest's fault is
    * in the outcome. With a key (updates only), as `Scheduler.deliver` says.
-   * `startedMs`: when the client's request came, ms since 1970, for the history; default: now.
    */
-  call(
-    canister: Canister,
-    kind: CallKind,
-    method: string,
-    caller: Uint8Array,
-    argument: Uint8Array,
-    addressedBy?: AddressedBy,
-    startedMs?: number,
-    idempotencyKey?: string,
-  ): Promise<Outcome>;
+  call(canister: Canister, message: ClientMessage): Promise<Outcome>;
   /** Executes a query that no client has asked for now: it counts as a message, but is in no history. Throws as `call` does. */
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome>;
   /** Creates a canister from a module (raw or gzip). Throws ServerError: the name is taken or bad, the module is refused, or its init failed (`InstallError`). */

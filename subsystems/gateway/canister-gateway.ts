@@ -87,7 +87,7 @@ export class CanisterGateway implements Gateway {
   ): Promise<Uint8Array | ServerError> {
     let outcome: Outcome;
     try {
-      outcome = await this.#with.canisters.call(canister, kind, method, ANONYMOUS, argument, addressedBy);
+      outcome = await this.#with.canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy });
     } catch (error) {
       return siteRefusal(canister.name, error);
     }

@@ -68,16 +68,15 @@ export class CanisterCall {
 
   readonly #deliver = (argument: Uint8Array): void => {
     this.#host.canisters
-      .call(
-        this.#canister,
-        this.#kind,
-        this.#method,
-        this.#caller,
+      .call(this.#canister, {
+        kind: this.#kind,
+        method: this.#method,
+        caller: this.#caller,
         argument,
-        this.#addressedBy,
-        this.#startedMs,
-        this.#idempotencyKey,
-      )
+        addressedBy: this.#addressedBy,
+        startedMs: this.#startedMs,
+        idempotencyKey: this.#idempotencyKey,
+      })
       .then(this.#settled)
       .catch(this.failed);
   };

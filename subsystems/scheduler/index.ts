@@ -8,7 +8,6 @@ export { TextIndex } from './text-index.ts';
 
 /** A message from a client. */
 export interface IngressMessage {
-  readonly handle: number;
   readonly kind: CallKind;
   readonly method: string;
   readonly caller: Uint8Array;
@@ -115,11 +114,11 @@ export interface Scheduler {
   /** A canister that exists from now on, its id as `idToText` has it; without options it has no code. */
   admit(handle: number, idText: string, options?: AdmitOptions): void;
   /**
-   * Queues a message; resolves with its outcome, never rejects for a guest's fault.
+   * Queues a message for a canister; resolves with its outcome, never rejects for a guest's fault.
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
-  deliver(message: IngressMessage): Promise<Outcome>;
+  deliver(handle: number, message: IngressMessage): Promise<Outcome>;
   /** Changes a canister's code, after what is executing. A step without fault: it is done. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
   /**

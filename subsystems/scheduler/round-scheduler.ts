@@ -108,7 +108,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         storage: granted.storage,
         journal: this.#journal,
         clock: granted.clock,
-        begin: (message, underWay) => this.#accept(message, underWay.tell, underWay),
+        begin: ({ handle, message }, underWay) => this.#accept(handle, message, underWay.tell, underWay),
       },
       { idempotencySecs: IDEMPOTENCY_SECS, ...options },
     );
@@ -431,33 +431,40 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   // ---- messages come in
 
-  deliver(message: IngressMessage): Promise<Outcome> {
+  deliver(handle: number, message: IngressMessage): Promise<Outcome> {
     const { idempotencyKey } = message;
-    if (idempotencyKey !== undefined) return this.#deliverOnce(message, idempotencyKey);
-    return new Promise((resolve) => this.#accept(message, resolve, undefined));
+    if (idempotencyKey !== undefined) return this.#deliverOnce(handle, message, idempotencyKey);
+    return new Promise((resolve) => this.#accept(handle, message, resolve, undefined));
   }
 
-  #deliverOnce(message: IngressMessage, key: string): Promise<Outcome> {
+  #deliverOnce(handle: number, message: IngressMessage, key: string): Promise<Outcome> {
     return new Promise((answer, refuse) => {
       const identity = identityOf(message.caller, key);
       const digest = digestOf(message.argument);
-      if (typeof digest === 'string') this.#ask({ message, identity, digest, answer, refuse });
-      else digest.then((known) => this.#ask({ message, identity, digest: known, answer, refuse })).catch(refuse);
+      if (typeof digest === 'string') this.#ask({ handle, message, identity, digest, answer, refuse });
+      else
+        digest.then((known) => this.#ask({ handle, message, identity, digest: known, answer, refuse })).catch(refuse);
     });
   }
 
   #ask(asked: Asked): void {
-    const canister = this.#isDraining ? undefined : this.#canisters[asked.message.handle];
-    if (canister === undefined) this.#accept(asked.message, asked.answer, undefined);
+    const { handle, message } = asked;
+    const canister = this.#isDraining ? undefined : this.#canisters[handle];
+    if (canister === undefined) this.#accept(handle, message, asked.answer, undefined);
     else this.#idempotency.ask(canister, asked);
   }
 
-  #accept(message: IngressMessage, done: (outcome: Outcome) => void, underWay: UnderWay | undefined): void {
+  #accept(
+    handle: number,
+    message: IngressMessage,
+    done: (outcome: Outcome) => void,
+    underWay: UnderWay | undefined,
+  ): void {
     if (this.#isDraining) {
       done(STOPPING_OUTCOME);
       return;
     }
-    const canister = this.#canisters[message.handle];
+    const canister = this.#canisters[handle];
     if (canister === undefined) {
       done(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;

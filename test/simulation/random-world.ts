@@ -344,7 +344,7 @@ class World {
       outcomes[at] = outcome;
       checkEcho(answerOf(outcome), isEmpty ? 0 : number, isEmpty || this.#emptyReplies.has(number));
     };
-    const delivered = this.#scheduler.deliver({ handle, ...message, caller: CALLER, argument });
+    const delivered = this.#scheduler.deliver(handle, { ...message, caller: CALLER, argument });
     this.#promises.push(this.#watched(delivered.then(answered)));
   }
 
@@ -441,7 +441,7 @@ class World {
   async #drain(): Promise<void> {
     let isDrained = false;
     const drained = this.#scheduler.drain().then(() => (isDrained = true));
-    const late = await this.#scheduler.deliver({ handle: this.#handles[0] ?? 0, ...LATE });
+    const late = await this.#scheduler.deliver(this.#handles[0] ?? 0, LATE);
     assert.equal(late.kind, 'unavailable');
     await this.#settle();
     assert.ok(isDrained, 'drained when nothing executes');

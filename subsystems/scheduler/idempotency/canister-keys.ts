@@ -44,6 +44,8 @@ export class CanisterKeys {
 
 /** A call with a key that has come. */
 export interface Asked {
+  /** The canister that is called. */
+  readonly handle: number;
   readonly message: IngressMessage;
   /** As `AnsweredCall` has them. */
   readonly identity: string;

@@ -19,7 +19,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, ServerError } from '../../../kernel/index.ts';
 import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
 import type { CallJournal } from '../call-journal.ts';
-import type { IdempotencyFigures, IngressMessage } from '../index.ts';
+import type { IdempotencyFigures } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
 import { latin1Of } from './argument-digest.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
@@ -62,7 +62,7 @@ export interface IdempotencyNeeds {
   readonly journal: Pick<CallJournal, 'tell' | 'newest'>;
   readonly clock: Clock;
   /** A key is new: its call is to be let in. The answer goes to `underWay`, as soon as it is known and once. */
-  readonly begin: (message: IngressMessage, underWay: UnderWay) => void;
+  readonly begin: (asked: Asked, underWay: UnderWay) => void;
   /** For tests: what the index looks for, below 2^32. */
   readonly hashOf?: (identity: string) => number;
 }
@@ -193,7 +193,7 @@ export class Idempotency {
     const { identity, digest, message, answer } = asked;
     const underWay = new UnderWay(identity, message.method, digest, hash, keys, answer, this.#ended);
     this.#enter(keys, underWay);
-    this.#with.begin(asked.message, underWay);
+    this.#with.begin(asked, underWay);
   }
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {

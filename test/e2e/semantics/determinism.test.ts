@@ -40,7 +40,7 @@ async function run(t: TestContext, executors: number): Promise<Run> {
     assert.ok(form, method);
     const argument = form.args.encode(Buffer.from(JSON.stringify(json)), { lossless: false });
     const kind = canister.module?.methods.get(method) === 'update' ? 'update' : 'query';
-    const outcome = await canisters.call(canister, kind, method, ANONYMOUS, argument);
+    const outcome = await canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy: 'name' });
     ambient.clock.advance(7);
     outcomes.push({ method, ...outcome, ...(outcome.kind === 'reply' && { data: hexOf(outcome.data) }) });
     if (outcome.kind !== 'reply') return outcome.message;
@@ -90,7 +90,9 @@ async function run(t: TestContext, executors: number): Promise<Run> {
 }
 
 async function fired(canisters: Canisters, clock: Canister): Promise<number> {
-  const outcome = await canisters.call(clock, 'query', 'counts', ANONYMOUS, Buffer.from('4449444c0000', 'hex'));
+  const argument = Buffer.from('4449444c0000', 'hex');
+  const message = { kind: 'query', method: 'counts', caller: ANONYMOUS, argument, addressedBy: 'name' } as const;
+  const outcome = await canisters.call(clock, message);
   assert.equal(outcome.kind, 'reply');
   const results = clock.candid?.methods.get('counts')?.results;
   const json = results?.decode(outcome.data, { lossless: false });

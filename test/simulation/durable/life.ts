@@ -145,7 +145,8 @@ export class Life {
   call(...[record, kind, method, caller, argument, key]: Call): Promise<Outcome> {
     const { plan, seeded } = this.#parts;
     const isIgnored = plan.bug === 'key-ignored' && key !== undefined && seeded.oneIn(8);
-    return this.registry.call(record, kind, method, caller, argument, 'name', undefined, isIgnored ? undefined : key);
+    const idempotencyKey = isIgnored ? undefined : key;
+    return this.registry.call(record, { kind, method, caller, argument, addressedBy: 'name', idempotencyKey });
   }
 
   // ---- turns

@@ -226,8 +226,7 @@ export class Operators {
     const { host } = life.registry;
     const image = await host.capture(record);
     const wasm = record.code?.wasm;
-    await life.scheduler.deliver({
-      handle: record.handle,
+    await life.scheduler.deliver(record.handle, {
       kind: 'update',
       method: 'relay',
       caller: CALLER,

@@ -116,7 +116,7 @@ async function host(executors: number, canisters: number): Promise<Host> {
   };
   for (let n = 0; n < canisters; n++) await add(n);
   const call = (handle: number, method: string, argument: Uint8Array = new Uint8Array(0)): Promise<Outcome> =>
-    scheduler.deliver({ handle, kind: 'update', method, caller: ANONYMOUS, argument });
+    scheduler.deliver(handle, { kind: 'update', method, caller: ANONYMOUS, argument });
   return { pool, scheduler, call, add, ended: () => counted.ended };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import type { Canister } from '../../../subsystems/canisters/index.ts';
+import type { Canister, ClientMessage } from '../../../subsystems/canisters/index.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { CanisterGateway } from '../../../subsystems/gateway/canister-gateway.ts';
 import type { SiteAnswer } from '../../../subsystems/gateway/index.ts';
@@ -70,7 +70,7 @@ function gatewayTo(actor: Actor, nowMs = () => 0): { readonly gateway: CanisterG
   const canisters = {
     resolve: (): Canister => canister,
     referenceOfHost: (): undefined => undefined,
-    async call(_canister: Canister, kind: string, method: string, caller: Uint8Array, argument: Uint8Array) {
+    async call(_canister: Canister, { kind, method, caller, argument }: ClientMessage) {
       calls.push({ kind, method, caller: Buffer.from(caller).toString('hex'), argument });
       return actor(method, argument);
     },

@@ -2,9 +2,9 @@ import type { TestContext } from 'node:test';
 import { type Clock, type LogFields, type Logger, ServerError, systemClock } from '../../../kernel/index.ts';
 import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import {
-  type AddressedBy,
   type Canister,
   type CanisterWatcher,
+  type ClientMessage,
   type DebugLine,
   type HistoryEntry,
   InstallError,
@@ -18,7 +18,7 @@ import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
 import type { CandidInterface, Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import type { Gateway } from '../../../subsystems/gateway/index.ts';
-import type { CallKind, MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
+import type { MethodKind, Outcome } from '../../../subsystems/ic/index.ts';
 import {
   createHttpServer,
   type HttpServerNeeds,
@@ -203,16 +203,8 @@ export class CounterCanisters implements ServedCanisters {
     found.candid = { text: did, methods: new Map(), initArgs: undefined };
   }
 
-  async call(
-    canister: Canister,
-    kind: CallKind,
-    method: string,
-    caller: Uint8Array,
-    argument: Uint8Array,
-    addressedBy: AddressedBy = 'name',
-    _startedMs?: number,
-    idempotencyKey?: string,
-  ): Promise<Outcome> {
+  async call(canister: Canister, message: ClientMessage): Promise<Outcome> {
+    const { kind, method, caller, argument, addressedBy, idempotencyKey } = message;
     this.keys.push(idempotencyKey);
     if (idempotencyKey === 'used') throw new ServerError('unprocessable', 'idempotency-key-reused', 'another argument');
     if (idempotencyKey === 'many') throw new ServerError('unavailable', 'idempotency-full', 'too many keys');
@@ -228,7 +220,7 @@ export class CounterCanisters implements ServedCanisters {
   }
 
   ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
-    return this.call(canister, 'query', method, caller, argument);
+    return this.call(canister, { kind: 'query', method, caller, argument, addressedBy: 'name' });
   }
 
   async install(name: string, moduleBytes: Uint8Array, options: InstallOptions): Promise<CounterCanister> {

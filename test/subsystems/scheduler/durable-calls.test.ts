@@ -66,8 +66,8 @@ test('a composite query waits for every canister it has seen', async () => {
   host.deliver(1);
   host.execution.endOne();
   let isAnswered = false;
-  const message = { handle: 0, kind: 'query', method: 'c', caller: idOf(9), argument: new Uint8Array(0) } as const;
-  void host.scheduler.deliver(message).then(() => (isAnswered = true));
+  const message = { kind: 'query', method: 'c', caller: idOf(9), argument: new Uint8Array(0) } as const;
+  void host.scheduler.deliver(0, message).then(() => (isAnswered = true));
   host.execution.endOne({ ...STEP, charge: 0, frame: 1, calls: [callOf(idOf(1), { method: 'q' })] });
   host.execution.endOne(FREE);
   host.execution.endOne(FREE);

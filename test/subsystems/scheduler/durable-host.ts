@@ -73,7 +73,7 @@ export class DurableHost {
     const argument = Uint8Array.of(handle);
     const told: { outcome: Outcome | undefined } = { outcome: undefined };
     void this.scheduler
-      .deliver({ handle, kind, method, caller: Uint8Array.of(4), argument })
+      .deliver(handle, { kind, method, caller: Uint8Array.of(4), argument })
       .then((outcome) => (told.outcome = outcome));
     return told;
   }

@@ -79,9 +79,9 @@ test('a composite query one of whose callbacks has trapped gets the rest of its 
   const module = { ...QUIET, methods, entries: new Map([...QUIET.entries, ['canister_composite_query c', 4]]) };
   const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2, 3], { isAsleep: true, module });
   const { execution, scheduler } = host;
-  const message = { handle: 0, method: 'c', caller: Uint8Array.of(4), argument: new Uint8Array(0) };
+  const message = { method: 'c', caller: Uint8Array.of(4), argument: new Uint8Array(0) };
   let outcome: Outcome | undefined;
-  void scheduler.deliver({ ...message, kind: 'query' }).then((told) => (outcome = told));
+  void scheduler.deliver(0, { ...message, kind: 'query' }).then((told) => (outcome = told));
   await host.endTurn();
   execution.endOne({ ...STEP, calls: [callOf(idOf(1), { method: 'c' })], frame: 1 });
   await host.endTurn();

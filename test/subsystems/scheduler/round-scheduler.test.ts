@@ -27,9 +27,9 @@ async function scheduler(execution: HeldExecution): Promise<RoundScheduler> {
 }
 
 let sequence = 0;
-function message(handle: number): IngressMessage {
+function message(handle: number, kind: 'update' | 'query' = 'update'): readonly [number, IngressMessage] {
   const argument = Buffer.from(String(sequence++));
-  return { handle, kind: 'update', method: 'm', caller: Uint8Array.of(4), argument };
+  return [handle, { kind, method: kind === 'update' ? 'm' : 'q', caller: Uint8Array.of(4), argument }];
 }
 
 const numberOf = ({ argument }: { readonly argument: Uint8Array }): number => Number(Buffer.from(argument).toString());
@@ -42,18 +42,21 @@ test('messages of one canister start in the order they came, also past the windo
   const execution = new HeldExecution();
   const { deliver } = bound(await scheduler(execution));
   const sent = Array.from({ length: 1000 }, () => message(0));
-  const outcomes = sent.map((each) => deliver(each));
+  const outcomes = sent.map((each) => deliver(...each));
   execution.endAll();
   for (const outcome of await Promise.all(outcomes)) assert.equal(outcome.kind, 'reply');
-  assert.deepEqual(execution.started.map(argumentOf).map(numberOf), sent.map(numberOf));
+  assert.deepEqual(
+    execution.started.map(argumentOf).map(numberOf),
+    sent.map(([, each]) => numberOf(each)),
+  );
 });
 
 test('a canister that floods its lane does not starve the others: each gets its turn', async () => {
   const execution = new HeldExecution();
   const { deliver } = bound(await scheduler(execution));
-  for (let i = 0; i < 5000; i++) void deliver(message(0));
+  for (let i = 0; i < 5000; i++) void deliver(...message(0));
   const window = execution.started.length;
-  for (let handle = 1; handle <= 10; handle++) void deliver(message(handle));
+  for (let handle = 1; handle <= 10; handle++) void deliver(...message(handle));
   for (let i = 0; i < 40; i++) execution.endOne();
   const next = execution.started.slice(window);
   for (let handle = 1; handle <= 10; handle++) {
@@ -65,27 +68,27 @@ test('a canister that floods its lane does not starve the others: each gets its 
 test('lanes do not wait for each other', async () => {
   const execution = new HeldExecution(2);
   const { deliver } = bound(await scheduler(execution));
-  for (let i = 0; i < 5000; i++) void deliver(message(0));
-  void deliver(message(1));
+  for (let i = 0; i < 5000; i++) void deliver(...message(0));
+  void deliver(...message(1));
   assert.ok(execution.started.some((each) => each.handle === 1));
 });
 
 test('the 10,001st waiting message of a canister is refused with the numbers, and others still get in', async () => {
   const execution = new HeldExecution();
   const { deliver } = bound(await scheduler(execution));
-  void deliver(message(0));
+  void deliver(...message(0));
   const window = (): number => execution.running;
   let before = -1;
   while (before !== window()) {
     before = window();
-    void deliver(message(0));
+    void deliver(...message(0));
   }
-  for (let i = 0; i < 9_999; i++) void deliver(message(0));
-  const refused = await deliver(message(0));
+  for (let i = 0; i < 9_999; i++) void deliver(...message(0));
+  const refused = await deliver(...message(0));
   assert.equal(refused.kind, 'unavailable');
   assert.match(refused.kind === 'unavailable' ? refused.message : '', /10000 of 10000/);
   execution.endOne();
-  const last = deliver(message(0));
+  const last = deliver(...message(0));
   while (execution.running > 0) execution.endOne();
   assert.equal((await last).kind, 'reply');
 });
@@ -93,14 +96,14 @@ test('the 10,001st waiting message of a canister is refused with the numbers, an
 test('drain answers what waits, lets what executes end, and resolves only then', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  const outcomes = Array.from({ length: 500 }, () => rounds.deliver(message(0)));
+  const outcomes = Array.from({ length: 500 }, () => rounds.deliver(...message(0)));
   const executing = execution.running;
   let isDrained = false;
   const drained = rounds.drain().then(() => {
     isDrained = true;
   });
   assert.ok(execution.refused);
-  assert.equal((await rounds.deliver(message(0))).kind, 'unavailable');
+  assert.equal((await rounds.deliver(...message(0))).kind, 'unavailable');
   const waiting = await Promise.all(outcomes.slice(executing));
   assert.ok(waiting.every((outcome) => outcome.kind === 'unavailable'));
   assert.equal(isDrained, false);
@@ -112,15 +115,15 @@ test('drain answers what waits, lets what executes end, and resolves only then',
 });
 
 function bound(rounds: RoundScheduler): { readonly deliver: RoundScheduler['deliver'] } {
-  return { deliver: (each) => rounds.deliver(each) };
+  return { deliver: (...each) => rounds.deliver(...each) };
 }
 
 test('queries overtake waiting updates', async () => {
   const execution = new HeldExecution();
   const { deliver } = bound(await scheduler(execution));
-  for (let i = 0; i < 1000; i++) void deliver(message(0));
+  for (let i = 0; i < 1000; i++) void deliver(...message(0));
   const window = execution.started.length;
-  void deliver({ ...message(0), kind: 'query', method: 'q' });
+  void deliver(...message(0, 'query'));
   execution.endOne();
   execution.endOne();
   assert.ok(execution.started.slice(window).some(({ task }) => task.kind === 'query'));
@@ -129,7 +132,7 @@ test('queries overtake waiting updates', async () => {
 test('a reply of a canister that never comes is a reject, and its state is the reason given', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  const outcome = rounds.deliver(message(0));
+  const outcome = rounds.deliver(...message(0));
   execution.endOne(STEP);
   const ended = await outcome;
   assert.equal(ended.kind, 'noReply');
@@ -139,7 +142,7 @@ test('a reply of a canister that never comes is a reject, and its state is the r
 test('a call to another canister reaches it, and its answer comes back to the callback with what was not accepted', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  const outcome = rounds.deliver(message(0));
+  const outcome = rounds.deliver(...message(0));
   const call = {
     callee: Uint8Array.of(1, 1, 1),
     method: 'm',
@@ -168,7 +171,7 @@ test('a call to another canister reaches it, and its answer comes back to the ca
 test('two callbacks of one context never execute at the same time', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  void rounds.deliver(message(0));
+  void rounds.deliver(...message(0));
   const call = (id: number) => ({
     callee: Uint8Array.of(id, 1, 1),
     method: 'm',
@@ -196,7 +199,7 @@ test('calls to a canister that does not exist, is stopped, or lacks the method a
     [Uint8Array.of(1, 1, 1), 'nothing', 5],
   ];
   for (const [callee, method, code] of cases) {
-    void rounds.deliver(message(0));
+    void rounds.deliver(...message(0));
     const callbacks = new Uint8Array(56);
     execution.endOne({
       ...STEP,
@@ -213,10 +216,10 @@ test('calls to a canister that does not exist, is stopped, or lacks the method a
 test('stopping waits for open calls, refuses new ones, and ends when the last has ended', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  const open = rounds.deliver(message(0));
+  const open = rounds.deliver(...message(0));
   const stopped = rounds.stop(0);
   assert.equal(rounds.statusOf(0), 'stopping');
-  assert.equal((await rounds.deliver(message(0))).kind, 'reject');
+  assert.equal((await rounds.deliver(...message(0))).kind, 'reject');
   execution.endOne();
   await stopped;
   assert.equal(rounds.statusOf(0), 'stopped');
@@ -229,7 +232,7 @@ test('a best-effort call is given up at its deadline, and its late answer is dro
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
   rounds.beginTicking();
-  void rounds.deliver(message(0));
+  void rounds.deliver(...message(0));
   const callbacks = new Uint8Array(56);
   execution.endOne({
     ...STEP,
@@ -258,8 +261,8 @@ test('nothing of a held canister starts, and everything does when it is let go',
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
   const [one, two] = [rounds.lock(0), rounds.lock(0)];
-  const outcome = rounds.deliver(message(0));
-  void rounds.deliver(message(1));
+  const outcome = rounds.deliver(...message(0));
+  void rounds.deliver(...message(1));
   one();
   assert.deepEqual(
     execution.started.map(({ handle }) => handle),
@@ -273,11 +276,11 @@ test('nothing of a held canister starts, and everything does when it is let go',
 test('a query that waits for a canister which is deleted is answered, and later messages are', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  for (let i = 0; i < 500; i++) void rounds.deliver(message(1));
-  const waiting = rounds.deliver({ ...message(0), kind: 'query', method: 'q' });
+  for (let i = 0; i < 500; i++) void rounds.deliver(...message(1));
+  const waiting = rounds.deliver(...message(0, 'query'));
   await rounds.stop(0);
   rounds.withdraw(0);
-  for (const outcome of [await waiting, await rounds.deliver(message(0))]) assert.equal(outcome.kind, 'reject');
+  for (const outcome of [await waiting, await rounds.deliver(...message(0))]) assert.equal(outcome.kind, 'reject');
   execution.endAll();
   assert.ok(!execution.started.some(({ handle }) => handle === 0));
 });
@@ -285,7 +288,7 @@ test('a query that waits for a canister which is deleted is answered, and later 
 test('what an uninstalled canister accepted in an execution that was under way is not refunded as well', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  void rounds.deliver(message(0));
+  void rounds.deliver(...message(0));
   const payload = new Uint8Array(0);
   const callbacks = new Uint8Array(56);
   const call = {
@@ -308,7 +311,7 @@ test('what an uninstalled canister accepted in an execution that was under way i
 test('a heartbeat is skipped only while the one before it has not ended; a timer fires once', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
-  void rounds.deliver(message(0));
+  void rounds.deliver(...message(0));
   execution.endOne({ ...REPLY, timerNs: 1n });
   const beats = (handle: number, entry: number): number =>
     execution.started.filter(

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
-import type { IngressMessage } from '../../../../subsystems/scheduler/index.ts';
 import { Idempotency, identityOf } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
-import type { UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
+import type { Asked, UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
 import { callOf, idOf, REPLY, STEP } from '../held-execution.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
@@ -348,7 +347,7 @@ test('keys of the same hash are told apart by their rows', async () => {
   const storage = new RecordedStorage();
   const clock = new FakeClock();
   const journal = { tell: (_: number, done: (outcome: Outcome) => void, outcome: Outcome) => done(outcome), newest: 0 };
-  const begin = ({ argument: data }: IngressMessage, underWay: UnderWay): void => {
+  const begin = ({ message: { argument: data } }: Asked, underWay: UnderWay): void => {
     executions++;
     underWay.ran(STEP);
     const outcome = { kind: 'reply', data, instructions: 0, charge: 0 } as const;
@@ -361,8 +360,8 @@ test('keys of the same hash are told apart by their rows', async () => {
   const call = (key: string): Promise<Outcome> =>
     new Promise((answer, refuse) => {
       const caller = Uint8Array.of(4);
-      const message = { handle: 0, kind: 'update', method: 'm', caller, argument: Buffer.from(key) } as const;
-      keys.ask(canister, { message, identity: identityOf(caller, key), digest: '', answer, refuse });
+      const message = { kind: 'update', method: 'm', caller, argument: Buffer.from(key) } as const;
+      keys.ask(canister, { handle: 0, message, identity: identityOf(caller, key), digest: '', answer, refuse });
     });
   for (let round = 0; round < 2; round++) {
     const names = ['a', 'b', 'a', 'c', 'c', 'b', 'd'];
@@ -385,9 +384,9 @@ for (const [where, options] of [
     let told = 0;
     const answer = (): void => void told++;
     for (let at = 0; at < KEYS; at++) {
-      const message = { handle: at % 2, kind: 'update', method: 'm', caller: ANONYMOUS, argument: HELLO } as const;
+      const message = { kind: 'update', method: 'm', caller: ANONYMOUS, argument: HELLO } as const;
       const idempotencyKey = `8e03978e-40d5-43dd-bc93-${String(at).padStart(12, '0')}`;
-      void host.scheduler.deliver({ ...message, idempotencyKey }).then(answer);
+      void host.scheduler.deliver(at % 2, { ...message, idempotencyKey }).then(answer);
       // Tests keep what was started.
       host.execution.started.length = 0;
       // Its hash may be another's: then it waits for that one's row.

@@ -73,7 +73,7 @@ export class KeyedHost {
   call(key: string | undefined, options: CallOptions = {}): Told {
     const { handle = 0, method = 'm', caller = ANONYMOUS, argument = Uint8Array.of(1) } = options;
     const told: Told = { outcome: undefined, refusal: undefined };
-    this.scheduler.deliver({ handle, kind: 'update', method, caller, argument, idempotencyKey: key }).then(
+    this.scheduler.deliver(handle, { kind: 'update', method, caller, argument, idempotencyKey: key }).then(
       (outcome) => (told.outcome = outcome),
       (error: unknown) => (told.refusal = error),
     );
