@@ -13,3 +13,10 @@ export function at<T>(array: readonly (T | undefined)[], index: number, noun: st
   if (element === undefined) throw new Error(`no ${noun} ${index}`);
   return element;
 }
+
+/** The same of numbers: apart, because V8 is quick with one kind of array at a place, and the arrays that `at` sees are of objects. */
+export function numberAt(numbers: ArrayLike<number>, index: number, noun: string): number {
+  const number = numbers[index];
+  if (number === undefined) throw new Error(`no ${noun} ${index}`);
+  return number;
+}

@@ -8,6 +8,7 @@
  *
  * The ring begins small and doubles up to its bound. Slots are as wide as the widest caller with argument needs, in steps.
  */
+import { assert, at, numberAt } from '../../kernel/index.ts';
 import type { Outcome, RejectCode } from '../ic/index.ts';
 import { NOTED_ARGUMENT_BYTES_MAX } from '../scheduler/index.ts';
 import type { HistoryEntry, HistoryKind, HistoryOutcome } from './index.ts';
@@ -84,48 +85,50 @@ export class CanisterHistory implements BudgetMember {
 
   /** `method`: its name, as a string of its own. */
   add(ended: EndedMessage, outcome: Outcome, timeMs: number, method: string): void {
+    const { kind } = outcome;
+    assert(kind !== 'unavailable', 'what nobody executed is in no history');
     const { caller, argument, argumentBytes } = ended;
     const kept = Math.min(argument.length, NOTED_ARGUMENT_BYTES_MAX);
     const bytes = caller.length + kept;
     const isTight = bytes > this.#slotBytes || (this.#count === this.#capacity && this.#count < this.#entriesMax);
     if (isTight) this.#layOut(this.#roomier(), Math.max(bytes, this.#slotBytes), this.#count);
     const capacity = this.#methods.length;
-    let at = this.#oldest + this.#count;
-    if (at >= capacity) at -= capacity;
+    let place = this.#oldest + this.#count;
+    if (place >= capacity) place -= capacity;
     if (this.#count < capacity) this.#count++;
-    else this.#oldest = at + 1 === capacity ? 0 : at + 1;
+    else this.#oldest = place + 1 === capacity ? 0 : place + 1;
     this.#nextSeq++;
     this.isRecent = true;
 
     const rows = this.#rows;
-    const row = at * ROW_LENGTH;
+    const row = place * ROW_LENGTH;
     const callerBytes = caller.length;
     const isReply = outcome.kind === 'reply';
     const code = isReply ? 0 : outcome.code;
-    const outcomeNumber = isReply ? 0 : (NUMBER_OF_OUTCOME[outcome.kind] ?? 0);
     rows[row + ROW.timeMs] = timeMs;
     rows[row + ROW.ms] = timeMs - ended.startedMs;
     rows[row + ROW.instructions] = outcome.instructions;
     rows[row + ROW.cycles] = outcome.charge;
     rows[row + ROW.argumentBytes] = argumentBytes;
     rows[row + ROW.packed] =
-      (NUMBER_OF_KIND[ended.kind] ?? 0) | (outcomeNumber << 5) | (code << 10) | (callerBytes << 15);
+      NUMBER_OF_KIND[ended.kind] | (NUMBER_OF_OUTCOME[kind] << 5) | (code << 10) | (callerBytes << 15);
     const slots = this.#slots;
-    const to = at * this.#slotBytes;
+    const to = place * this.#slotBytes;
+    // `?? 0`: of every message, and the loops end with the arrays.
     for (let from = 0; from < callerBytes; from++) slots[to + from] = caller[from] ?? 0;
     const toArgument = to + callerBytes;
     for (let from = 0; from < kept; from++) slots[toArgument + from] = argument[from] ?? 0;
-    this.#methods[at] = method;
-    const hasMessage = !isReply || this.#messages[at] !== undefined;
-    if (hasMessage) this.#putMessage(at, isReply ? undefined : outcome.message);
+    this.#methods[place] = method;
+    const hasMessage = !isReply || this.#messages[place] !== undefined;
+    if (hasMessage) this.#putMessage(place, isReply ? undefined : outcome.message);
     // Last: if this is too much for all together, it may be this one that has to give something up.
     if (isTight || hasMessage) this.#tell();
   }
 
-  #putMessage(at: number, message: string | undefined): void {
+  #putMessage(place: number, message: string | undefined): void {
     const kept = message === undefined ? undefined : withoutParent(message, MESSAGE_CHARACTERS_MAX);
-    this.#messageCharacters += (kept?.length ?? 0) - (this.#messages[at]?.length ?? 0);
-    this.#messages[at] = kept;
+    this.#messageCharacters += (kept?.length ?? 0) - (this.#messages[place]?.length ?? 0);
+    this.#messages[place] = kept;
   }
 
   /** The entries that there are now; one that goes while somebody reads is left out. */
@@ -139,27 +142,27 @@ export class CanisterHistory implements BudgetMember {
     }
   }
 
-  #entry(seq: number, at: number): HistoryEntry {
-    const number = (place: number): number => this.#rows[at * ROW_LENGTH + place] ?? 0;
+  #entry(seq: number, place: number): HistoryEntry {
+    const number = (column: number): number => numberAt(this.#rows, place * ROW_LENGTH + column, 'number of a row');
     const packed = number(ROW.packed);
     const argumentBytes = number(ROW.argumentBytes);
     const callerBytes = packed >> 15;
-    const from = at * this.#slotBytes;
+    const from = place * this.#slotBytes;
     const code = (packed >> 10) & 31;
     return {
       seq,
       timeMs: number(ROW.timeMs),
-      kind: KINDS[packed & 31] ?? 'update',
-      method: this.#methods[at] ?? '',
+      kind: at(KINDS, packed & 31, 'kind'),
+      method: at(this.#methods, place, 'method'),
       caller: this.#slots.slice(from, from + callerBytes),
       argument: this.#slots.slice(
         from + callerBytes,
         from + callerBytes + Math.min(argumentBytes, NOTED_ARGUMENT_BYTES_MAX),
       ),
       argumentBytes,
-      outcome: OUTCOMES[(packed >> 5) & 31] ?? 'reply',
+      outcome: at(OUTCOMES, (packed >> 5) & 31, 'outcome'),
       code: code === 0 ? undefined : (code as RejectCode),
-      message: this.#messages[at],
+      message: this.#messages[place],
       instructions: number(ROW.instructions),
       cycles: number(ROW.cycles),
       ms: number(ROW.ms),
@@ -197,12 +200,9 @@ export class CanisterHistory implements BudgetMember {
     const messages = this.#messages;
     const fromAt = (index: number): number =>
       (this.#oldest + this.#count - kept + index) % Math.max(1, from.methods.length);
-    const usedOf = (at: number): number => {
-      const row = at * ROW_LENGTH;
-      return (
-        ((from.rows[row + ROW.packed] ?? 0) >> 15) +
-        Math.min(from.rows[row + ROW.argumentBytes] ?? 0, NOTED_ARGUMENT_BYTES_MAX)
-      );
+    const usedOf = (place: number): number => {
+      const number = (column: number): number => numberAt(from.rows, place * ROW_LENGTH + column, 'number of a row');
+      return (number(ROW.packed) >> 15) + Math.min(number(ROW.argumentBytes), NOTED_ARGUMENT_BYTES_MAX);
     };
     let slotBytes = slotBytesMin;
     for (let index = 0; index < kept; index++) slotBytes = Math.max(slotBytes, usedOf(fromAt(index)));
@@ -214,13 +214,13 @@ export class CanisterHistory implements BudgetMember {
     this.#messages = Array.from({ length: capacity });
     this.#messageCharacters = 0;
     for (let index = 0; index < kept; index++) {
-      const at = fromAt(index);
-      this.#rows.set(from.rows.subarray(at * ROW_LENGTH, (at + 1) * ROW_LENGTH), index * ROW_LENGTH);
-      const slot = at * from.slotBytes;
-      this.#slots.set(from.slots.subarray(slot, slot + usedOf(at)), index * slotBytes);
-      this.#methods[index] = from.methods[at] ?? '';
-      this.#messages[index] = messages[at];
-      this.#messageCharacters += messages[at]?.length ?? 0;
+      const place = fromAt(index);
+      this.#rows.set(from.rows.subarray(place * ROW_LENGTH, (place + 1) * ROW_LENGTH), index * ROW_LENGTH);
+      const slot = place * from.slotBytes;
+      this.#slots.set(from.slots.subarray(slot, slot + usedOf(place)), index * slotBytes);
+      this.#methods[index] = at(from.methods, place, 'method');
+      this.#messages[index] = messages[place];
+      this.#messageCharacters += messages[place]?.length ?? 0;
     }
     this.#slotBytes = slotBytes;
     this.#oldest = 0;
@@ -246,6 +246,6 @@ export function withoutParent(text: string, charactersMax: number): string {
   return Buffer.from(kept, 'utf8').toString('utf8');
 }
 
-function numbered(words: readonly string[]): Readonly<Record<string, number>> {
-  return Object.fromEntries(words.map((word, index) => [word, index]));
+function numbered<Word extends string>(words: readonly Word[]): Readonly<Record<Word, number>> {
+  return Object.fromEntries(words.map((word, index) => [word, index])) as Record<Word, number>;
 }

@@ -1,3 +1,4 @@
+import { at } from '../../kernel/index.ts';
 import { NS_PER_MS } from '../ic/index.ts';
 import type { CanisterLogRecord } from '../management/index.ts';
 
@@ -27,7 +28,7 @@ export class CanisterLog {
   keep(bytesMax: number): void {
     let dropped = 0;
     while (this.#bytes > bytesMax && dropped < this.#records.length - 1) {
-      this.#bytes -= this.#records[dropped++]?.content.length ?? 0;
+      this.#bytes -= at(this.#records, dropped++, 'line of a log').content.length;
     }
     if (dropped > 0) this.#records = this.#records.slice(dropped);
   }

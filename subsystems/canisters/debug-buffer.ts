@@ -1,3 +1,4 @@
+import { at } from '../../kernel/index.ts';
 import type { DebugLine } from './index.ts';
 
 /** Text kept for a canister that nobody reads: 1 MiB (docs/http.md). Counted in UTF-16 units plus a line's overhead. */
@@ -38,7 +39,7 @@ export class DebugBuffer {
   keep(bytesMax: number): void {
     let count = 0;
     while (this.#bytes > bytesMax && count < this.#lines.length - 1) {
-      this.#bytes -= lineBytesAt(this.#lines, count++);
+      this.#bytes -= bytesOfLine(at(this.#lines, count++, 'line'));
     }
     if (count === 0) return;
     this.#lines.splice(0, count);
@@ -49,7 +50,7 @@ export class DebugBuffer {
   take(bytesMax = Number.POSITIVE_INFINITY): readonly DebugLine[] {
     let count = 0;
     let bytes = 0;
-    while (count < this.#lines.length && bytes < bytesMax) bytes += lineBytesAt(this.#lines, count++);
+    while (count < this.#lines.length && bytes < bytesMax) bytes += bytesOfLine(at(this.#lines, count++, 'line'));
     const taken = this.#lines.splice(0, count);
     this.#bytes -= bytes;
     const first = taken[0];
@@ -61,9 +62,4 @@ export class DebugBuffer {
     }
     return taken;
   }
-}
-
-function lineBytesAt(lines: readonly DebugLine[], index: number): number {
-  const line = lines[index];
-  return line === undefined ? 0 : bytesOfLine(line);
 }

@@ -1,7 +1,7 @@
 import { type CanisterRecord } from './canister-record.ts';
 import { type InstallOptions } from './index.ts';
 import { createHash } from 'node:crypto';
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
@@ -64,7 +64,7 @@ export async function installManifest(
       known.readFile = readFile;
       // The operator's to say, as the file is; nothing of the actor's state depends on it.
       if (actor.hasCertificate && known.damage === undefined) canisters.giveCertificate(known);
-      there.push(sources[index] ?? actor);
+      there.push(at(sources, index, 'source'));
       continue;
     }
     try {

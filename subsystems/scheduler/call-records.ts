@@ -13,6 +13,7 @@
  *
  * Main thread: bytes in, records out, and back.
  */
+import { numberAt } from '../../kernel/index.ts';
 import { RecordReader, RecordWriter } from '../bytes/index.ts';
 import type { RejectCode, Response, StepFault } from '../ic/index.ts';
 import type { Entry } from '../storage/index.ts';
@@ -179,7 +180,7 @@ export function readRecord([entryKey, value]: Entry): QueueRecord {
   const reader = new CallRecordReader(entryKey, value);
   const number = entryKey.length === KEY_BYTES ? Buffer.from(entryKey).readUIntBE(1, 6) : 0;
   if (number === 0) throw reader.malformed('it is no key of a call');
-  const found = recordOf(entryKey[0] ?? 0, number, reader);
+  const found = recordOf(numberAt(entryKey, 0, 'byte of a key'), number, reader);
   reader.close();
   return found;
 }

@@ -96,8 +96,14 @@ export class Eviction {
       this.#relief = new Relief(execution, {
         coldest: () => this.#idle.coldest,
         putToSleep: (canister) => this.#putToSleep(canister),
-        bytesOf: ({ handle }) => this.#host?.bytesOf(handle) ?? 0,
+        bytesOf: ({ handle }) => this.#loader.bytesOf(handle),
       });
+  }
+
+  get #loader(): CanisterLoader {
+    const host = this.#host;
+    assert(host !== undefined, 'canisters sleep, and nobody can wake them');
+    return host;
   }
 
   attach(host: CanisterLoader): void {
@@ -180,7 +186,7 @@ export class Eviction {
 
   #count(canister: ScheduledCanister): void {
     const seat = lruNodeOf(canister);
-    seat.bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(canister.handle) ?? 0);
+    seat.bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(canister.handle);
     this.#bytes += seat.bytes;
   }
 
@@ -218,7 +224,7 @@ export class Eviction {
   }
 
   #heapBytesOf({ handle }: ScheduledCanister): number {
-    return this.#host?.heapBytesOf?.(handle) ?? 0;
+    return this.#loader.heapBytesOf?.(handle) ?? 0;
   }
 
   /** Whether it has to wait for memory; one that can never have it is told so. */
@@ -235,7 +241,7 @@ export class Eviction {
   }
 
   #makeRoom(next: ScheduledCanister): boolean {
-    const bytes = this.#bytesMax === 0 ? 0 : (this.#host?.bytesOf(next.handle) ?? 0);
+    const bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(next.handle);
     while (this.#isOver(1, bytes) || this.#lacksMemory(next)) {
       const victim = this.#idle.coldest;
       if (victim === undefined) return false;
@@ -255,7 +261,7 @@ export class Eviction {
   #putToSleep(canister: ScheduledCanister): Promise<void> {
     this.evictions++;
     this.#fallAsleep(canister);
-    const fallen = this.#host?.sleep(canister.handle) ?? Promise.resolve();
+    const fallen = Promise.resolve(this.#loader.sleep(canister.handle));
     canister.shrink();
     const bytes = this.#relief === undefined ? 0 : this.#heapBytesOf(canister);
     if (bytes >= LARGE_HEAP_BYTES) {
@@ -279,8 +285,7 @@ export class Eviction {
   }
 
   #wake(canister: ScheduledCanister): void {
-    const host = this.#host;
-    assert(host !== undefined, `canister ${canister.handle} sleeps, and nobody can wake it`);
+    const host = this.#loader;
     this.#waking++;
     this.#count(canister);
     canister.enter('loading');
@@ -298,7 +303,7 @@ export class Eviction {
   }
 
   async #wakeWithMemory(host: CanisterLoader, canister: ScheduledCanister): Promise<void> {
-    const canFit = this.#heapBytesOf(canister) <= (this.#memory?.bytesMax ?? 0);
+    const canFit = this.#memory !== undefined && this.#heapBytesOf(canister) <= this.#memory.bytesMax;
     for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
       try {
         await host.wake(canister.handle);

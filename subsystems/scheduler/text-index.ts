@@ -1,6 +1,6 @@
 /** Main thread: handles by text, in an array of numbers. */
 import { randomInt } from 'node:crypto';
-import { assert } from '../../kernel/index.ts';
+import { assert, numberAt } from '../../kernel/index.ts';
 
 /** Marks of free places; a taken one has a handle. */
 const NEVER_USED = -1;
@@ -32,8 +32,7 @@ export class TextIndex {
 
   /** Whoever had the same text is not found any more. */
   add(handle: number): void {
-    const text = this.#textOf(handle);
-    assert(text !== undefined, `handle ${handle} has no text`);
+    const text = this.#knownText(handle);
     const place = this.#placeOf(text);
     if (place !== undefined) {
       this.#places[place] = handle;
@@ -48,6 +47,12 @@ export class TextIndex {
     if (place !== undefined) this.#places[place] = GIVEN_UP;
   }
 
+  #knownText(handle: number): string {
+    const text = this.#textOf(handle);
+    assert(text !== undefined, `handle ${handle} has no text`);
+    return text;
+  }
+
   #put(text: string, handle: number): void {
     const last = this.#places.length - 1;
     let place = hashOf(text) & last;
@@ -60,7 +65,7 @@ export class TextIndex {
     const places = this.#places;
     const last = places.length - 1;
     for (let place = hashOf(text) & last; ; place = (place + 1) & last) {
-      const handle = places[place] ?? NEVER_USED;
+      const handle = numberAt(places, place, 'place');
       if (handle === NEVER_USED) return undefined;
       if (handle !== GIVEN_UP && this.#textOf(handle) === text) return place;
     }
@@ -73,7 +78,7 @@ export class TextIndex {
     while (length < (taken.length + 1) * 3) length *= 2;
     this.#places = new Int32Array(length).fill(NEVER_USED);
     this.#used = 0;
-    for (const handle of taken) this.#put(this.#textOf(handle) ?? '', handle);
+    for (const handle of taken) this.#put(this.#knownText(handle), handle);
   }
 }
 

@@ -1,6 +1,6 @@
 import { deepEqual, equal, throws } from 'node:assert/strict';
 import { test } from 'node:test';
-import { assert, at, ServerError } from '../../kernel/index.ts';
+import { assert, at, numberAt, ServerError } from '../../kernel/index.ts';
 
 test('what does not hold is a bug: an error without a code', () => {
   const given: { readonly port: number | undefined } = { port: Number('7000') };
@@ -24,4 +24,12 @@ test('an element is there, or the message names what is not', () => {
     [0, '', false, null].map((_, index, all) => at(all, index, 'value')),
     [0, '', false, null],
   );
+});
+
+test('a number is there, or the message names what is not', () => {
+  for (const numbers of [[4, 0], Uint8Array.of(4, 0), Float64Array.of(4, 0)]) {
+    deepEqual([numberAt(numbers, 0, 'place'), numberAt(numbers, 1, 'place')], [4, 0]);
+    for (const index of [2, -1, 0.5, Number.NaN])
+      throws(() => numberAt(numbers, index, 'place'), { message: `no place ${index}` });
+  }
 });
