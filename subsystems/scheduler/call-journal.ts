@@ -32,6 +32,13 @@ export type KeptUnits = Pick<
   | 'values'
 >;
 
+/** A context, a call or a credit. */
+interface StoredItem {
+  /** Its key among what is kept; 0: none yet. */
+  number: number;
+  isStored: boolean;
+}
+
 export class CallJournal {
   readonly isKept: boolean;
   readonly #storage: KeptUnits;
@@ -144,44 +151,41 @@ export class CallJournal {
     this.#credits = [];
     for (const context of contexts) {
       context.isDirty = false;
-      if (isAlive(context)) {
-        const { origin } = context;
-        const originNumber = origin.kind === 'canister' ? this.#numberOf(origin.call) : 0;
-        const value = this.#writer.context(context, originNumber);
-        unit.put(FAMILY, keyOf(CONTEXT, this.#numberOf(context)), value);
-        context.isStored = true;
-      } else if (context.isStored) {
-        unit.delete(FAMILY, keyOf(CONTEXT, context.number));
-        context.isStored = false;
+      if (!isAlive(context)) {
+        erase(unit, CONTEXT, context);
+        continue;
       }
+      const { origin } = context;
+      const originNumber = origin.kind === 'canister' ? this.#numberOf(origin.call) : 0;
+      this.#put(unit, CONTEXT, context, this.#writer.context(context, originNumber));
     }
     for (const call of calls) {
       call.isDirty = false;
-      if (!call.isEnded) {
-        const value = this.#writer.call(call, this.#numberOf(call.context));
-        unit.put(FAMILY, keyOf(CALL, this.#numberOf(call)), value);
-        call.isStored = true;
-      } else if (call.isStored) {
-        unit.delete(FAMILY, keyOf(CALL, call.number));
-        call.isStored = false;
-      }
+      if (call.isEnded) erase(unit, CALL, call);
+      else this.#put(unit, CALL, call, this.#writer.call(call, this.#numberOf(call.context)));
     }
     for (const credit of credits) {
-      if (!credit.isPaid) {
-        const value = this.#writer.credit(credit.canister.id, credit.amount);
-        unit.put(FAMILY, keyOf(CREDIT, this.#numberOf(credit)), value);
-        credit.isStored = true;
-      } else if (credit.isStored) {
-        unit.delete(FAMILY, keyOf(CREDIT, credit.number));
-        credit.isStored = false;
-      }
+      if (credit.isPaid) erase(unit, CREDIT, credit);
+      else this.#put(unit, CREDIT, credit, this.#writer.credit(credit.canister.id, credit.amount));
     }
   }
 
-  #numberOf(item: { number: number }): number {
+  /** `value`: made first, so that what it refers to has its number before. */
+  #put(unit: WriteBatch, letter: number, item: StoredItem, value: Uint8Array): void {
+    unit.put(FAMILY, keyOf(letter, this.#numberOf(item)), value);
+    item.isStored = true;
+  }
+
+  #numberOf(item: Pick<StoredItem, 'number'>): number {
     if (item.number === 0) item.number = ++this.#numbers;
     return item.number;
   }
+}
+
+function erase(unit: WriteBatch, letter: number, item: StoredItem): void {
+  if (!item.isStored) return;
+  unit.delete(FAMILY, keyOf(letter, item.number));
+  item.isStored = false;
 }
 
 function isOfCanister({ origin, evaluation }: CallContext): boolean {
