@@ -1,5 +1,11 @@
-import type { CanisterStatus, CallKind, Outcome, RejectCode } from '../ic/index.ts';
-import { defineCapability, type ErrorKind, ServerError, suggestionFor } from '../../kernel/index.ts';
+import {
+  type CanisterStatus,
+  type CallKind,
+  ERROR_KIND_OF_OUTCOME,
+  type Outcome,
+  type RejectCode,
+} from '../ic/index.ts';
+import { defineCapability, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
@@ -155,21 +161,12 @@ export class InstallError extends ServerError {
   readonly logs: readonly string[];
 
   constructor(outcome: FailedOutcome, logs: readonly string[]) {
-    super(KIND_OF_FAILURE[outcome.kind], 'install-failed', outcome.message);
+    super(ERROR_KIND_OF_OUTCOME[outcome.kind], 'install-failed', outcome.message);
     this.outcome = outcome;
     this.logs = logs;
   }
 }
 type FailedOutcome = Exclude<Outcome, { readonly kind: 'reply' }>;
-
-const KIND_OF_FAILURE = {
-  reject: 'rejected',
-  trap: 'trapped',
-  limit: 'trapped',
-  noReply: 'noReply',
-  outOfCycles: 'outOfCycles',
-  unavailable: 'unavailable',
-} as const satisfies Record<FailedOutcome['kind'], ErrorKind>;
 
 /** Is told when a canister changes: in the turn of the change, before anybody is answered. Must be quick and not throw. */
 export interface CanisterWatcher {

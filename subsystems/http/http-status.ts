@@ -1,5 +1,4 @@
 import type { ErrorKind } from '../../kernel/index.ts';
-import type { Outcome } from '../ic/index.ts';
 
 /** The one place where a kind of error becomes a status; clients rely on them (docs/http.md). */
 export const HTTP_STATUS = {
@@ -16,16 +15,6 @@ export const HTTP_STATUS = {
   badWebsite: 502,
   unavailable: 503,
 } as const satisfies Record<ErrorKind, number>;
-
-/** Which kind of error the outcome of a message is. */
-export const KIND_OF_OUTCOME = {
-  reject: 'rejected',
-  trap: 'trapped',
-  limit: 'trapped',
-  noReply: 'noReply',
-  outOfCycles: 'outOfCycles',
-  unavailable: 'unavailable',
-} as const satisfies Record<Exclude<Outcome['kind'], 'reply'>, ErrorKind>;
 
 /** Kinds whose `code` in an error body is a reject code (1–6); for all others it is the HTTP status. */
 const REJECTING_KINDS: ReadonlySet<ErrorKind> = new Set(['rejected', 'trapped', 'noReply']);

@@ -1,8 +1,8 @@
-import { REJECT_CODE, type Outcome } from '../ic/index.ts';
+import { ERROR_KIND_OF_OUTCOME, REJECT_CODE, type Outcome } from '../ic/index.ts';
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { SiteAnswer } from '../gateway/index.ts';
 import { comeBackLater, isEventSource } from './event-source.ts';
-import { errorCodeOf, HTTP_STATUS, KIND_OF_OUTCOME } from './http-status.ts';
+import { errorCodeOf, HTTP_STATUS } from './http-status.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ServedResponse } from './served-response.ts';
@@ -289,7 +289,7 @@ export class Responder {
 
   /** An outcome that is not a reply. */
   fault(response: ServerResponse, outcome: Exclude<Outcome, { kind: 'reply' }>): void {
-    const kind = KIND_OF_OUTCOME[outcome.kind];
+    const kind = ERROR_KIND_OF_OUTCOME[outcome.kind];
     const body = { code: errorCodeOf(kind, outcome.code), message: outcome.message };
     this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }

@@ -7,7 +7,7 @@ export * from './canister-id.ts';
 export * from './canister-status.ts';
 export * from './id-text.ts';
 export type * from './methods.ts';
-export type * from './outcome.ts';
+export * from './outcome.ts';
 export * from './principal.ts';
 export * from './reject-codes.ts';
 export * from './step.ts';

@@ -1,3 +1,4 @@
+import type { ErrorKind } from '../../kernel/index.ts';
 import type { RejectCode } from './reject-codes.ts';
 
 /** The outcome of one message. A guest's fault is a value: nobody has to catch anything. */
@@ -17,3 +18,13 @@ export type Outcome = {
       readonly message: string;
     }
 );
+
+/** Which kind of error the outcome of a message is that has no reply. */
+export const ERROR_KIND_OF_OUTCOME = {
+  reject: 'rejected',
+  trap: 'trapped',
+  limit: 'trapped',
+  noReply: 'noReply',
+  outOfCycles: 'outOfCycles',
+  unavailable: 'unavailable',
+} as const satisfies Record<Exclude<Outcome['kind'], 'reply'>, ErrorKind>;
