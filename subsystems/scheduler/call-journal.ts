@@ -7,6 +7,8 @@
  * kept from its first ended step that left calls open; before that nothing has happened that the client knows of. Queries
  * are never kept. What comes and goes within one unit is not written, and an update without calls writes nothing here.
  *
+ * Answers of clients wait here, too (`tell`), until all that they have seen is durable.
+ *
  * Main thread, as everything here; adds operations to the unit that is being collected.
  */
 import type { Outcome } from '../ic/index.ts';

@@ -1,6 +1,6 @@
 /**
- * Canisters that somebody holds: those whose code or state is being changed start nothing meanwhile, those that are pinned
- * stay awake. A sleeping one is woken for either.
+ * Canisters that somebody changes or asks directly: those whose code or state is being changed are locked and start nothing meanwhile,
+ * those that are pinned stay awake. A sleeping one is woken for either.
  *
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
@@ -20,12 +20,12 @@ export interface CodeChangeLockNeeds {
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;
-  readonly sleeping: Eviction;
+  readonly eviction: Eviction;
   readonly executions: Executions;
-  readonly laneOf: (canister: ScheduledCanister) => ExecutorQueue;
+  readonly executorQueueOf: (canister: ScheduledCanister) => ExecutorQueue;
 }
 
-/** What it does is told with the methods of `Scheduler` that have the same names. */
+/** Each method does what the one of `Scheduler` with the same name says. */
 export class CodeChangeLock {
   readonly #with: CodeChangeLockNeeds;
 
@@ -37,7 +37,7 @@ export class CodeChangeLock {
     const { work } = canister;
     // At once: what comes from now on waits for the code.
     work.changes++;
-    this.#with.sleeping.keep(canister);
+    this.#with.eviction.keep(canister);
     if (canister.isAsleep) {
       const problem = await this.#wakeUp(canister);
       if (problem !== undefined) {
@@ -52,8 +52,8 @@ export class CodeChangeLock {
   }
 
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    const { execution, journal, ticking, executions, laneOf } = this.#with;
-    const queue = laneOf(canister);
+    const { execution, journal, ticking, executions, executorQueueOf } = this.#with;
+    const queue = executorQueueOf(canister);
     return new Promise((resolve) => {
       executions.begun(queue);
       execution.change(canister.handle, module, change, (step) => {
@@ -86,7 +86,7 @@ export class CodeChangeLock {
   async #empty(canister: ScheduledCanister, message: string): Promise<void> {
     const { execution, journal, ticking } = this.#with;
     const { handle } = canister;
-    const release = this.hold(canister);
+    const release = this.lock(canister);
     try {
       await execution.uninstall(handle);
       // With the same unit as what the executor has told: whoever finds the state gone finds the calls gone.
@@ -106,24 +106,24 @@ export class CodeChangeLock {
       this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
   }
 
-  hold(canister: ScheduledCanister): () => void {
-    const { sleeping, executions, laneOf } = this.#with;
+  lock(canister: ScheduledCanister): () => void {
+    const { eviction, executions, executorQueueOf } = this.#with;
     canister.work.changes++;
-    sleeping.keep(canister);
+    eviction.keep(canister);
     return () => {
       canister.work.changes--;
-      if (canister.state !== 'deleted') executions.goOn(canister, laneOf(canister));
+      if (canister.state !== 'deleted') executions.goOn(canister, executorQueueOf(canister));
     };
   }
 
   async pin(canister: ScheduledCanister): Promise<() => void> {
-    const { sleeping } = this.#with;
+    const { eviction } = this.#with;
     canister.work.pins++;
-    sleeping.keep(canister);
+    eviction.keep(canister);
     const problem = canister.isAsleep ? await this.#wakeUp(canister) : undefined;
     const release = (): void => {
       canister.work.pins--;
-      sleeping.settled(canister);
+      eviction.settled(canister);
     };
     if (problem === undefined) return release;
     release();
@@ -136,7 +136,7 @@ export class CodeChangeLock {
     if (loadProblem !== undefined) return Promise.resolve(loadProblem);
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);
-      this.#with.sleeping.busy(canister, true);
+      this.#with.eviction.busy(canister, true);
     });
   }
 }

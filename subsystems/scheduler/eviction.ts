@@ -1,5 +1,5 @@
 /**
- * Which canisters are awake.
+ * Decides which canisters are awake: who is put to sleep, who is loaded, and when.
  *
  * Where state is kept, an executor need not have every canister: what waits for a sleeping one wakes it. With a cap on how
  * many are awake, or on their bytes, one that is to wake takes the place of the one that has been idle for longest. When
@@ -11,7 +11,7 @@
  * Calls of a composite query do not wait for a place: the query that made them keeps its own until they have ended. Nor does
  * whoever pins a canister or changes its code, for that may be done for a canister that is pinned itself.
  *
- * Main thread; decides, while canisters/stored-canister-loader.ts does.
+ * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does what is decided.
  */
 import { assert, type Clock, ServerError, sleep } from '../../kernel/index.ts';
 import { type ScheduledCanister, isUrgent } from './scheduled-canister.ts';
@@ -185,9 +185,9 @@ export class Eviction {
   }
 
   #count(canister: ScheduledCanister): void {
-    const seat = lruNodeOf(canister);
-    seat.bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(canister.handle);
-    this.#bytes += seat.bytes;
+    const node = lruNodeOf(canister);
+    node.bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(canister.handle);
+    this.#bytes += node.bytes;
   }
 
   #discount({ lruNode }: ScheduledCanister): void {

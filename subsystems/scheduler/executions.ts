@@ -29,7 +29,7 @@ export interface ExecutionsNeeds {
   readonly journal: CallJournal;
   readonly calls: Calls;
   readonly ticking: Ticking;
-  readonly sleeping: Eviction;
+  readonly eviction: Eviction;
 }
 
 export interface ExecutionsEvents {
@@ -247,7 +247,7 @@ export class Executions {
 
   /** Pays a canister; one that sleeps is woken for it. */
   credit(credit: Credit): void {
-    const { execution, journal, sleeping } = this.#with;
+    const { execution, journal, eviction } = this.#with;
     const { canister, amount } = credit;
     // A canister that is gone cannot be paid; its cycles went with it.
     if (canister.state === 'deleted' || canister.state === 'lost') {
@@ -260,7 +260,7 @@ export class Executions {
       return;
     }
     canister.work.executing++;
-    sleeping.keep(canister);
+    eviction.keep(canister);
     const ended = (isPaid: boolean): void => {
       canister.work.executing--;
       if (isPaid || canister.state === 'deleted') {
@@ -270,7 +270,7 @@ export class Executions {
         // Its executor has died before.
         this.#events.enqueue(canister, { kind: 'credit', credit });
       }
-      sleeping.settled(canister);
+      eviction.settled(canister);
     };
     execution.addCycles(canister.handle, amount).then(
       () => ended(true),
@@ -293,7 +293,7 @@ export class Executions {
 
   /** Something of a canister has ended: what waits may go on, in its queue. */
   goOn(canister: ScheduledCanister, queue: ExecutorQueue): void {
-    this.#with.sleeping.settled(canister);
+    this.#with.eviction.settled(canister);
     queue.giveTurn(canister);
     queue.fill();
   }

@@ -127,7 +127,7 @@ export interface Scheduler {
    */
   uninstall(handle: number): Promise<void>;
   /**
-   * Ends every call that is open of a canister that is held, after what is executing: whoever waits for it is rejected
+   * Ends every call that is open of a canister that is locked, after what is executing: whoever waits for it is rejected
    * (code 4), its callbacks never run. Code and state go with them, and it is to be withdrawn in the same turn. Rejects with
    * ServerError `unavailable` when its executor dies before that; nothing is ended then.
    */

@@ -148,7 +148,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         journal: this.#journal,
         calls: this.#calls,
         ticking: this.#ticking,
-        sleeping: this.#eviction,
+        eviction: this.#eviction,
       },
       {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
@@ -161,9 +161,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       journal: this.#journal,
       calls: this.#calls,
       ticking: this.#ticking,
-      sleeping: this.#eviction,
+      eviction: this.#eviction,
       executions: this.#executions,
-      laneOf: (canister) => this.#queueOfExecutor(canister),
+      executorQueueOf: (canister) => this.#queueOfExecutor(canister),
     });
     this.#report = new DrainReport({
       clock: granted.clock,
@@ -246,7 +246,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   lock(handle: number): () => void {
-    return this.#codeChangeLock.hold(this.#canisterOf(handle));
+    return this.#codeChangeLock.lock(this.#canisterOf(handle));
   }
 
   async pin(handle: number): Promise<() => void> {
