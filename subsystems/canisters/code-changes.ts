@@ -1,8 +1,9 @@
 /**
  * Changes of a canister's code: install, reinstall, upgrade.
  *
- * An upgrade happens between two messages. A canister with open calls is stopped first, so that no callback comes back
- * to code that does not know it, and started again afterwards, also when the upgrade failed.
+ * An upgrade happens between two messages, and what comes meanwhile waits for the new code. A canister with open calls is
+ * stopped first, so that no callback comes back to code that does not know it, and started again afterwards, also when the
+ * upgrade failed; what comes meanwhile is refused.
  */
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
@@ -169,15 +170,16 @@ export class CodeChanges {
     // Its messages go on meanwhile.
     await this.#storeKeptHeap(record, change);
     const wasRunning = record.status === 'running';
-    if (wasRunning) await this.#stopForUpgrade(record);
+    const unlock = wasRunning ? await scheduler.lockBetweenMessages(record.handle) : undefined;
+    const mustStop = wasRunning && unlock === undefined;
+    if (mustStop) await this.#stopForUpgrade(record);
     try {
       await this.apply(record, code, change, candidText);
     } finally {
       record.storedStatus = undefined;
-      if (wasRunning) {
-        scheduler.start(record.handle);
-        record.steps.checkMemory();
-      }
+      unlock?.();
+      if (mustStop) scheduler.start(record.handle);
+      if (wasRunning) record.steps.checkMemory();
     }
   }
 

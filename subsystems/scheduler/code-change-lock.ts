@@ -106,6 +106,18 @@ export class CodeChangeLock {
       this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
   }
 
+  async lockBetweenMessages(canister: ScheduledCanister): Promise<(() => void) | undefined> {
+    const { work } = canister;
+    const release = this.lock(canister);
+    if (work.executing > 0) await new Promise<void>((resolve) => work.restWaiters.push(resolve));
+    for (const { openCalls } of work.contexts) {
+      if (openCalls === 0) continue;
+      release();
+      return undefined;
+    }
+    return release;
+  }
+
   lock(canister: ScheduledCanister): () => void {
     const { eviction, executions, executorQueueOf } = this.#with;
     canister.work.changes++;

@@ -9,6 +9,7 @@
 import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
 import type { CanisterRunner } from '../execution/index.ts';
 import type {
+  PendingWork,
   ScheduledCanister,
   Credit,
   QueuedTask,
@@ -219,8 +220,15 @@ export class Executions {
         if (isChange || step.charge > 0) journal.changed(canister);
         done(step);
       }
+      this.#rests(canister.work);
       this.goOn(canister, queue);
     });
+  }
+
+  /** Tells those who wait for that when nothing of a canister executes any more. */
+  #rests(work: PendingWork): void {
+    if (work.restWaiters.length === 0 || work.executing > 0) return;
+    for (const waiter of work.restWaiters.splice(0)) waiter();
   }
 
   /**
@@ -270,6 +278,7 @@ export class Executions {
         // Its executor has died before.
         this.#events.enqueue(canister, { kind: 'credit', credit });
       }
+      this.#rests(canister.work);
       eviction.settled(canister);
     };
     execution.addCycles(canister.handle, amount).then(

@@ -135,6 +135,11 @@ export interface Scheduler {
   /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
   lock(handle: number): () => void;
   /**
+   * Locks the canister and resolves when nothing of it executes; what comes meanwhile waits. Undefined: it has called others and
+   * waits for them, and goes on. Whoever changes its code then has to stop it.
+   */
+  lockBetweenMessages(handle: number): Promise<(() => void) | undefined>;
+  /**
    * Wakes a canister, and keeps it awake until what this resolves with is called. For everything that is asked of its
    * executor directly. Rejects with the ServerError why it cannot be woken.
    */

@@ -249,6 +249,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return this.#codeChangeLock.lock(this.#canisterOf(handle));
   }
 
+  async lockBetweenMessages(handle: number): Promise<(() => void) | undefined> {
+    return await this.#codeChangeLock.lockBetweenMessages(this.#canisterOf(handle));
+  }
+
   async pin(handle: number): Promise<() => void> {
     return await this.#codeChangeLock.pin(this.#canisterOf(handle));
   }

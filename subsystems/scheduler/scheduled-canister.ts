@@ -114,6 +114,8 @@ export class PendingWork {
   isEvictionRequested = false;
   /** Called when it has stopped, or will not: then with the reason. */
   stopWaiters: ((problem: string | undefined) => void)[] = [];
+  /** Called when nothing of it executes any more. */
+  restWaiters: (() => void)[] = [];
   /** Called when it is awake, or cannot be woken: then with the reason. */
   wakeWaiters: ((problem: Error | undefined) => void)[] = [];
   isQueryNext = false;
