@@ -64,8 +64,9 @@ export const FLAGS = {
   }),
   watch: toggle({
     group: 'manifest',
-    summary: 'Upgrade actors when their files change.',
-    notBuilt: 'POST /upgrade/<ACTOR> with an empty body takes up a changed file',
+    summary:
+      "Upgrade the manifest's actors when their files change (sources with all imports, modules, interfaces). They keep their state; " +
+      'what does not compile or fit is told, and the code before serves on.',
   }),
   listen: text({
     group: 'http',

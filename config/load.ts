@@ -113,11 +113,13 @@ function buildConfig(
       hasLiveLimit: flags['live-cap'] > 0 || flags['live-bytes'] > 0,
       replayBudgetSecs: flags['replay-budget-secs'],
       historyEntries: flags.history,
+      followsFiles: flags.watch,
     },
     manifest: { file: resolve(options.directory, flags.manifest) },
     compiler: { cacheDirectory: motokoCache(state, options.environment) },
     codec: {},
     management: { hostVersion: version },
+    'hot-reload': { isWatching: flags.watch },
   });
 }
 

@@ -73,6 +73,8 @@ export interface CanistersSection {
   readonly replayBudgetSecs: number;
   /** Messages of each actor that `/history` tells of; 0: none. */
   readonly historyEntries: number;
+  /** Whoever watches the files takes up what differs: nobody has to be told. */
+  readonly followsFiles: boolean;
   /** Whether debug output of actors also goes to stderr. */
   readonly forwardDebugOutput: boolean;
 }
@@ -92,6 +94,11 @@ export interface ManagementSection {
   readonly hostVersion: string;
 }
 
+export interface HotReloadSection {
+  /** Actors follow their files (`--watch`). */
+  readonly isWatching: boolean;
+}
+
 /** Has nothing to configure yet. */
 export type EmptySection = Readonly<Record<string, never>>;
 
@@ -107,6 +114,7 @@ export interface ServerConfig {
   readonly compiler: CompilerSection;
   readonly management: ManagementSection;
   readonly codec: EmptySection;
+  readonly 'hot-reload': HotReloadSection;
 }
 
 /** Freezes the sections too, so that no plugin can change what another one reads. */

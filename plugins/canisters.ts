@@ -1,6 +1,6 @@
 import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
-import { Canisters } from '../subsystems/canisters/index.ts';
+import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
@@ -13,7 +13,10 @@ import { Storage } from '../subsystems/storage/index.ts';
 export const canistersPlugin = definePlugin({
   name: 'canisters',
   provides: Canisters,
-  alsoProvides: [face(ManagementBackend, (canisters: CanisterService) => canisters.host)],
+  alsoProvides: [
+    face(ManagementBackend, (canisters: CanisterService) => canisters.host),
+    face(ManifestActors, (canisters: CanisterService) => canisters.manifestActors),
+  ],
   requires: {
     execution: Execution,
     scheduler: Scheduler,

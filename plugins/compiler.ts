@@ -6,11 +6,14 @@ interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
 }
 
+const refuse = (mainFile: string): Promise<never> =>
+  Promise.reject(
+    new ServerError('invalid', 'compiler-off', `${mainFile} needs the compiler, which --no-compiler turned off`),
+  );
 const noCompiler: Compiler = {
-  compile: (mainFile) =>
-    Promise.reject(
-      new ServerError('invalid', 'compiler-off', `${mainFile} needs the compiler, which --no-compiler turned off`),
-    ),
+  compile: refuse,
+  // Nothing can be made of what it imports.
+  sourcesOf: async (mainFile) => ({ files: [mainFile], actors: [] }),
 };
 
 export const compilerPlugin = definePlugin({

@@ -5,6 +5,7 @@ import { codecPlugin } from './codec.ts';
 import { compilerPlugin } from './compiler.ts';
 import { executionPlugin } from './execution.ts';
 import { gatewayPlugin } from './gateway.ts';
+import { hotReloadPlugin } from './hot-reload.ts';
 import { httpPlugin } from './http.ts';
 import { inspectorPlugin } from './inspector.ts';
 import { managementPlugin } from './management.ts';
@@ -31,5 +32,6 @@ export const builtinPlugins: readonly Plugin[] = [
   openApiPlugin,
   gatewayPlugin,
   inspectorPlugin,
+  hotReloadPlugin,
   httpPlugin,
 ];

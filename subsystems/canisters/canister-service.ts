@@ -29,6 +29,7 @@ import {
   type DebugLine,
   type HistoryEntry,
   type InstallOptions,
+  type ManifestActors,
   type OutputFollowing,
   type OutputReader,
   isInternalMethod,
@@ -37,7 +38,7 @@ import {
   type RemoveOptions,
   type UpgradeOptions,
 } from './index.ts';
-import { installManifest, type ManifestComparison } from './install-manifest.ts';
+import { type InstalledManifest, installManifest } from './install-manifest.ts';
 import { NumberRows } from './number-rows.ts';
 import { recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
@@ -76,6 +77,8 @@ export interface CanisterServiceOptions {
   readonly hasLiveLimit: boolean;
   /** Messages of each canister that are remembered; 0: none. */
   readonly historyEntries: number;
+  /** Somebody takes up what differs between manifest and state: it need not be told. */
+  readonly followsFiles: boolean;
 }
 
 export class CanisterService implements Canisters {
@@ -88,16 +91,25 @@ export class CanisterService implements Canisters {
   readonly #interfaces: CandidInterfaces;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
-  #compareManifest: ManifestComparison | undefined;
+  #manifest: InstalledManifest | undefined;
+  readonly #followsFiles: boolean;
   #management: ManagementHooks | undefined;
   /** Names that an installation under way will take. */
   readonly #installing = new Set<string>();
   readonly #rejected = new Map<string, string>();
   readonly #watches = new CanisterWatches();
 
+  /** The manifest's actors as their files are. There are none before the manifest is installed. */
+  readonly manifestActors: ManifestActors = {
+    names: () => this.#manifest?.files.names() ?? [],
+    filesOf: (name) => this.#manifestFiles.filesOf(name),
+    reload: (name) => this.#manifestFiles.reload(name),
+  };
+
   constructor(dependencies: CanisterServiceDependencies, options: CanisterServiceOptions) {
     this.#with = dependencies;
     this.#histories = new MessageHistories(options.historyEntries);
+    this.#followsFiles = options.followsFiles;
     this.#interfaces = new CandidInterfaces(dependencies);
     this.#changes = new CodeChanges({ ...dependencies, interfaces: this.#interfaces, histories: this.#histories });
     const { execution, scheduler, storage } = dependencies;
@@ -508,12 +520,13 @@ export class CanisterService implements Canisters {
           progress,
         )
       : undefined;
-    this.#compareManifest = await installManifest(
+    this.#manifest = await installManifest(
       {
         ...this.#with,
         canisters: {
           place: (...given) => this.place(...given),
           named: (name) => this.directory.findByName(name),
+          upgrade: (...given) => this.upgrade(...given),
           giveCertificate: (record) => this.#giveCertificate(record, { hasCertificate: true }),
         },
         ids: this.directory.ids,
@@ -531,10 +544,17 @@ export class CanisterService implements Canisters {
 
   /** Says which actors that were there before have another module in the manifest by now. */
   async compareManifest(): Promise<void> {
-    const compare = this.#compareManifest;
-    // It holds the whole manifest.
-    this.#compareManifest = undefined;
-    await compare?.();
+    const manifest = this.#manifest;
+    if (manifest === undefined) return;
+    // The comparison holds the whole manifest: it is done once.
+    const { compare, files } = manifest;
+    this.#manifest = { files, compare: async () => undefined };
+    if (!this.#followsFiles) await compare();
+  }
+
+  get #manifestFiles(): ManifestActors {
+    assert(this.#manifest !== undefined, 'the manifest is installed');
+    return this.#manifest.files;
   }
 
   async #checkpoint(handle: number, pause: PieceWritten): Promise<void> {

@@ -267,3 +267,16 @@ export interface Canisters {
   followOutput(canister: Canister, reader: OutputReader, lastSeq?: number): OutputFollowing;
 }
 export const Canisters = defineCapability<Canisters>('canisters');
+
+/** The manifest's actors as their files are. */
+export interface ManifestActors {
+  names(): readonly string[];
+  /** Files whose change may change an actor, missing ones too: absolute paths. */
+  filesOf(name: string): Promise<readonly string[]>;
+  /**
+   * Takes up an actor's files as they are now: upgrades it if it has another module or interface, and installs it where the
+   * start could not. Rejects with ServerError: files that cannot be read or do not compile, and all that an upgrade is refused for.
+   */
+  reload(name: string): Promise<'same' | 'reloaded' | 'installed'>;
+}
+export const ManifestActors = defineCapability<ManifestActors>('manifest-actors');

@@ -1,11 +1,11 @@
 import { type CanisterRecord } from './canister-record.ts';
-import { type InstallOptions } from './index.ts';
-import { createHash } from 'node:crypto';
+import { type InstallOptions, type UpgradeOptions } from './index.ts';
 import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
-import type { Manifest } from '../manifest/index.ts';
+import type { Manifest, ManifestActor } from '../manifest/index.ts';
+import { hashOf, ManifestFiles } from './manifest-files.ts';
 import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 
 /** The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and ids"). */
@@ -17,6 +17,7 @@ export interface InstallManifestDependencies {
   readonly canisters: {
     place(name: string, module: Uint8Array, options: InstallOptions): Promise<CanisterRecord>;
     named(name: string): CanisterRecord | undefined;
+    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<void>;
     giveCertificate(record: CanisterRecord): void;
   };
   readonly ids: CanisterIds;
@@ -33,14 +34,17 @@ export interface InstallManifestDependencies {
 /** Tells of actors whose files hold other modules than they have. Compiling takes a while, and nobody has to wait for it. */
 export type ManifestComparison = () => Promise<void>;
 
-const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+export interface InstalledManifest {
+  readonly compare: ManifestComparison;
+  readonly files: ManifestFiles;
+}
 
 /** Installs every actor of the manifest. What fails is announced and given to `reject`; a manifest that cannot be read fails the start. */
 export async function installManifest(
   { canisters, ids, manifest, compiler, execution, log, signal, share }: InstallManifestDependencies,
   progress: (note: string) => void,
   reject: (name: string, reason: string) => void,
-): Promise<ManifestComparison> {
+): Promise<InstalledManifest> {
   progress('reading the manifest');
   const actors = await manifest.read();
   // All ids first, in the manifest's order: an actor may name one that comes after it.
@@ -55,6 +59,14 @@ export async function installManifest(
   const modules = modulesNow();
   const readFile = (name: string): Promise<Uint8Array> => modulesNow().moduleNamed(name);
   const there: ManifestSource[] = [];
+  const install = async (actor: ManifestActor, bytes: Uint8Array): Promise<void> => {
+    const candidText =
+      actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
+    const { args, cycles, env, hasCertificate, name } = actor;
+    const id = idOf.get(name);
+    const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFile };
+    await canisters.place(name, bytes, options);
+  };
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
     const place = `(${index + 1} of ${actors.length})`;
@@ -70,19 +82,27 @@ export async function installManifest(
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const bytes = await modules.moduleOf(actor);
-      const candidText =
-        actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
-      const { args, cycles, env, hasCertificate } = actor;
-      const id = idOf.get(actor.name);
       progress(`installing ${actor.name} ${place}`);
-      const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFile };
-      await canisters.place(actor.name, bytes, options);
+      await install(actor, bytes);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
     }
   }
-  return comparison({ canisters, log }, modules, there);
+  const files = new ManifestFiles({
+    canisters,
+    sources,
+    modulesNow,
+    caller: ANONYMOUS,
+    // What an installation takes is not kept: it is read again.
+    install: async (name) => {
+      const actor = (await manifest.read()).find((known) => known.name === name);
+      if (actor === undefined)
+        throw new ServerError('missing', 'actor-missing', `the manifest has no actor ${name} any more`);
+      await install(actor, await readFile(name));
+    },
+  });
+  return { compare: comparison({ canisters, log }, modules, there), files };
 }
 
 /** Apart, for what it holds is let go of when it has ended: what reads files for upgrades stays. */

@@ -40,6 +40,25 @@ export class ManifestModules {
     return await this.moduleOf(actor);
   }
 
+  /** Files whose change may change the module or the interface of an actor, missing ones too: absolute paths. */
+  async filesNamed(name: string): Promise<readonly string[]> {
+    const { actors, compiler } = this.#with;
+    const files = new Set<string>();
+    const wanted = new Set([name]);
+    // Also those whose interfaces it imports; the set grows meanwhile.
+    for (const next of wanted) {
+      const actor = actors.find((known) => known.name === next);
+      if (actor === undefined) continue;
+      if (actor.candidFile !== undefined) files.add(actor.candidFile);
+      files.add(actor.source.file);
+      if (actor.source.kind === 'wasm') continue;
+      const sources = await compiler.sourcesOf(actor.source.file);
+      for (const file of sources.files) files.add(file);
+      for (const imported of sources.actors) wanted.add(imported);
+    }
+    return [...files];
+  }
+
   /** `way`: the actors whose sources led here, from the one that is wanted. */
   #compile(name: string, file: string, way: readonly string[]): Promise<CompiledActor> {
     const known = this.#compiled.get(name);

@@ -30,6 +30,14 @@ export interface CompileOptions {
   readonly importActor?: (name: string) => Promise<ActorReference>;
 }
 
+/** What the compiler would read for an actor. */
+export interface ActorSources {
+  /** Absolute paths: the main file, all that it imports, and those that are missing but would be imported if they were there. */
+  readonly files: readonly string[];
+  /** The actors that are imported by name. */
+  readonly actors: readonly string[];
+}
+
 /** Motoko source to a module. The same source gives the same bytes on every machine and in any order of compilation. */
 export interface Compiler {
   /**
@@ -37,6 +45,8 @@ export interface Compiler {
    * Rejects with a ServerError of kind `invalid`; its message holds the diagnostics with file, line and caret.
    */
   compile(mainFile: string, options?: CompileOptions): Promise<CompiledActor>;
+  /** What the actor in `mainFile` (absolute path) is made of now, as far as it can be found out; compiles nothing. */
+  sourcesOf(mainFile: string): Promise<ActorSources>;
 }
 export const Compiler = defineCapability<Compiler>('compiler');
 

@@ -8,7 +8,7 @@ import { motokoRelease, mocProgramFile, readCorePackage } from './core-package.t
 import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
-import type { CompiledActor, CompileOptions, CompileProgress, Compiler } from './index.ts';
+import type { ActorSources, CompiledActor, CompileOptions, CompileProgress, Compiler } from './index.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import type { ImportedActor, MocResponse, Persistence } from './moc-protocol.ts';
@@ -110,6 +110,20 @@ class CachingCompiler implements MotokoCompiler {
       },
       options.persistence ?? 'enhanced',
     );
+  }
+
+  async sourcesOf(mainFile: string): Promise<ActorSources> {
+    const file = posix.resolve(mainFile);
+    try {
+      const { root, files, missing, actors } = await collectClosure(file, diskSources);
+      return {
+        files: [...Array.from(files.keys(), (path) => posix.join(root, path)), ...missing],
+        actors: [...actors.keys()],
+      };
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      return { files: [file], actors: [] };
+    }
   }
 
   async compileText(files: ReadonlyMap<string, string>, options: MotokoCompileOptions = {}): Promise<CompiledActor> {

@@ -20,6 +20,8 @@ export interface SourceClosure {
   readonly actors: ReadonlyMap<string, ImportPlace>;
   /** Imports that cannot be resolved. */
   readonly problems: readonly Diagnostic[];
+  /** Absolute paths of files that an import would find if they were there. */
+  readonly missing: readonly string[];
 }
 
 export interface ImportPlace {
@@ -56,6 +58,7 @@ class ClosureCollector {
   readonly #actors = new Map<string, ImportPlace>();
   readonly #problems: { readonly place: ImportPlace; readonly message: (show: (path: string) => string) => string }[] =
     [];
+  readonly #missing = new Set<string>();
   readonly #way: string[] = [];
   #bytes = 0;
 
@@ -87,6 +90,7 @@ class ClosureCollector {
       problems: this.#problems.map(({ place, message }) =>
         importProblem({ ...place, file: relative(place.file) }, this.#texts.get(place.file) ?? '', message(relative)),
       ),
+      missing: [...this.#missing],
     };
   }
 
@@ -144,7 +148,10 @@ class ClosureCollector {
       if (this.#texts.has(candidate)) return;
       const text = await this.#read(candidate, place);
       if (text === REFUSED) return;
-      if (text === undefined) continue;
+      if (text === undefined) {
+        this.#missing.add(candidate);
+        continue;
+      }
       await this.#visit(candidate, text);
       return;
     }

@@ -33,7 +33,8 @@ const TURNS_MAX = 20_000;
 
 const codec = createCodec();
 const manifest: Manifest = { read: () => Promise.resolve([]) };
-const compiler: Compiler = { compile: () => Promise.reject(new Error('there is nothing to compile')) };
+const refuse = (): Promise<never> => Promise.reject(new Error('there is nothing to compile'));
+const compiler: Compiler = { compile: refuse, sourcesOf: refuse };
 
 type Call = readonly [
   record: CanisterRecord,
@@ -90,6 +91,7 @@ export class Life {
         snapshotBelowBytes,
         replayBudgetSecs,
         historyEntries: 50,
+        followsFiles: false,
         hasLiveLimit: liveCap > 0,
       },
     );

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto';
+import { ServerError } from '../../kernel/index.ts';
+import type { CanisterRecord } from './canister-record.ts';
+import type { ManifestActors, UpgradeOptions } from './index.ts';
+import { type ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
+
+export interface ManifestFilesDependencies {
+  readonly canisters: {
+    named(name: string): CanisterRecord | undefined;
+    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<void>;
+  };
+  readonly sources: readonly ManifestSource[];
+  /** Reads files afresh. */
+  readonly modulesNow: () => ManifestModules;
+  /** Installs an actor that is not there, with what the manifest says of it now. */
+  readonly install: (name: string) => Promise<void>;
+  /** Who changes the manifest's actors. */
+  readonly caller: Uint8Array;
+}
+
+export const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+/** The manifest's actors as their files are while the host serves. */
+export class ManifestFiles implements ManifestActors {
+  readonly #with: ManifestFilesDependencies;
+
+  constructor(dependencies: ManifestFilesDependencies) {
+    this.#with = dependencies;
+  }
+
+  names(): readonly string[] {
+    return this.#with.sources.map(({ name }) => name);
+  }
+
+  filesOf(name: string): Promise<readonly string[]> {
+    return this.#with.modulesNow().filesNamed(name);
+  }
+
+  async reload(name: string): Promise<'same' | 'reloaded' | 'installed'> {
+    const { canisters, caller } = this.#with;
+    if (canisters.named(name) === undefined) {
+      await this.#with.install(name);
+      return 'installed';
+    }
+    const module = await this.#with.modulesNow().moduleNamed(name);
+    const file = this.#with.sources.find((known) => known.name === name)?.candidFile;
+    const candid = file === undefined ? undefined : (await readNamed(file)).toString('utf8');
+    const record = canisters.named(name);
+    // Deleted while its source was compiled.
+    if (record === undefined) return 'same';
+    if (record.damage !== undefined)
+      throw new ServerError('missing', 'actor-rejected', `it was rejected: ${record.damage}`);
+    const candidText = candid === record.givenCandid ? undefined : candid;
+    if (candidText === undefined && record.module?.hash === hashOf(module)) return 'same';
+    await canisters.upgrade(record, module, { argument: undefined, caller, candidText });
+    return 'reloaded';
+  }
+}

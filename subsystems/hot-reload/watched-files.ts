@@ -1,0 +1,154 @@
+/**
+ * Tells whose files have changed. Folders are watched, not files: editors write a draft and rename it, and a file that is
+ * missing yet may come. A file that is a link counts where it is and where it leads.
+ */
+import { type FSWatcher, type Stats, statSync, watch } from 'node:fs';
+import { realpath } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { type Logger, messageOf } from '../../kernel/index.ts';
+
+/** Folders that are watched at once; the system's own bound (fs.inotify.max_user_watches) is mostly higher. */
+export const FOLDERS_MAX = 8192;
+
+interface Folder {
+  readonly watcher: FSWatcher;
+  /** Tells whether what is at its path now is still this folder. */
+  readonly inode: number;
+  /** Owners by the names that they have in here. */
+  readonly owners: Map<string, Set<string>>;
+}
+
+export class WatchedFiles implements Disposable {
+  readonly #log: Pick<Logger, 'warn'>;
+  readonly #changed: (owner: string, path: string) => void;
+  readonly #folders = new Map<string, Folder>();
+  /** The folders of an owner, with its names there. */
+  readonly #byOwner = new Map<string, ReadonlyMap<string, ReadonlySet<string>>>();
+  /** Folders that could not be watched, each told once. */
+  readonly #refused = new Set<string>();
+  readonly #foldersMax: number;
+  #isClosed = false;
+
+  /** `changed` is called for each event of the system, with the file or folder; one save of a file may be several. */
+  constructor(log: Pick<Logger, 'warn'>, changed: (owner: string, path: string) => void, foldersMax = FOLDERS_MAX) {
+    this.#log = log;
+    this.#changed = changed;
+    this.#foldersMax = foldersMax;
+  }
+
+  /** Folders that are watched now. */
+  get size(): number {
+    return this.#folders.size;
+  }
+
+  /** Watches these files for an owner, in place of those before. Absolute paths; a file, or its folder, may be missing. */
+  async set(owner: string, files: Iterable<string>): Promise<void> {
+    const names = new Map<string, Set<string>>();
+    for (const file of files) {
+      add(names, file);
+      const target = await realpath(file).catch(() => file);
+      if (target !== file) add(names, target);
+    }
+    if (this.#isClosed) return;
+    const before = this.#byOwner.get(owner);
+    this.#byOwner.set(owner, names);
+    // First the new ones: a folder that stays is not opened again.
+    for (const [path, inside] of names) for (const name of inside) this.#enter(path, name, owner);
+    if (before !== undefined) this.#leave(owner, before, names);
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true;
+    for (const { watcher } of this.#folders.values()) watcher.close();
+    this.#folders.clear();
+  }
+
+  #enter(path: string, name: string, owner: string): void {
+    const folder = this.#folder(path);
+    if (folder === undefined) return;
+    const owners = folder.owners.get(name);
+    if (owners === undefined) folder.owners.set(name, new Set([owner]));
+    else owners.add(owner);
+  }
+
+  #leave(
+    owner: string,
+    before: ReadonlyMap<string, ReadonlySet<string>>,
+    now: ReadonlyMap<string, ReadonlySet<string>>,
+  ): void {
+    for (const [path, names] of before) {
+      const folder = this.#folders.get(path);
+      if (folder === undefined) continue;
+      for (const name of names) {
+        if (now.get(path)?.has(name) === true) continue;
+        const owners = folder.owners.get(name);
+        owners?.delete(owner);
+        if (owners?.size === 0) folder.owners.delete(name);
+      }
+      if (folder.owners.size > 0) continue;
+      folder.watcher.close();
+      this.#folders.delete(path);
+    }
+  }
+
+  #folder(path: string): Folder | undefined {
+    const inode = statSync(path, { throwIfNoEntry: false })?.ino;
+    const known = this.#folders.get(path);
+    if (known !== undefined && known.inode === inode) return known;
+    // Another folder has taken its place (a checkout, a build that makes its output anew): the old one tells nothing any more.
+    known?.watcher.close();
+    this.#folders.delete(path);
+    return inode === undefined ? undefined : this.#open(path, inode, known?.owners);
+  }
+
+  #open(path: string, inode: number, owners: Folder['owners'] = new Map()): Folder | undefined {
+    if (this.#folders.size >= this.#foldersMax)
+      return this.#refuse(path, `${this.#foldersMax} folders are watched already`);
+    try {
+      const watcher = watch(path, { persistent: false }, (_event, name) => this.#saw(path, name));
+      watcher.on('error', (error) => this.#refuse(path, messageOf(error)));
+      const folder = { watcher, inode, owners };
+      this.#folders.set(path, folder);
+      return folder;
+    } catch (error) {
+      return this.#refuse(path, messageOf(error));
+    }
+  }
+
+  #refuse(path: string, reason: string): undefined {
+    if (this.#refused.has(path)) return;
+    this.#refused.add(path);
+    this.#log.warn(
+      `cannot watch ${path}: ${reason}; POST /upgrade/<ACTOR> with an empty body takes up what changes there`,
+    );
+  }
+
+  /** `name`: null where the system does not tell it. The folder's own end comes with its own name. */
+  #saw(path: string, name: string | null): void {
+    const folder = this.#folders.get(path);
+    if (folder === undefined) return;
+    const told = name === null ? undefined : folder.owners.get(name);
+    if (name !== null && told !== undefined) for (const owner of told) this.#changed(owner, join(path, name));
+    if (name !== null && name !== basename(path)) return;
+    const all = new Set(Array.from(folder.owners.values(), (owners) => Array.from(owners)).flat());
+    for (const owner of all) this.#changed(owner, path);
+  }
+}
+
+/** A file by its folder; where that is missing, the nearest folder that is there, by the name that would lead to it. */
+function add(names: Map<string, Set<string>>, file: string): void {
+  let path = dirname(file);
+  let name = basename(file);
+  while (folderAt(path) === undefined && dirname(path) !== path) {
+    name = basename(path);
+    path = dirname(path);
+  }
+  const inside = names.get(path);
+  if (inside === undefined) names.set(path, new Set([name]));
+  else inside.add(name);
+}
+
+function folderAt(path: string): Stats | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats?.isDirectory() === true ? stats : undefined;
+}

@@ -1,0 +1,151 @@
+/** `--watch`: actors follow their files, keep their state, and serve on with the code before when the new one cannot be taken up. */
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { wat } from '../support/wat.ts';
+
+/** As editors save. */
+function save(file: string, content: string | Uint8Array): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(`${file}.draft`, content);
+  renameSync(`${file}.draft`, file);
+}
+
+const counter = (step: string): string => `import Step "lib/Step";
+persistent actor { var count = 0;
+  public func inc() : async Nat { count += Step.${step}; count };
+  public query func get() : async Nat { count } }`;
+
+const adding = (result: number): Uint8Array =>
+  wat(`(module (import "ic0" "msg_reply_data_append" (func $append (param i32 i32))) (import "ic0" "msg_reply" (func $reply))
+    (memory 1) (data (i32.const 0) "DIDL\\00\\01\\7b\\0${result}")
+    (func (export "canister_query get") (call $append (i32.const 0) (i32.const 8)) (call $reply)))`);
+
+/** How far a server's output has been read. */
+const read = new WeakMap<RunningServer, number>();
+
+/** Resolves when the server prints this, behind what it was last waited for. */
+async function printed(server: RunningServer, pattern: RegExp): Promise<void> {
+  for (const startMs = performance.now(); ; await sleep(5)) {
+    const from = read.get(server) ?? 0;
+    const found = pattern.exec(server.output.stdout.slice(from));
+    if (found !== null) {
+      read.set(server, from + found.index + found[0].length);
+      return;
+    }
+    const { stdout, stderr } = server.output;
+    assert.ok(performance.now() - startMs < 30_000, `${pattern} was not printed:\n${stdout}${stderr}`);
+  }
+}
+
+test(
+  'a saved source, import, module or interface is served with the state as it was',
+  { timeout: 120_000 },
+  async (t) => {
+    const root = await temporaryDirectory();
+    const manifestFile = join(root, 'actors.json');
+    const main = join(root, 'Counter.mo');
+    const library = join(root, 'lib/Step.mo');
+    const module = join(root, 'dist/byte.wasm');
+    const did = join(root, 'dist/byte.did');
+    save(main, counter('small'));
+    save(library, 'module { public let small = 1; public let large = 10 }');
+    save(module, adding(1));
+    save(did, 'service : { get : () -> (nat8) query }');
+    const actors = {
+      counter: { main: 'Counter.mo' },
+      byte: { wasm: 'dist/byte.wasm', candid: 'dist/byte.did' },
+      broken: { main: 'Broken.mo' },
+    };
+    save(join(root, 'Broken.mo'), 'actor { syntax');
+    save(manifestFile, JSON.stringify({ actors }));
+    const args = ['--watch', '--state', join(root, 'state')];
+    let server = await startServer(t, { manifestFile, args });
+    const json = async (path: string): Promise<string> => (await server.post(path)).body;
+    await printed(server, /watching the files of 3 actor/);
+    assert.equal(await json('/call-json/counter/inc'), '[1]');
+    // An actor that the start had to reject is installed once its source compiles.
+    save(join(root, 'Broken.mo'), 'persistent actor { public query func well() : async Bool { true } }');
+    await printed(server, /installed broken in /);
+    assert.equal(await json('/query-json/broken/well'), '[true]');
+
+    save(library, 'module { public let small = 5; public let large = 10 }');
+    await printed(server, /reloaded counter in .*lib\/Step\.mo/);
+    assert.equal(await json('/call-json/counter/inc'), '[6]');
+    save(main, counter('large'));
+    await printed(server, /reloaded counter in .*Counter\.mo/);
+    assert.equal(await json('/call-json/counter/inc'), '[16]');
+
+    // What does not compile, or imports what is not there, is told; what there is serves on.
+    save(main, counter('none'));
+    await printed(server, /WARNING counter was not reloaded, nothing has changed: [^]*none/);
+    assert.equal(await json('/call-json/counter/inc'), '[26]');
+    save(main, `import More "more/More"; ${counter('small')}`);
+    await printed(server, /WARNING counter was not reloaded[^]*more\/More/);
+    save(join(root, 'more/More.mo'), 'module {}');
+    await printed(server, /reloaded counter in .*\/more/);
+    assert.equal(await json('/call-json/counter/inc'), '[31]');
+
+    // A build that makes its folder anew.
+    cpSync(dirname(module), join(root, 'next'), { recursive: true });
+    save(join(root, 'next/byte.wasm'), adding(2));
+    rmSync(dirname(module), { recursive: true });
+    renameSync(join(root, 'next'), dirname(module));
+    await printed(server, /reloaded byte in /);
+    assert.equal(await json('/query-json/byte/get'), '[2]');
+    save(did, 'service : { get : () -> (nat8) query } // with words');
+    await printed(server, /reloaded byte in .*byte\.did/);
+    assert.match((await server.get('/candid/byte')).body, /with words/);
+    save(did, 'service : { other : () -> () }');
+    await printed(server, /WARNING byte was not reloaded[^]*other/);
+    assert.equal(await json('/query-json/byte/get'), '[2]');
+
+    // What changes while nobody looks is taken up by the next start.
+    await server.stop();
+    save(did, 'service : { get : () -> (nat8) query }');
+    save(module, adding(3));
+    server = await startServer(t, { manifestFile, args });
+    await printed(server, /reloaded byte in .*its files are other than its state/);
+    assert.equal(await json('/query-json/byte/get'), '[3]');
+    assert.equal(await json('/query-json/counter/get'), '[31]');
+    assert.doesNotMatch(server.output.stdout, /POST \/upgrade/);
+  },
+);
+
+test(
+  'while an actor is reloaded its callers are answered, each by the code before or after',
+  { timeout: 60_000 },
+  async (t) => {
+    const root = await temporaryDirectory();
+    const main = join(root, 'Step.mo');
+    const source = (step: number): string =>
+      `persistent actor { var count = 0; public func inc() : async Nat { count += ${step}; count } }`;
+    save(main, source(1));
+    save(join(root, 'actors.json'), JSON.stringify({ actors: { counter: { main: 'Step.mo' } } }));
+    const server = await startServer(t, { manifestFile: join(root, 'actors.json'), args: ['--watch'] });
+    await printed(server, /watching/);
+    let isDone = false;
+    const answers: number[] = [];
+    const calling = (async () => {
+      while (!isDone) {
+        const { status, body } = await server.post('/call-json/counter/inc');
+        assert.equal(status, 200, body);
+        answers.push(Number((JSON.parse(body) as [number | string])[0]));
+      }
+    })();
+    save(main, source(1000));
+    await printed(server, /reloaded counter/);
+    isDone = true;
+    await calling;
+    const steps = new Set(answers.map((answer, at) => answer - (answers[at - 1] ?? 0)));
+    assert.deepEqual(
+      [...steps].filter((step) => step !== 1 && step !== 1000),
+      [],
+    );
+    assert.ok(answers.length > 10);
+  },
+);
