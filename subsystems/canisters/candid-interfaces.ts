@@ -1,10 +1,11 @@
 /**
  * Main thread: where the interfaces of canisters come from. In this order: what the module carries, if it is understood;
  * what the manifest or a client gave; what the module answers when it is asked, as old Rust modules do. Whatever the
- * source, the text is somebody else's: it is parsed within bounds, and a module without one still serves raw calls.
+ * source, the text is somebody else's: it is parsed within bounds, long text in another thread, and a module without one
+ * still serves raw calls.
  */
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
+import type { CandidInterface, Codec } from '../codec/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { Outcome } from '../ic/index.ts';
 import type { HostedCode } from '../management/index.ts';
@@ -21,13 +22,13 @@ const ASKED_METHOD = '__get_candid_interface_tmp_hack';
 const ASK_DEADLINE_MS = 2000;
 /** The longest text that is parsed, and what surrounds it. */
 const ASKED_BYTES_MAX = 1024 * 1024 + 64;
-/** Parts of an interface that comes while the host serves: so many are parsed in less than 50 ms. */
+/** Parts of an interface that comes while the host serves; with these, the main thread still enters all methods at once. */
 const PARTS_MAX = 10_000;
 /** Methods that a message names. */
 const NAMED_METHODS_MAX = 5;
 
 export interface CandidInterfacesNeeds {
-  readonly codec: Pick<Codec, 'parseInterface'>;
+  readonly codec: Pick<Codec, 'parseInterfaceAnySize'>;
   readonly scheduler: Pick<Scheduler, 'deliver'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly log: Logger;
@@ -41,39 +42,38 @@ type InterfacedCanister = AskedCanister & Pick<CanisterRecord, 'code' | 'givenCa
 export class CandidInterfaces {
   readonly #with: CandidInterfacesNeeds;
   /** With what the module carries, or has answered. */
-  readonly #own = new WeakMap<ModuleInfo, RecordedCode>();
+  readonly #own = new WeakMap<ModuleInfo, Promise<OwnCode>>();
   /** With the text that was given last for the module. */
   readonly #given = new WeakMap<ModuleInfo, RecordedCode>();
   /** Modules that have been asked, or are being asked now. */
   readonly #asked = new WeakMap<ModuleInfo, Promise<void>>();
-  #textCodec: TupleCodec | undefined;
 
   constructor(needs: CandidInterfacesNeeds) {
     this.#with = needs;
   }
 
-  /** The same object for a thousand actors of one module, and so its bytes once. Throws ServerError when the given text is needed and does not parse. */
-  recorded(name: string, code: HostedCode, given: string | undefined): RecordedCode {
-    const own = this.#ownOf(name, code);
-    return given === undefined || carriesInterface(own) ? own : this.#withGiven(own, given);
+  /** The same object for a thousand actors of one module, and so its bytes once. Rejects with ServerError when the given text is needed and does not parse. */
+  async recorded(name: string, code: HostedCode, given: string | undefined): Promise<RecordedCode> {
+    const own = await this.#ownOf(name, code);
+    return given === undefined || carriesInterface(own) ? own : await this.#withGiven(own, given);
   }
 
-  /** The code with a text that has just come for it. Throws ServerError `invalid` if that cannot be its interface. */
-  checked(name: string, code: HostedCode, did: string): RecordedCode {
-    const own = this.#ownOf(name, code);
-    const given = { ...own, candid: this.#parse(did) };
+  /** The code with a text that has just come for it. Rejects with ServerError `invalid` if that cannot be its interface. */
+  async checked(name: string, code: HostedCode, did: string): Promise<RecordedCode> {
+    const own = await this.#ownOf(name, code);
+    const given = { ...own, candid: await this.#parse(did) };
     refuseMissing(name, given);
     this.#given.set(own.module, given);
     return carriesInterface(own) ? own : given;
   }
 
-  /** Takes a text for a canister that needs one. Throws ServerError `invalid`. */
-  give(record: InterfacedCanister, did: string): void {
+  /** Takes a text for a canister that needs one; nothing else may change its code meanwhile. Rejects with ServerError `invalid`. */
+  async give(record: InterfacedCanister, did: string): Promise<void> {
     const { code, name } = record;
     if (code === undefined) {
       throw new ServerError('invalid', 'actor-empty', `actor ${name} is empty: install a module before its interface`);
     }
-    const own = this.#ownOf(name, code);
+    const own = await this.#ownOf(name, code);
     if (carriesInterface(own)) {
       throw new ServerError(
         'invalid',
@@ -81,7 +81,7 @@ export class CandidInterfaces {
         `the module of ${name} carries an interface of its own, which is used: GET /candid/${name}`,
       );
     }
-    const given = this.checked(name, code, did);
+    const given = await this.checked(name, code, did);
     record.givenCandid = did;
     record.code = given;
   }
@@ -104,8 +104,8 @@ export class CandidInterfaces {
     if (outcome === 'unknown') this.#asked.delete(code.module);
     if (typeof outcome === 'string' || outcome.kind !== 'reply') return;
     try {
-      const candid = this.#parse(this.#textOf(outcome.data));
-      this.#ownOf(name, code).candid = candid;
+      const candid = await this.#parse(await this.#textOf(outcome.data));
+      (await this.#ownOf(name, code)).candid = candid;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       this.#with.log.warn(`${name}: what ${ASKED_METHOD} answers is no Candid interface: ${error.message}`);
@@ -135,41 +135,46 @@ export class CandidInterfaces {
     }
   }
 
-  #textOf(reply: Uint8Array): string {
+  async #textOf(reply: Uint8Array): Promise<string> {
     if (reply.length > ASKED_BYTES_MAX)
       throw new ServerError(
         'invalid',
         'bad-interface',
         `it has ${reply.length} bytes; at most ${ASKED_BYTES_MAX} are taken`,
       );
-    this.#textCodec ??= this.#with.codec
-      .parseInterface('service : { ask : () -> (text) query }')
-      .methods.get('ask')?.results;
-    const [text] = JSON.parse(
-      Buffer.from(this.#textCodec?.decode(reply, { lossless: false }) ?? []).toString('utf8'),
-    ) as [string];
+    const asked = await this.#with.codec.parseInterfaceAnySize('service : { ask : () -> (text) query }');
+    const json = await asked.methods.get('ask')?.results.decodeAnySize(reply, { lossless: false });
+    const [text] = JSON.parse(Buffer.from(json ?? []).toString('utf8')) as [string];
     return text;
   }
 
-  #parse(did: string): CandidInterface {
-    return this.#with.codec.parseInterface(did, undefined, { partsMax: PARTS_MAX });
+  async #parse(did: string): Promise<CandidInterface> {
+    return await this.#with.codec.parseInterfaceAnySize(did, undefined, { partsMax: PARTS_MAX });
   }
 
-  #ownOf(name: string, { module, wasm }: HostedCode): OwnCode {
+  #ownOf(name: string, code: HostedCode): Promise<OwnCode> {
+    const { module } = code;
     const known = this.#own.get(module);
     if (known !== undefined) return known;
-    const code = { module, wasm, ...this.#carriedBy(name, module) };
-    this.#own.set(module, code);
-    return code;
+    const making = this.#makeOwn(name, code);
+    this.#own.set(module, making);
+    // Nobody was there to parse it: another time.
+    making.catch(() => this.#own.delete(module));
+    return making;
   }
 
-  #carriedBy(name: string, module: ModuleInfo): Pick<RecordedCode, 'candid' | 'candidProblem'> {
+  async #makeOwn(name: string, { module, wasm }: HostedCode): Promise<OwnCode> {
+    return { module, wasm, ...(await this.#carriedBy(name, module)) };
+  }
+
+  async #carriedBy(name: string, module: ModuleInfo): Promise<Pick<RecordedCode, 'candid' | 'candidProblem'>> {
     if (module.candid === undefined) return { candid: undefined, candidProblem: undefined };
     const { codec, log } = this.#with;
     try {
-      return { candid: codec.parseInterface(module.candid, module.candidArgs), candidProblem: undefined };
+      const candid = await codec.parseInterfaceAnySize(module.candid, module.candidArgs);
+      return { candid, candidProblem: undefined };
     } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
+      if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
       log.warn(
         `${name}: the module's Candid interface does not parse, only raw calls work unless one is given: ${error.message}`,
       );
@@ -178,10 +183,10 @@ export class CandidInterfaces {
   }
 
   /** A given text is the operator's, so a mistake in it is refused with its place. */
-  #withGiven(own: RecordedCode, did: string): RecordedCode {
+  async #withGiven(own: RecordedCode, did: string): Promise<RecordedCode> {
     const known = this.#given.get(own.module);
     if (known?.candid?.text === did) return known;
-    const code = { ...own, candid: this.#with.codec.parseInterface(did) };
+    const code = { ...own, candid: await this.#with.codec.parseInterfaceAnySize(did) };
     this.#given.set(own.module, code);
     return code;
   }

@@ -225,10 +225,7 @@ export class CanisterService implements Canisters {
 
   async giveInterface(canister: Canister, did: string): Promise<void> {
     const record = recordOf(canister);
-    await this.#exclusive(record, () => {
-      this.#interfaces.give(record, did);
-      return Promise.resolve();
-    });
+    await this.#exclusive(record, () => this.#interfaces.give(record, did));
     await this.#with.storage.settled();
   }
 
@@ -368,10 +365,10 @@ export class CanisterService implements Canisters {
 
   /** As the management canister changes code: the fault is a value. */
   async changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined> {
-    return await this.#changes.tryApply(record, this.recorded(record, code), change);
+    return await this.#changes.tryApply(record, await this.recorded(record, code), change);
   }
 
-  recorded(record: CanisterRecord, code: HostedCode): RecordedCode {
+  recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode> {
     return this.#interfaces.recorded(record.name, code, record.givenCandid);
   }
 

@@ -65,8 +65,8 @@ export class CodeChanges {
   async prepare(name: string, wasm: Uint8Array, given: GivenInterface): Promise<RecordedCode> {
     const { interfaces, execution } = this.#with;
     const module = await execution.prepare(wasm);
-    if (given.fresh !== undefined) return interfaces.checked(name, { module, wasm }, given.fresh);
-    return interfaces.recorded(name, { module, wasm }, given.kept);
+    if (given.fresh !== undefined) return await interfaces.checked(name, { module, wasm }, given.fresh);
+    return await interfaces.recorded(name, { module, wasm }, given.kept);
   }
 
   /** Large text is converted in a thread of the codec's. */

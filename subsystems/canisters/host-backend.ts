@@ -27,7 +27,7 @@ export interface CanisterChanges {
   /** An empty canister. */
   create(spec: NewRecord): CanisterRecord;
   changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
-  recorded(record: CanisterRecord, code: HostedCode): RecordedCode;
+  recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode>;
   /** The canister is gone, with its code and its state. */
   forget(record: CanisterRecord): void;
 }
@@ -183,7 +183,7 @@ export class HostBackend implements ManagementBackend {
     const { module } = state.image;
     const { wasm } = state;
     const code =
-      module === undefined || wasm === undefined ? undefined : this.#changes.recorded(record, { module, wasm });
+      module === undefined || wasm === undefined ? undefined : await this.#changes.recorded(record, { module, wasm });
     // What came meanwhile would be told the entry points of the code before.
     const release = this.#scheduler.lock(record.handle);
     try {

@@ -150,7 +150,7 @@ class AheadOfClock {
 class StoredCodes {
   readonly #with: RecoveryDependencies;
   readonly #codes = new Map<string, Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }>>();
-  readonly #given = new Map<string, RecordedCode>();
+  readonly #given = new Map<string, Promise<RecordedCode>>();
 
   constructor(dependencies: RecoveryDependencies) {
     this.#with = dependencies;
@@ -169,11 +169,11 @@ class StoredCodes {
     }
     const code = await loading;
     const { interfaces } = this.#with;
-    if (givenCandid === undefined) return interfaces.recorded(name, code, undefined);
+    if (givenCandid === undefined) return await interfaces.recorded(name, code, undefined);
     const key = `${moduleHash} ${givenCandid}`;
     const known = this.#given.get(key) ?? interfaces.recorded(name, code, givenCandid);
     this.#given.set(key, known);
-    return known;
+    return await known;
   }
 
   async #load(hash: string): Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }> {

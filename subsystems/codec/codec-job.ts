@@ -1,3 +1,5 @@
+import type { FlatInterface } from './flat-interface.ts';
+
 /** Which tuple of types a conversion is for; the worker compiles it from the interface's text. */
 export type CodecTarget =
   | { readonly kind: 'untyped' }
@@ -13,16 +15,21 @@ export type CodecTarget =
 /** `encodeText`: Candid value text; the others are between JSON and Candid. */
 export type CodecDirection = 'encode' | 'decode' | 'encodeText';
 
-/** What the main thread asks of the worker; the bytes are handed over, not shared. */
-export interface CodecRequest {
+/** A body to be converted; its bytes are handed over, not shared. */
+export interface ConversionRequest {
   readonly target: CodecTarget;
   readonly direction: CodecDirection;
   readonly isLossless: boolean;
   readonly bytes: Uint8Array;
 }
 
-/** What the worker answers: the bytes, or an error's parts (an error object would lose its class on the way). */
-export type CodecResponse =
-  | { readonly bytes: Uint8Array }
-  | { readonly code: string; readonly message: string }
-  | { readonly bug: string };
+/** An interface to be parsed. */
+export interface ParseRequest {
+  readonly did: string;
+  readonly candidArgs: string | undefined;
+  readonly partsMax: number | undefined;
+}
+
+/** What the main thread asks of the worker: converted bytes, or a FlatInterface. */
+export type CodecRequest = ConversionRequest | ParseRequest;
+export type CodecResult = Uint8Array | FlatInterface;

@@ -1,9 +1,11 @@
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { CodecRequest, CodecResponse } from './codec-job.ts';
+import type { CodecRequest, CodecResult, ConversionRequest, ParseRequest } from './codec-job.ts';
+import { unreachable } from './faults.ts';
+import type { FlatInterface } from './flat-interface.ts';
 
 /*
- * Conversions of large bodies, done in a worker thread one after the other.
+ * Conversions of large bodies, and parsing of large interfaces, done in a worker thread one after the other.
  */
 
 /** The longest that one conversion may take; 64 MiB take about two seconds. */
@@ -19,7 +21,7 @@ export interface CodecPoolOptions {
 }
 
 export class CodecPool {
-  readonly #thread: JobThread<CodecRequest, CodecResponse>;
+  readonly #thread: JobThread<CodecRequest, CodecResult>;
 
   constructor({ jobDeadlineMs = JOB_DEADLINE_MS }: CodecPoolOptions = {}) {
     this.#thread = new JobThread({
@@ -31,7 +33,7 @@ export class CodecPool {
       stackMb: WORKER_STACK_MB,
       refusals: {
         busy: () => {
-          const text = `${WAITING_JOBS_MAX} large bodies are waiting to be converted; try again later`;
+          const text = `${WAITING_JOBS_MAX} large bodies and interfaces are waiting to be converted; try again later`;
           return new ServerError('unavailable', 'codec-busy', text);
         },
         late: () => {
@@ -54,22 +56,23 @@ export class CodecPool {
   }
 
   /** Converts in the worker; rejects with the ServerError that the conversion itself would throw. */
-  async run(request: CodecRequest): Promise<Uint8Array> {
+  async run(request: ConversionRequest): Promise<Uint8Array> {
     const refusal = this.#thread.refusal();
     if (refusal !== undefined) throw refusal;
     // A view may be part of a larger buffer, which must not be handed over with it.
     const bytes = new Uint8Array(request.bytes);
-    return bytesOf(await this.#thread.run({ ...request, bytes }, [bytes.buffer]));
+    const converted = await this.#thread.run({ ...request, bytes }, [bytes.buffer]);
+    return converted instanceof Uint8Array ? converted : unreachable('a conversion made an interface');
+  }
+
+  /** Parses in the worker; rejects with the ServerError that parsing itself would throw. */
+  async parse(request: ParseRequest): Promise<FlatInterface> {
+    const parsed = await this.#thread.run(request);
+    return parsed instanceof Uint8Array ? unreachable('an interface became bytes') : parsed;
   }
 
   /** Ends the worker; jobs that have not ended are rejected. */
   close(): Promise<void> {
     return this.#thread.close();
   }
-}
-
-function bytesOf(response: CodecResponse): Uint8Array {
-  if ('bytes' in response) return response.bytes;
-  if ('code' in response) throw new ServerError('invalid', response.code, response.message);
-  throw new Error(`bug in the codec thread: ${response.bug}`);
 }

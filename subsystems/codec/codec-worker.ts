@@ -1,13 +1,14 @@
 import { flushCompileCache } from 'node:module';
-import { parentPort } from 'node:worker_threads';
-import { ServerError } from '../../kernel/index.ts';
-import type { CodecRequest, CodecResponse, CodecTarget } from './codec-job.ts';
+import { serveJobs } from '../threads/index.ts';
+import type { CodecRequest, CodecResult, CodecTarget } from './codec-job.ts';
 import { createCodec } from './codec.ts';
+import { parseDid } from './did-parser.ts';
 import { candidTextOf } from './encode-value-text.ts';
+import { flattenInterface } from './flat-interface.ts';
 import type { CandidInterface, TupleCodec } from './index.ts';
 
 /*
- * The thread for large bodies. It keeps the interfaces that it has compiled, the latest ones.
+ * The thread for large bodies and large interfaces. It keeps the interfaces that it has compiled, the latest ones.
  */
 
 // For threads of later processes (config/code-cache.ts).
@@ -18,12 +19,11 @@ const KEPT_INTERFACES_MAX = 32;
 const TEXT_CHARACTERS_MAX = 64 * 1024 * 1024;
 
 const codec = createCodec();
-const interfaces = new Map<string, CandidInterface>();
+const interfaces = new Map<string, CandidInterface<TupleCodec>>();
 
-function interfaceOf(did: string, candidArgs: string | undefined): CandidInterface {
+function interfaceOf(did: string, candidArgs: string | undefined): CandidInterface<TupleCodec> {
   const key = JSON.stringify([did, candidArgs]);
-  const known = interfaces.get(key);
-  const parsed = known ?? codec.parseInterface(did, candidArgs);
+  const parsed = interfaces.get(key) ?? codec.parseInterface(did, candidArgs);
   // Set again in any case, so that the map's order is the order of use.
   interfaces.delete(key);
   interfaces.set(key, parsed);
@@ -42,20 +42,13 @@ function tupleOf(target: CodecTarget): TupleCodec {
   return tuple;
 }
 
-function answer(request: CodecRequest): CodecResponse {
-  try {
-    const { direction, bytes, isLossless, target } = request;
-    const tuple = tupleOf(target);
-    if (direction === 'encodeText') return { bytes: tuple.encodeText(candidTextOf(bytes), TEXT_CHARACTERS_MAX) };
-    return { bytes: tuple[direction](bytes, { lossless: isLossless }) };
-  } catch (error) {
-    if (error instanceof ServerError) return { code: error.code, message: error.message };
-    return { bug: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+serveJobs((request: CodecRequest): CodecResult => {
+  if ('did' in request) {
+    const { did, candidArgs, partsMax } = request;
+    return flattenInterface(parseDid(did, candidArgs, { partsMax }));
   }
-}
-
-parentPort?.on('message', (request: CodecRequest) => {
-  const response = answer(request);
-  const transfer = 'bytes' in response && response.bytes.buffer instanceof ArrayBuffer ? [response.bytes.buffer] : [];
-  parentPort?.postMessage(response, transfer);
+  const { direction, bytes, isLossless, target } = request;
+  const tuple = tupleOf(target);
+  if (direction === 'encodeText') return tuple.encodeText(candidTextOf(bytes), TEXT_CHARACTERS_MAX);
+  return tuple[direction](bytes, { lossless: isLossless });
 });

@@ -1,15 +1,30 @@
-import type { IDL } from '@dfinity/candid';
 import { ServerError } from '../../kernel/index.ts';
 import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
-import type { CandidInterface, Codec, InterfaceBounds, MethodInterface, TupleCodec, WebsiteCodec } from './index.ts';
+import { type FlatInterface, restoreGraph } from './flat-interface.ts';
+import type {
+  AnySizeTuple,
+  CandidInterface,
+  Codec,
+  InterfaceBounds,
+  MethodInterface,
+  TupleCodec,
+  WebsiteCodec,
+} from './index.ts';
 import { OffloadingTuple } from './offloading-tuple.ts';
 import { previewMessage } from './preview.ts';
 import { CompiledTuple, createEncoders } from './tuple-codec.ts';
-import { GraphBuilder } from './types.ts';
+import { GraphBuilder, type TypeGraph } from './types.ts';
 import { UntypedTuple } from './untyped-tuple.ts';
 import { WebsiteRecords } from './website-records.ts';
+import { WorkerMethod, WorkerTuple } from './worker-tuple.ts';
+
+/**
+ * Text of interfaces up to this length is parsed at once: whatever it says, that takes some 15 ms while the parser is cold, and
+ * 5 ms afterwards. Nearly all interfaces are shorter. A mebibyte that is made to hurt takes more than 100 ms, in the worker.
+ */
+const DID_CHARACTERS_AT_ONCE = 16 * 1024;
 
 /** The server's codec. `pool` converts large bodies; whoever made it closes it, and one that nobody uses has no thread. */
 export function createCodec(pool: CodecPool = new CodecPool()): Codec {
@@ -26,29 +41,73 @@ export class CandidCodec implements Codec {
     this.untyped = new OffloadingTuple(new UntypedTuple(), { kind: 'untyped' }, this.#pool);
   }
 
-  parseInterface(did: string, candidArgs?: string, bounds: InterfaceBounds = {}): CandidInterface {
+  parseInterface(did: string, candidArgs?: string, bounds: InterfaceBounds = {}): CandidInterface<TupleCodec> {
     const parsed = parseDid(did, candidArgs, { partsMax: bounds.partsMax });
-    // One graph and one set of closures for all methods: types that they share are compiled once.
     const graph = new GraphBuilder();
-    const encoders = createEncoders();
-    const tupleOf = (types: readonly IDL.Type[], method: string | undefined, part: 'args' | 'results'): TupleCodec =>
-      new OffloadingTuple(
-        new CompiledTuple(graph.add(types), part, encoders),
-        { kind: 'typed', did, candidArgs, method, part },
-        this.#pool,
-      );
-    const methods = new Map<string, MethodInterface>();
+    const tupleOf = this.#tuples(did, candidArgs);
+    const methods = new Map<string, MethodInterface<TupleCodec>>();
     for (const { name, annotation, parameters, results } of parsed.methods) {
       methods.set(name, {
         name,
         kind: annotation ?? 'update',
-        args: tupleOf(parameters, name, 'args'),
-        results: tupleOf(results, name, 'results'),
+        args: tupleOf(graph.add(parameters), name, 'args'),
+        results: tupleOf(graph.add(results), name, 'results'),
       });
     }
     const { initParameters } = parsed;
-    const initArgs = initParameters === undefined ? undefined : tupleOf(initParameters, undefined, 'args');
+    const initArgs = initParameters === undefined ? undefined : tupleOf(graph.add(initParameters), undefined, 'args');
     return { text: did, methods, initArgs };
+  }
+
+  parseInterfaceAnySize(
+    did: string,
+    candidArgs?: string,
+    bounds: InterfaceBounds = {},
+  ): CandidInterface | Promise<CandidInterface> {
+    if (did.length + (candidArgs?.length ?? 0) <= DID_CHARACTERS_AT_ONCE)
+      return this.parseInterface(did, candidArgs, bounds);
+    return this.#pool
+      .parse({ did, candidArgs, partsMax: bounds.partsMax })
+      .then((flat) => this.#restored(did, candidArgs, flat));
+  }
+
+  /** What came from the worker. */
+  #restored(did: string, candidArgs: string | undefined, flat: FlatInterface): CandidInterface {
+    const { names, kinds, types, hasInitArgs } = flat;
+    const kindAt = (at: number): MethodInterface['kind'] => kinds[at] ?? 'update';
+    if (types === undefined) {
+      const tupleOf = (method: string | undefined, part: 'args' | 'results'): AnySizeTuple =>
+        new WorkerTuple({ kind: 'typed', did, candidArgs, method, part }, this.#pool);
+      const methods = new Map(names.map((name, at) => [name, new WorkerMethod(name, kindAt(at), tupleOf)]));
+      return { text: did, methods, initArgs: hasInitArgs ? tupleOf(undefined, 'args') : undefined };
+    }
+    const graphOf = restoreGraph(types);
+    const tupleOf = this.#tuples(did, candidArgs);
+    const methods = new Map<string, MethodInterface>();
+    for (const [at, name] of names.entries()) {
+      methods.set(name, {
+        name,
+        kind: kindAt(at),
+        args: tupleOf(graphOf(types.args[at] ?? []), name, 'args'),
+        results: tupleOf(graphOf(types.results[at] ?? []), name, 'results'),
+      });
+    }
+    const { initArgs } = types;
+    return { text: did, methods, initArgs: initArgs && tupleOf(graphOf(initArgs), undefined, 'args') };
+  }
+
+  /** Makes the tuples of one interface: with one set of closures, so that types that methods share are compiled once. */
+  #tuples(
+    did: string,
+    candidArgs: string | undefined,
+  ): (graph: TypeGraph, method: string | undefined, part: 'args' | 'results') => TupleCodec {
+    const encoders = createEncoders();
+    return (graph, method, part) =>
+      new OffloadingTuple(
+        new CompiledTuple(graph, part, encoders),
+        { kind: 'typed', did, candidArgs, method, part },
+        this.#pool,
+      );
   }
 
   encodeText(text: string): Uint8Array {

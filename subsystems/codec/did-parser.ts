@@ -43,6 +43,8 @@ export interface ParsedInterface {
   readonly definitions: ReadonlyMap<string, IDL.Type>;
   /** Comments and names for people, if they were asked for. */
   readonly notes: DidNotes | undefined;
+  /** Fields, methods, parameters …, and definitions: how large it is. */
+  readonly parts: number;
 }
 
 export interface ParseOptions {
@@ -89,6 +91,7 @@ export function parseDid(source: string, initText?: string, options: ParseOption
     initParameters: service.initParameters ?? separate,
     definitions: parser.definitionTypes(),
     notes,
+    parts: parser.parts,
   };
 }
 
@@ -176,6 +179,10 @@ class DidParser {
     this.checkDefined();
     this.#checkMethods();
     return types;
+  }
+
+  get parts(): number {
+    return this.#parts + this.#definitions.size;
   }
 
   definitionTypes(): ReadonlyMap<string, IDL.Type> {

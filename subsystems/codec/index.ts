@@ -7,35 +7,41 @@ export interface EncodingOptions {
   readonly lossless: boolean;
 }
 
-/** Candid ↔ JSON for one tuple of types, compiled once. All errors are ServerErrors of kind `invalid` that name the place (`args[0].owner: expected a principal`). */
-export interface TupleCodec {
+/**
+ * Candid ↔ JSON for one tuple of types, compiled once. All errors are ServerErrors of kind `invalid` that name the place
+ * (`args[0].owner: expected a principal`). Small input of ordinary types is converted at once; what is large may go to
+ * another thread, so that this one goes on meanwhile.
+ */
+export interface AnySizeTuple {
   /** UTF-8 JSON text of an array, one element a value → a Candid message. */
-  encode(json: Uint8Array, options: EncodingOptions): Uint8Array;
-  /** A Candid message (hostile input: checked against quotas) → UTF-8 JSON text of an array. */
-  decode(candid: Uint8Array, options: EncodingOptions): Uint8Array;
-  /** As `encode`: at once for small input; large input may go to another thread, so that this one goes on meanwhile. */
   encodeAnySize(json: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
-  /** As `decode`, in the same way. */
+  /** A Candid message (hostile input: checked against quotas) → UTF-8 JSON text of an array. */
   decodeAnySize(candid: Uint8Array, options: EncodingOptions): Uint8Array | Promise<Uint8Array>;
-  /** Candid value text, `(42, record { a = 1 })`, of these types → a Candid message. Longer text than `charactersMax` (1 MiB) is refused. */
-  encodeText(text: string, charactersMax?: number): Uint8Array;
-  /** The same of UTF-8 that nobody has checked, as `encodeAnySize`. */
+  /** Candid value text, `(42, record { a = 1 })`, in UTF-8 that nobody has checked → a Candid message. */
   encodeTextAnySize(utf8: Uint8Array): Uint8Array | Promise<Uint8Array>;
 }
 
-export interface MethodInterface {
+/** The same at once, whatever it takes. */
+export interface TupleCodec extends AnySizeTuple {
+  encode(json: Uint8Array, options: EncodingOptions): Uint8Array;
+  decode(candid: Uint8Array, options: EncodingOptions): Uint8Array;
+  /** Longer text than `charactersMax` (1 MiB) is refused. */
+  encodeText(text: string, charactersMax?: number): Uint8Array;
+}
+
+export interface MethodInterface<Tuple extends AnySizeTuple = AnySizeTuple> {
   readonly name: string;
   readonly kind: MethodKind;
-  readonly args: TupleCodec;
-  readonly results: TupleCodec;
+  readonly args: Tuple;
+  readonly results: Tuple;
 }
 
 /** A parsed .did: the service a canister offers. */
-export interface CandidInterface {
+export interface CandidInterface<Tuple extends AnySizeTuple = AnySizeTuple> {
   readonly text: string;
-  readonly methods: ReadonlyMap<string, MethodInterface>;
+  readonly methods: ReadonlyMap<string, MethodInterface<Tuple>>;
   /** Types of the init arguments, when the .did is a service constructor. */
-  readonly initArgs: TupleCodec | undefined;
+  readonly initArgs: Tuple | undefined;
 }
 
 /** How large an interface may be; undefined: what the parser takes at most. */
@@ -92,7 +98,13 @@ export interface WebsiteCodec {
 /** Candid as text, as JSON and as bytes. Decoding anything from outside is bounded in time, depth and memory. */
 export interface Codec {
   /** Parses .did text; `candidArgs` is the text of the init argument tuple if known apart (`icp:… candid:args`). Throws a ServerError `invalid` with line and column. */
-  parseInterface(did: string, candidArgs?: string, bounds?: InterfaceBounds): CandidInterface;
+  parseInterface(did: string, candidArgs?: string, bounds?: InterfaceBounds): CandidInterface<TupleCodec>;
+  /** As `parseInterface`: at once for short text; long text goes to another thread, and very many types are used only there. */
+  parseInterfaceAnySize(
+    did: string,
+    candidArgs?: string,
+    bounds?: InterfaceBounds,
+  ): CandidInterface | Promise<CandidInterface>;
   /** Candid value text, `(42 : nat8, record { a = 1 })`, whose types the text itself says → a Candid message. */
   encodeText(text: string): Uint8Array;
   /**

@@ -77,21 +77,28 @@ class EncodingPair {
 /** Converts values of fixed types between JSON and Candid; compiled on first use. */
 export class CompiledTuple {
   readonly graph: TypeGraph;
-  readonly #default: EncodingPair;
-  readonly #lossless: EncodingPair;
+  readonly #root: string;
+  readonly #encoders: Encoders;
+  #default: EncodingPair | undefined;
+  #lossless: EncodingPair | undefined;
 
   /** `root` is how errors call the values: `args` or `results`. */
   constructor(graph: TypeGraph, root: string, encoders: Encoders = createEncoders()) {
     this.graph = graph;
-    this.#default = new EncodingPair(graph, false, root, encoders);
-    this.#lossless = new EncodingPair(graph, true, root, encoders);
+    this.#root = root;
+    this.#encoders = encoders;
   }
 
   encode(json: Uint8Array, options: EncodingOptions): Uint8Array {
-    return (options.lossless ? this.#lossless : this.#default).encode(json);
+    return this.#pair(options).encode(json);
   }
 
   decode(candid: Uint8Array, options: EncodingOptions): Uint8Array {
-    return (options.lossless ? this.#lossless : this.#default).decode(candid);
+    return this.#pair(options).decode(candid);
+  }
+
+  #pair({ lossless }: EncodingOptions): EncodingPair {
+    if (lossless) return (this.#lossless ??= new EncodingPair(this.graph, true, this.#root, this.#encoders));
+    return (this.#default ??= new EncodingPair(this.graph, false, this.#root, this.#encoders));
   }
 }

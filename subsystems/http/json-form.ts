@@ -1,14 +1,14 @@
 import { ServerError } from '../../kernel/index.ts';
 import { type Canister, methodMissing } from '../canisters/index.ts';
-import type { Codec, EncodingOptions, TupleCodec } from '../codec/index.ts';
+import type { Codec, EncodingOptions, AnySizeTuple } from '../codec/index.ts';
 
 const PLAIN = { lossless: false };
 const LOSSLESS = { lossless: true };
 
 /** How the arguments and results of one method become JSON; undefined for raw Candid. */
 export interface JsonForm {
-  readonly args: TupleCodec;
-  readonly results: TupleCodec;
+  readonly args: AnySizeTuple;
+  readonly results: AnySizeTuple;
   readonly encoding: EncodingOptions;
 }
 

@@ -8,7 +8,7 @@
  * 1, and it is logged.
  */
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
-import type { CandidInterface, Codec, TupleCodec } from '../codec/index.ts';
+import type { CandidInterface, Codec, AnySizeTuple } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
 import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './change.ts';
@@ -236,7 +236,7 @@ function expectAccess(
 }
 
 /** A method's only argument as JSON; undefined for those that take none. */
-async function decode(args: TupleCodec, candid: Uint8Array): Promise<unknown> {
+async function decode(args: AnySizeTuple, candid: Uint8Array): Promise<unknown> {
   let json: Uint8Array;
   try {
     json = await args.decodeAnySize(candid, PLAIN);

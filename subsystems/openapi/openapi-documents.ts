@@ -2,7 +2,6 @@ import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
 import type { DocumentRequest } from './document.ts';
 import type { DescribedActor, OpenApi } from './index.ts';
-import type { DocumentResponse } from './openapi-worker.ts';
 
 /** A document of an interface of 1 MiB takes some 300 ms. */
 const JOB_DEADLINE_MS = 10_000;
@@ -27,7 +26,7 @@ export interface OpenApiOptions {
 /** Makes documents in a thread, and keeps the latest of them. */
 export class OpenApiDocuments implements OpenApi {
   readonly #isGuarded: boolean;
-  readonly #thread: JobThread<DocumentRequest, DocumentResponse>;
+  readonly #thread: JobThread<DocumentRequest, Uint8Array>;
   readonly #keptBytesMax: number;
   /** By interface and name; the longest unused first. Under way, or made. */
   readonly #kept = new Map<string, Promise<Uint8Array>>();
@@ -95,12 +94,8 @@ export class OpenApiDocuments implements OpenApi {
     return this.#interfaces;
   }
 
-  async #make({ name, candid, methods }: DescribedActor): Promise<Uint8Array> {
-    const request = { actor: name, did: candid.text, exports: methods, isGuarded: this.#isGuarded };
-    const response = await this.#thread.run(request);
-    if ('bytes' in response) return response.bytes;
-    if ('code' in response) throw new ServerError('invalid', response.code, response.message);
-    throw new Error(`bug in the thread for OpenAPI documents: ${response.bug}`);
+  #make({ name, candid, methods }: DescribedActor): Promise<Uint8Array> {
+    return this.#thread.run({ actor: name, did: candid.text, exports: methods, isGuarded: this.#isGuarded });
   }
 
   #made(key: string, making: Promise<Uint8Array>, bytes: number): void {

@@ -3,10 +3,11 @@
  *
  * The worker is started by the first job and reused. A job that takes too long ends with its worker, as does one that
  * crashes it (out of memory); the next job gets a new worker. The worker keeps the process alive only while a job runs,
- * and a job is bounded in time. The script answers each message with one message.
+ * and a job is bounded in time. The script gives its work to `serveJobs`.
  */
 import { Worker } from 'node:worker_threads';
-import type { ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../kernel/index.ts';
+import type { JobOutcome } from './serve-jobs.ts';
 
 export interface JobThreadOptions {
   /** What tools show. */
@@ -31,18 +32,18 @@ export interface JobThreadOptions {
   };
 }
 
-interface Job<Request, Response> {
+interface Job<Request, Done> {
   readonly request: Request;
   readonly transfer: readonly ArrayBuffer[];
-  readonly resolve: (response: Response) => void;
+  readonly resolve: (done: Done) => void;
   readonly reject: (error: Error) => void;
 }
 
-export class JobThread<Request, Response> {
+export class JobThread<Request, Done> {
   readonly #options: JobThreadOptions;
-  readonly #waiting: Job<Request, Response>[] = [];
+  readonly #waiting: Job<Request, Done>[] = [];
   #worker: Worker | undefined;
-  #running: Job<Request, Response> | undefined;
+  #running: Job<Request, Done> | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -57,8 +58,8 @@ export class JobThread<Request, Response> {
     return this.#waiting.length >= waitingJobsMax ? refusals.busy() : undefined;
   }
 
-  /** What the worker answers; `transfer` is handed over to it. */
-  run(request: Request, transfer: readonly ArrayBuffer[] = []): Promise<Response> {
+  /** What the worker has made; rejects with the ServerError that its work threw. `transfer` is handed over to it. */
+  run(request: Request, transfer: readonly ArrayBuffer[] = []): Promise<Done> {
     const refusal = this.refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     return new Promise((resolve, reject) => {
@@ -99,9 +100,12 @@ export class JobThread<Request, Response> {
       resourceLimits: { maxOldGenerationSizeMb: heapMb, stackSizeMb: stackMb },
     });
     worker.unref();
-    worker.on('message', (response: Response) => {
+    worker.on('message', (outcome: JobOutcome<Done>) => {
       worker.unref();
-      this.#settle((job) => job.resolve(response));
+      this.#settle((job) => {
+        if ('done' in outcome) job.resolve(outcome.done);
+        else job.reject(errorOf(name, outcome));
+      });
       this.#startNext();
     });
     worker.on('error', (cause) => this.#abandon(worker, refusals.failed('has failed', cause)));
@@ -119,10 +123,15 @@ export class JobThread<Request, Response> {
     this.#startNext();
   }
 
-  #settle(end: (job: Job<Request, Response>) => void): void {
+  #settle(end: (job: Job<Request, Done>) => void): void {
     const job = this.#running;
     this.#running = undefined;
     clearTimeout(this.#deadline);
     if (job !== undefined) end(job);
   }
+}
+
+function errorOf(thread: string, outcome: Exclude<JobOutcome<never>, { readonly done: never }>): Error {
+  if ('bug' in outcome) return new Error(`bug in the ${thread} thread: ${outcome.bug}`);
+  return new ServerError(outcome.kind, outcome.code, outcome.message);
 }

@@ -139,6 +139,17 @@ test('what cannot be the interface is refused with the reason, and changes nothi
   assert.equal((await put(server, 'adder?x=1', DID)).status, 404);
   assert.equal((await server.get('/candid/adder')).status, 404);
   assert.match(server.output.stderr, /candid 80000000001000010101  failed/);
+
+  // Long ones are parsed elsewhere, and what has very many types is used there as well.
+  const types = Array.from({ length: 4_500 }, (_, at) => `type T${at} = record { nat };`).join('\n');
+  for (const did of [`// ${'-'.repeat(20_000)}\n${DID}`, `${types}\n${DID}`]) {
+    assert.deepEqual(await put(server, 'adder', did), { status: 200, body: 'kept' });
+    const before = JSON.parse((await server.post('/query-json/adder/total', '[]')).body) as [number];
+    assert.deepEqual(await server.post('/call-json/adder/add', '[3]'), { status: 200, body: `[${before[0] + 3}]` });
+    const wrong = await server.post('/call-json/adder/add', '[-1]');
+    assert.deepEqual([wrong.status, /args\[0\]/.test(wrong.body)], [400, true]);
+    assert.equal((await server.get('/candid/adder')).body, did);
+  }
 });
 
 test("a module's own interface wins over a given one, and a given one over what was not understood", async (t) => {

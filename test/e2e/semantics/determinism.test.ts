@@ -38,13 +38,13 @@ async function run(t: TestContext, executors: number): Promise<Run> {
   const call = async (canister: Canister, method: string, json: unknown[] = []): Promise<string> => {
     const form = canister.candid?.methods.get(method);
     assert.ok(form, method);
-    const argument = form.args.encode(Buffer.from(JSON.stringify(json)), { lossless: false });
+    const argument = await form.args.encodeAnySize(Buffer.from(JSON.stringify(json)), { lossless: false });
     const kind = canister.module?.methods.get(method) === 'update' ? 'update' : 'query';
     const outcome = await canisters.call(canister, { kind, method, caller: ANONYMOUS, argument, addressedBy: 'name' });
     ambient.clock.advance(7);
     outcomes.push({ method, ...outcome, ...(outcome.kind === 'reply' && { data: hexOf(outcome.data) }) });
     if (outcome.kind !== 'reply') return outcome.message;
-    return Buffer.from(form.results.decode(outcome.data, { lossless: false })).toString();
+    return Buffer.from(await form.results.decodeAnySize(outcome.data, { lossless: false })).toString();
   };
   const install = async (name: string, actor: string): Promise<Canister> =>
     canisters.install(name, await compileActor(actor), { argument: undefined, caller: ANONYMOUS });
@@ -95,7 +95,7 @@ async function fired(canisters: Canisters, clock: Canister): Promise<number> {
   const outcome = await canisters.call(clock, message);
   assert.equal(outcome.kind, 'reply');
   const results = clock.candid?.methods.get('counts')?.results;
-  const json = results?.decode(outcome.data, { lossless: false });
+  const json = await results?.decodeAnySize(outcome.data, { lossless: false });
   const [counts] = JSON.parse(Buffer.from(json ?? []).toString()) as { fired: number }[];
   return counts?.fired ?? 0;
 }

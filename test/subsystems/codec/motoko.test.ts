@@ -31,7 +31,7 @@ interface MotokoCompiler {
 }
 
 describe('an interface from the Motoko compiler', () => {
-  let parsed: CandidInterface;
+  let parsed: CandidInterface<TupleCodec>;
 
   function args(method: string): TupleCodec {
     const found = parsed.methods.get(method);

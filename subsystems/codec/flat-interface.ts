@@ -1,0 +1,96 @@
+/**
+ * A parsed interface as it comes from the worker: without closures, and without objects that refer to each other. To copy
+ * a graph between threads goes as deep as its chains of types are long.
+ */
+import type { ParsedInterface } from './did-parser.ts';
+import { unreachable } from './faults.ts';
+import type { MethodKind } from './index.ts';
+import { CandidType, type FuncAnnotation, GraphBuilder, type Op, type TypeGraph } from './types.ts';
+
+/**
+ * Interfaces with more parts than this are used in the worker only, because the closures of a large record's fields take
+ * some µs each. Of those that people wrote, the largest that are known have some 2,000.
+ */
+const COMPILED_PARTS_MAX = 4_000;
+
+/** A node's number. */
+type Place = number;
+
+/** A CandidType; other nodes by their numbers. */
+interface FlatType {
+  readonly op: Op;
+  readonly element: Place | undefined;
+  readonly fields: readonly { readonly id: number; readonly label: string; readonly type: Place }[];
+  readonly parameters: readonly Place[];
+  readonly results: readonly Place[];
+  readonly annotations: readonly FuncAnnotation[];
+  readonly methods: readonly { readonly name: string; readonly type: Place }[];
+}
+
+/** The types of all methods in one graph. */
+export interface FlatTypes {
+  readonly nodes: readonly FlatType[];
+  /** Of each method in turn. */
+  readonly args: readonly (readonly Place[])[];
+  readonly results: readonly (readonly Place[])[];
+  readonly initArgs: readonly Place[] | undefined;
+}
+
+export interface FlatInterface {
+  readonly names: readonly string[];
+  readonly kinds: readonly MethodKind[];
+  readonly hasInitArgs: boolean;
+  /** Undefined: there are too many for the main thread. */
+  readonly types: FlatTypes | undefined;
+}
+
+export function flattenInterface(parsed: ParsedInterface): FlatInterface {
+  const { methods, initParameters, parts } = parsed;
+  return {
+    names: methods.map(({ name }) => name),
+    kinds: methods.map(({ annotation }) => annotation ?? 'update'),
+    hasInitArgs: initParameters !== undefined,
+    types: parts > COMPILED_PARTS_MAX ? undefined : flattenTypes(parsed),
+  };
+}
+
+function flattenTypes({ methods, initParameters }: ParsedInterface): FlatTypes {
+  const builder = new GraphBuilder();
+  const placesOf = (types: Parameters<GraphBuilder['add']>[0]): Place[] => builder.add(types).roots.map(placeOf);
+  const args = methods.map(({ parameters }) => placesOf(parameters));
+  const results = methods.map((method) => placesOf(method.results));
+  const initArgs = initParameters === undefined ? undefined : placesOf(initParameters);
+  return { nodes: builder.add([]).nodes.map(flattenType), args, results, initArgs };
+}
+
+function placeOf({ index }: CandidType): Place {
+  return index;
+}
+
+function flattenType({ op, element, fields, parameters, results, annotations, methods }: CandidType): FlatType {
+  return {
+    op,
+    element: element?.index,
+    fields: fields.map(({ id, label, type }) => ({ id, label, type: type.index })),
+    parameters: parameters.map(placeOf),
+    results: results.map(placeOf),
+    annotations,
+    methods: methods.map(({ name, type }) => ({ name, type: type.index })),
+  };
+}
+
+/** The graph with the roots that it is asked for. */
+export function restoreGraph({ nodes: flat }: FlatTypes): (roots: readonly Place[]) => TypeGraph {
+  const nodes = flat.map(({ op }, index) => new CandidType(op, index));
+  const nodeAt = (place: Place): CandidType => nodes[place] ?? unreachable('a type is missing');
+  for (const [index, { element, fields, parameters, results, annotations, methods }] of flat.entries()) {
+    const node = nodeAt(index);
+    if (element !== undefined) node.element = nodeAt(element);
+    node.fields = fields.map(({ id, label, type }) => ({ id, label, type: nodeAt(type) }));
+    node.parameters = parameters.map(nodeAt);
+    node.results = results.map(nodeAt);
+    node.annotations = annotations;
+    node.methods = methods.map(({ name, type }) => ({ name, type: nodeAt(type) }));
+  }
+  return (roots) => ({ roots: roots.map(nodeAt), nodes });
+}
