@@ -34,7 +34,7 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
 /**
  * The checks of a request, in the order that docs/http.md promises; all before anything of the body is read:
  *
- *   0. the target has a form that can be looked at, and HTTP/1.1 names a host
+ *   0. the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two
  *   1. `OPTIONS` on a path that is no website's: 204
  *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
@@ -73,6 +73,8 @@ export class CheckOrder {
     const isBuiltIn = target === BUILT_IN;
     if (headers.host === undefined && request.httpVersion === '1.1')
       return this.#malformed(response, 'an HTTP/1.1 request needs a Host header');
+    if (namesHostTwice(request.rawHeaders))
+      return this.#malformed(response, 'malformed HTTP request: it has more than one Host header');
 
     if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, PREFLIGHT_HEADERS);
@@ -139,4 +141,14 @@ export class CheckOrder {
     else this.#responder.refuseUnread(response, status, text, more);
     return false;
   }
+}
+
+/** Node keeps the first one; whoever stands in front may go by another (RFC 9112, 3.2). */
+function namesHostTwice(rawHeaders: readonly string[]): boolean {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && (name === 'Host' || name === 'host' || name.toLowerCase() === 'host')) count++;
+  }
+  return count > 1;
 }

@@ -26,14 +26,14 @@ import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
-import { isDisguisedTarget, isOpenTarget, queryOf } from './request-target.ts';
+import { isOpenTarget, queryOf } from './request-target.ts';
 import { Responder } from './responder.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
 import { servedRoutes } from './handlers.ts';
 import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
-import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
+import { BUILT_IN, isDisguisedTarget, type Target, type TargetOptions, Targets } from './targets.ts';
 import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
 

@@ -45,20 +45,6 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
 }
 
 /**
- * Whether the router would see another path than the client wrote: it percent-decodes the whole path, ends it at a `#`
- * and takes an empty segment for a parameter, but built-in paths are matched exactly. Only what follows the first
- * segment (ACTOR, METHOD, a name) is decoded.
- */
-export function isDisguisedTarget(target: string): boolean {
-  if (target.indexOf('#') >= 0 || (target.length > 1 && target.charCodeAt(target.length - 1) === SLASH)) return true;
-  const percent = target.indexOf('%');
-  if (percent < 0) return false;
-  const segmentEnd = target.indexOf('/', 1);
-  const queryStart = target.indexOf('?');
-  return percent < (segmentEnd < 0 ? target.length : segmentEnd) && (queryStart < 0 || percent < queryStart);
-}
-
-/**
  * The query parameters of a target, all of them among those that the route takes. An unknown, repeated or empty one makes
  * it a target that does not exist: ServerError `missing`; so does a value other than the one that a parameter takes.
  * Values are raw (not percent-decoded).

@@ -191,3 +191,15 @@ export function isBuiltInPath(path: string): boolean {
     return rest.every((word, at) => (word === undefined ? segments[at] !== '' || isOpen : segments[at] === word));
   });
 }
+
+/**
+ * Whether the router would see another path than the client wrote: it percent-decodes the whole path, ends it at a `#`
+ * and takes an empty segment for a parameter, but built-in paths are matched exactly. Only what stands in a parameter's
+ * place (ACTOR, METHOD, a name) is decoded.
+ */
+export function isDisguisedTarget(target: string): boolean {
+  if (target.indexOf('#') >= 0 || (target.length > 1 && target.charCodeAt(target.length - 1) === SLASH)) return true;
+  if (target.indexOf('%') < 0) return false;
+  const path = pathOf(target);
+  return path.includes('%') && !isBuiltInPath(path);
+}

@@ -42,6 +42,7 @@ suite('the order of checks', () => {
       ['GET', '/health?'],
       ['GET', '/health/'],
       ['GET', '/%68ealth'],
+      ['GET', '/health/%72eady'],
       ['GET', '/health#a'],
       ['HEAD', '/health'],
       ['POST', '/health'],

@@ -45,11 +45,16 @@ suite('what the HTTP parser refuses', () => {
     assert.equal((await send(origin, 'GET', '/health')).text, 'ok');
   });
 
-  test('a missing Host and CONNECT are 400', async (t) => {
+  test('a missing Host, a second one and CONNECT are 400', async (t) => {
     const { origin } = await startHttpHost(t);
     await using hostless = new RawClient(origin);
     hostless.write('GET /health HTTP/1.1\r\n\r\n');
     assertRefusal(await hostless.ended(), 400, /needs a Host header/);
+    for (const more of ['Host: x', 'HOST: y', 'hOSt:']) {
+      await using several = new RawClient(origin);
+      several.write(`GET /health HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n${more}\r\n\r\n`);
+      assertRefusal(await several.ended(), 400, /more than one Host/);
+    }
     await using connect = new RawClient(origin);
     connect.write('CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n');
     assertRefusal(await connect.ended(), 400, /not a proxy/);

@@ -399,6 +399,8 @@ suite('--web', () => {
       '/health/',
       '/Health',
       '/%68ealth',
+      '/health/%72eady',
+      '/mops/%63losure/a.mo',
       '//health',
       '/health/ready/',
       '/site',
