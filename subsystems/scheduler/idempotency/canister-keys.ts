@@ -97,6 +97,11 @@ export class UnderWay implements AnsweredCall {
     return this.identity.slice(1 + this.identity.charCodeAt(0));
   }
 
+  /** How many repeats wait. */
+  get repeats(): number {
+    return this.#repeats?.length ?? 0;
+  }
+
   /** A repeat waits for the same answer. */
   repeat(done: (outcome: Outcome) => void): void {
     (this.#repeats ??= []).push(done);

@@ -13,11 +13,11 @@
  * Answers are forgotten when they are old enough, oldest first: a few with each new key of their canister, and the rest in
  * slices. Nothing is forgotten before that: where there is no room, new keys are refused.
  *
- * Main thread; what it does in one go takes a millisecond at most, but for the growth of an index (key-index.ts).
+ * Main thread; what it does in one go takes a millisecond or two, but for the growth of an index (key-index.ts).
  */
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Clock, ServerError } from '../../../kernel/index.ts';
+import { type Clock, ServerError, TimeSlices } from '../../../kernel/index.ts';
 import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
+import type { PackedRecords } from '../../storage/index.ts';
 import type { CallJournal } from '../call-journal.ts';
 import type { IdempotencyFigures } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
@@ -50,10 +50,10 @@ const EXPIRED_WITH_EACH = 2;
 const SWEEP_EVERY_MS = 100;
 /** Expired keys of one slice: about a millisecond. */
 const SWEPT_AT_ONCE = 2000;
-/** Records that a start reads in one turn of the event loop: about four milliseconds. */
-const READ_AT_ONCE = 2000;
-/** Canisters whose rows a start asks for at the same time. */
-const READERS = 16;
+/** Canisters whose rows a start has asked for before it needs them. */
+const READ_AHEAD = 16;
+/** Repeats that wait for one answer. A client that repeats what takes long adds one with every try; this many are not in earnest. */
+const WAITING_REPEATS_MAX = 100;
 /** Rows that have ended and are used again. */
 const SPARE_ROWS_MAX = 64;
 
@@ -118,12 +118,14 @@ export class Idempotency {
     const keys = this.#keysOf(canister);
     const underWay = keys.underWay.get(identity);
     if (underWay !== undefined) {
-      this.#repeat(asked, underWay, () => underWay.repeat(asked.answer));
+      if (underWay.repeats >= WAITING_REPEATS_MAX) asked.refuse(tooManyRepeats());
+      else this.#repeat(asked, underWay, () => underWay.repeat(asked.answer));
       return;
     }
     const others = keys.looking.get(identity);
     if (others !== undefined) {
-      others.push(asked);
+      if (others.length > WAITING_REPEATS_MAX) asked.refuse(tooManyRepeats());
+      else others.push(asked);
       return;
     }
     const hash = this.#hashOf(identity);
@@ -394,40 +396,49 @@ export class Idempotency {
     const rows = this.#rows;
     if (!(rows instanceof StoredRows)) return;
     const nowMs = this.#with.clock.nowMs();
-    const owners = (await rows.owners()).values();
-    let read = 0;
-    const readers = Array.from({ length: READERS }, async () => {
-      for (const id of owners) {
-        const canister = find(id);
-        if (canister === undefined) continue;
-        const keys = this.#keysOf(canister);
-        const { bytes, ends } = await rows.rowsOf(canister);
-        let at = 0;
-        for (const end of ends) {
-          read += this.#readRow(keys, bytes.subarray(at, end), nowMs);
-          at = end;
-          if (read < READ_AT_ONCE) continue;
-          read = 0;
-          await nextTurn();
-        }
-        this.#tidy(keys);
-      }
-    });
-    await Promise.all(readers);
+    const canisters = (await rows.owners()).map(find).filter((canister) => canister !== undefined);
+    const ask = (canister: KeyOwner): Promise<PackedRecords> => {
+      const reading = rows.rowsOf(canister);
+      // What fails is told when it is its turn, unless something failed before.
+      reading.catch(() => undefined);
+      return reading;
+    };
+    const asked = canisters.slice(0, READ_AHEAD).map(ask);
+    // One after the other: several that had their slices in the same turn would make a long one of it.
+    const slices = new TimeSlices();
+    for (const [at, canister] of canisters.entries()) {
+      const packed = await asked.shift();
+      const next = canisters[at + READ_AHEAD];
+      if (next !== undefined) asked.push(ask(next));
+      if (packed !== undefined) await this.#readRows(this.#keysOf(canister), packed, nowMs, slices);
+    }
     if (this.#keys > 0) this.#sweepFromNow();
   }
 
-  #readRow(keys: CanisterKeys, row: Uint8Array, nowMs: number): number {
+  async #readRows(
+    keys: CanisterKeys,
+    { bytes, ends }: PackedRecords,
+    nowMs: number,
+    slices: TimeSlices,
+  ): Promise<void> {
+    let at = 0;
+    for (const end of ends) {
+      this.#readRow(keys, bytes.subarray(at, end), nowMs);
+      at = end;
+      if (slices.isOver) await slices.next();
+    }
+    this.#tidy(keys);
+  }
+
+  #readRow(keys: CanisterKeys, row: Uint8Array, nowMs: number): void {
     const reader = new AnswerRowReader(row, nameOf(keys.canister, keys.lastRow + 1));
     const number = reader.number();
     if (number <= keys.lastRow) throw reader.malformed(`number ${number} comes after ${keys.lastRow}`);
     keys.lastRow = number;
-    const places = reader.places();
     // The clock may have been ahead when they were given.
-    for (const { identity, offset, bytes, givenMs } of places) {
+    for (const { identity, offset, bytes, givenMs } of reader.places()) {
       this.#index(keys, this.#hashOf(identity), number, offset, bytes, Math.min(givenMs, nowMs));
     }
-    return places.length;
   }
 
   #keysOf(canister: KeyOwner): CanisterKeys {
@@ -446,6 +457,14 @@ export function identityOf(caller: Uint8Array, key: string): string {
 
 function nameOf({ idText }: KeyOwner, number: number): string {
   return `${Buffer.from(idText, 'latin1').toString('hex')}/${number}`;
+}
+
+function tooManyRepeats(): ServerError {
+  return new ServerError(
+    'unavailable',
+    'idempotency-busy',
+    `${WAITING_REPEATS_MAX} repeats of this call wait for its answer already: wait for one of them, or try again later`,
+  );
 }
 
 function reused(what: string): ServerError {

@@ -66,6 +66,26 @@ for (const [where, options] of [
     assert.equal(host.executions, 1);
   });
 
+  test(`${where}: only so many repeats wait for one answer, and the others are told to come later`, async () => {
+    const host = new KeyedHost(options);
+    const first = host.call('k');
+    const again = Array.from({ length: 101 }, () => host.call('k'));
+    await host.settle();
+    assert.deepEqual(
+      again.map(({ refusal }) => refusal === undefined),
+      again.map((_, at) => at < 100),
+    );
+    assert.equal(codeOf(again[100] ?? first), 'idempotency-busy');
+    assert.equal(host.call('other').refusal, undefined, 'each key has its own');
+    host.execution.endOne(replyOf(HELLO));
+    await host.settle();
+    assert.deepEqual(new Set([first, ...again.slice(0, 100)].map(toldData)), new Set(['hello']));
+    // While the row of the answer is read.
+    const late = Array.from({ length: 103 }, () => host.call('k'));
+    await host.settle();
+    assert.deepEqual([toldData(late[0] ?? first), codeOf(late[102] ?? first)], ['hello', 'idempotency-busy']);
+  });
+
   test(`${where}: another method or another argument under a key is refused, before and after the answer`, async () => {
     const host = new KeyedHost(options);
     host.call('k');

@@ -16,6 +16,36 @@ test('keys are hashed as HalfSipHash-2-4 says', () => {
   }
 });
 
+test('an index that grows and turns over finds each of thousands, and the oldest is the one that goes', () => {
+  const index = new KeyIndex();
+  const hashOf = (row: number): number => Math.imul(row ^ 0x5bd1_e995, 0x9e37_79b1) >>> 0;
+  let [oldest, next] = [0, 0];
+  const add = (count: number): void => {
+    for (const end = next + count; next < end; next++) index.add(hashOf(next), next, next, 1, next);
+  };
+  const remove = (count: number): void => {
+    for (const end = oldest + count; oldest < end; oldest++) index.removeOldest();
+  };
+  // Never empty in between, so that the ring has wrapped when it grows.
+  for (const [added, removed] of [
+    [3_000, 1_234],
+    [5_000, 6_000],
+    [700, 700],
+    [20_000, 15_000],
+  ] as const) {
+    add(added);
+    remove(removed);
+    assert.deepEqual([index.count, index.oldestRow, index.oldestSeconds], [next - oldest, oldest, oldest]);
+    for (let row = oldest; row < next; row++) {
+      assert.deepEqual(
+        index.withHash(hashOf(row)).map((entry) => entry.row),
+        [row],
+      );
+    }
+    assert.deepEqual(index.withHash(hashOf(oldest - 1)), []);
+  }
+});
+
 test('an index finds what was added and not removed, the newest first, whatever hashes meet', () => {
   // Few hashes: they meet in buckets, and are the same.
   const hash = fc.integer({ min: 0, max: 40 }).map((n) => (n * 0x1234_5679) >>> 0);
