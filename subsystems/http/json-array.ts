@@ -22,7 +22,7 @@ export async function answerJsonArray<T>(
   const slices = new TimeSlices();
   const first = pieces.next(slices);
   if (pieces.isDone) responder.bytes(response, 200, JSON_TYPE, first);
-  else await responder.stream(response, JSON_TYPE, rest(first, pieces, slices));
+  else await responder.stream(response, JSON_TYPE, rest(first, pieces, slices), { isSoonOver: true });
 }
 
 async function* rest<T>(first: Uint8Array, pieces: ArrayPieces<T>, slices: TimeSlices): AsyncIterable<Uint8Array> {

@@ -36,6 +36,13 @@ const OUR_SITE_HEADERS: ReadonlyMap<number, readonly string[]> = new Map([
   [ALLOW_ORIGIN.length, [ALLOW_ORIGIN]],
 ]);
 
+export interface StreamOptions {
+  /** Further headers, names and values by turns. */
+  readonly more?: readonly string[];
+  /** It takes as long as its client takes to read it: a server that stops lets it end. */
+  readonly isSoonOver?: boolean;
+}
+
 /**
  * Writes every answer: one `writeHead` with a flat list of headers and one `end`. That is the cheapest form that
  * node:http has (3 to 4 µs less a request than setting headers one by one and sending a buffer), and the one place
@@ -98,17 +105,17 @@ export class Responder {
   /**
    * An answer of unknown length, as fast as the client takes it; resolves with the number of bytes. The header waits for
    * the first piece: what fails before it is answered as an error. What fails afterwards cuts the connection, so that the
-   * client does not take a part for the whole; so do a client that stalls and a server that stops. `pieces` is always
-   * ended by its `return`.
+   * client does not take a part for the whole; so do a client that stalls and, unless it is soon over, a server that
+   * stops. `pieces` is always ended by its `return`.
    */
   stream(
     response: ServerResponse,
     contentType: string,
     pieces: AsyncIterable<Uint8Array>,
-    more: readonly string[] = NO_HEADERS,
+    { more = NO_HEADERS, isSoonOver = false }: StreamOptions = {},
   ): Promise<number> {
     const headers = ['svc-version', this.#version, 'access-control-allow-origin', '*', 'content-type', contentType];
-    return this.#stream(response, 200, [...headers, ...more], pieces);
+    return this.#stream(response, 200, [...headers, ...more], pieces, isSoonOver);
   }
 
   async #stream(
@@ -116,17 +123,18 @@ export class Responder {
     status: number,
     headers: readonly (string | number)[],
     pieces: AsyncIterable<Uint8Array>,
+    isSoonOver = false,
   ): Promise<number> {
     let bytes = 0;
     for await (const piece of pieces) {
       if (response.destroyed) throw cut(bytes, 'the client is gone');
-      if (this.isClosing) throw cut(bytes, 'the server stops');
+      if (this.isClosing && !isSoonOver) throw cut(bytes, 'the server stops');
       if (piece.length === 0) continue;
       if (!response.headersSent) response.writeHead(status, [...headers]);
       bytes += piece.length;
       if (!response.write(piece)) {
         this.#untaken.wrote(response);
-        await this.#drained(response, bytes);
+        await this.#drained(response, bytes, isSoonOver);
       }
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
@@ -136,16 +144,16 @@ export class Responder {
     return bytes;
   }
 
-  /** Resolves when there is room again, or the client is gone. */
-  async #drained(response: ServerResponse, bytes: number): Promise<void> {
-    if (this.isClosing) throw cut(bytes, 'the server stops');
+  /** Resolves when there is room again, or the client is gone. While the server stops, one that takes nothing is soon gone (connections.ts). */
+  async #drained(response: ServerResponse, bytes: number, isSoonOver: boolean): Promise<void> {
+    if (this.isClosing && !isSoonOver) throw cut(bytes, 'the server stops');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const settle = (): void => resolve();
     response.once('drain', settle).once('close', settle);
     let waitedMs = 0;
     using _looking = this.#clock.every(STALL_CHECK_MS, () => {
       waitedMs += STALL_CHECK_MS;
-      if (this.isClosing) reject(cut(bytes, 'the server stops'));
+      if (this.isClosing && !isSoonOver) reject(cut(bytes, 'the server stops'));
       else if (waitedMs >= this.#stallMaxMs) reject(cut(bytes, `the client has taken nothing for ${waitedMs} ms`));
     });
     try {

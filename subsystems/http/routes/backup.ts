@@ -18,8 +18,8 @@ export function backupHandlers({ storage, clock, log, responder }: RouteHost): P
       try {
         // `2026-11-21T083000Z`: no colons, which some file systems refuse.
         const date = new Date(clock.nowMs()).toISOString().replace(/\.\d+/, '').replaceAll(':', '');
-        const disposition = ['content-disposition', `attachment; filename="svc-${date}.backup"`];
-        const bytes = await responder.stream(response, BYTES, storage.backup(), disposition);
+        const more = ['content-disposition', `attachment; filename="svc-${date}.backup"`];
+        const bytes = await responder.stream(response, BYTES, storage.backup(), { more });
         log.info(`a backup of ${bytes} bytes was sent`);
       } finally {
         isRunning = false;

@@ -19,7 +19,7 @@ export function metricsHandlers({ metrics, responder }: RouteHost): Pick<Handler
       }
       underWay++;
       try {
-        await responder.stream(response, metrics.contentType, inTurns(await metrics.page()));
+        await responder.stream(response, metrics.contentType, inTurns(await metrics.page()), { isSoonOver: true });
       } finally {
         underWay--;
       }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -76,6 +77,22 @@ async function openBackup(t: TestContext, origin: string): Promise<IncomingMessa
   response.on('error', () => undefined);
   t.after(() => void response.destroy());
   return response;
+}
+
+/** How the connection of an HTTP/1.0 request ends: `orderly`, or the error's code. */
+async function endOfOldRequest(origin: string, target: string): Promise<string> {
+  const { hostname, port } = new URL(origin);
+  const socket = connect({ host: hostname, port: Number(port) });
+  let received = '';
+  socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+  const ended = new Promise<string>((resolve) => {
+    socket.once('end', () => resolve('orderly')).once('error', (error) => resolve(String(Reflect.get(error, 'code'))));
+  });
+  socket.write(`GET ${target} HTTP/1.0\r\n\r\n`);
+  const end = await ended;
+  socket.destroy();
+  assert.match(received, /^HTTP\/1\.1 200 OK/, 'a part of the answer came');
+  return end;
 }
 
 suite('GET /backup', () => {
@@ -198,6 +215,9 @@ suite('GET /backup', () => {
     await assert.rejects(send(origin, 'GET', '/backup'), { code: 'ECONNRESET' });
     assert.equal(storage.closed, 1);
     assert.deepEqual(log.warnings, ['heap/00 is damaged']);
+    // Without chunks an orderly end would be the body's.
+    storage.pieces = 0;
+    assert.equal(await endOfOldRequest(origin, '/backup'), 'ECONNRESET');
     storage.pieces = 0;
     storage.failsAt = 0;
     const answer = await send(origin, 'GET', '/backup');

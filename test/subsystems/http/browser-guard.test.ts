@@ -28,6 +28,8 @@ suite('--browser-guard', () => {
       { Origin: 'http://127.0.0.1:7000' },
       { Origin: 'chrome-extension://localhost:7000' },
       { Origin: '' },
+      { 'Sec-Fetch-Site': 'same-site' },
+      { 'Sec-Fetch-Site': 'same-site', Origin: 'http://localhost:7000' },
       { 'Sec-Fetch-Site': 'cross-site' },
       { 'Sec-Fetch-Site': 'cross-site', Origin: 'http://localhost:7000' },
     ];

@@ -89,6 +89,37 @@ suite('opening and closing', () => {
     await closed;
   });
 
+  test('a long array that is being streamed is sent to its end', async (t) => {
+    const { origin, server, canisters, log } = await startHttpHost(t);
+    const nothing = new Uint8Array(0);
+    // 30 MB: more than the system keeps for a client that does not read.
+    canisters.resolve('counter').history = Array.from({ length: 3_000 }, (_, seq) => ({
+      seq,
+      timeMs: 0,
+      kind: 'update',
+      method: 'inc',
+      caller: Uint8Array.of(4),
+      argument: nothing,
+      argumentBytes: 0,
+      outcome: 'reject',
+      code: 4,
+      message: 'x'.repeat(10_000),
+      instructions: 0,
+      cycles: 0,
+      ms: 0,
+    }));
+    const { hostname: host, port } = new URL(origin);
+    const asked = request({ host, port, path: '/history/counter', agent: false }).end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    assert.equal(response.headers['content-length'], undefined, 'it is streamed');
+    const closed = server.close();
+    const chunks: Buffer[] = [];
+    for await (const chunk of response) chunks.push(chunk as Buffer);
+    assert.equal((JSON.parse(Buffer.concat(chunks).toString()) as unknown[]).length, 3_000);
+    await closed;
+    assert.deepEqual(log.warnings, []);
+  });
+
   test('answers that are owed are sent before the server is closed, and end their connections', async (t) => {
     const { origin, server, canisters } = await startHttpHost(t);
     const held = Promise.withResolvers<void>();
