@@ -1,5 +1,6 @@
 /**
- * Every route of the table × what may be right or wrong about a request, by a client that writes bytes and by Node's own.
+ * Every route of the table × what may be right or wrong about a request, by a client that writes bytes, by Node's own and by
+ * `fetch`.
  * A new route is walked as soon as it is in the table; what it needs to be asked well stands in SAMPLES.
  */
 import assert from 'node:assert/strict';
@@ -121,9 +122,32 @@ const askByNode: Ask = (origin, method, target, { headers = {}, body, contentLen
     else request.flushHeaders();
   });
 
+/** As most programs ask. What `fetch` cannot say is left to Node's client: fragments, bare `?`, lengths of bodies that do not come. */
+const askByFetch: Ask = async (origin, method, target, asked = {}) => {
+  const { headers = {}, body, contentLength, chunkedBytes } = asked;
+  const hasBodyElsewhere = contentLength !== undefined || chunkedBytes !== undefined || (method === 'GET' && body);
+  if (hasBodyElsewhere || new URL(`${origin}${target}`).href !== `${origin}${target}` || /#|\?$/.test(target))
+    return await askByNode(origin, method, target, asked);
+  const leave = new AbortController();
+  const response = await fetch(`${origin}${target}`, {
+    method,
+    // On a connection of its own: another host may have the port next.
+    headers: { ...headers, connection: 'close' },
+    ...(body !== undefined && { body }),
+    redirect: 'manual',
+    signal: leave.signal,
+  });
+  const contentType = response.headers.get('content-type') ?? '';
+  const hasEnd = response.headers.has('content-length') && method !== 'HEAD';
+  const text = hasEnd ? await response.text() : '';
+  leave.abort();
+  return { status: response.status, contentType, text };
+};
+
 const CLIENTS: readonly (readonly [string, Ask])[] = [
   ['by hand', askByHand],
   ["by Node's client", askByNode],
+  ['by fetch', askByFetch],
 ];
 
 /** A target of the route, well asked. */
@@ -193,6 +217,11 @@ suite('each route of the table', () => {
         `${target}/`,
         target.replace(first, `%${first.charCodeAt(0).toString(16)}${first.slice(1)}`),
         `${target}#a`,
+        ...spec.path
+          .split('/')
+          .slice(2)
+          .filter((word) => /^\w/.test(word))
+          .map((word) => target.replace(`/${word}`, `/%${word.charCodeAt(0).toString(16)}${word.slice(1)}`)),
       ];
       for (const other of others) {
         assert.deepEqual(await ask(other), REFUSAL, other);
