@@ -118,7 +118,7 @@ class OpenStream implements EventStream {
   }
 
   get isOpen(): boolean {
-    return this.#told !== undefined;
+    return this.#told !== undefined && !this.#response.destroyed;
   }
 
   get hasRoom(): boolean {

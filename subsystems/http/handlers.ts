@@ -3,6 +3,7 @@ import type { Handler, Handlers, RouteHost } from './route.ts';
 import { routeKeyOf, type RouteSpec, ROUTES } from './route-table.ts';
 import { actorHandlers } from './routes/actors.ts';
 import { backupHandlers } from './routes/backup.ts';
+import { callHandlers } from './routes/calls.ts';
 import { candidHandlers } from './routes/candid.ts';
 import { cyclesHandlers } from './routes/cycles.ts';
 import { eventsHandlers } from './routes/events.ts';
@@ -11,12 +12,10 @@ import { historyHandlers } from './routes/history.ts';
 import { inspectHandlers } from './routes/inspect.ts';
 import { inspectorHandlers } from './routes/inspector.ts';
 import { installHandlers } from './routes/install.ts';
-import { jsonCallHandlers } from './routes/json-calls.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
 import { openApiHandlers } from './routes/openapi.ts';
-import { rawCallHandlers } from './routes/raw-calls.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
 import { watchHandlers } from './routes/watch.ts';
 import { versionHandlers, type VersionInfo } from './routes/version.ts';
@@ -24,8 +23,7 @@ import { versionHandlers, type VersionInfo } from './routes/version.ts';
 /** Every route of the table with its handler, in the table's order. */
 export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (readonly [RouteSpec, Handler])[] {
   const handlers: Handlers = {
-    ...rawCallHandlers(host),
-    ...jsonCallHandlers(host),
+    ...callHandlers(host),
     ...actorHandlers(host),
     ...installHandlers(host),
     ...upgradeHandlers(host),

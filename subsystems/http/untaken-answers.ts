@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 
-/** All answers of websites together that wait for their clients. Visitors need no token, and a page may have megabytes. */
+/** All answers of a kind together that wait for their clients: pages of websites, which may have megabytes and need no token; answers of watched queries. */
 const UNTAKEN_BYTES_MAX = 256 * 1024 * 1024;
 
 /**

@@ -8,6 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ServerError } from '../../../kernel/index.ts';
 import type { Canister } from '../../canisters/index.ts';
 import type { RouteHost } from '../route.ts';
+import { UntakenAnswers } from '../untaken-answers.ts';
 import { Broadcast } from './broadcast.ts';
 import { LiveQuery, type LiveQueryHost, type PreparedCall, preparedCall, type WatchedQuery } from './live-query.ts';
 import { Viewer } from './viewers.ts';
@@ -17,8 +18,6 @@ import { WatchedCanister } from './watched-canister.ts';
 const LIVE_QUERIES_MAX = 10_000;
 /** Answers that are kept for those that come later, all together. */
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
-/** Answers that slow clients have not taken yet, all together: what comes beyond is cut. */
-const UNTAKEN_BYTES_MAX = 256 * 1024 * 1024;
 
 interface Watched {
   readonly watched: WatchedCanister;
@@ -31,7 +30,8 @@ export class LiveQueries {
   readonly #byKey = new Map<string, LiveQuery>();
   readonly #byCanister = new Map<Canister, Watched>();
   #answerBytes = 0;
-  #untakenBytes = 0;
+  /** Answers that slow clients have not taken yet, all together. */
+  readonly #untaken = new UntakenAnswers();
 
   constructor(host: RouteHost) {
     this.#host = host;
@@ -57,20 +57,9 @@ export class LiveQueries {
   #join(live: LiveQuery, request: IncomingMessage, response: ServerResponse): void {
     const lastEventId = request.headers['last-event-id'];
     const viewer = new Viewer(typeof lastEventId === 'string' ? lastEventId : undefined, live.codeChanges);
-    let untakenBytes = 0;
-    const taken = (bytes: number): void => {
-      this.#untakenBytes += bytes - untakenBytes;
-      untakenBytes = bytes;
-    };
     const stream = this.#host.streams.open(request, response, {
-      drained: () => {
-        taken(0);
-        live.drained(viewer);
-      },
-      closed: () => {
-        taken(0);
-        live.remove(viewer);
-      },
+      drained: () => live.drained(viewer),
+      closed: () => live.remove(viewer),
     });
     viewer.stream = {
       get isOpen() {
@@ -85,10 +74,8 @@ export class LiveQueries {
       send: (frame) => {
         if (!stream.isOpen) return false;
         const hasRoom = stream.send(frame);
-        if (hasRoom) return true;
-        taken(stream.pendingBytes);
-        if (this.#untakenBytes > UNTAKEN_BYTES_MAX) stream.cut();
-        return false;
+        if (!hasRoom) this.#untaken.wrote(response);
+        return hasRoom;
       },
       end: () => stream.end(),
       cut: () => stream.cut(),
