@@ -65,7 +65,7 @@ export class Clients {
 
   /** `lasting`: actors that are never uninstalled; `keyed`: chance for keys alone. */
   constructor(seeded: Seeded, plan: Plan, sizes: PayloadSizes, lasting: readonly string[], keyed: Seeded) {
-    this.keys = new Keys(keyed, lasting);
+    this.keys = new Keys(keyed, lasting, plan.keys);
     this.#lasting = lasting;
     this.#seeded = seeded;
     this.#plan = plan;
@@ -74,9 +74,9 @@ export class Clients {
   }
 
   /** The host has crashed: who waits, waits for ever. */
-  lose(): void {
+  lose(nowMs: number): void {
     for (const each of this.sent) if (each.outcome === undefined) each.isLost = true;
-    this.keys.lose();
+    this.keys.lose(nowMs);
   }
 
   get waiting(): number {
@@ -132,13 +132,14 @@ export class Clients {
     const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
     const kind = isQuery(method) ? 'query' : 'update';
-    const key = this.keys.keyFor(sent, record.idText);
+    const key = this.keys.keyFor(sent, record.idText, life.nowMs);
     life.call(record, kind, method, CALLER, ledgerArgument(argument), key).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;
       },
-      () => {
+      (error: unknown) => {
         // Refused before it came to the actor.
+        this.keys.refused(error);
         sent.isLost = true;
       },
     );

@@ -1,6 +1,7 @@
 /**
  * Clients that give their messages keys and repeat them, whatever they were told of them, in any life of the host; and what must
- * hold then: each is executed at most once, and all who were told of it were told the same.
+ * hold then: each is executed at most once, and all who were told of it were told the same. They do so for half as long as keys are
+ * known after the answer. Where there are as many keys as may be, new ones are refused, and known ones are not.
  */
 import assert from 'node:assert/strict';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
@@ -9,12 +10,15 @@ import type { Seeded } from '../../support/seeded.ts';
 import { CALLER, type Sent } from './sent.ts';
 import { ledgerArgument } from './ledger-module.ts';
 import type { Life } from './life.ts';
+import type { KeyPlan } from './plan.ts';
 
 /** A message that was sent again with its key. */
 interface Repeat {
   readonly of: Sent;
   /** With another argument: it must be refused. */
   readonly isOther: boolean;
+  /** Somebody had been told what came of it when it was sent again. */
+  readonly isAnswered: boolean;
   outcome: Outcome | undefined;
   refusal: unknown;
   isLost: boolean;
@@ -31,19 +35,28 @@ export class Keys {
   readonly #keyed: Sent[] = [];
   /** To whom they went: another actor of the name knows nothing of their keys. */
   readonly #ids = new Map<Sent, string>();
+  /** When they were sent, by the clock of the host, which may be set back. */
+  readonly #sentMs = new Map<Sent, number>();
+  readonly #plan: KeyPlan;
+  full = 0;
 
   /** `lasting`: actors that are never deleted nor uninstalled. */
-  constructor(seeded: Seeded, lasting: readonly string[]) {
+  constructor(seeded: Seeded, lasting: readonly string[], plan: KeyPlan) {
     this.#seeded = seeded;
     this.#lasting = lasting;
+    this.#plan = plan;
   }
 
+  /** Keys that were not sent again at the end because their time was over. */
+  expired = 0;
+
   /** The key that goes with a message, if one does. */
-  keyFor(sent: Sent, id: string): string | undefined {
+  keyFor(sent: Sent, id: string, nowMs: number): string | undefined {
     const isUpdate = sent.method !== 'look' && sent.method !== 'peek';
     if (!isUpdate || !this.#seeded.oneIn(2)) return undefined;
     this.#keyed.push(sent);
     this.#ids.set(sent, id);
+    this.#sentMs.set(sent, nowMs);
     return keyOf(sent);
   }
 
@@ -53,7 +66,9 @@ export class Keys {
     ).length;
   }
 
-  lose(): void {
+  /** The host is gone; the clock of the next one may be behind. */
+  lose(nowMs: number): void {
+    for (const [sent, sentMs] of this.#sentMs) this.#sentMs.set(sent, Math.min(sentMs, nowMs));
     for (const repeat of this.repeats) {
       if (repeat.outcome === undefined && repeat.refusal === undefined) repeat.isLost = true;
     }
@@ -72,13 +87,26 @@ export class Keys {
 
   /** Sends all of them again. */
   repeatAll(life: Life): void {
+    this.expired = this.#keyed.filter((sent) => !this.#isKnown(sent, life.nowMs)).length;
     for (const sent of this.#keyed) this.#repeat(life, sent, false);
+  }
+
+  /** A message was refused. */
+  refused(error: unknown): void {
+    if (isFull(error)) this.full++;
+  }
+
+  #isKnown(sent: Sent, nowMs: number): boolean {
+    return nowMs - (this.#sentMs.get(sent) ?? 0) <= (this.#plan.idempotencySecs * 1000) / 2;
   }
 
   #repeat(life: Life, sent: Sent, isOther: boolean): void {
     const record = life.named(sent.actor);
-    if (record?.module === undefined || record.idText !== this.#ids.get(sent)) return;
-    const repeat: Repeat = { of: sent, isOther, outcome: undefined, refusal: undefined, isLost: false };
+    if (record?.module === undefined || record.idText !== this.#ids.get(sent) || !this.#isKnown(sent, life.nowMs))
+      return;
+    const told = [sent, ...this.repeats.filter(({ of }) => of === sent)];
+    const isAnswered = told.some(({ outcome }) => outcome !== undefined && isKept(outcome));
+    const repeat: Repeat = { of: sent, isOther, isAnswered, outcome: undefined, refusal: undefined, isLost: false };
     this.repeats.push(repeat);
     const argument = isOther ? { ...sent.argument, grow: (sent.argument.grow ?? 0) + 1 } : sent.argument;
     life.call(record, 'update', sent.method, CALLER, ledgerArgument(argument), keyOf(sent)).then(
@@ -86,6 +114,7 @@ export class Keys {
         if (!life.isOver) repeat.outcome = outcome;
       },
       (error: unknown) => {
+        this.refused(error);
         if (!life.isOver) repeat.refusal = error;
       },
     );
@@ -119,7 +148,8 @@ export class Keys {
         assert.equal(textOf(outcome), textOf(before), `${nameOf(sent)}: everybody is told the same`);
     };
     for (const sent of this.#keyed) if (this.#lasting.includes(sent.actor)) heard(sent, sent.outcome);
-    for (const { of, isOther, outcome, refusal } of this.repeats) {
+    for (const { of, isOther, isAnswered, outcome, refusal } of this.repeats) {
+      if (this.#plan.keysMax !== undefined && isFull(refusal) && !isAnswered) continue;
       if (!this.#lasting.includes(of.actor)) {
         // Its keys may have gone with it.
         if (refusal !== undefined)
@@ -141,6 +171,10 @@ export class Keys {
 function keyOf({ number }: Sent): string {
   // Of all lengths.
   return `message-${number}`.padEnd((number * 37) % 256, '~');
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof ServerError && error.code === 'idempotency-full';
 }
 
 function nameOf({ number, method, actor }: Sent): string {

@@ -10,6 +10,7 @@ import { ManagementCanister } from '../../../subsystems/management/management-ca
 import type { CallKind, Outcome } from '../../../subsystems/ic/index.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
+import { KEY_BOUNDS } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { FakeClock } from '../../support/fake-clock.ts';
@@ -74,14 +75,22 @@ export class Life {
     const { plan, clock, random, store, planted } = parts;
     this.#parts = parts;
     const storage = storageWith(plan.bug, store, parts.seeded, { ringBytes: plan.ringBytes });
-    const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs } = plan;
+    const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs, keys } = plan;
     const log = this.#logger();
     const passMs = (): number => parts.seeded.below(3);
     const isHeard = (): boolean => parts.seeded.oneIn(2);
     const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, isHeard, ...planted });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
-      { heartbeatMs: HEARTBEAT_MS, timerMs: TIMER_MS, queryInstructionsMax: POLICY.instructionLimit, liveCap },
+      {
+        heartbeatMs: HEARTBEAT_MS,
+        timerMs: TIMER_MS,
+        queryInstructionsMax: POLICY.instructionLimit,
+        liveCap,
+        // What clients rely on is in the plan.
+        idempotencySecs: plan.bug === 'key-expires-early' ? keys.idempotencySecs / 1e6 : keys.idempotencySecs,
+        ...(keys.keysMax !== undefined && { keyBounds: { ...KEY_BOUNDS, keysMax: keys.keysMax } }),
+      },
     );
     const metering = { policy: POLICY };
     const registry = new CanisterService(
@@ -137,6 +146,10 @@ export class Life {
     this.execution.abandon();
     this.storage.abandon();
     this.#parts.clock.dropTimers();
+  }
+
+  get nowMs(): number {
+    return this.#parts.clock.nowMs();
   }
 
   named(name: string): CanisterRecord | undefined {

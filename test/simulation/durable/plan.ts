@@ -28,6 +28,8 @@ export const BUGS = [
   'key-not-in-context',
   /** A key is not looked at now and then. */
   'key-ignored',
+  /** Keys are forgotten before their time. */
+  'key-expires-early',
 ] as const;
 /** What mistakes are made with, and none is: nothing may be found. */
 export const CONTROL = 'control';
@@ -66,12 +68,21 @@ export interface Plan {
   readonly hasDiskFaults: boolean;
   /** It may also crash while it recovers. */
   readonly crashesInRecovery: boolean;
+  readonly keys: KeyPlan;
   readonly bug: Bug | undefined;
+}
+
+/** How long keys of clients are known, and how many. */
+export interface KeyPlan {
+  readonly idempotencySecs: number;
+  /** A bound that few calls reach: then new keys are refused. Undefined: nobody reaches it. */
+  readonly keysMax: number | undefined;
 }
 
 const PAGE = 65_536;
 
-export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
+/** `keyed`: chance for keys alone. */
+export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded): Plan {
   const weight = (): number => seeded.pick([1, 2, 4, 8]);
   const hasLargeHeaps = seeded.oneIn(40);
   return {
@@ -96,6 +107,10 @@ export function planOf(seeded: Seeded, bug: Bug | undefined): Plan {
     hasDeaths: seeded.oneIn(6),
     hasDiskFaults: seeded.oneIn(5),
     crashesInRecovery: seeded.oneIn(2),
+    keys: {
+      idempotencySecs: keyed.pick([86_400, 86_400, 0.5, 1, 3]),
+      keysMax: keyed.pick([undefined, undefined, 8, 24]),
+    },
     bug,
   };
 }

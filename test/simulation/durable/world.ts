@@ -39,6 +39,10 @@ export interface Tally extends ThreadCounts {
   replayed: number;
   wakeUps: number;
   steps: number;
+  /** Keys that have been there for so long at the end that nobody may rely on them. */
+  expired: number;
+  /** Messages that were refused because there were as many keys as may be. */
+  full: number;
   /** Messages that were sent again with their keys. */
   repeats: number;
   /** Lines that actors have printed, read. */
@@ -89,6 +93,8 @@ class World {
     waited: 0,
     waitedLarge: 0,
     repeats: 0,
+    expired: 0,
+    full: 0,
     lines: 0,
     sizes: {},
   };
@@ -98,11 +104,12 @@ class World {
     this.#seeded = seeded(seed);
     // So that seeds that follow each other have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
-    this.#plan = planOf(this.#seeded, bug);
+    const keyed = seeded(seed * 7919 + 3);
+    this.#plan = planOf(this.#seeded, bug, seeded(seed * 6133 + 11));
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
     this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
     this.#sizes = new PayloadSizes(seed, this.#seeded, this.#plan);
-    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors, seeded(seed * 7919 + 3));
+    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors, keyed);
     this.#operators = new Operators(this.#seeded, this.#plan, this.#everybody);
   }
 
@@ -119,6 +126,8 @@ class World {
       this.tally.messages = this.#clients.sent.length;
       this.tally.lines = this.#clients.printed;
       this.tally.repeats = this.#clients.keys.repeats.length;
+      this.tally.expired = this.#clients.keys.expired;
+      this.tally.full = this.#clients.keys.full;
       this.tally.sizes = this.#sizes.counts;
       this.tally.acknowledged = this.#clients.sent.filter(({ outcome }) => outcome !== undefined).length;
     }
@@ -257,7 +266,7 @@ class World {
   }
 
   #leave(life: Life): void {
-    this.#clients.lose();
+    this.#clients.lose(this.#clock.nowMs());
     this.#operators.lose();
     this.tally.replayed += life.replayed;
     const { steps, counts } = life.execution;
