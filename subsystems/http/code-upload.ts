@@ -11,6 +11,8 @@ import { didTextOf } from './routes/candid.ts';
 /** Decimal digits of 128 bits, with blanks around them. */
 const CYCLES_BYTES_MAX = 64;
 const OPEN_BRACKET = 0x5b;
+/** Blanks in front of an argument that are looked through: more than anybody's editor leaves there. */
+const LEADING_BLANKS_MAX = 4096;
 
 const PARTS = {
   wasm: { bytesMax: MODULE_BYTES_MAX, isText: false },
@@ -107,7 +109,10 @@ function uploadOf(parts: ReadonlyMap<PartName, Uint8Array>): CodeUpload {
 
 /** JSON is an array, Candid text begins with a parenthesis. */
 function argumentOf(text: Uint8Array): InitArgument {
-  const first = text.findIndex((byte) => byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09);
+  const start = text.subarray(0, LEADING_BLANKS_MAX + 1);
+  const first = start.findIndex((byte) => byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09);
+  if (first < 0 && start.length > LEADING_BLANKS_MAX)
+    throw badForm(`the part args begins with more than ${LEADING_BLANKS_MAX} blanks: leave them out`);
   if (first < 0)
     throw badForm('the part args is empty: send a JSON array or Candid text, "(5, null)", or leave it out');
   return { kind: text[first] === OPEN_BRACKET ? 'json' : 'candid', text };

@@ -123,6 +123,11 @@ describe('a form that is not understood to the end is refused, and does nothing'
     ],
     'an empty part wasm': [bodyOf([part('wasm', '')]), /the part wasm is empty/],
     'an empty part args': [bodyOf([module, part('args', ' \n ')]), /the part args is empty/],
+    // To look through all of them would take seconds for 64 MiB.
+    'many blanks before args': [
+      bodyOf([module, part('args', `${' '.repeat(4097)}()`)]),
+      /begins with more than 4096 blanks/,
+    ],
     'cycles at an upgrade': [bodyOf([module, part('cycles', '5')]), /an upgrade keeps the balance/, '/upgrade/counter'],
     'cycles at a reinstallation': [
       bodyOf([module, part('cycles', '5')]),
