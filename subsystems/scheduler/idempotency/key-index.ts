@@ -156,7 +156,7 @@ export class KeyIndex {
     let [lastOfStays, lastOfGoes] = [-1, -1];
     while (link !== 0) {
       const at = this.#placeOf(link);
-      if (((numberAt(entries, at + HASH, 'field of a key')) & this.#low) === 0) {
+      if ((numberAt(entries, at + HASH, 'field of a key') & this.#low) === 0) {
         if (lastOfStays < 0) buckets[stays] = link;
         else entries[lastOfStays + NEXT] = link;
         lastOfStays = at;

@@ -48,8 +48,15 @@ suite('canisters of a host', () => {
     const canisters = kernel.get(Canisters);
     const { wasm } = await compileMotoko(SOURCE);
     const canister = await canisters.install('it', wasm, { argument: undefined, caller: ANONYMOUS });
-    const call = (method: string, argument: Uint8Array, key?: string): Promise<Outcome> =>
-      canisters.call(canister, 'update', method, ANONYMOUS, argument, 'name', undefined, key);
+    const call = (method: string, argument: Uint8Array, idempotencyKey?: string): Promise<Outcome> =>
+      canisters.call(canister, {
+        kind: 'update',
+        method,
+        caller: ANONYMOUS,
+        argument,
+        addressedBy: 'name',
+        idempotencyKey,
+      });
 
     const outcomes = [call('hold', blobOf(100_000), 'k')];
     const arguments_ = Array.from({ length: 3 }, () => {
