@@ -128,8 +128,10 @@ export type CreateEngine = (
 /** What an engine's messages do about once a millisecond, see `ControlMemoryOptions`. */
 export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 
-/** What a simulation has of its own. */
+/** What a thread may be told of its surroundings, and what a simulation has of its own. */
 export interface ThreadParts {
+  /** See `Surroundings` of long-messages.ts; `nowMs` unless told. */
+  readonly cpuMs?: () => number;
   readonly createEngine?: CreateEngine;
   readonly heapGarbage?: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly gate?: CanisterGate<Work>;
@@ -166,7 +168,7 @@ export class ExecutorThread {
 
   /** `nowMs`: milliseconds, only forwards. */
   constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
-    const { createEngine = engineOf(options) } = parts;
+    const { createEngine = engineOf(options), cpuMs = nowMs } = parts;
     this.#nowMs = nowMs;
     this.#inbox = new RingConsumer(options.inbox);
     this.#gate = parts.gate ?? new CanisterGate(ownWork);
@@ -184,6 +186,7 @@ export class ExecutorThread {
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
     this.#long = new LongMessages({
       nowMs,
+      cpuMs,
       createEngine: (onYield) => createEngine({ onYield, canSuspend: true }, this.#stores, reportBug),
       dropEngine: (engine) => {
         this.#leave(engine);

@@ -3,10 +3,13 @@
  *
  * Each has a stack and an engine of its own (another journal, another current execution), so any of them may go on next
  * (JavaScript Promise Integration, ADR 31). About once a millisecond, when a slice of its fuel is used up, its code
- * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS,
- * or, when only short messages wait, after as long as those had the thread before. So a flood of short messages takes half
- * of the thread from the long ones, and long ones among themselves get equal shares: slices take more or less than a
- * millisecond, and what a turn was too long is taken from the message's next one.
+ * calls `svc.yield`. There the message goes on if nobody else wants the thread, or until its turn is over: after TURN_MS of
+ * processor time, or, when only short messages wait, after as long as those had the thread before. So a flood of short
+ * messages takes half of the thread from the long ones, and long ones among themselves get equal shares: slices take more
+ * or less than a millisecond, and what a turn was too long is taken from the message's next ones.
+ *
+ * Shares are of processor time, which the machine may give to others in the middle of a turn; that is nobody's doing. Who
+ * waits for an answer waits by the clock, so what short messages get is measured by that.
  *
  * A turn that short messages cut off goes on before another's begins.
  *
@@ -15,8 +18,10 @@
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Engine } from '../engine/engine.ts';
 
-/** How long a message runs before another long one goes on. */
+/** Processor time that a message has before another long one goes on. */
 export const TURN_MS = 4;
+/** Turns that a message may owe: one slice with large copies and many page faults in it takes some. */
+const TURNS_OWED_MAX = 16;
 /** Messages that have begun and not ended, in one thread; each holds a stack and a journal. Further ones wait to begin. */
 export const LONG_MESSAGES_MAX = 1024;
 /** Engines that are kept for messages to come: so many, or as many as are to begin. */
@@ -31,6 +36,8 @@ export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
 export interface Surroundings<E> {
   /** Milliseconds, only forwards. */
   readonly nowMs: () => number;
+  /** Milliseconds of processor time that the thread has had: never more than passes by the clock. */
+  readonly cpuMs: () => number;
   /** An engine whose messages call `onYield`, and are suspended by a promise that it returns. */
   readonly createEngine: (onYield: () => Promise<void> | undefined) => E;
   /** An engine is not used any more: canisters whose instances are on its journal must leave it. */
@@ -45,7 +52,7 @@ export interface Surroundings<E> {
 interface LongMessage {
   /** Begins it, or lets it go on. */
   resume: () => void;
-  /** How long it has run in its present turn, before others were let in; at its beginning, what the one before was too long. */
+  /** Processor time of its present turn, before others were let in; at its beginning, what the ones before were too long. */
   ranMs: number;
 }
 
@@ -72,7 +79,10 @@ export class LongMessages<E extends LongEngine = Engine> {
   /** Of those, that have no engine yet. */
   #engineless = 0;
   #turnBeganMs = 0;
+  #turnBeganCpuMs = 0;
   #turnEndedMs = 0;
+  /** Nobody else wanted the thread when the message last looked. */
+  #isAlone = false;
   /** How long short messages had the thread before this turn. */
   #othersMs = 0;
   #endTurn: () => void = () => undefined;
@@ -118,6 +128,8 @@ export class LongMessages<E extends LongEngine = Engine> {
       this.#endTurn = resolve;
       this.#fail = reject;
       this.#turnBeganMs = this.#around.nowMs();
+      this.#turnBeganCpuMs = this.#around.cpuMs();
+      this.#isAlone = false;
       this.#othersMs = this.#turnBeganMs - this.#turnEndedMs;
       message.resume();
     });
@@ -183,16 +195,23 @@ export class LongMessages<E extends LongEngine = Engine> {
   #yielded(message: LongMessage): Promise<void> | undefined {
     this.#around.onYield();
     const others = this.#around.hasOthers();
-    if (!others && this.#ready.length === 0) return undefined;
+    const isAlone = this.#ready.length === 0;
+    const wasAlone = this.#isAlone;
+    this.#isAlone = isAlone && !others;
+    if (this.#isAlone) return undefined;
     const turnMs = this.#around.nowMs() - this.#turnBeganMs;
-    const isOver = message.ranMs + turnMs >= TURN_MS;
-    if (!isOver && !(others && turnMs >= this.#othersMs)) return undefined;
+    const isCutOff = others && turnMs >= this.#othersMs;
+    // The clock of processor time is the dearer one, and is looked at when its answer may matter.
+    if (!wasAlone && !isCutOff && message.ranMs + turnMs < TURN_MS) return undefined;
+    const ranMs = message.ranMs + this.#around.cpuMs() - this.#turnBeganCpuMs;
+    const isOver = wasAlone || ranMs >= TURN_MS;
+    if (!isOver && !isCutOff) return undefined;
     if (isOver) {
-      // One turn at most: it may have been alone for long.
-      message.ranMs = Math.min(message.ranMs + turnMs - TURN_MS, TURN_MS);
+      // What it had while nobody else wanted the thread it does not owe.
+      message.ranMs = wasAlone || isAlone ? 0 : Math.min(ranMs - TURN_MS, TURNS_OWED_MAX * TURN_MS);
       this.#ready.push(message);
     } else {
-      message.ranMs += turnMs;
+      message.ranMs = ranMs;
       this.#ready.unshift(message);
     }
     return new Promise((resolve) => {

@@ -23,6 +23,8 @@ interface Running {
 /** A thread as far as its long messages see it. */
 class Thread {
   nowMs = 0;
+  /** What the machine has given to others meanwhile. */
+  lostMs = 0;
   /** Short messages wait. */
   hasOthers = false;
   readonly engines: SlowEngine[] = [];
@@ -34,6 +36,7 @@ class Thread {
   yields = 0;
   readonly long = new LongMessages<SlowEngine>({
     nowMs: () => this.nowMs,
+    cpuMs: () => this.nowMs - this.lostMs,
     createEngine: (onYield) => {
       const homeOf = new Set<Canister>();
       const engine = { onYield, homeOf, journalBytes: 0, isHomeOf: (canister: Canister) => homeOf.has(canister) };
@@ -45,8 +48,21 @@ class Thread {
     onYield: () => void this.yields++,
   });
 
+  /** The machine gives the processor to others. */
+  lose(ms: number): void {
+    this.nowMs += ms;
+    this.lostMs += ms;
+  }
+
   /** A message of so many slices. */
-  add(name: string, slices: number, sliceMs = 1, canister = canisterOf(name), journalBytes = 0): Canister {
+  add(
+    name: string,
+    slices: number,
+    sliceMs = 1,
+    canister = canisterOf(name),
+    journalBytes = 0,
+    meanwhile = (): void => undefined,
+  ): Canister {
     this.long.add(canister, async (engine) => {
       for (const each of this.engines) each.homeOf.delete(canister);
       engine.homeOf.add(canister);
@@ -57,6 +73,7 @@ class Thread {
       for (let n = 0; n < slices; n++) {
         this.nowMs += sliceMs;
         running.ranMs += sliceMs;
+        meanwhile();
         const waiting = engine.onYield();
         if (waiting !== undefined) await waiting;
       }
@@ -142,6 +159,27 @@ test('shares are equal beside a flood of short messages, too, which gets half', 
   checkShares(thread, names);
   const longMs = thread.nowMs - shortMs;
   assert.ok(Math.abs(longMs / shortMs - 1) <= 0.2, `${longMs} ms long, ${shortMs} ms short`);
+});
+
+test('shares are of processor time: who is running when the machine is busy with others loses nothing by it', async () => {
+  const thread = new Thread();
+  const names = Array.from({ length: 8 }, (_, n) => `m${n}`);
+  for (const name of names)
+    thread.add(name, Infinity, 0.5, canisterOf(name), 0, () => {
+      // Whenever this one has the processor, others want it, too.
+      if (name === 'm3') thread.lose(3);
+    });
+  await thread.turns(8 * 100);
+  checkShares(thread, names);
+});
+
+test('what a slice of many turns was too long is taken from the turns that follow', async () => {
+  const thread = new Thread();
+  const sliceMs = [0.5, 30, 0.5, 0.5];
+  const names = sliceMs.map((each, n) => `m${n}, slices of ${each} ms`);
+  for (const [n, name] of names.entries()) thread.add(name, Infinity, sliceMs[n]);
+  await thread.turns(4 * 500);
+  checkShares(thread, names);
 });
 
 test('short messages that need little get the thread soon, and a turn that they cut off goes on before the next', async () => {
