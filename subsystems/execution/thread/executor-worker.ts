@@ -5,6 +5,7 @@
 import { flushCompileCache } from 'node:module';
 import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
+import { cpuMs } from './cpu-time.ts';
 import { ExecutorThread } from './executor-thread.ts';
 import type { ExecutorOptions } from '../wire/wire.ts';
 
@@ -17,11 +18,4 @@ const GUEST_NICENESS = 5;
 // For threads of later processes (config/code-cache.ts).
 flushCompileCache();
 if (process.platform === 'linux') setPriority(0, GUEST_NICENESS);
-const nowMs = (): number => performance.now();
-// Linux brings a thread's own time up to date when it is asked for that of the process; else that lags by up to 4 ms.
-const cpuMs = (): number => {
-  if (process.platform === 'linux') process.cpuUsage();
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
-};
-await new ExecutorThread(workerData as ExecutorOptions, nowMs, { cpuMs }).serve();
+await new ExecutorThread(workerData as ExecutorOptions, () => performance.now(), { cpuMs }).serve();
