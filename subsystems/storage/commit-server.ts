@@ -23,6 +23,9 @@ import {
 } from './storage-wire.ts';
 import { buffersOf } from './stored-pages.ts';
 
+/** Units that one flush makes durable have so many bytes, or the last one makes it more: a disk takes some tens of milliseconds for them. */
+const COMMIT_BYTES = 8 * 2 ** 20;
+
 interface Asked<R extends StorageRequest = StorageRequest> {
   readonly call: number;
   readonly request: R;
@@ -35,6 +38,7 @@ export class CommitServer {
   readonly #store: StateStore;
   /** Units of this round, and requests to be answered after them. */
   #units: Uint8Array[] = [];
+  #unitBytes = 0;
   readonly #requests: Asked[] = [];
   readonly #backups = new Map<number, BackupReader>();
   #backupsOpened = 0;
@@ -59,22 +63,27 @@ export class CommitServer {
     this.#inbox.wait();
   }
 
-  /** Takes what has arrived; after each of it, `isEnough` may say that the rest has to wait. */
-  take(isEnough?: () => boolean): void {
-    this.#inbox.drain(this.#take, isEnough);
+  /** Takes what has arrived, as far as one flush is to make it durable; after each of it, `isEnough` may say that the rest has to wait. */
+  take(isEnough: () => boolean = () => false): void {
+    this.#inbox.drain(this.#take, () => this.#unitBytes >= COMMIT_BYTES || isEnough());
   }
 
   readonly #take = (type: number, at: number, length: number): void => {
     if (type === UNIT) {
-      this.#units.push(this.#inbox.bytes.slice(at, at + length));
+      this.#addUnit(this.#inbox.bytes.slice(at, at + length));
       return;
     }
     assert(type === MESSAGE, `a record of type ${type} for the storage thread`);
     const message = receiveMessageOnPort(this.#port)?.message as ToStorage | undefined;
     assert(message !== undefined, 'a message was announced and not sent');
-    if (message.kind === 'unit') this.#units.push(message.unit);
+    if (message.kind === 'unit') this.#addUnit(message.unit);
     else this.#requests.push(message);
   };
+
+  #addUnit(unit: Uint8Array): void {
+    this.#units.push(unit);
+    this.#unitBytes += unit.length;
+  }
 
   /** Commits and answers what was taken, and does a slice of what can wait. True: there is more to do. */
   round(): boolean {
@@ -95,6 +104,7 @@ export class CommitServer {
     const last = this.#store.commit(this.#units);
     this.#store.commitTook(performance.now() - startedMs);
     this.#units = [];
+    this.#unitBytes = 0;
     const outbox = this.#outbox;
     let at = outbox.reserve(DURABLE, 8);
     while (at < 0) {

@@ -25,14 +25,19 @@ import { PageCollector, type StoredPages } from './stored-pages.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
-/** What goes to the tables in one write: about a megabyte of pages. */
+/** What goes to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
+const SLICE_BYTES = 2 ** 20;
+/** After so much of it what was written is synced: to sync a whole layer at once is to wait for all of it, and nothing is committed meanwhile. */
+const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
 
 export class Overlay {
   readonly #tables: Tables;
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
   #folding: Iterator<Change> | undefined;
+  /** Of what is being folded. */
+  #unsyncedBytes = 0;
   readonly #visitor: WriteBatchVisitor;
   // The canister patched last: its pages are looked up once.
   #patchedId = '';
@@ -225,6 +230,7 @@ export class Overlay {
     this.#frozen = this.#active;
     this.#active = new OverlayLayer();
     this.#folding = changesOf(this.#frozen, this.#tables);
+    this.#unsyncedBytes = 0;
     this.#patched = undefined;
   }
 
@@ -233,7 +239,8 @@ export class Overlay {
     const folding = this.#folding;
     if (folding === undefined) return true;
     const changes: Change[] = [];
-    while (changes.length < SLICE_CHANGES) {
+    let bytes = 0;
+    while (changes.length < SLICE_CHANGES && bytes < SLICE_BYTES) {
       const next = folding.next();
       if (next.done === true) {
         changes.push(last);
@@ -243,8 +250,12 @@ export class Overlay {
         return true;
       }
       changes.push(next.value);
+      bytes += next.value.key.length + (next.value.value?.length ?? 0);
     }
-    this.#tables.write(changes, { isSynced: false });
+    this.#unsyncedBytes += bytes;
+    const isSynced = this.#unsyncedBytes >= UNSYNCED_BYTES_MAX;
+    if (isSynced) this.#unsyncedBytes = 0;
+    this.#tables.write(changes, { isSynced });
     return false;
   }
 }

@@ -34,6 +34,13 @@ type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
 const FOLD_BYTES = 24 * 2 ** 20;
 /** The overlay may hold more than the log: a page for a few changed bytes. */
 const OVERLAY_FACTOR = 3;
+/**
+ * Where commits come faster than one slice after each brings to the tables: so many slices. It is tens of milliseconds, which
+ * whoever commits a little meanwhile waits for.
+ */
+const SLICES_WHEN_LARGE = 4;
+/** Where they come faster than that, too: they wait until the tables have everything. So log and overlay take twice as much at most. */
+const TOO_LARGE_FACTOR = 2;
 /** The newest unit that the tables have: the step log goes on from there. */
 const LAST_UNIT_KEY = metaKey(META.unit);
 /** What the step log must have at least. */
@@ -118,10 +125,9 @@ export class StateStore {
       this.#freeze();
       return true;
     }
-    // Commits come faster than the tables take them: then those wait for these.
-    do {
+    const slicesMax = this.#isLarge(TOO_LARGE_FACTOR) ? Infinity : isLarge ? SLICES_WHEN_LARGE : 1;
+    for (let slices = 0; slices < slicesMax; slices++)
       if (this.#foldSlice()) return this.#isLarge() || this.#wanted.length > 0;
-    } while (isLarge);
     return true;
   }
 
@@ -130,8 +136,10 @@ export class StateStore {
     if (this.#options.isSynced) this.#log.confirm();
   }
 
-  #isLarge(): boolean {
-    return this.#bytesSinceFreeze > this.#foldBytes || this.#overlay.activeBytes > this.#foldBytes * OVERLAY_FACTOR;
+  /** So many times as large as it is to be. */
+  #isLarge(times = 1): boolean {
+    const bytes = times * this.#foldBytes;
+    return this.#bytesSinceFreeze > bytes || this.#overlay.activeBytes > bytes * OVERLAY_FACTOR;
   }
 
   #apply(): void {

@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
-import type { Family } from '../../../subsystems/storage/tables.ts';
+import type { Change, Family } from '../../../subsystems/storage/tables.ts';
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
@@ -244,4 +244,56 @@ test('a snapshot is of everything committed when it was asked for, and of nothin
     }
     model.check(store);
   }
+});
+
+/** Tables that tell what is written to them. */
+class CountedTables extends MemoryTables {
+  readonly writes: { readonly bytes: number; readonly isSynced: boolean }[] = [];
+
+  override write(changes: readonly Change[], options: { readonly isSynced: boolean }): void {
+    const bytes = changes.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0);
+    this.writes.push({ bytes, isSynced: options.isSynced });
+    super.write(changes, options);
+  }
+}
+
+test('what is committed beside large units waits for a few slices, each of a bounded size, until they come too fast', () => {
+  const tables = new CountedTables();
+  const segmentBytes = 2 ** 23;
+  const openLog = (known: KnownLog): StepLog => StepLog.open(new FaultyDisk(), { ...known, segmentBytes });
+  const foldBytes = 2 ** 22;
+  const store = new StateStore(tables, openLog, { isSynced: true, foldBytes });
+  const unit = (values: number, valueBytes: number): Uint8Array => {
+    const batch = new WriteBatch();
+    for (let n = 0; n < values; n++) batch.put('blob', Uint8Array.of(n, n >> 8), Buffer.alloc(valueBytes, n));
+    return batch.take();
+  };
+  const settled = (): number => {
+    tables.writes.length = 0;
+    store.settle();
+    // The rest tells how far the log is durable.
+    return tables.writes.filter(({ bytes }) => bytes > 1000).length;
+  };
+  // Each is more than is to wait for the tables: the first is frozen, the second stands behind it.
+  store.commit([unit(250, 60_000)]);
+  assert.equal(settled(), 0);
+  assert.equal(settled(), 1, 'one slice after a commit');
+  assert.ok((tables.writes[0]?.bytes ?? 0) < 1.2 * 2 ** 20, 'of large values, fewer');
+  store.commit([unit(90, 60_000)]);
+  assert.equal(settled(), 4, 'a few, when more waits than is to');
+  while (store.settle());
+  const before = unit(250, 60_000);
+  store.commit([before]);
+  store.settle();
+  store.commit([before]);
+  assert.ok(settled() > 8, 'all of it, when even more waits');
+  // What is synced at once is bounded, too.
+  let unsynced = 0;
+  for (const { bytes, isSynced } of tables.writes) {
+    unsynced += bytes;
+    assert.ok(unsynced < 5.5 * 2 ** 20, `${unsynced} bytes`);
+    if (isSynced) unsynced = 0;
+  }
+  while (store.settle());
+  assert.equal(store.range('blob', new Uint8Array(0)).length, 250);
 });
