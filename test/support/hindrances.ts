@@ -1,0 +1,109 @@
+/**
+ * What held answers up and can be shown not to be the server's: flushes of the disk that were slow for a bystander, too, who
+ * flushed one page while the server had written little; processors that the machine did not have; and the tester itself,
+ * who did not look.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+
+/** Milliseconds since 1970, and how long. */
+export interface Span {
+  readonly fromMs: number;
+  readonly ms: number;
+}
+
+/** Lines of `flush-recorder.ts` and `bystander.ts` by what they are about. */
+export interface Records {
+  /** The server waited for the disk. */
+  readonly flushes: readonly Span[];
+  /** So did a bystander. */
+  readonly bystanderFlushes: readonly Span[];
+  readonly stolen: readonly Span[];
+  /** The tester was not there. */
+  readonly late: readonly Span[];
+}
+
+/** The environment of a server whose slow flushes are to be written to that file. */
+export function recordingFlushes(path: string): Record<string, string> {
+  const recorder = fileURLToPath(new URL('./flush-recorder.ts', import.meta.url));
+  return { NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import ${recorder}`, SVC_TEST_FLUSHES: path };
+}
+
+/** Starts a bystander; what is returned ends it, and resolves when it has ended. */
+export function startBystander(folder: string, pid: number, out: string, execArgv: string[] = []): () => Promise<void> {
+  const bystander = fileURLToPath(new URL('./bystander.ts', import.meta.url));
+  const child = fork(bystander, [folder, String(pid), out], { execArgv });
+  const ended = once(child, 'exit');
+  return async () => {
+    child.kill();
+    await ended;
+  };
+}
+
+/** Notes when the tester's event loop had other things to do for LATE_MS; what is returned ends that. */
+export function watchOwnLateness(late: Span[]): () => void {
+  let lookedMs = performance.now();
+  const timer = setInterval(() => {
+    const nowMs = performance.now();
+    const ms = nowMs - lookedMs - LOOK_MS;
+    if (ms >= LATE_MS) late.push({ fromMs: performance.timeOrigin + nowMs - ms, ms });
+    lookedMs = nowMs;
+  }, LOOK_MS);
+  return () => clearInterval(timer);
+}
+
+const LOOK_MS = 5;
+const LATE_MS = 20;
+
+/** Spans of those lines of a file that begin with `what`; none if there is no file. */
+export async function readSpans(path: string, what: string): Promise<Span[]> {
+  const text = await readFile(path, 'utf8').catch(() => '');
+  return text
+    .split('\n')
+    .map((line) => line.split(' '))
+    .filter(([word]) => word === what)
+    .map(([, fromMs, ms]) => ({ fromMs: Number(fromMs), ms: Number(ms) }));
+}
+
+export class Hindrances {
+  readonly #spans: readonly Span[];
+  /** Flushes that both the server and the bystander waited for. */
+  readonly flushes: readonly Span[];
+
+  constructor({ flushes, bystanderFlushes, stolen, late }: Records) {
+    this.flushes = flushes
+      .flatMap((one) => bystanderFlushes.map((other) => both(one, other)))
+      .filter(({ ms }) => ms > 0);
+    this.#spans = union([...this.flushes, ...stolen, ...late]);
+  }
+
+  get totalMs(): number {
+    return this.#spans.reduce((sum, { ms }) => sum + ms, 0);
+  }
+
+  /** For how much of the time between two instants something of it was there. */
+  within(fromMs: number, toMs: number): number {
+    const span = { fromMs, ms: toMs - fromMs };
+    return this.#spans.reduce((sum, each) => sum + Math.max(0, both(each, span).ms), 0);
+  }
+}
+
+/** Less than nothing where they do not meet. */
+function both(one: Span, other: Span): Span {
+  const fromMs = Math.max(one.fromMs, other.fromMs);
+  return { fromMs, ms: Math.min(one.fromMs + one.ms, other.fromMs + other.ms) - fromMs };
+}
+
+/** None of what it gives overlaps another. */
+function union(spans: readonly Span[]): Span[] {
+  const merged: Span[] = [];
+  for (const span of spans.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    const last = merged.at(-1);
+    const end = last === undefined ? -Infinity : last.fromMs + last.ms;
+    if (last === undefined || span.fromMs > end) merged.push(span);
+    else merged[merged.length - 1] = { fromMs: last.fromMs, ms: Math.max(end, span.fromMs + span.ms) - last.fromMs };
+  }
+  return merged;
+}
