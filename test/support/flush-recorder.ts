@@ -28,8 +28,8 @@ if (!isMainThread && path !== undefined) {
   if (threadName === 'storage') {
     // RocksDB flushes by itself.
     const { default: binding } = await import('@nxtedition/rocksdb/binding.js');
-    const { batch_write } = binding;
+    const batchWrite: typeof binding.batch_write = binding.batch_write.bind(binding);
     binding.batch_write = (db, batch, options) =>
-      options.sync ? timed(() => batch_write(db, batch, options)) : batch_write(db, batch, options);
+      options.sync ? timed(() => batchWrite(db, batch, options)) : batchWrite(db, batch, options);
   }
 }
