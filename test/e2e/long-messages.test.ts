@@ -36,7 +36,7 @@ test('with one executor, others answer within 100 ms while an endless loop execu
   assert.ok(most < 100, `a call and a query took ${most.toFixed(1)} ms`);
 });
 
-/** `spin` never ends by itself. It does not count at address 0: see ADR 46. */
+/** `spin` never ends by itself. It does not count at address 0: see ADR 49. */
 const SPINNER = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
   (memory 1)

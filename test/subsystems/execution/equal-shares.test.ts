@@ -11,7 +11,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, EMPTY_ARGS, load, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
-/** A slice of `fill` takes a fraction of one of `count`. That is not at address 0: see ADR 46. */
+/** A slice of `fill` takes a fraction of one of `count`. That is not at address 0: see ADR 49. */
 const LOOPS = wat(`(module
   (memory 2)
   (func (export "canister_update count") (loop $l
