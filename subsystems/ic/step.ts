@@ -6,6 +6,7 @@
  * task carries what the execution must know of its call context, and a step brings back every effect that reaches
  * beyond the canister. A step that faulted has no effects but its charge, its debug lines and its instructions.
  */
+import type { RunKind } from './methods.ts';
 import type { RejectCode } from './reject-codes.ts';
 
 /** What an execution must know of the call it works for. */
@@ -36,9 +37,9 @@ export const CALLBACK_BYTES = 56;
 
 /** How a task's code runs; the engine derives the context letter (U, RQ, NRQ, CQ, Ry …) from it and the method. */
 export type Task =
-  /** A method reached by an update call (also a query method) or by a query call (also a composite query). */
+  /** A method reached by an update call (also a query method) or by a query call (also a composite query); or a query method that transforms what an outcall has brought. */
   | {
-      readonly kind: 'update' | 'query';
+      readonly kind: RunKind;
       readonly entry: number;
       readonly argument: Uint8Array;
       readonly context: ContextView;

@@ -368,16 +368,16 @@ export const notFound = (id: Uint8Array): Refusal =>
   refused(REJECT_CODE.DESTINATION_INVALID, `No route to canister ${principalToText(id)}`);
 
 /** Why a canister takes no calls at all now; undefined: it does. */
-export function standingRefusal(canister: ScheduledCanister): Refusal | undefined {
+export function standingRefusal(canister: ScheduledCanister, isTransform = false): Refusal | undefined {
+  // What an outcall has brought is on its way to a canister that waits for it, and may be stopping meanwhile.
+  const isOpen = canister.status === 'running' || (isTransform && canister.status === 'stopping');
   // Nearly always: its name is not made for nothing.
   const { state } = canister;
-  if (canister.status === 'running' && canister.module !== undefined && state !== 'lost' && state !== 'unloadable')
-    return undefined;
+  if (isOpen && canister.module !== undefined && state !== 'lost' && state !== 'unloadable') return undefined;
   const name = principalToText(canister.id);
   if (state === 'lost') return THREAD_STOPPED;
   if (state === 'unloadable') return refused(REJECT_CODE.DESTINATION_INVALID, `Canister ${name} could not be loaded`);
-  if (canister.status !== 'running')
-    return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${canister.status}`);
+  if (!isOpen) return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} is ${canister.status}`);
   if (canister.module === undefined && !canister.isChanging)
     return refused(REJECT_CODE.CANISTER_ERROR, `Canister ${name} contains no Wasm module`);
   return undefined;

@@ -62,6 +62,7 @@ export class DrainReport {
     switch (what.kind) {
       case 'update':
       case 'query':
+      case 'transform':
         return `${what.kind} ${this.#methodOf(handle, what.entry)} of ${name}`;
       case 'system':
         return `${this.#methodOf(handle, what.entry)} of ${name}`;

@@ -106,7 +106,7 @@ export class Executions {
     const entry = kind === undefined ? undefined : canister.entry(`canister_${kind} ${method}`);
     // The code may be another than when the call was let in.
     const isUnfit =
-      (kind === 'update' && call === 'query') || (kind === 'composite_query' && context.evaluation === undefined);
+      (kind === 'update' && call !== 'update') || (kind === 'composite_query' && context.evaluation === undefined);
     if (entry === undefined || isUnfit) {
       calls.refuse(
         context,

@@ -1,14 +1,14 @@
 /** The face of the scheduler, on the main thread: types, tokens, and an index that others use as well. */
-import type { CanisterStatus, CallKind, Outcome, Response, Step } from '../ic/index.ts';
+import type { CanisterStatus, Outcome, Response, RunKind, Step } from '../ic/index.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 
 export { TextIndex } from './text-index.ts';
 
-/** A message from a client. */
+/** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
 export interface IngressMessage {
-  readonly kind: CallKind;
+  readonly kind: RunKind;
   readonly method: string;
   readonly caller: Uint8Array;
   readonly argument: Uint8Array;

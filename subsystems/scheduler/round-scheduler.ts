@@ -473,7 +473,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       done(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;
     }
-    const standing = standingRefusal(canister);
+    const standing = standingRefusal(canister, message.kind === 'transform');
     if (standing !== undefined) {
       const outcome = refusedOutcome(
         canister.state === 'lost' ? 'unavailable' : 'reject',

@@ -4,7 +4,7 @@
  * Main thread; plain state, changed by the other files of this folder.
  */
 import {
-  type CallKind,
+  type RunKind,
   type Callbacks,
   type CanisterStatus,
   type ContextView,
@@ -25,7 +25,7 @@ import type { UnderWay } from './idempotency/canister-keys.ts';
 export interface QueuedCall {
   readonly kind: 'start';
   readonly context: CallContext;
-  readonly call: CallKind;
+  readonly call: RunKind;
   readonly method: string;
   readonly argument: Uint8Array;
   /** Its place among what is kept for its canister; 0: it is not kept. */
@@ -272,7 +272,7 @@ export function queueOf(work: PendingWork, waiting: QueuedTask): Queue<QueuedTas
     case 'system':
       return work.system;
     case 'start':
-      return waiting.call === 'query' ? work.queries : work.input;
+      return waiting.call !== 'update' ? work.queries : work.input;
     case 'response':
       return waiting.call.context.evaluation === undefined ? work.input : work.queries;
     case 'dropFrame':

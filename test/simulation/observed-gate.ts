@@ -90,6 +90,7 @@ export function bytesOf(work: Work): number {
   switch (task.kind) {
     case 'update':
     case 'query':
+    case 'transform':
     case 'inspect':
       return task.argument.length;
     case 'callback':

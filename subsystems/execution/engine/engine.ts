@@ -169,7 +169,7 @@ export class Engine {
     if (canister.kept !== undefined) canister.mark();
     try {
       const result =
-        task.kind === 'update' || task.kind === 'query'
+        task.kind === 'update' || task.kind === 'query' || task.kind === 'transform'
           ? runMethodToEnd(this.#parts, canister, task, nowMs)
           : runToEnd(this.#running(canister, task, nowMs, false));
       return this.#told(canister, task, result);
@@ -222,6 +222,7 @@ export class Engine {
     switch (task.kind) {
       case 'update':
       case 'query':
+      case 'transform':
         return runMethod(this.#parts, canister, task, nowMs);
       case 'callback':
         return runCallback(this.#parts, canister, task, nowMs, isAgain);
@@ -348,6 +349,7 @@ function assertClosed({ isInMessage }: CanisterState): void {
 function isQuery(task: Task): boolean {
   return (
     task.kind === 'query' ||
+    task.kind === 'transform' ||
     task.kind === 'inspect' ||
     task.kind === 'dropFrame' ||
     (task.kind === 'callback' && task.frame !== 0)

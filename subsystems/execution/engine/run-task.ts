@@ -15,7 +15,7 @@
  *
  * Executor thread; touches the one canister whose task it runs.
  */
-import { REJECT_CODE, NOTHING_RAN, type Step, type Task } from '../../ic/index.ts';
+import { REJECT_CODE, NOTHING_RAN, type RunKind, type Step, type Task } from '../../ic/index.ts';
 import { hookContext, SYSTEM_CONTEXT } from './call-context.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import {
@@ -30,7 +30,7 @@ import type { Fault } from './fault.ts';
 import { Instance } from './instance.ts';
 import type { Mode } from './system-api/contexts.ts';
 
-type MethodTask = TaskOf<'update' | 'query'>;
+type MethodTask = TaskOf<RunKind>;
 type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 
 const encoder = new TextEncoder();
@@ -69,7 +69,7 @@ function beginMethod(
   const installed = canister.installed;
   if (installed === undefined) return emptyCanister();
   const isCharged = task.kind === 'update';
-  const mode = methodMode(installed.roles[task.entry], isCharged);
+  const mode = methodMode(installed.roles[task.entry], task.kind);
   if (mode === undefined) return parts.unreachable(task.kind, task.entry, installed.roles[task.entry]);
   const { account } = canister;
   if (account.isDry) return parts.dry();
@@ -255,9 +255,9 @@ export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step
   return faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message }, instructions, 0);
 }
 
-function methodMode(role: EntryRole | undefined, isUpdate: boolean): Mode | undefined {
-  if (role === 'query') return isUpdate ? 'RQ' : 'NRQ';
-  if (role === 'update' && isUpdate) return 'U';
-  if (role === 'composite_query' && !isUpdate) return 'CQ';
+function methodMode(role: EntryRole | undefined, kind: RunKind): Mode | undefined {
+  if (role === 'query') return kind === 'update' ? 'RQ' : kind === 'query' ? 'NRQ' : 'TQ';
+  if (role === 'update' && kind === 'update') return 'U';
+  if (role === 'composite_query' && kind === 'query') return 'CQ';
   return undefined;
 }

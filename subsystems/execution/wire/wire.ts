@@ -39,6 +39,7 @@ import {
   type Step,
   type StepFault,
   type Task,
+  type RunKind,
 } from '../../ic/index.ts';
 import type { InstrumentedCode } from './instrumented-code.ts';
 import type { RingConsumer, RingProducer } from '../../threads/index.ts';
@@ -271,13 +272,18 @@ const TASK_KINDS = [
   'system',
   'inspect',
   'dropFrame',
+  'transform',
 ] as const satisfies readonly Task['kind'][];
+
+function isMethod(task: Task): task is Extract<Task, { readonly kind: RunKind }> {
+  return task.kind === 'update' || task.kind === 'query' || task.kind === 'transform';
+}
 
 /** False when the ring is full now. A large argument of an update or a query is handed over. */
 export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, handle, task }: TaskRecord): boolean {
   let data: Uint8Array = EMPTY;
   let method: Uint8Array = EMPTY;
-  if (task.kind === 'update' || task.kind === 'query') data = task.argument;
+  if (isMethod(task)) data = task.argument;
   else if (task.kind === 'callback') {
     data = task.response.kind === 'reply' ? task.response.data : encoder.encode(task.response.message);
   } else if (task.kind === 'inspect') {
@@ -293,7 +299,7 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
   words[(at + T.KIND) >> 2] = TASK_KINDS.indexOf(task.kind);
   words[(at + T.METHOD_LENGTH) >> 2] = method.length;
   words[(at + T.DATA_LENGTH) >> 2] = lengthField(data);
-  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'callback') {
+  if (isMethod(task) || task.kind === 'callback') {
     const { context } = task;
     floats[(at + T.INSTRUCTIONS) >> 3] = context.instructions;
     floats[(at + T.INSTRUCTIONS_MAX) >> 3] = task.instructionsMax;
@@ -318,7 +324,7 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
     }
   }
   copyInto(bytes, at + T.DATA, method);
-  writeBytes(ring, port, at + T.DATA + method.length, data, task.kind === 'update' || task.kind === 'query');
+  writeBytes(ring, port, at + T.DATA + method.length, data, isMethod(task));
   return true;
 }
 
@@ -336,8 +342,7 @@ export function readTask(ring: RingConsumer, port: MessagePort, at: number): Tas
 
 /** The same task with bytes of its own, for later: a view of the ring does not last. */
 export function ownTask(task: Task): Task {
-  if (task.kind === 'update' || task.kind === 'query' || task.kind === 'inspect')
-    return { ...task, argument: task.argument.slice() };
+  if (isMethod(task) || task.kind === 'inspect') return { ...task, argument: task.argument.slice() };
   if (task.kind === 'callback' && task.response.kind === 'reply')
     return { ...task, response: { kind: 'reply', data: task.response.data.slice() } };
   return task;
