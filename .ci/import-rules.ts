@@ -21,6 +21,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log[.]ts$',
   'prom-client': '^subsystems/metrics/',
+  undici: '^subsystems/outcalls/',
   preact: PAGE,
 };
 

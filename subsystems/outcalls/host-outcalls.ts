@@ -1,0 +1,43 @@
+import type { OutcallRequest, OutcallResponse, Outcalls } from './index.ts';
+import { RecordingOutcalls } from './recording-outcalls.ts';
+import { ReplayedOutcalls } from './replayed-outcalls.ts';
+import { UndiciOutcalls } from './undici-outcalls.ts';
+
+export interface HostOutcallsOptions {
+  /** Refuse addresses that are not of the public internet. */
+  readonly denyPrivate: boolean;
+  /** Absolute path of a file that outcalls are recorded to; undefined: they are not. */
+  readonly recordFile: string | undefined;
+  /** Absolute path of a recording that answers; undefined: the network does. */
+  readonly replayFile: string | undefined;
+}
+
+/** This server's own outcalls, put together as its flags say. */
+export class HostOutcalls implements Outcalls {
+  readonly #network: UndiciOutcalls;
+  readonly #recording: RecordingOutcalls | undefined;
+  readonly #replayed: ReplayedOutcalls | undefined;
+  readonly #way: Outcalls;
+
+  constructor({ denyPrivate, recordFile, replayFile }: HostOutcallsOptions) {
+    this.#network = new UndiciOutcalls({ denyPrivate });
+    this.#recording = recordFile === undefined ? undefined : new RecordingOutcalls(this.#network, recordFile);
+    this.#replayed = replayFile === undefined ? undefined : new ReplayedOutcalls(replayFile);
+    this.#way = this.#replayed ?? this.#recording ?? this.#network;
+  }
+
+  /** Rejects with ServerError `outcalls-file-bad`. */
+  async open(): Promise<void> {
+    await this.#recording?.open();
+    await this.#replayed?.open();
+  }
+
+  send(request: OutcallRequest, options: { readonly signal: AbortSignal }): Promise<OutcallResponse> {
+    return this.#way.send(request, options);
+  }
+
+  async close(): Promise<void> {
+    this.#network.close();
+    await this.#recording?.close();
+  }
+}

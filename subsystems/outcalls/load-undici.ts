@@ -1,0 +1,22 @@
+/**
+ * The two parts of undici that outcalls use, loaded at the first one: many a server never sees any. The whole package takes
+ * 90 ms of the main thread and 30 MB; these take 40 ms and half of that. They have no types of their own.
+ */
+import { createRequire } from 'node:module';
+import type { buildConnector, Client } from 'undici';
+
+export interface Undici {
+  readonly Client: typeof Client;
+  readonly buildConnector: typeof buildConnector;
+}
+
+let loaded: Undici | undefined;
+
+export function loadUndici(): Undici {
+  const require = createRequire(import.meta.url);
+  loaded ??= {
+    Client: require('undici/lib/dispatcher/client.js') as Undici['Client'],
+    buildConnector: require('undici/lib/core/connect.js') as Undici['buildConnector'],
+  };
+  return loaded;
+}

@@ -1,0 +1,137 @@
+/**
+ * Recorded outcalls: a text file of one JSON object a line, so that it can be read, compared and mended by hand.
+ *
+ *     {"svc-outcalls":1}
+ *     {"method":"GET","url":"https://…","body":"","response":{"status":200,"headers":[["content-type","…"]],"body":"<base64>"}}
+ *     {"method":"GET","url":"https://…","body":"","failure":{"code":"outcall-timeout","message":"…"}}
+ *
+ * The request's headers are not in it: they hold the keys, and dates and nonces that are others at every run. Whoever asks is
+ * not in it either. URLs and bodies are, so the file is for its owner alone (mode 0600).
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
+import type { OutcallRequest, OutcallResponse } from './index.ts';
+
+/** A recording of this size is read in half a second, and is in memory while it is replayed. */
+export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
+/** A request and a response of two million bytes each, in base64, with headers. */
+const LINE_BYTES_MAX = 8 * 1024 * 1024;
+const FORMAT = 1;
+const HEADING = JSON.stringify({ 'svc-outcalls': FORMAT });
+
+/** What came of an outcall. */
+export type RecordedAnswer =
+  | { readonly response: OutcallResponse }
+  | { readonly failure: { readonly code: OutcallFailure; readonly message: string } };
+
+/** What two outcalls have in common that are the same to a recording. */
+export function keyOf({ method, url, body }: Pick<OutcallRequest, 'method' | 'url' | 'body'>): string {
+  return `${method} ${url} ${base64(body)}`;
+}
+
+export function lineOf({ method, url, body }: OutcallRequest, answer: RecordedAnswer): string {
+  const asked = { method, url, body: base64(body) };
+  if ('failure' in answer) return JSON.stringify({ ...asked, failure: answer.failure });
+  const { status, headers, body: received } = answer.response;
+  const response = { status, headers: headers.map(({ name, value }) => [name, value]), body: base64(received) };
+  return JSON.stringify({ ...asked, response });
+}
+
+/** Opens a recording for writing: goes on with one that is there. Rejects with ServerError `outcalls-file-bad`. */
+export async function openRecording(file: string): Promise<{ readonly handle: FileHandle; readonly bytes: number }> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(file, 'a+', 0o600);
+    const { size } = await handle.stat();
+    if (size === 0) {
+      await handle.appendFile(`${HEADING}\n`);
+      return { handle, bytes: HEADING.length + 1 };
+    }
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADING.length + 1), 0, HEADING.length + 1, 0);
+    expectHeading(file, buffer.toString('utf8', 0, bytesRead).trimEnd());
+    return { handle, bytes: size };
+  } catch (error) {
+    await handle?.close();
+    throw unusable(file, error);
+  }
+}
+
+/** All answers of a recording, in order, by `keyOf`. Rejects with ServerError `outcalls-file-bad`, which names the line. */
+export async function readRecording(file: string): Promise<Map<string, RecordedAnswer[]>> {
+  const answers = new Map<string, RecordedAnswer[]>();
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(file, 'r');
+    const { size } = await handle.stat();
+    if (size > RECORDING_BYTES_MAX) throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
+    let number = 0;
+    for await (const line of handle.readLines({ encoding: 'utf8' })) {
+      number++;
+      if (number === 1) expectHeading(file, line);
+      else if (line !== '') {
+        const { key, answer } = parseLine(file, number, line);
+        const others = answers.get(key);
+        if (others === undefined) answers.set(key, [answer]);
+        else others.push(answer);
+      }
+    }
+    if (number === 0) throw bad(file, 'it is empty');
+  } catch (error) {
+    throw unusable(file, error);
+  } finally {
+    await handle?.close().catch(() => undefined);
+  }
+  return answers;
+}
+
+function expectHeading(file: string, line: string): void {
+  if (line !== HEADING) throw bad(file, `it does not begin with the line ${HEADING}: it is no recording of outcalls`);
+}
+
+function parseLine(file: string, number: number, line: string): { readonly key: string; readonly answer: RecordedAnswer } {
+  const wrong = (what: string): ServerError => bad(file, `line ${number}: ${what}`);
+  if (line.length > LINE_BYTES_MAX) throw wrong(`it has more than ${LINE_BYTES_MAX} characters`);
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (error) {
+    throw wrong(`it is no JSON: ${messageOf(error)}`);
+  }
+  const { method, url, body, response, failure } = fieldsOf(value) ?? {};
+  if (typeof method !== 'string' || typeof url !== 'string' || typeof body !== 'string')
+    throw wrong('it needs method, url and body, all strings');
+  const key = `${method} ${url} ${body}`;
+  const failed = fieldsOf(failure);
+  if (failed !== undefined) {
+    const { code, message } = failed;
+    if (typeof code !== 'string' || !isOutcallFailure(code) || typeof message !== 'string')
+      throw wrong('failure needs a code, as in docs/errors.md, and a message');
+    return { key, answer: { failure: { code, message } } };
+  }
+  const { status, headers, body: received } = fieldsOf(response) ?? {};
+  if (typeof status !== 'number' || !Array.isArray(headers) || typeof received !== 'string')
+    throw wrong('it needs a failure, or a response with status, headers and body');
+  const pairs = headers.map((header: unknown) => {
+    const [name, text] = Array.isArray(header) ? (header as readonly unknown[]) : [];
+    if (typeof name !== 'string' || typeof text !== 'string') throw wrong('a header is [name, value]');
+    return { name, value: text };
+  });
+  return { key, answer: { response: { status, headers: pairs, body: Buffer.from(received, 'base64') } } };
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+}
+
+function unusable(file: string, error: unknown): ServerError {
+  return error instanceof ServerError ? error : bad(file, messageOf(error));
+}
+
+function bad(file: string, reason: string): ServerError {
+  return new ServerError('invalid', 'outcalls-file-bad', `${file} cannot be used as a recording of outcalls: ${reason}`);
+}

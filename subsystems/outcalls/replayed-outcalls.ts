@@ -1,0 +1,41 @@
+import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
+import { keyOf, readRecording, type RecordedAnswer } from './recording-file.ts';
+
+const SHOWN_URL_CHARACTERS = 200;
+
+/**
+ * `--outcalls-replay FILE`: answers from a recording, and opens no connection. The same method, URL and body get the answers
+ * recorded for them one after the other; what is not in the recording, or no longer, is refused.
+ */
+export class ReplayedOutcalls implements Outcalls {
+  readonly #file: string;
+  #answers: ReadonlyMap<string, RecordedAnswer[]> = new Map();
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** Rejects with ServerError `outcalls-file-bad`. */
+  async open(): Promise<void> {
+    const answers = await readRecording(this.#file);
+    // From the end, which costs nothing.
+    for (const list of answers.values()) list.reverse();
+    this.#answers = answers;
+  }
+
+  async send(request: OutcallRequest, { signal }: { readonly signal: AbortSignal }): Promise<OutcallResponse> {
+    signal.throwIfAborted();
+    const answers = this.#answers.get(keyOf(request));
+    const answer = answers?.pop();
+    if (answer === undefined) {
+      const { method, url } = request;
+      const shown = url.length > SHOWN_URL_CHARACTERS ? `${url.slice(0, SHOWN_URL_CHARACTERS)}…` : url;
+      const why = answers === undefined ? 'has no answer to' : 'has no more answers to';
+      throw OUTCALL_FAILURES['outcall-not-recorded'](
+        `the recording ${why} ${method} ${shown} with this body of ${request.body.length} bytes`,
+      );
+    }
+    if ('failure' in answer) throw OUTCALL_FAILURES[answer.failure.code](answer.failure.message);
+    return answer.response;
+  }
+}

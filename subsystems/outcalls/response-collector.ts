@@ -1,0 +1,117 @@
+/**
+ * Takes one response as it comes, and never more of it than it may have. Undici unpacks nothing (that is what its `fetch`
+ * does), so there is no bomb to unpack.
+ *
+ * A body's pieces are copied together at once: a server that sends two million bytes one by one would otherwise have two million
+ * buffers kept. What is announced (`content-length`) is believed only where it is too much.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Dispatcher } from 'undici';
+import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type OutcallResponse } from './index.ts';
+
+/** Interim answers (1xx) that are taken before the real one; what they are for comes once. */
+const INTERIM_ANSWERS_MAX = 8;
+/** A body's first room, when a second piece comes. */
+const ROOM_BYTES_MIN = 64 * 1024;
+
+/** Headers of the connection: the body that is handed on is not in that form any more. */
+const OF_THE_CONNECTION = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+const NOTHING: Uint8Array = new Uint8Array(0);
+
+export interface CollectorEvents {
+  /** The connection takes the request. */
+  readonly started: () => void;
+  /** All is there, and the connection may be used again. */
+  readonly ended: (response: OutcallResponse) => void;
+  /** It is over; the connection must not be used again. */
+  readonly failed: (error: unknown) => void;
+}
+
+export class ResponseCollector implements Dispatcher.DispatchHandler {
+  readonly #request: OutcallRequest;
+  readonly #events: CollectorEvents;
+  #status = 0;
+  #headers: readonly OutcallHeader[] = [];
+  #interimAnswers = 0;
+  #body = NOTHING;
+  #length = 0;
+
+  constructor(request: OutcallRequest, events: CollectorEvents) {
+    this.#request = request;
+    this.#events = events;
+  }
+
+  onRequestStart(): void {
+    this.#events.started();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (status < 200) {
+      if (++this.#interimAnswers > INTERIM_ANSWERS_MAX)
+        throw OUTCALL_FAILURES['outcall-failed'](`the server sent more than ${INTERIM_ANSWERS_MAX} interim answers`);
+      return;
+    }
+    this.#status = status;
+    const { rawHeaders } = controller;
+    if (!Array.isArray(rawHeaders)) throw new Error('undici hands headers over as an array');
+    const headers: OutcallHeader[] = [];
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+      const name = textOf(rawHeaders[at]).toLowerCase();
+      const value = textOf(rawHeaders[at + 1]);
+      if (name === 'content-length' && this.#request.method !== 'HEAD') this.#expectRoom(Number(value));
+      if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
+    }
+    this.#headers = headers;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    const length = this.#length + chunk.length;
+    this.#expectRoom(length);
+    if (this.#length === 0) this.#body = chunk;
+    else {
+      // The first piece is the socket's own and has no room behind it.
+      if (length > this.#body.length) this.#grow(length);
+      this.#body.set(chunk, this.#length);
+    }
+    this.#length = length;
+  }
+
+  onResponseEnd(): void {
+    const body = this.#length === this.#body.length ? this.#body : this.#body.subarray(0, this.#length);
+    this.#events.ended({ status: this.#status, headers: this.#headers, body });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#events.failed(error);
+  }
+
+  #expectRoom(bytes: number): void {
+    const { responseBytesMax } = this.#request;
+    if (bytes > responseBytesMax)
+      throw OUTCALL_FAILURES['outcall-too-large'](
+        `the response has more than the ${responseBytesMax} bytes of max_response_bytes`,
+      );
+  }
+
+  #grow(length: number): void {
+    const room = Math.min(this.#request.responseBytesMax, Math.max(ROOM_BYTES_MIN, 2 * length));
+    const body = new Uint8Array(Math.max(room, length));
+    body.set(this.#body.subarray(0, this.#length));
+    this.#body = body;
+  }
+}
+
+/** UTF-8 if it is, else one character a byte: HTTP does not say which. */
+function textOf(bytes: Uint8Array | string | undefined): string {
+  if (bytes === undefined || typeof bytes === 'string') return bytes ?? '';
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+}

@@ -1,0 +1,127 @@
+/**
+ * Outcalls over undici: HTTP/1.1, connections used again, certificates verified, nothing followed and nothing unpacked.
+ *
+ * A redirect is an answer. Whoever wants to follow it makes another outcall, whose address is looked at like any other, and
+ * decides which of its headers the other server may have.
+ */
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { type Connection, type ConnectionOptions, Connections } from './connections.ts';
+import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
+import { ResponseCollector } from './response-collector.ts';
+
+export type UndiciOutcallsOptions = ConnectionOptions;
+
+export class UndiciOutcalls implements Outcalls {
+  readonly #options: UndiciOutcallsOptions;
+  /** Made at the first outcall: undici is loaded then. */
+  #connections: Connections | undefined;
+  #isClosed = false;
+
+  constructor(options: UndiciOutcallsOptions) {
+    this.#options = options;
+  }
+
+  send(request: OutcallRequest, { signal }: { readonly signal: AbortSignal }): Promise<OutcallResponse> {
+    if (this.#isClosed) return Promise.reject(stopping());
+    this.#connections ??= new Connections(this.#options);
+    const connections = this.#connections;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const url = new URL(request.url);
+      const connection = connections.take(url.origin);
+      let isOver = false;
+      const fail = (error: unknown): void => {
+        if (isOver) return;
+        isOver = true;
+        signal.removeEventListener('abort', abort);
+        connections.destroy(connection);
+        reject(error);
+      };
+      const abort = (): void => fail(signal.reason);
+      signal.addEventListener('abort', abort);
+      const collector = new ResponseCollector(request, {
+        started: () => connection.started(),
+        failed: (error) => fail(this.#isClosed ? stopping() : explained(error)),
+        ended: (response) => {
+          if (isOver) return;
+          isOver = true;
+          signal.removeEventListener('abort', abort);
+          connections.giveBack(connection);
+          resolve(response);
+        },
+      });
+      try {
+        dispatch(connection, url, request, collector, fail);
+      } catch (error) {
+        fail(explained(error));
+      }
+    });
+  }
+
+  /** Ends what is under way, and all connections. */
+  close(): void {
+    this.#isClosed = true;
+    this.#connections?.close();
+  }
+}
+
+function dispatch(
+  connection: Connection,
+  url: URL,
+  { method, headers, body, responseBytesMax }: OutcallRequest,
+  collector: ResponseCollector,
+  fail: (error: Error) => void,
+): void {
+  connection.dispatch(
+    {
+      method,
+      path: `${url.pathname}${url.search}`,
+      headers: headers.flatMap(({ name, value }) => [name, bytesAsCharacters(value)]),
+      body: body.length === 0 ? null : body,
+      // Whatever `content-length` there is to be told, undici knows.
+      idempotent: false,
+    },
+    collector,
+    responseBytesMax,
+    () => fail(OUTCALL_FAILURES['outcall-too-large']('the server sends far more than what becomes the body')),
+  );
+}
+
+/** Undici writes characters as bytes, Latin-1. */
+function bytesAsCharacters(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- ASCII, which both encodings write alike
+  return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
+}
+
+function stopping(): ServerError {
+  return OUTCALL_FAILURES['outcalls-stopping']('the server is stopping');
+}
+
+/** Words for codes whose own messages say little. */
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nobody listens there (ECONNREFUSED)',
+  ECONNRESET: 'the server closed the connection (ECONNRESET)',
+  EPIPE: 'the server closed the connection (EPIPE)',
+  ENOTFOUND: 'there is no such host (ENOTFOUND)',
+  EAI_AGAIN: 'the name could not be looked up (EAI_AGAIN)',
+  ETIMEDOUT: 'the connection timed out (ETIMEDOUT)',
+  EHOSTUNREACH: 'the host cannot be reached (EHOSTUNREACH)',
+  ENETUNREACH: 'the network cannot be reached (ENETUNREACH)',
+  UND_ERR_SOCKET: 'the server closed the connection before the response was complete',
+  UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are larger than 64 KiB',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the body does not have the length that content-length says',
+};
+
+function explained(error: unknown): Error {
+  if (error instanceof ServerError) return error;
+  const { code } = error as { readonly code?: unknown };
+  // Of several addresses each has its own error; the first says enough.
+  if (error instanceof AggregateError && error.errors.length > 0 && code === undefined) return explained(error.errors[0]);
+  const reason = typeof code === 'string' ? REASONS[code] : undefined;
+  const words = reason ?? (messageOf(error) || String(code));
+  const named = typeof code !== 'string' || reason !== undefined || words.includes(code) ? words : `${words} (${code})`;
+  return OUTCALL_FAILURES['outcall-failed'](named, error);
+}
