@@ -50,6 +50,8 @@ export const IDEMPOTENCY_SECS = 86_400;
 
 /** Promised: seconds after which an outcall is abandoned. */
 export const OUTCALL_TIMEOUT_SECS = 30;
+/** A day: whoever waits for longer holds a place that others need. */
+export const OUTCALL_TIMEOUT_SECS_MAX = 86_400;
 
 /** Promised: recent messages kept for each actor. */
 export const HISTORY_ENTRIES = 50;

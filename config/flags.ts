@@ -6,7 +6,6 @@
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
 
-const NO_OUTCALLS = 'this version makes no outcalls and refuses every http_request of an actor';
 const NO_PLUGIN_LOADING = 'this version runs its own plugins only';
 const NO_STABLE_CHECK = 'this version upgrades actors without checking their stable types';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
@@ -245,27 +244,25 @@ export const FLAGS = {
     defaultValue: defaults.OUTCALL_TIMEOUT_SECS,
     unit: 's',
     min: 1,
-    summary: 'Time after which an outcall is abandoned.',
-    notBuilt: NO_OUTCALLS,
+    max: defaults.OUTCALL_TIMEOUT_SECS_MAX,
+    summary: 'Time after which an outcall (http_request of an actor) is abandoned; the wait for its turn counts.',
   }),
   'outcalls-record': text({
     group: 'outcalls',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Write outcalls and their answers to a file.',
-    notBuilt: NO_OUTCALLS,
+    summary: 'Write outcalls and their answers to a file, after what it has.',
   }),
   'outcalls-replay': text({
     group: 'outcalls',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Answer outcalls from a recorded file.',
-    notBuilt: NO_OUTCALLS,
+    summary: 'Answer outcalls from a recorded file; what is not in it is refused, and nothing is sent.',
   }),
   'outcalls-deny-private': toggle({
     group: 'outcalls',
-    summary: 'Refuse outcalls to private addresses.',
-    notBuilt: NO_OUTCALLS,
+    summary:
+      'Refuse outcalls to addresses that are not of the public internet: this machine, its networks, metadata of clouds.',
   }),
   web: text({
     group: 'gateway',
@@ -311,7 +308,6 @@ export const VARIABLES = {
 
 /** Plugins of later versions, for `--no-<plugin>`. */
 export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
-  outcalls: NO_OUTCALLS,
   'mops-closure': 'this version has no /mops/closure',
 };
 

@@ -51,7 +51,7 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
   if (flags.help) return { kind: 'help' };
   if (flags.version) return { kind: 'version' };
 
-  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed), ...checkWebsites(parsed)];
+  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed), ...checkWebsites(parsed), ...checkOutcalls(parsed)];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
@@ -118,9 +118,18 @@ function buildConfig(
     manifest: { file: resolve(options.directory, flags.manifest) },
     compiler: { cacheDirectory: motokoCache(state, options.environment) },
     codec: {},
-    management: { hostVersion: version },
+    management: { hostVersion: version, outcallTimeoutMs: flags['outcall-timeout-secs'] * 1000 },
+    outcalls: {
+      denyPrivate: flags['outcalls-deny-private'],
+      recordFile: fileOf(flags['outcalls-record'], options),
+      replayFile: fileOf(flags['outcalls-replay'], options),
+    },
     'hot-reload': { isWatching: flags.watch },
   });
+}
+
+function fileOf(file: string | undefined, { directory }: LoadOptions): string | undefined {
+  return file === undefined ? undefined : resolve(directory, file);
 }
 
 function motokoCache(state: string | undefined, environment: Environment): string | undefined {
@@ -167,6 +176,16 @@ function checkState({ flags, given, disabled }: ParsedFlags): string[] {
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
     );
+}
+
+/** What an outcall would never come to is a mistake. */
+function checkOutcalls({ flags, given, disabled }: ParsedFlags): string[] {
+  if (flags['outcalls-record'] !== undefined && flags['outcalls-replay'] !== undefined)
+    return ['--outcalls-record and --outcalls-replay contradict each other: what is replayed is recorded already'];
+  if (!disabled.has('outcalls')) return [];
+  return (['outcall-timeout-secs', 'outcalls-record', 'outcalls-replay', 'outcalls-deny-private'] as const)
+    .filter((name) => given.has(name) && flags[name] !== false)
+    .map((name) => `--${name} and --no-outcalls contradict each other: drop one of them`);
 }
 
 function checkWebsites({ flags, disabled }: ParsedFlags): string[] {

@@ -92,6 +92,17 @@ export interface CompilerSection {
 export interface ManagementSection {
   /** What `subnet_info` calls the host's version. */
   readonly hostVersion: string;
+  /** After which an outcall is abandoned. */
+  readonly outcallTimeoutMs: number;
+}
+
+export interface OutcallsSection {
+  /** Refuse addresses that are not of the public internet. */
+  readonly denyPrivate: boolean;
+  /** Absolute path of a file that outcalls are recorded to. */
+  readonly recordFile: string | undefined;
+  /** Absolute path of a recording that answers instead of the network. */
+  readonly replayFile: string | undefined;
 }
 
 export interface HotReloadSection {
@@ -113,6 +124,7 @@ export interface ServerConfig {
   readonly manifest: ManifestSection;
   readonly compiler: CompilerSection;
   readonly management: ManagementSection;
+  readonly outcalls: OutcallsSection;
   readonly codec: EmptySection;
   readonly 'hot-reload': HotReloadSection;
 }

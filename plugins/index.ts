@@ -13,6 +13,7 @@ import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
 import { metricsPlugin } from './metrics.ts';
 import { openApiPlugin } from './openapi.ts';
+import { outcallsPlugin } from './outcalls.ts';
 import { schedulerPlugin } from './scheduler.ts';
 import { storagePlugin } from './storage.ts';
 
@@ -27,6 +28,7 @@ export const builtinPlugins: readonly Plugin[] = [
   manifestPlugin,
   compilerPlugin,
   canistersPlugin,
+  outcallsPlugin,
   managementPlugin,
   metricsPlugin,
   openApiPlugin,

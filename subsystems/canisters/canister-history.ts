@@ -23,7 +23,7 @@ const CAPACITY_MIN = 4;
 /** Of the ring itself: objects and headers of arrays. */
 const OVERHEAD_BYTES = 600;
 
-const KINDS: readonly HistoryKind[] = ['update', 'query', 'install', 'upgrade', 'call'];
+const KINDS: readonly HistoryKind[] = ['update', 'query', 'install', 'upgrade', 'call', 'outcall'];
 const OUTCOMES: readonly HistoryOutcome[] = ['reply', 'reject', 'trap', 'limit', 'noReply', 'outOfCycles'];
 const NUMBER_OF_KIND = numbered(KINDS);
 const NUMBER_OF_OUTCOME = numbered(OUTCOMES);

@@ -9,7 +9,7 @@ import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } f
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
-import type { HostedCode, ManagementHooks } from '../management/index.ts';
+import type { EndedOutcall, HostedCode, ManagementHooks } from '../management/index.ts';
 import type { Metering } from '../metering/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import { NOTED_ARGUMENT_BYTES_MAX, type NotedCall, type Scheduler, type SchedulerSetup } from '../scheduler/index.ts';
@@ -44,6 +44,7 @@ import { recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
 import type { EndedMessage } from './canister-history.ts';
 import { MessageHistories } from './message-histories.ts';
+import { outcallText } from './outcall-text.ts';
 import { ReplayBudget } from './replay-budget.ts';
 import { SharedBudget } from './shared-budget.ts';
 import { SharedControllers } from './shared-values.ts';
@@ -162,6 +163,14 @@ export class CanisterService implements Canisters {
   #answered(handle: number, call: NotedCall, outcome: Outcome): void {
     if (this.directory.ifAny(handle) === undefined) return;
     this.#histories.add(handle, { ...call, kind: 'call' }, outcome, this.#with.clock.nowMs());
+  }
+
+  noteOutcall(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void {
+    if (!this.#histories.isOn) return;
+    const argument = outcallText(outcall);
+    const { startedMs, endedMs } = outcall;
+    const ended = { kind: 'outcall', method: 'http_request', caller: record.id, startedMs } as const;
+    this.#histories.add(record.handle, { ...ended, argument, argumentBytes: argument.length }, outcome, endedMs);
   }
 
   /** Calls of canisters to the management canister go there, and every change of a canister passes by it. */

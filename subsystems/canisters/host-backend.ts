@@ -3,12 +3,13 @@
  * Who may ask is the management canister's business; here it is only done.
  */
 import { recordOf, type NewRecord, type RecordedCode, type CanisterRecord } from './canister-record.ts';
-import { WASM_PAGE_BYTES, NS_PER_MS, type StepFault, hexOf } from '../ic/index.ts';
+import { WASM_PAGE_BYTES, NS_PER_MS, type Outcome, type StepFault, hexOf } from '../ic/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type {
   ManagementBackend,
   CanisterLogRecord,
+  EndedOutcall,
   EnforcedSettings,
   GlobalValue,
   HostedCanister,
@@ -21,6 +22,9 @@ import type { Scheduler } from '../scheduler/index.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
 import { readGlobals, writeGlobals } from './globals-image.ts';
 
+/** Who calls transforms. */
+const MANAGEMENT = new Uint8Array(0);
+
 /** Changes of canisters, as the operator's own requests make them too. */
 export interface CanisterChanges {
   attach(management: ManagementHooks): void;
@@ -28,6 +32,8 @@ export interface CanisterChanges {
   create(spec: NewRecord): CanisterRecord;
   changeCode(record: CanisterRecord, code: HostedCode, change: CodeChange): Promise<StepFault | undefined>;
   recorded(record: CanisterRecord, code: HostedCode): Promise<RecordedCode>;
+  /** Enters it into the history of messages. */
+  noteOutcall(record: CanisterRecord, outcall: EndedOutcall, outcome: Outcome): void;
   /** The canister is gone, with its code and its state. */
   forget(record: CanisterRecord): void;
 }
@@ -206,6 +212,21 @@ export class HostBackend implements ManagementBackend {
 
   writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array {
     return writeGlobals(module, values);
+  }
+
+  async transform(canister: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome> {
+    const record = recordOf(canister);
+    const { handle } = record;
+    const outcome = await this.#scheduler.deliver({ handle, kind: 'transform', method, caller: MANAGEMENT, argument });
+    // No client counts it.
+    if (outcome.kind !== 'unavailable')
+      record.executed(1, outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0);
+    return outcome;
+  }
+
+  outcallEnded(canister: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void {
+    const record = recordOf(canister);
+    if (this.#directory.find(record.id) === record) this.#changes.noteOutcall(record, outcall, outcome);
   }
 
   logs(canister: HostedCanister): readonly CanisterLogRecord[] {

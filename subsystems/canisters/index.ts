@@ -67,8 +67,8 @@ export interface DebugLine {
   readonly text: string;
 }
 
-/** `call`: from another canister, or from itself. */
-export type HistoryKind = CallKind | 'install' | 'upgrade' | 'call';
+/** `call`: from another canister, or from itself. `outcall`: to the outside; the method is `http_request`, the argument method and URL, and the status of the response. */
+export type HistoryKind = CallKind | 'install' | 'upgrade' | 'call' | 'outcall';
 /** What nobody executed is in no history. */
 export type HistoryOutcome = Exclude<Outcome['kind'], 'unavailable'>;
 

@@ -11,7 +11,7 @@
  * So nothing here checks who asks. What cannot be done throws, or rejects with, a ServerError: kind `unavailable` when
  * trying again may help, any other kind when not. Anything else that is thrown is a bug.
  */
-import type { CanisterStatus, LowMemoryHook, StepFault } from '../ic/index.ts';
+import type { CanisterStatus, LowMemoryHook, Outcome, StepFault } from '../ic/index.ts';
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Change } from './change.ts';
@@ -106,6 +106,17 @@ export interface GlobalValue {
   readonly bits: bigint;
 }
 
+/** An outcall, as a history tells of it. */
+export interface EndedOutcall {
+  readonly method: string;
+  readonly url: string;
+  /** Of the response; 0: there was none. */
+  readonly status: number;
+  /** Ms since 1970. */
+  readonly startedMs: number;
+  readonly endedMs: number;
+}
+
 export interface ManagementBackend {
   /** Called once, before anything starts: every call to `aaaaa-aa` goes there from now on. Without it the host cannot start. */
   attach(management: ManagementHooks): void;
@@ -146,6 +157,14 @@ export interface ManagementBackend {
   readGlobals(image: CanisterImage): readonly GlobalValue[];
   /** The bytes for `CanisterImage.globals`. Throws `invalid` when number or types are not those of the module. */
   writeGlobals(module: ModuleInfo, values: readonly GlobalValue[]): Uint8Array;
+
+  /**
+   * Runs a query method as the transform of an outcall, called by the management canister; also of one that is stopping. The
+   * argument is handed over.
+   */
+  transform(canister: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome>;
+  /** For the canister's history of messages; nothing where it is gone. */
+  outcallEnded(canister: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void;
 
   /** What the canister printed and its traps, oldest first; bounded by the host. */
   logs(canister: HostedCanister): readonly CanisterLogRecord[];

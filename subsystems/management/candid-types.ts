@@ -3,6 +3,8 @@
  * text, a nat a number or decimal digits, an opt `null` or the value, a variant an object with one key.
  */
 
+import type { CandidReply } from './candid-reply.ts';
+
 export type NatJson = number | string;
 export type BlobJson = string;
 export type PrincipalJson = string;
@@ -178,6 +180,28 @@ export interface MemoryMetricsJson {
   readonly snapshots_size: number;
 }
 
+export interface HttpHeaderJson {
+  readonly name: string;
+  readonly value: string;
+}
+export interface HttpRequestJson {
+  readonly url: string;
+  readonly max_response_bytes: Opt<NatJson>;
+  readonly method: OneOf<{ get: null; head: null; post: null; put: null; delete: null; patch: null }>;
+  readonly headers: readonly HttpHeaderJson[];
+  readonly body: Opt<BlobJson>;
+  readonly transform: Opt<{
+    readonly function: { readonly principal: PrincipalJson; readonly method: string };
+    readonly context: BlobJson;
+  }>;
+  readonly is_replicated: Opt<boolean>;
+}
+export interface HttpResponseJson {
+  readonly status: NatJson;
+  readonly headers: readonly HttpHeaderJson[];
+  readonly body: BlobJson;
+}
+
 /** The JSON form of `name : (argument) -> (result)`, for every method that is offered. */
 export interface MethodTypes {
   create_canister: [argument: Sent & { readonly settings: Opt<SettingsJson> }, result: Created];
@@ -290,6 +314,7 @@ export interface MethodTypes {
     },
     result: { readonly signature: BlobJson },
   ];
+  http_request: [argument: HttpRequestJson, result: HttpResponseJson | CandidReply];
   node_metrics_history: [argument: unknown, result: readonly []];
   subnet_info: [argument: unknown, result: { readonly replica_version: string; readonly registry_version: NatJson }];
 }

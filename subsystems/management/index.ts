@@ -1,10 +1,12 @@
 import { type ManagementRequest, type ManagementAnswer } from './request.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { ManagementHooks } from './backend.ts';
+import type { OutcallFigures } from './outcalls/outcall-tally.ts';
 
 export type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 export * from './backend.ts';
 export type * from './request.ts';
+export { OUTCALL_ENDS, type OutcallEnd, type OutcallFigures } from './outcalls/outcall-tally.ts';
 
 /** The canister `aaaaa-aa`: what canisters, and users, may ask of the system itself. */
 export interface Management extends ManagementHooks {
@@ -13,5 +15,7 @@ export interface Management extends ManagementHooks {
    * long: `stop_canister` waits up to five minutes.
    */
   call(request: ManagementRequest): Promise<ManagementAnswer>;
+  /** Of `http_request`. */
+  readonly outcalls: OutcallFigures;
 }
 export const Management = defineCapability<Management>('management');

@@ -8,6 +8,8 @@ type canister_id = principal;
 type hash = blob;
 type snapshot_id = blob;
 type chunk_hash = record { hash : blob };
+type http_header = record { name : text; value : text };
+type http_request_result = record { status : nat; headers : vec http_header; body : blob };
 type visibility = variant { controllers; public; allowed_viewers : vec principal };
 type environment_variable = record { name : text; value : text };
 type canister_settings = record {
@@ -219,6 +221,18 @@ service : {
     key_id : schnorr_key_id;
     aux : opt variant { bip341 : record { merkle_root_hash : blob } };
   }) -> (record { signature : blob });
+  http_request : (record {
+    url : text;
+    max_response_bytes : opt nat64;
+    method : variant { get; head; post; put; delete; patch };
+    headers : vec http_header;
+    body : opt blob;
+    transform : opt record {
+      function : func (record { response : http_request_result; context : blob }) -> (http_request_result) query;
+      context : blob;
+    };
+    is_replicated : opt bool;
+  }) -> (http_request_result);
   node_metrics_history : (record { subnet_id : principal; start_at_timestamp_nanos : nat64 }) -> (vec record {
     timestamp_nanos : nat64;
     node_metrics : vec record {

@@ -10,10 +10,12 @@
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec, AnySizeTuple } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
+import { CandidReply } from './candid-reply.ts';
 import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './change.ts';
 import type { ManagementBackend, HostedCanister } from './backend.ts';
-import type { Management, ManagementAnswer, ManagementRequest } from './index.ts';
+import type { Outcalls } from '../outcalls/index.ts';
+import type { Management, ManagementAnswer, ManagementRequest, OutcallFigures } from './index.ts';
 import { MANAGEMENT_DID } from './interface-did.ts';
 import { SigningKeys } from './keys/signing-keys.ts';
 import { type Call, MethodContext, type Methods } from './method-context.ts';
@@ -22,7 +24,10 @@ import { infoMethods } from './methods/info-methods.ts';
 import { lifecycleMethods } from './methods/lifecycle-methods.ts';
 import { settingsMethods } from './methods/settings-methods.ts';
 import { signingMethods } from './methods/signing-methods.ts';
+import { outcallMethods } from './methods/outcall-methods.ts';
 import { snapshotMethods } from './methods/snapshot-methods.ts';
+import { OutcallDesk } from './outcalls/outcall-desk.ts';
+import type { OutcallBounds } from './outcalls/outcall-turns.ts';
 import { keptSeed, SEED_BYTES } from './records/kept-seed.ts';
 import type { RecordStore } from './records/record-store.ts';
 import { Refusal, REFUSE, refusalOf } from './refusal.ts';
@@ -31,6 +36,8 @@ import { Refusal, REFUSE, refusalOf } from './refusal.ts';
 const STOP_TIMEOUT_MS = 300_000;
 /** Chunk stores and snapshots of all actors together. */
 const STORED_BYTES_MAX = 4 * 2 ** 30;
+/** As the IC's nodes do it. */
+const OUTCALL_TIMEOUT_MS = 30_000;
 const PLAIN = { lossless: false };
 
 export interface ManagementOptions {
@@ -40,6 +47,9 @@ export interface ManagementOptions {
   readonly hostVersion?: string | undefined;
   readonly stopTimeoutMs?: number | undefined;
   readonly storedBytesMax?: number | undefined;
+  /** After which an outcall is abandoned. */
+  readonly outcallTimeoutMs?: number | undefined;
+  readonly outcallBounds?: OutcallBounds | undefined;
 }
 
 export interface ManagementDependencies {
@@ -49,6 +59,7 @@ export interface ManagementDependencies {
   readonly random: Random;
   readonly log: Logger;
   readonly storage: RecordStore;
+  readonly outcalls: Outcalls;
 }
 
 /** How a method may be called; by default by updates of users and canisters. */
@@ -93,6 +104,7 @@ const ACCESS: Readonly<Record<MethodName, Access>> = {
   ecdsa_public_key: 'canisters',
   sign_with_ecdsa: 'canisters',
   schnorr_public_key: 'canisters',
+  http_request: 'canisters',
   sign_with_schnorr: 'canisters',
   node_metrics_history: 'canisters',
   subnet_info: 'canisters',
@@ -103,7 +115,6 @@ const NO_VETKEYS = 'encrypted keys (vetKD) are not available on this host';
 
 /** Methods of the interface that are refused whatever their argument is. */
 const NOT_OFFERED: ReadonlyMap<string, string> = new Map([
-  ['http_request', 'outcalls are not built yet'],
   ['flexible_http_request', 'flexible outcalls are not available on this host'],
   ['vetkd_public_key', NO_VETKEYS],
   ['vetkd_derive_key', NO_VETKEYS],
@@ -121,10 +132,12 @@ export class ManagementCanister implements Management {
   readonly #seed: Uint8Array | undefined;
   readonly #context: MethodContext;
   readonly #methods: Methods;
+  readonly #desk: OutcallDesk;
   /** Parsed at the first call: many a server never sees one. */
   #interface: CandidInterface | undefined;
 
-  constructor({ host, codec, clock, random, log, storage }: ManagementDependencies, options: ManagementOptions = {}) {
+  constructor(dependencies: ManagementDependencies, options: ManagementOptions = {}) {
+    const { host, codec, clock, random, log, storage } = dependencies;
     this.#codec = codec;
     this.#log = log;
     this.#storage = storage;
@@ -139,6 +152,10 @@ export class ManagementCanister implements Management {
       stopTimeoutMs: options.stopTimeoutMs ?? STOP_TIMEOUT_MS,
     });
     this.#context = context;
+    this.#desk = new OutcallDesk(dependencies, {
+      timeoutMs: options.outcallTimeoutMs ?? OUTCALL_TIMEOUT_MS,
+      bounds: options.outcallBounds,
+    });
     this.#methods = {
       ...settingsMethods(context),
       ...codeMethods(context),
@@ -146,12 +163,22 @@ export class ManagementCanister implements Management {
       ...infoMethods(context),
       ...snapshotMethods(context),
       ...signingMethods(context),
+      ...outcallMethods(this.#desk),
     };
   }
 
   /** Hands itself to the host; once, before anything starts. */
   open(): void {
     this.#context.host.attach(this);
+  }
+
+  get outcalls(): OutcallFigures {
+    return this.#desk.figures;
+  }
+
+  /** Lets outcalls end that are under way, for a moment. */
+  drain(): Promise<void> {
+    return this.#desk.drain();
   }
 
   async call(request: ManagementRequest): Promise<ManagementAnswer> {
@@ -194,6 +221,7 @@ export class ManagementCanister implements Management {
     // The codec has checked that the argument has the method's types.
     const run = this.#methods[method] as (argument: unknown, call: Call) => unknown;
     const result = await run(argument, call);
+    if (result instanceof CandidReply) return { data: result.data, cyclesTaken: call.cyclesTaken };
     const json = JSON.stringify(result === undefined ? [] : [result]);
     const data = await results.encodeAnySize(Buffer.from(json), PLAIN);
     return { data, cyclesTaken: call.cyclesTaken };

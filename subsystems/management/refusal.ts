@@ -16,6 +16,8 @@ export class Refusal extends Error {
   }
 }
 
+const OUTCALL_NUMBERS = { 1: 'IC0101', 2: 'IC0201', 4: 'IC0406', 5: 'IC0502' } as const;
+
 export const REFUSE = {
   /** The argument's bytes, or what they say, are not what the method takes. */
   badArgument: (message: string) => new Refusal(4, 'IC0408', message),
@@ -28,6 +30,8 @@ export const REFUSE = {
   wrongState: (message: string) => new Refusal(5, 'IC0504', message),
   idInUse: (id: string) => new Refusal(2, 'IC0205', `canister ${id} exists already`),
   empty: (id: string) => new Refusal(5, 'IC0537', `canister ${id} has no wasm module`),
+  /** An outcall that has no answer. */
+  outcall: (code: keyof typeof OUTCALL_NUMBERS, message: string) => new Refusal(code, OUTCALL_NUMBERS[code], message),
   full: (message: string) => new Refusal(1, 'IC0101', message),
   unavailable: (message: string) => new Refusal(2, 'IC0201', message),
 } as const;

@@ -6,6 +6,7 @@ import { CanisterService } from '../../../subsystems/canisters/canister-service.
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Compiler } from '../../../subsystems/compiler/index.ts';
+import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
 import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
 import type { CallKind, Outcome } from '../../../subsystems/ic/index.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';
@@ -104,7 +105,7 @@ export class Life {
         hasLiveLimit: liveCap > 0,
       },
     );
-    this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage });
+    this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage, outcalls: new NoOutcalls() });
     registry.open();
     this.management.open();
     this.storage = storage;

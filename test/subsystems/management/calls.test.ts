@@ -26,7 +26,6 @@ describe('calls to the management canister', () => {
   test('what this host does not offer is refused with code 4 and the reason', async () => {
     const bench = new ManagementBench();
     const reasons: readonly (readonly [string, RegExp])[] = [
-      ['http_request', /outcalls are not built yet/],
       ['flexible_http_request', /not available/],
       ['vetkd_public_key', /vetKD/],
       ['vetkd_derive_key', /vetKD/],
@@ -62,6 +61,7 @@ describe('calls to the management canister', () => {
       'canister_metadata',
       'deposit_cycles',
       'raw_rand',
+      'http_request',
       'ecdsa_public_key',
       'sign_with_ecdsa',
       'schnorr_public_key',

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { ServerError } from '../../../kernel/index.ts';
 import {
   principalToText,
+  type Outcome,
   type StepFault,
   type CanisterStatus,
   type LowMemoryHook,
@@ -11,6 +12,7 @@ import type { CanisterImage, CodeChange, ModuleInfo } from '../../../subsystems/
 import type {
   ManagementBackend,
   CanisterLogRecord,
+  EndedOutcall,
   EnforcedSettings,
   GlobalValue,
   HostedCanister,
@@ -107,6 +109,15 @@ export class FakeHost implements ManagementBackend {
   /** Awaited in the middle of a code change, so that tests can look at what happens meanwhile. */
   duringChange: () => Promise<void> = () => Promise.resolve();
   changesUnderWay = 0;
+  /** What the transforms of its canisters do. */
+  onTransform: (canister: FakeCanister, method: string, argument: Uint8Array) => Outcome | Promise<Outcome> = () => ({
+    kind: 'trap',
+    code: 5,
+    message: 'there is no transform',
+    instructions: 0,
+    charge: 0,
+  });
+  readonly endedOutcalls: (EndedOutcall & { readonly outcome: Outcome })[] = [];
 
   attach(management: ManagementHooks): void {
     this.management = management;
@@ -282,6 +293,14 @@ export class FakeHost implements ManagementBackend {
       bytes.set(Buffer.from(digits, 'hex').toReversed(), at);
     }
     return bytes;
+  }
+
+  async transform(hosted: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome> {
+    return await this.onTransform(this.#own(hosted), method, argument);
+  }
+
+  outcallEnded(_hosted: HostedCanister, outcall: EndedOutcall, outcome: Outcome): void {
+    this.endedOutcalls.push({ ...outcall, outcome });
   }
 
   logs(hosted: HostedCanister): readonly CanisterLogRecord[] {

@@ -5,6 +5,8 @@ import { MANAGEMENT_DID } from '../../../subsystems/management/interface-did.ts'
 import { ManagementCanister, type ManagementOptions } from '../../../subsystems/management/management-canister.ts';
 import type { ManagementRequest } from '../../../subsystems/management/index.ts';
 import type { RecordStore } from '../../../subsystems/management/records/record-store.ts';
+import type { Outcalls } from '../../../subsystems/outcalls/index.ts';
+import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RecordingLogger, SeededRandom } from '../../support/kernel.ts';
@@ -33,6 +35,7 @@ export interface BenchParts {
   /** One that has canisters already. */
   readonly host?: FakeHost;
   readonly random?: SeededRandom;
+  readonly outcalls?: Outcalls;
 }
 
 /** A management canister with a host, called in JSON. */
@@ -44,11 +47,16 @@ export class ManagementBench {
 
   constructor(
     options: ManagementOptions = {},
-    { storage = new NoStorage(), host = new FakeHost(), random = new SeededRandom(5) }: BenchParts = {},
+    {
+      storage = new NoStorage(),
+      host = new FakeHost(),
+      random = new SeededRandom(5),
+      outcalls = new NoOutcalls(),
+    }: BenchParts = {},
   ) {
     this.host = host;
     this.management = new ManagementCanister(
-      { host, codec, clock: this.clock, random, log: this.log, storage },
+      { host, codec, clock: this.clock, random, log: this.log, storage, outcalls },
       { seed: Buffer.alloc(32, 1), hostVersion: '1.2.3', ...options },
     );
     this.management.open();

@@ -1,0 +1,158 @@
+/** The argument of `http_request`: from its JSON to a request that may be sent as it stands. Everything in it is hostile. */
+import type { OutcallHeader, OutcallMethod, OutcallRequest } from '../../outcalls/index.ts';
+import type { HttpRequestJson } from '../candid-types.ts';
+import { sameBytes, tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
+import { REFUSE } from '../refusal.ts';
+
+/** As on the IC: of a request's headers and body, and of a response's. */
+export const OUTCALL_BYTES_MAX = 2_000_000;
+const URL_CHARACTERS_MAX = 8192;
+const HEADERS_MAX = 64;
+/** Of a name, and of a value. */
+const HEADER_BYTES_MAX = 8 * 1024;
+/** Of all names and values. */
+const HEADERS_BYTES_MAX = 48 * 1024;
+const SHOWN_CHARACTERS = 100;
+
+/** Added if the canister sends none; not counted. */
+const DEFAULT_HEADERS: readonly OutcallHeader[] = [
+  { name: 'user-agent', value: 'ic/1.0' },
+  // Without it a server may send what the canister would have to unpack.
+  { name: 'accept-encoding', value: 'identity' },
+];
+
+/** They belong to the connection, which is the host's: a canister that sets them could smuggle a second request into it. */
+const OF_THE_CONNECTION = new Set([
+  'connection',
+  'expect',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+const METHODS = {
+  get: 'GET',
+  head: 'HEAD',
+  post: 'POST',
+  put: 'PUT',
+  delete: 'DELETE',
+  patch: 'PATCH',
+} as const satisfies Record<string, OutcallMethod>;
+/** On the IC only one node may send these. Here it is always one, but a program that says otherwise would fail there. */
+const NOT_REPLICATED: ReadonlySet<OutcallMethod> = new Set<OutcallMethod>(['PUT', 'DELETE', 'PATCH']);
+
+export interface CheckedTransform {
+  readonly method: string;
+  /** base64, as it came. */
+  readonly context: string;
+}
+
+export interface CheckedOutcall {
+  readonly request: OutcallRequest;
+  /** Host and port: what requests share a server by. */
+  readonly host: string;
+  /** Of the request, as it is counted. */
+  readonly bytes: number;
+  readonly transform: CheckedTransform | undefined;
+}
+
+/** Throws Refusal IC0408 for what breaks a limit or a rule of HTTP. */
+export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): CheckedOutcall {
+  const url = checkedUrl(argument.url);
+  const method = METHODS[tagOf(argument.method)];
+  if (NOT_REPLICATED.has(method) && argument.is_replicated !== false)
+    throw REFUSE.badArgument(`method ${method.toLowerCase()} needs is_replicated = opt false`);
+  const body = argument.body === null ? new Uint8Array(0) : toBytes(argument.body);
+  const { headers, bytes: headerBytes } = checkedHeaders(argument.headers, body.length);
+  const bytes = headerBytes + body.length;
+  if (bytes > OUTCALL_BYTES_MAX)
+    throw REFUSE.badArgument(`headers and body have ${bytes} bytes: at most ${OUTCALL_BYTES_MAX} are allowed`);
+  const responseBytesMax = argument.max_response_bytes === null ? OUTCALL_BYTES_MAX : toNat(argument.max_response_bytes);
+  if (responseBytesMax > OUTCALL_BYTES_MAX)
+    throw REFUSE.badArgument(`max_response_bytes is ${responseBytesMax}: at most ${OUTCALL_BYTES_MAX} are allowed`);
+  return {
+    request: { sender, method, url: url.href, headers, body, responseBytesMax: Number(responseBytesMax) },
+    host: url.host,
+    bytes,
+    transform: checkedTransform(argument, sender),
+  };
+}
+
+/** The same limits for what came. Undefined: they are kept. */
+export function headersProblem(headers: readonly OutcallHeader[]): string | undefined {
+  if (headers.length > HEADERS_MAX) return `there are ${headers.length} headers: at most ${HEADERS_MAX} are allowed`;
+  let total = 0;
+  for (const { name, value } of headers) {
+    const bytes = [Buffer.byteLength(name), Buffer.byteLength(value)];
+    if (bytes.some((length) => length > HEADER_BYTES_MAX))
+      return `header ${shown(name)}: a name and a value have at most ${HEADER_BYTES_MAX} bytes each`;
+    for (const length of bytes) total += length;
+  }
+  if (total > HEADERS_BYTES_MAX) return `the headers have ${total} bytes: at most ${HEADERS_BYTES_MAX} are allowed`;
+  return undefined;
+}
+
+export function bytesOfHeaders(headers: readonly OutcallHeader[]): number {
+  return headers.reduce((sum, { name, value }) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0);
+}
+
+function checkedUrl(text: string): URL {
+  if (text.length > URL_CHARACTERS_MAX)
+    throw REFUSE.badArgument(`url has ${text.length} characters: at most ${URL_CHARACTERS_MAX} are allowed`);
+  // The URL standard drops them without a word.
+  // oxlint-disable-next-line no-control-regex -- exactly those
+  if (/[\x00-\x20\x7f\\]/.test(text)) throw REFUSE.badArgument('url has a blank, a control character or a backslash');
+  const url = URL.parse(text);
+  if (url === null) throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL`);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw REFUSE.badArgument(`url begins with ${shown(url.protocol)}: only https: and http: are allowed`);
+  if (url.username !== '' || url.password !== '')
+    throw REFUSE.badArgument('url holds a user name or a password: send the header authorization');
+  url.hash = '';
+  return url;
+}
+
+function checkedHeaders(
+  given: HttpRequestJson['headers'],
+  bodyBytes: number,
+): { readonly headers: readonly OutcallHeader[]; readonly bytes: number } {
+  const problem = headersProblem(given);
+  if (problem !== undefined) throw REFUSE.badArgument(problem);
+  const headers: OutcallHeader[] = [];
+  const names = new Set<string>();
+  for (const { name, value } of given) {
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) throw REFUSE.badArgument(`${shown(name)} is no name of a header`);
+    // oxlint-disable-next-line no-control-regex -- what ends a header, or a request
+    if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value))
+      throw REFUSE.badArgument(`header ${shown(name)}: the value has a control character`);
+    const lower = name.toLowerCase();
+    if (OF_THE_CONNECTION.has(lower))
+      throw REFUSE.badArgument(`header ${shown(name)} is the host's own: leave it out`);
+    if (lower === 'host' && names.has(lower)) throw REFUSE.badArgument('header host is there twice');
+    names.add(lower);
+    // The host says it by itself.
+    if (lower !== 'content-length') headers.push({ name, value });
+    else if (value !== String(bodyBytes))
+      throw REFUSE.badArgument(`header content-length says ${shown(value)}, and the body has ${bodyBytes} bytes`);
+  }
+  for (const header of DEFAULT_HEADERS) if (!names.has(header.name)) headers.push(header);
+  return { headers, bytes: bytesOfHeaders(given) };
+}
+
+function checkedTransform({ transform }: HttpRequestJson, sender: Uint8Array): CheckedTransform | undefined {
+  if (transform === null) return undefined;
+  const { principal, method } = transform.function;
+  if (!sameBytes(toPrincipal(principal), sender))
+    throw REFUSE.badArgument('transform.function is not one of the calling canister');
+  return { method, context: transform.context };
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+}
