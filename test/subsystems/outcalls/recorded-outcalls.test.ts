@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { HostOutcalls } from '../../../subsystems/outcalls/host-outcalls.ts';
+import { OUTCALL_FAILURES, type Outcalls } from '../../../subsystems/outcalls/index.ts';
+import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
+import { RecordingOutcalls } from '../../../subsystems/outcalls/recording-outcalls.ts';
+import { ReplayedOutcalls } from '../../../subsystems/outcalls/replayed-outcalls.ts';
+import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../contracts/outcalls.ts';
+import { startOutsideServer } from '../../support/outside-server.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+async function recordTo(t: TestContext, file: string): Promise<HostOutcalls> {
+  const outcalls = new HostOutcalls({ denyPrivate: false, recordFile: file, replayFile: undefined });
+  t.after(() => outcalls.close());
+  await outcalls.open();
+  return outcalls;
+}
+
+async function replay(file: string): Promise<ReplayedOutcalls> {
+  const outcalls = new ReplayedOutcalls(file);
+  await outcalls.open();
+  return outcalls;
+}
+
+const freshFile = async (): Promise<string> => join(await temporaryDirectory(), 'outcalls.jsonl');
+
+describeOutcalls('outcalls that are recorded', async (t) => recordTo(t, await freshFile()));
+
+/** What a recording has of a request is all that is told. */
+describeOutcalls('outcalls from a recording', async (t): Promise<Outcalls> => {
+  const directory = await temporaryDirectory();
+  let count = 0;
+  return {
+    send: async (request, options) => {
+      const file = join(directory, `${count++}.jsonl`);
+      const recorded = await recordTo(t, file);
+      await recorded.send(request, options).catch(() => undefined);
+      await recorded.close();
+      return (await replay(file)).send(request, options);
+    },
+  };
+});
+
+describe('a recording', () => {
+  test('answers one after the other, by method, URL and body, and refuses the rest without a connection', async (t) => {
+    const file = await freshFile();
+    const server = await startOutsideServer(t);
+    const recording = await recordTo(t, file);
+    const echo = requestOf(`${server.origin}/echo`, { method: 'POST', body: Buffer.from('one') });
+    const other = { ...echo, body: Buffer.from('two') };
+    const sent = [await recording.send(echo, NEVER), await recording.send(other, NEVER)];
+    sent.push(await recording.send({ ...echo, headers: [{ name: 'authorization', value: 'secret' }] }, NEVER));
+    await failureOf(recording.send(requestOf(`${server.origin}/close`), NEVER));
+    await recording.close();
+    await server.close();
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    assert.doesNotMatch((await readFile(file, 'utf8')).replaceAll(/"response":.*/g, ''), /secret/);
+
+    const replayed = await replay(file);
+    assert.deepEqual((await replayed.send(other, NEVER)).body, sent[1]?.body);
+    assert.deepEqual((await replayed.send(echo, NEVER)).body, sent[0]?.body);
+    assert.match(textOf(await replayed.send(echo, NEVER)), /secret/, 'the second answer to the same');
+    assert.equal((await failureOf(replayed.send(requestOf(`${server.origin}/close`), NEVER))).code, 'outcall-failed');
+    for (const request of [echo, { ...echo, method: 'PUT' } as const, { ...other, body: Buffer.from('three') }]) {
+      const { code, message } = await failureOf(replayed.send(request, NEVER));
+      assert.equal(code, 'outcall-not-recorded');
+      assert.match(message, /the recording has no/);
+    }
+  });
+
+  test('is gone on with', async (t) => {
+    const file = await freshFile();
+    const server = await startOutsideServer(t);
+    for (let n = 1; n <= 2; n++) {
+      const recording = await recordTo(t, file);
+      await recording.send(requestOf(`${server.origin}/json/${n}`), NEVER);
+      await recording.close();
+    }
+    const replayed = await replay(file);
+    for (let n = 1; n <= 2; n++)
+      assert.match(textOf(await replayed.send(requestOf(`${server.origin}/json/${n}`), NEVER)), new RegExp(`"n":${n}`));
+  });
+
+  test('has what failed, and not that the server stopped', async (t) => {
+    const file = await freshFile();
+    const failures = ['outcall-timeout', 'outcalls-stopping'] as const;
+    let at = 0;
+    const failing: Outcalls = { send: () => Promise.reject(OUTCALL_FAILURES[failures[at++] ?? 'outcall-failed']('why')) };
+    const recording = new RecordingOutcalls(failing, file);
+    await recording.open();
+    const request = requestOf('http://example.org/');
+    assert.equal((await failureOf(recording.send(request, NEVER))).code, 'outcall-timeout');
+    assert.equal((await failureOf(recording.send(request, NEVER))).code, 'outcalls-stopping');
+    await recording.close();
+    const replayed = await replay(file);
+    assert.deepEqual(await failureOf(replayed.send(request, NEVER)), { code: 'outcall-timeout', message: 'why' });
+    assert.equal((await failureOf(replayed.send(request, NEVER))).code, 'outcall-not-recorded');
+  });
+
+  test('that is none is refused at the start, with the line', async (t) => {
+    const file = await freshFile();
+    const heading = '{"svc-outcalls":1}\n';
+    const asked = '"method":"GET","url":"http://x/","body":""';
+    for (const [content, message] of [
+      ['', /it is empty/],
+      ['{"svc-outcalls":2}\n', /does not begin with the line/],
+      ['hello\n', /does not begin with the line/],
+      [`${heading}{`, /line 2: it is no JSON/],
+      [`${heading}\n{"method":1}`, /line 3: it needs method, url and body/],
+      [`${heading}{${asked}}`, /line 2: it needs a failure, or a response/],
+      [`${heading}{${asked},"response":{"status":200,"headers":[["a"]],"body":""}}`, /a header is/],
+      [`${heading}{${asked},"failure":{"code":"toString","message":""}}`, /failure needs a code/],
+      [`${heading}null`, /line 2/],
+    ] as const) {
+      await writeFile(file, content);
+      await assert.rejects(replay(file), { code: 'outcalls-file-bad', message }, content);
+    }
+    await assert.rejects(replay(`${file}.missing`), { code: 'outcalls-file-bad', message: /ENOENT/ });
+    await writeFile(file, 'something else\n');
+    await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message: /does not begin/ });
+    assert.equal(await readFile(file, 'utf8'), 'something else\n', 'and is left as it is');
+  });
+});
+
+test('with --no-outcalls nothing is sent', async () => {
+  assert.equal((await failureOf(new NoOutcalls().send())).code, 'outcalls-off');
+});
