@@ -8,6 +8,7 @@
 import { type Clock, TimeSlices } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { CanisterRunner, SharedMemory } from '../execution/index.ts';
+import type { Management } from '../management/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StorageFigures } from '../storage/index.ts';
 import { actorPage, type MeasuredCanister } from './actor-lines.ts';
@@ -25,6 +26,7 @@ export interface PrometheusMetricsNeeds {
   readonly scheduler: Pick<Scheduler, 'live' | 'queuedMax' | 'idempotency'>;
   readonly execution: Pick<SharedMemory, 'memory' | 'memoryByKind'> & Pick<CanisterRunner, 'executorFigures'>;
   readonly storage: Pick<Storage, 'isKept' | 'figures' | 'newest' | 'durable'>;
+  readonly management: Pick<Management, 'outcalls'>;
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
 }
 
@@ -55,6 +57,7 @@ export class PrometheusMetrics implements Metrics {
     this.#showExecutors();
     this.#showMemory();
     this.#showKeys();
+    this.#showOutcalls();
     if (needs.storage.isKept) this.#showState();
     this.#lookAtProcess = showProcess(this.#families);
   }
@@ -113,6 +116,11 @@ export class PrometheusMetrics implements Metrics {
       this.#collections.seconds,
     );
     text += histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
+    text += histogramText(
+      'svc_outcall_seconds',
+      'From an outcall to its end.',
+      this.#with.management.outcalls.seconds,
+    );
     if (figures !== undefined) {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);
@@ -216,6 +224,26 @@ export class PrometheusMetrics implements Metrics {
       'svc_idempotency_repeats_total',
       'Calls that were answered without being executed.',
       () => scheduler.idempotency.repeats,
+    );
+  }
+
+  #showOutcalls(): void {
+    const { management } = this.#with;
+    const families = this.#families;
+    families.counters('svc_outcalls_total', 'Outcalls, by how they ended.', ['end'], () =>
+      Object.entries(management.outcalls.ends).map(([end, count]: [string, number]) => [{ end }, count]),
+    );
+    families.gauge('svc_outcalls_active', 'Outcalls that have been sent and not ended.', () => management.outcalls.active);
+    families.gauge('svc_outcalls_waiting', 'Outcalls that wait for a place.', () => management.outcalls.waiting);
+    families.counter(
+      'svc_outcall_request_bytes_total',
+      'Bytes of headers and bodies sent by outcalls.',
+      () => management.outcalls.requestBytes,
+    );
+    families.counter(
+      'svc_outcall_response_bytes_total',
+      'Bytes of headers and bodies that outcalls have brought.',
+      () => management.outcalls.responseBytes,
     );
   }
 

@@ -229,6 +229,7 @@ test('the example manifest is accepted', async () => {
       ['counter', 'main'],
       ['notes', 'main'],
       ['website', 'main'],
+      ['fetcher', 'main'],
     ],
   );
 });

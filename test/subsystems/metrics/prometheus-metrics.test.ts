@@ -45,6 +45,16 @@ class Sources {
     memoryByKind: () => ({ heaps: 1, stable: 2, journals: 3, queries: 4, spare: 5, garbage: 6, waking: 7 }),
     executorFigures: () => ({ executors: this.executors, replaced: 2, ringBytes: 4096 }),
   };
+  readonly management = {
+    outcalls: {
+      ends: { answered: 4, refused: 1, busy: 0, failed: 2, timeout: 3, too_large: 0, transform: 0 },
+      active: 2,
+      waiting: 6,
+      requestBytes: 70,
+      responseBytes: 800,
+      seconds: new Histogram([1]).figures,
+    },
+  };
   executors = [{ busySeconds: 1.5, steps: 20, instructions: 3000, underWay: 4 }];
   readonly clock = new FakeClock(1000);
   actors: MeasuredCanister[] = [];
@@ -211,14 +221,14 @@ test('pages that are read at once have each its own numbers', async () => {
 });
 
 test('a state that cannot be asked is told', async () => {
-  const { canisters, scheduler, execution, clock } = new Sources();
+  const { canisters, scheduler, execution, management, clock } = new Sources();
   const storage = {
     isKept: true,
     newest: 0,
     durable: 0,
     figures: () => Promise.reject(new Error('the state directory is closed')),
   };
-  const metrics = new PrometheusMetrics({ canisters, scheduler, execution, clock, storage });
+  const metrics = new PrometheusMetrics({ canisters, scheduler, execution, management, clock, storage });
   await assert.rejects(metrics.page(), /the state directory is closed/);
 });
 
@@ -336,8 +346,8 @@ test('a page that fails takes nobody along but those who asked for it', async ()
     ...sources.storage,
     figures: () => (failures-- > 0 ? Promise.reject(new Error('not now')) : figures()),
   };
-  const { canisters, scheduler, execution, clock } = sources;
-  const metrics = new PrometheusMetrics({ canisters, scheduler, execution, clock, storage });
+  const { canisters, scheduler, execution, management, clock } = sources;
+  const metrics = new PrometheusMetrics({ canisters, scheduler, execution, management, clock, storage });
   const asked = [metrics.page(), metrics.page(), metrics.page()];
   assert.deepEqual(
     (await Promise.allSettled(asked)).map(({ status }) => status),

@@ -102,14 +102,12 @@ describe('https', () => {
 
 describe('private addresses denied', () => {
   const resolving =
-    (...answers: readonly string[][]): LookupFunction =>
-    (_hostname, _options, callback) => {
-      const addresses = answers.length > 1 ? answers.splice(0, 1)[0] : answers[0];
+    (addresses: readonly string[]): LookupFunction =>
+    (_hostname, _options, callback) =>
       callback(
         null,
-        (addresses ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+        addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
       );
-    };
 
   test('an address in the URL, however it is written', async (t) => {
     const server = await startOutsideServer(t);
