@@ -51,7 +51,13 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
   if (flags.help) return { kind: 'help' };
   if (flags.version) return { kind: 'version' };
 
-  const problems = [...parsed.problems, ...checkToken(parsed), ...checkState(parsed), ...checkWebsites(parsed), ...checkOutcalls(parsed)];
+  const problems = [
+    ...parsed.problems,
+    ...checkToken(parsed),
+    ...checkState(parsed),
+    ...checkWebsites(parsed),
+    ...checkOutcalls(parsed),
+  ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };

@@ -116,11 +116,7 @@ export class PrometheusMetrics implements Metrics {
       this.#collections.seconds,
     );
     text += histogramText('svc_wake_seconds', 'Time to wake an actor.', canisters.wakeSeconds);
-    text += histogramText(
-      'svc_outcall_seconds',
-      'From an outcall to its end.',
-      this.#with.management.outcalls.seconds,
-    );
+    text += histogramText('svc_outcall_seconds', 'From an outcall to its end.', this.#with.management.outcalls.seconds);
     if (figures !== undefined) {
       text += histogramText('svc_commit_seconds', 'Time to make a commit durable.', figures.commitSeconds);
       text += histogramText('svc_commit_units', 'Units that one commit made durable.', figures.commitUnits);
@@ -233,7 +229,11 @@ export class PrometheusMetrics implements Metrics {
     families.counters('svc_outcalls_total', 'Outcalls, by how they ended.', ['end'], () =>
       Object.entries(management.outcalls.ends).map(([end, count]: [string, number]) => [{ end }, count]),
     );
-    families.gauge('svc_outcalls_active', 'Outcalls that have been sent and not ended.', () => management.outcalls.active);
+    families.gauge(
+      'svc_outcalls_active',
+      'Outcalls that have been sent and not ended.',
+      () => management.outcalls.active,
+    );
     families.gauge('svc_outcalls_waiting', 'Outcalls that wait for a place.', () => management.outcalls.waiting);
     families.counter(
       'svc_outcall_request_bytes_total',

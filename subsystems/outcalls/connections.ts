@@ -78,7 +78,8 @@ export class Connections {
     let ofOrigin = 0;
     for (const { origin } of this.#idle) if (origin === connection.origin) ofOrigin++;
     for (const oldest of this.#idle) {
-      const isTooMany = ofOrigin > IDLE_OF_ORIGIN_MAX ? oldest.origin === connection.origin : this.#idle.size > IDLE_MAX;
+      const isTooMany =
+        ofOrigin > IDLE_OF_ORIGIN_MAX ? oldest.origin === connection.origin : this.#idle.size > IDLE_MAX;
       if (!isTooMany) continue;
       this.destroy(oldest);
       return;

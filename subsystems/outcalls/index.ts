@@ -50,4 +50,4 @@ export interface Outcalls {
 }
 export const Outcalls = defineCapability<Outcalls>('outcalls');
 
-export { OUTCALL_FAILURES, type OutcallFailure } from './outcall-failures.ts';
+export { abortReason, OUTCALL_FAILURES, type OutcallFailure } from './outcall-failures.ts';

@@ -20,6 +20,11 @@ export const OUTCALL_FAILURES = {
 
 export type OutcallFailure = keyof typeof OUTCALL_FAILURES;
 
+/** Why a signal was aborted, as an error. */
+export function abortReason({ reason }: AbortSignal): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
+
 export function isOutcallFailure(code: string): code is OutcallFailure {
   return Object.hasOwn(OUTCALL_FAILURES, code);
 }

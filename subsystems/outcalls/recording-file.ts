@@ -64,7 +64,8 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
   try {
     handle = await open(file, 'r');
     const { size } = await handle.stat();
-    if (size > RECORDING_BYTES_MAX) throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
+    if (size > RECORDING_BYTES_MAX)
+      throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
     let number = 0;
     for await (const line of handle.readLines({ encoding: 'utf8' })) {
       number++;
@@ -89,7 +90,11 @@ function expectHeading(file: string, line: string): void {
   if (line !== HEADING) throw bad(file, `it does not begin with the line ${HEADING}: it is no recording of outcalls`);
 }
 
-function parseLine(file: string, number: number, line: string): { readonly key: string; readonly answer: RecordedAnswer } {
+function parseLine(
+  file: string,
+  number: number,
+  line: string,
+): { readonly key: string; readonly answer: RecordedAnswer } {
   const wrong = (what: string): ServerError => bad(file, `line ${number}: ${what}`);
   if (line.length > LINE_BYTES_MAX) throw wrong(`it has more than ${LINE_BYTES_MAX} characters`);
   let value: unknown;
@@ -133,5 +138,9 @@ function unusable(file: string, error: unknown): ServerError {
 }
 
 function bad(file: string, reason: string): ServerError {
-  return new ServerError('invalid', 'outcalls-file-bad', `${file} cannot be used as a recording of outcalls: ${reason}`);
+  return new ServerError(
+    'invalid',
+    'outcalls-file-bad',
+    `${file} cannot be used as a recording of outcalls: ${reason}`,
+  );
 }

@@ -6,7 +6,7 @@
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { type Connection, type ConnectionOptions, Connections } from './connections.ts';
-import { OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
+import { abortReason, OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
 import { ResponseCollector } from './response-collector.ts';
 
 export type UndiciOutcallsOptions = ConnectionOptions;
@@ -27,20 +27,20 @@ export class UndiciOutcalls implements Outcalls {
     const connections = this.#connections;
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
-        reject(signal.reason);
+        reject(abortReason(signal));
         return;
       }
       const url = new URL(request.url);
       const connection = connections.take(url.origin);
       let isOver = false;
-      const fail = (error: unknown): void => {
+      const fail = (error: Error): void => {
         if (isOver) return;
         isOver = true;
         signal.removeEventListener('abort', abort);
         connections.destroy(connection);
         reject(error);
       };
-      const abort = (): void => fail(signal.reason);
+      const abort = (): void => fail(abortReason(signal));
       signal.addEventListener('abort', abort);
       const collector = new ResponseCollector(request, {
         started: () => connection.started(),
@@ -92,7 +92,7 @@ function dispatch(
 
 /** Undici writes characters as bytes, Latin-1. */
 function bytesAsCharacters(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- ASCII, which both encodings write alike
+  // ASCII is written alike in both.
   return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
 
@@ -119,7 +119,8 @@ function explained(error: unknown): Error {
   if (error instanceof ServerError) return error;
   const { code } = error as { readonly code?: unknown };
   // Of several addresses each has its own error; the first says enough.
-  if (error instanceof AggregateError && error.errors.length > 0 && code === undefined) return explained(error.errors[0]);
+  if (error instanceof AggregateError && error.errors.length > 0 && code === undefined)
+    return explained(error.errors[0]);
   const reason = typeof code === 'string' ? REASONS[code] : undefined;
   const words = reason ?? (messageOf(error) || String(code));
   const named = typeof code !== 'string' || reason !== undefined || words.includes(code) ? words : `${words} (${code})`;

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
-import { OUTCALL_FAILURES, type OutcallRequest, type Outcalls, type OutcallResponse } from '../../subsystems/outcalls/index.ts';
+import {
+  OUTCALL_FAILURES,
+  type OutcallRequest,
+  type Outcalls,
+  type OutcallResponse,
+} from '../../subsystems/outcalls/index.ts';
 import { type OutsideServer, startOutsideServer } from '../support/outside-server.ts';
 
 /** Of a test that waits for what never comes. */
@@ -190,7 +195,10 @@ export function describeOutcalls(name: string, make: (t: TestContext) => Promise
       }
       const aborted = AbortSignal.abort(OUTCALL_FAILURES['outcall-timeout']('before it began'));
       const before = server.received.length;
-      assert.equal((await failureOf(outcalls.send(requestOf(`${server.origin}/hello`), { signal: aborted }))).message, 'before it began');
+      assert.equal(
+        (await failureOf(outcalls.send(requestOf(`${server.origin}/hello`), { signal: aborted }))).message,
+        'before it began',
+      );
       assert.equal(server.received.length, before, 'it was never sent');
       while (server.open > 0) await new Promise((resolve) => setImmediate(resolve));
     });

@@ -131,10 +131,8 @@ export async function startOutsideServer(
     badheader: (socket) => socket.write('HTTP/1.1 200 OK\r\nno colon here\r\n\r\n'),
     badstatus: (socket) => socket.write('HTTP/1.1 hello\r\n\r\n'),
     nothttp: (socket) => socket.write('SSH-2.0-OpenSSH_9.9\r\n'),
-    smuggle: (socket) =>
-      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello'),
-    upgrade: (socket) =>
-      socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),
+    smuggle: (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello'),
+    upgrade: (socket) => socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),
     close: (socket) => socket.destroy(),
     closeearly: (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf'),
     reset: (socket) => void socket.resetAndDestroy(),

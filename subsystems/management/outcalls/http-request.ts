@@ -73,7 +73,8 @@ export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): C
   const bytes = headerBytes + body.length;
   if (bytes > OUTCALL_BYTES_MAX)
     throw REFUSE.badArgument(`headers and body have ${bytes} bytes: at most ${OUTCALL_BYTES_MAX} are allowed`);
-  const responseBytesMax = argument.max_response_bytes === null ? OUTCALL_BYTES_MAX : toNat(argument.max_response_bytes);
+  const responseBytesMax =
+    argument.max_response_bytes === null ? OUTCALL_BYTES_MAX : toNat(argument.max_response_bytes);
   if (responseBytesMax > OUTCALL_BYTES_MAX)
     throw REFUSE.badArgument(`max_response_bytes is ${responseBytesMax}: at most ${OUTCALL_BYTES_MAX} are allowed`);
   return {
@@ -106,7 +107,6 @@ function checkedUrl(text: string): URL {
   if (text.length > URL_CHARACTERS_MAX)
     throw REFUSE.badArgument(`url has ${text.length} characters: at most ${URL_CHARACTERS_MAX} are allowed`);
   // The URL standard drops them without a word.
-  // oxlint-disable-next-line no-control-regex -- exactly those
   if (/[\x00-\x20\x7f\\]/.test(text)) throw REFUSE.badArgument('url has a blank, a control character or a backslash');
   const url = URL.parse(text);
   if (url === null) throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL`);
@@ -128,12 +128,11 @@ function checkedHeaders(
   const names = new Set<string>();
   for (const { name, value } of given) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) throw REFUSE.badArgument(`${shown(name)} is no name of a header`);
-    // oxlint-disable-next-line no-control-regex -- what ends a header, or a request
+    // What ends a header, or a request.
     if (/[\x00-\x08\x0a-\x1f\x7f]/.test(value))
       throw REFUSE.badArgument(`header ${shown(name)}: the value has a control character`);
     const lower = name.toLowerCase();
-    if (OF_THE_CONNECTION.has(lower))
-      throw REFUSE.badArgument(`header ${shown(name)} is the host's own: leave it out`);
+    if (OF_THE_CONNECTION.has(lower)) throw REFUSE.badArgument(`header ${shown(name)} is the host's own: leave it out`);
     if (lower === 'host' && names.has(lower)) throw REFUSE.badArgument('header host is there twice');
     names.add(lower);
     // The host says it by itself.

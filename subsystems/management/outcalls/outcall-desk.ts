@@ -15,14 +15,20 @@
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Codec, MethodInterface } from '../../codec/index.ts';
 import type { Outcome } from '../../ic/index.ts';
-import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
+import { abortReason, OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
 import type { HostedCanister, ManagementBackend } from '../backend.ts';
 import type { HttpRequestJson, HttpResponseJson } from '../candid-types.ts';
 import { hexOf, toBlob } from '../candid-values.ts';
 import { CandidReply } from '../candid-reply.ts';
 import type { RecordStore } from '../records/record-store.ts';
 import { Refusal, REFUSE } from '../refusal.ts';
-import { bytesOfHeaders, type CheckedOutcall, checkedOutcall, type CheckedTransform, headersProblem } from './http-request.ts';
+import {
+  bytesOfHeaders,
+  type CheckedOutcall,
+  checkedOutcall,
+  type CheckedTransform,
+  headersProblem,
+} from './http-request.ts';
 import { TRANSFORM_DID } from './transform-did.ts';
 import { OUTCALL_BOUNDS, type OutcallBounds, OutcallTurns } from './outcall-turns.ts';
 import { type OutcallEnd, type OutcallFigures, OutcallTally } from './outcall-tally.ts';
@@ -124,7 +130,7 @@ export class OutcallDesk {
     );
     this.#underWay.add(controller);
     const aborted = new Promise<never>((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason));
+      signal.addEventListener('abort', () => reject(abortReason(signal)));
     });
     try {
       return await Promise.race([aborted, this.#exchange(outcall, signal)]);
@@ -148,7 +154,7 @@ export class OutcallDesk {
       const sent = outcalls.send(request, { signal });
       // One that does not heed the signal keeps no place.
       const given = new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason));
+        signal.addEventListener('abort', () => reject(abortReason(signal)));
       });
       const response = await Promise.race([given, sent]);
       this.#tally.responseBytes += this.#expectWithinLimits(response, request.responseBytesMax);
@@ -201,15 +207,20 @@ export class OutcallDesk {
     try {
       await types.results.decodeAnySize(data, PLAIN);
     } catch (error) {
-      throw new TransformFailure(5, `what the transform ${shown} answered is no http_request_result: ${messageOf(error)}`);
+      throw new TransformFailure(
+        5,
+        `what the transform ${shown} answered is no http_request_result: ${messageOf(error)}`,
+      );
     }
     return data;
   }
 
   #refusal(error: unknown): { readonly end: OutcallEnd; readonly refusal: Refusal } {
-    if (error instanceof TransformFailure) return { end: 'transform', refusal: REFUSE.outcall(error.code, error.message) };
+    if (error instanceof TransformFailure)
+      return { end: 'transform', refusal: REFUSE.outcall(error.code, error.message) };
     if (error instanceof Refusal) return { end: 'transform', refusal: error };
-    if (error instanceof ServerError) return { end: endOf(error), refusal: REFUSE.outcall(codeOf(error), error.message) };
+    if (error instanceof ServerError)
+      return { end: endOf(error), refusal: REFUSE.outcall(codeOf(error), error.message) };
     this.#with.log.error(`the outcalls plugin failed: ${messageOf(error)}`, error);
     return { end: 'failed', refusal: REFUSE.outcall(1, 'internal error of the outcalls plugin') };
   }
@@ -228,7 +239,9 @@ class TransformFailure extends Error {
 
 function expectTransform({ code }: HostedCanister, transform: CheckedTransform | undefined): void {
   if (transform === undefined || code?.module.methods.get(transform.method) === 'query') return;
-  throw REFUSE.badArgument(`transform.function ${JSON.stringify(transform.method.slice(0, 100))} is no query method of the calling canister`);
+  throw REFUSE.badArgument(
+    `transform.function ${JSON.stringify(transform.method.slice(0, 100))} is no query method of the calling canister`,
+  );
 }
 
 function jsonOf({ status, headers, body }: OutcallResponse): HttpResponseJson {

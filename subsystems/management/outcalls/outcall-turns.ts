@@ -3,6 +3,8 @@
  * waits, first come, first served among those who could go on; so many may wait, with so many bytes, and then the next one is
  * refused.
  */
+import { abortReason } from '../../outcalls/index.ts';
+
 export interface OutcallBounds {
   /** Of one canister: so that none takes all places. */
   readonly ofCanisterMax: number;
@@ -82,7 +84,7 @@ export class OutcallTurns {
       };
       const give = (): void => {
         leave();
-        reject(signal.reason);
+        reject(abortReason(signal));
       };
       const waiting: Waiting = {
         turn,

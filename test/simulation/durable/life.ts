@@ -105,7 +105,15 @@ export class Life {
         hasLiveLimit: liveCap > 0,
       },
     );
-    this.management = new ManagementCanister({ host: registry.host, codec, clock, random, log, storage, outcalls: new NoOutcalls() });
+    this.management = new ManagementCanister({
+      host: registry.host,
+      codec,
+      clock,
+      random,
+      log,
+      storage,
+      outcalls: new NoOutcalls(),
+    });
     registry.open();
     this.management.open();
     this.storage = storage;

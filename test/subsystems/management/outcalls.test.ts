@@ -19,7 +19,12 @@ const OK: OutcallResponse = { status: 200, headers: [{ name: 'x-a', value: 'b' }
 
 /** Keeps what it is asked; answers when the test says so. */
 class HeldOutcalls implements Outcalls {
-  readonly asked: { request: OutcallRequest; signal: AbortSignal; answer: (response: OutcallResponse) => void; fail: (error: Error) => void }[] = [];
+  readonly asked: {
+    request: OutcallRequest;
+    signal: AbortSignal;
+    answer: (response: OutcallResponse) => void;
+    fail: (error: Error) => void;
+  }[] = [];
   /** How it answers by itself. */
   byItself: ((request: OutcallRequest) => OutcallResponse) | undefined;
 
@@ -62,7 +67,13 @@ async function make(
   );
   const canister = bench.canister();
   const wasm = moduleOf({});
-  const module: ModuleInfo = { ...(await bench.host.prepare(wasm)), methods: new Map([['tidy', 'query'], ['write', 'update']]) };
+  const module: ModuleInfo = {
+    ...(await bench.host.prepare(wasm)),
+    methods: new Map([
+      ['tidy', 'query'],
+      ['write', 'update'],
+    ]),
+  };
   canister.code = { module, wasm };
   const from = bench.from(canister);
   return {
@@ -79,7 +90,10 @@ describe('http_request', () => {
     const { ask, outcalls, bench, canister } = await make();
     const { result, refunded } = await ask({
       method: { post: null },
-      headers: [{ name: 'X-A', value: 'grüß' }, { name: 'Content-Length', value: '3' }],
+      headers: [
+        { name: 'X-A', value: 'grüß' },
+        { name: 'Content-Length', value: '3' },
+      ],
       body: base64('abc'),
       url: 'HTTPS://Example.ORG:443/ä?b=%20#part',
       max_response_bytes: '1000',
@@ -155,7 +169,15 @@ describe('http_request', () => {
       [header('Upgrade', 'x'), /host's own/],
       [header('expect', '100-continue'), /host's own/],
       [header('content-length', '7'), /content-length says "7", and the body has 0/],
-      [{ headers: [{ name: 'host', value: 'a' }, { name: 'Host', value: 'b' }] }, /host is there twice/],
+      [
+        {
+          headers: [
+            { name: 'host', value: 'a' },
+            { name: 'Host', value: 'b' },
+          ],
+        },
+        /host is there twice/,
+      ],
       [{ method: { post: null }, body: base64(Buffer.alloc(2_000_001)) }, /2000001 bytes: at most 2000000/],
       [{ transform: { function: { principal: 'aaaaa-aa', method: 'tidy' }, context: '' } }, /not one of the calling/],
     ];
@@ -172,8 +194,12 @@ describe('http_request', () => {
     const { ask, outcalls } = await make();
     const body = base64(Buffer.alloc(1_999_998));
     await ask({ method: { post: null }, body, headers: [{ name: 'a', value: 'b' }] });
-    for (const method of ['put', 'delete', 'patch', 'get', 'head']) await ask({ method: { [method]: null }, is_replicated: false });
-    assert.deepEqual(outcalls.asked.map(({ request }) => request.method), ['POST', 'PUT', 'DELETE', 'PATCH', 'GET', 'HEAD']);
+    for (const method of ['put', 'delete', 'patch', 'get', 'head'])
+      await ask({ method: { [method]: null }, is_replicated: false });
+    assert.deepEqual(
+      outcalls.asked.map(({ request }) => request.method),
+      ['POST', 'PUT', 'DELETE', 'PATCH', 'GET', 'HEAD'],
+    );
   });
 
   test('a response over a limit is refused with code 1', async () => {
@@ -317,7 +343,8 @@ describe('http_request', () => {
 describe('transforms', () => {
   const types = codec.parseInterface(TRANSFORM_DID).methods.get('transform');
   assert.ok(types);
-  const encode = (value: unknown): Uint8Array => types.results.encode(Buffer.from(JSON.stringify([value])), { lossless: false });
+  const encode = (value: unknown): Uint8Array =>
+    types.results.encode(Buffer.from(JSON.stringify([value])), { lossless: false });
   const transformOf = ({ id }: FakeCanister, method = 'tidy') => ({
     function: { principal: text(id), method },
     context: base64('context'),
@@ -358,7 +385,11 @@ describe('transforms', () => {
       [{ ...failed, kind: 'unavailable', code: 2 }, 2, /failed: words/],
       [reply(Buffer.from('DIDL\0\0')), 5, /answered is no http_request_result/],
       [reply(Buffer.alloc(100, 0xff)), 5, /answered is no http_request_result/],
-      [reply(encode({ status: 200, headers: [], body: base64(Buffer.alloc(1000)) })), 1, /has 10\d\d bytes, and max_response_bytes is 1000/],
+      [
+        reply(encode({ status: 200, headers: [], body: base64(Buffer.alloc(1000)) })),
+        1,
+        /has 10\d\d bytes, and max_response_bytes is 1000/,
+      ],
     ] as const) {
       bench.host.onTransform = () => outcome;
       const answer = await refused({ transform: transformOf(canister), max_response_bytes: 1000 });

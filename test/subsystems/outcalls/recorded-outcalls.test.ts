@@ -83,11 +83,13 @@ describe('a recording', () => {
       assert.match(textOf(await replayed.send(requestOf(`${server.origin}/json/${n}`), NEVER)), new RegExp(`"n":${n}`));
   });
 
-  test('has what failed, and not that the server stopped', async (t) => {
+  test('has what failed, and not that the server stopped', async () => {
     const file = await freshFile();
     const failures = ['outcall-timeout', 'outcalls-stopping'] as const;
     let at = 0;
-    const failing: Outcalls = { send: () => Promise.reject(OUTCALL_FAILURES[failures[at++] ?? 'outcall-failed']('why')) };
+    const failing: Outcalls = {
+      send: () => Promise.reject(OUTCALL_FAILURES[failures[at++] ?? 'outcall-failed']('why')),
+    };
     const recording = new RecordingOutcalls(failing, file);
     await recording.open();
     const request = requestOf('http://example.org/');
