@@ -219,7 +219,8 @@ export class HostBackend implements ManagementBackend {
     const { handle } = record;
     const outcome = await this.#scheduler.deliver({ handle, kind: 'transform', method, caller: MANAGEMENT, argument });
     // No client counts it.
-    if (outcome.kind !== 'unavailable') record.executed(1, outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0);
+    if (outcome.kind !== 'unavailable')
+      record.steps.executed(1, outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0);
     return outcome;
   }
 
