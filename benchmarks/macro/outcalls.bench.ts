@@ -125,7 +125,7 @@ async function compare(): Promise<void> {
   for (let round = 0; round < rounds; round++)
     for (const [at, [, ask]] of ways.entries()) costs[at]?.push(await ask(calls));
 
-  const [bareMs = 0, bareCpuUs = 0] = [
+  const [bareMs, bareCpuUs] = [
     median(costs[0]?.map(({ ms }) => ms) ?? []),
     median(costs[0]?.map(({ cpuUs }) => cpuUs) ?? []),
   ];
