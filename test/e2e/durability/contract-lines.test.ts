@@ -49,7 +49,7 @@ test('the listener is up first, says what is recovered, and then that it is read
   assert.match(seen, /^starting: recovering keeper \(1 of 3\)$/m);
   const { output } = host.server;
   await host.until(() =>
-    Promise.resolve(assert.match(output.stdout, /^listening on http:\S+\n(?:.*\n)*ready: 4 actor\(s\) in \d+ ms\n/)),
+    Promise.resolve(assert.match(output.stdout, /^listening on http:\S+\n(?:.*\n)*ready: 3 actor\(s\) in \d+ ms\n/)),
   );
   await host.until(() => Promise.resolve(assert.ok(eventsOf(output.stderr).some(({ event }) => event === 'ready'))));
   const recovered = eventsOf(output.stderr).filter(({ event }) => event === 'recovered');
