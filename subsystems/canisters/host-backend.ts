@@ -216,8 +216,12 @@ export class HostBackend implements ManagementBackend {
 
   async transform(canister: HostedCanister, method: string, argument: Uint8Array): Promise<Outcome> {
     const record = recordOf(canister);
-    const { handle } = record;
-    const outcome = await this.#scheduler.deliver({ handle, kind: 'transform', method, caller: MANAGEMENT, argument });
+    const outcome = await this.#scheduler.deliver(record.handle, {
+      kind: 'transform',
+      method,
+      caller: MANAGEMENT,
+      argument,
+    });
     // No client counts it.
     if (outcome.kind !== 'unavailable')
       record.steps.executed(1, outcome.kind === 'trap' || outcome.kind === 'limit' ? 1 : 0);

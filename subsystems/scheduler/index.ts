@@ -1,5 +1,5 @@
 /** The face of the scheduler, on the main thread: types, tokens, and an index that others use as well. */
-import type { CanisterStatus, Outcome, Response, RunKind, Step } from '../ic/index.ts';
+import type { CallKind, CanisterStatus, Outcome, Response, RunKind, Step } from '../ic/index.ts';
 import { defineCapability } from '../../kernel/index.ts';
 import type { CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
@@ -7,13 +7,18 @@ import type { Entry } from '../storage/index.ts';
 export { TextIndex } from './text-index.ts';
 
 /** A message from a client; or the transform of an outcall, which the host asks for on the canister's behalf. */
-export interface IngressMessage {
+export interface DeliveredMessage {
   readonly kind: RunKind;
   readonly method: string;
   readonly caller: Uint8Array;
   readonly argument: Uint8Array;
   /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
   readonly idempotencyKey?: string | undefined;
+}
+
+/** A message from a client. */
+export interface IngressMessage extends DeliveredMessage {
+  readonly kind: CallKind;
 }
 
 /** A canister's call to the management canister. */
@@ -118,7 +123,7 @@ export interface Scheduler {
    * Outcome `unavailable` (code 2) when the canister's queue is full, its thread has died, or the server stops.
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
-  deliver(handle: number, message: IngressMessage): Promise<Outcome>;
+  deliver(handle: number, message: DeliveredMessage): Promise<Outcome>;
   /** Changes a canister's code, after what is executing. A step without fault: it is done. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
   /**

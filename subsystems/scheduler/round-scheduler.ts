@@ -34,7 +34,7 @@ import type {
   AdmitOptions,
   CanisterLoader,
   IdempotencyFigures,
-  IngressMessage,
+  DeliveredMessage,
   LiveFigures,
   OpenCallCount,
   Scheduler,
@@ -435,13 +435,13 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   // ---- messages come in
 
-  deliver(handle: number, message: IngressMessage): Promise<Outcome> {
+  deliver(handle: number, message: DeliveredMessage): Promise<Outcome> {
     const { idempotencyKey } = message;
     if (idempotencyKey !== undefined) return this.#deliverOnce(handle, message, idempotencyKey);
     return new Promise((resolve) => this.#accept(handle, message, resolve, undefined));
   }
 
-  #deliverOnce(handle: number, message: IngressMessage, key: string): Promise<Outcome> {
+  #deliverOnce(handle: number, message: DeliveredMessage, key: string): Promise<Outcome> {
     return new Promise((answer, refuse) => {
       const identity = identityOf(message.caller, key);
       const digest = digestOf(message.argument);
@@ -460,7 +460,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   #accept(
     handle: number,
-    message: IngressMessage,
+    message: DeliveredMessage,
     done: (outcome: Outcome) => void,
     underWay: UnderWay | undefined,
   ): void {

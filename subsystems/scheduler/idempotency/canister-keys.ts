@@ -3,7 +3,7 @@
  * other. Main thread: plain state.
  */
 import type { Outcome, Step } from '../../ic/index.ts';
-import type { IngressMessage } from '../index.ts';
+import type { DeliveredMessage } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { KeyIndex } from './key-index.ts';
 
@@ -46,7 +46,7 @@ export class CanisterKeys {
 export interface Asked {
   /** The canister that is called. */
   readonly handle: number;
-  readonly message: IngressMessage;
+  readonly message: DeliveredMessage;
   /** As `AnsweredCall` has them. */
   readonly identity: string;
   readonly digest: string;
