@@ -19,7 +19,8 @@ for (const isKept of [false, true]) {
       directory,
     });
     assert.ok(request.kind === 'serve');
-    const plugins = builtinPlugins.filter(({ name }) => name !== 'http' && name !== 'management');
+    const without = ['http', 'metrics', 'management'];
+    const plugins = builtinPlugins.filter(({ name }) => !without.includes(name));
     const kernel = createTestKernel(t, plugins, {
       config: { ...request.config },
       disabled: new Set(['manifest', 'compiler']),

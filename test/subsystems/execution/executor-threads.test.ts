@@ -297,9 +297,9 @@ test('a drain lets long messages end, one on top of the other, and answers what 
   const { call, scheduler } = await host(1, 4);
   await call(0, 'long');
   const lower = call(0, 'long');
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await new Promise((resolve) => setTimeout(resolve, 250));
   const upper = call(1, 'long');
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await new Promise((resolve) => setTimeout(resolve, 250));
   // For the suspended one, for the executing one, for another, and one that is open at the executing one.
   const waiting = [call(0, 'quick'), call(1, 'quick'), call(2, 'forward', idOf(1))];
   await new Promise((resolve) => setTimeout(resolve, 10));
