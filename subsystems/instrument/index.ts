@@ -1,7 +1,7 @@
 /**
  * Module in, metered and transactional module out.
  *
- * Two passes over the code: `analyze.ts` finds where charges go and what recurses, `rewrite.ts` writes the new bodies.
+ * Twice over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
  * `fuel.ts`, `journal.ts` with `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
@@ -135,7 +135,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   }
   addSmallFunctions(added, smallBodies, module.bodyStart.length);
 
-  const referenced = analysis.referenced;
+  const referenced = analysis.calls.referenced;
   return {
     bytes: encodeModule({ module, types, imports, added, bodies, hints, exports, fuelGlobals, callable, referenced }),
     layout: layoutOf(

@@ -20,6 +20,7 @@ import {
   ByteWriter,
   decodeBody,
   type InstructionBuffer,
+  NESTING_MAX,
   OP,
   POPS,
   PUSHES,
@@ -32,7 +33,8 @@ import {
 } from '../wasm/index.ts';
 import { CONTROL, STOP } from './abi/index.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
-import { BLOCK, type ModuleAnalysis, NESTING_MAX } from './analyze/analyze.ts';
+import type { ModuleAnalysis } from './analyze/analyze.ts';
+import { BLOCK } from './analyze/block-pass.ts';
 import { i32, writeI32 } from './assembler.ts';
 import type { CallGraph } from './metering/call-graph.ts';
 import { emitCharge, emitIsUsedUp, emitRefillCall, type FuelFunctions } from './metering/fuel.ts';
@@ -138,7 +140,7 @@ export class BodyRewriter {
     this.#module = context.module;
     this.#is64 = context.module.pointerWidth === 64;
     this.#addressType = this.#is64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32;
-    this.#windows = new StoreCoverage(context.analysis);
+    this.#windows = new StoreCoverage(context.analysis.blocks);
     this.#overflow = context.fuel.globals.stopBecause(STOP.STACK_OVERFLOW);
   }
 
@@ -150,7 +152,7 @@ export class BodyRewriter {
     this.#params = type.params.length;
     this.#stack = this.#params;
     this.#fuel = this.#params + 1;
-    this.#nextCharge = analysis.chargeStart[body] ?? 0;
+    this.#nextCharge = analysis.charges.start[body] ?? 0;
     this.#nextLocal = buffer.localCount + THREADED_PARAMS.length;
     this.#temporaries.clear();
     this.#temporaryTypes.length = 0;
@@ -194,7 +196,7 @@ export class BodyRewriter {
     const windows = this.#windows;
     const { opcode: opcodes, at, first, count } = buffer;
     const bytes = this.#module.bytes;
-    let block = this.#context.analysis.blockStart[body] ?? 0;
+    let block = this.#context.analysis.blocks.start[body] ?? 0;
     for (let i = 0; i < count - 1; i++) {
       const opcode = opcodes[i] ?? 0;
       const from = at[i] ?? 0;
@@ -325,7 +327,7 @@ export class BodyRewriter {
     const windows = this.#windows;
     const type = this.#module.types[blockType];
     const params = type?.params.length ?? 0;
-    const flags = this.#context.analysis.blockFlags.at(block);
+    const flags = this.#context.analysis.blocks.flags.at(block);
     const n = ++this.#nesting;
     this.#blockOpcode[n] = opcode;
     this.#blockIndex[n] = block;
@@ -363,7 +365,7 @@ export class BodyRewriter {
       this.#windows.endLoop(results);
       if (this.#pass?.nesting === n && !this.#endPass(this.#pass)) return false;
     } else this.#windows.endIf(results);
-    if ((this.#context.analysis.blockFlags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
+    if ((this.#context.analysis.blocks.flags.at(this.#blockIndex[n] ?? 0) & BLOCK.LEFT) !== 0) this.#charge();
     return true;
   }
 
@@ -514,7 +516,7 @@ export class BodyRewriter {
 
   /** The next charge point of the analysis stands here. */
   #charge(): void {
-    const cost = this.#context.analysis.charges.at(this.#nextCharge++);
+    const cost = this.#context.analysis.charges.costs.at(this.#nextCharge++);
     if (cost > 0) emitCharge(this.#out, this.#fuel, cost);
   }
 

@@ -18,8 +18,8 @@
  */
 import { SPILL_BYTES } from '../abi/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
-import { OP } from '../../wasm/index.ts';
-import { BLOCK, NESTING_MAX, type ModuleAnalysis } from '../analyze/analyze.ts';
+import { NESTING_MAX, OP } from '../../wasm/index.ts';
+import { BLOCK, type ModuleBlocks } from '../analyze/block-pass.ts';
 import { LoopStrides, type Stride, type StridingLoop } from './loop-strides.ts';
 import { ValueTable } from '../analyze/value-table.ts';
 
@@ -55,7 +55,7 @@ export interface CoverageMark {
 }
 
 export class StoreCoverage {
-  readonly #analysis: ModuleAnalysis;
+  readonly #blocks: ModuleBlocks;
   // Locals: value number (0: none yet) and constant.
   #localValue = new Int32Array(64);
   #localConstant = new Float64Array(64);
@@ -105,8 +105,8 @@ export class StoreCoverage {
   readonly strides = new LoopStrides();
   #loopNesting = 0;
 
-  constructor(analysis: ModuleAnalysis) {
-    this.#analysis = analysis;
+  constructor(blocks: ModuleBlocks) {
+    this.#blocks = blocks;
   }
 
   begin(localCount: number, instructions: number): void {
@@ -167,7 +167,7 @@ export class StoreCoverage {
     const value = this.#computed(OP.GLOBAL_GET, global, this.#globals);
     // In a loop that sets globals each reading may find another value.
     if (this.strides.isActive && this.#globals === this.#blockGlobals[this.#loopNesting])
-      if ((this.#analysis.blockFlags.at(this.#blockIndex[this.#loopNesting] ?? 0) & BLOCK.CHANGES_GLOBALS) === 0)
+      if ((this.#blocks.flags.at(this.#blockIndex[this.#loopNesting] ?? 0) & BLOCK.CHANGES_GLOBALS) === 0)
         this.strides.globalGet(global, value);
     this.#push(value, 0, -1);
   }
@@ -325,7 +325,7 @@ export class StoreCoverage {
   /** `stepping` if stores in it may be tested in front of it, with their ranges if `hasRanges`. */
   enterLoop(block: number, params: number, stepping?: StridingLoop, hasRanges = false): void {
     this.#forgetAssigned(block);
-    if ((this.#analysis.blockFlags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
+    if ((this.#blocks.flags.at(block) & BLOCK.CHANGES_GLOBALS) !== 0) this.globalsChange();
     this.#enter(block, params);
     this.strides.end();
     if (stepping === undefined) return;
@@ -441,7 +441,7 @@ export class StoreCoverage {
   }
 
   #forgetAssigned(block: number): void {
-    const { assigned, assignedFrom, assignedTo } = this.#analysis;
+    const { assigned, assignedFrom, assignedTo } = this.#blocks;
     const to = assignedTo.at(block);
     const from = assignedFrom.at(block);
     this.#work += to - from;
@@ -450,7 +450,7 @@ export class StoreCoverage {
   }
 
   #saveAssigned(block: number): void {
-    const { assigned, assignedFrom, assignedTo } = this.#analysis;
+    const { assigned, assignedFrom, assignedTo } = this.#blocks;
     const to = assignedTo.at(block);
     const from = assignedFrom.at(block);
     this.#work += to - from;

@@ -12,6 +12,7 @@
  */
 import type { WasmModule } from '../../wasm/index.ts';
 import type { ModuleAnalysis } from '../analyze/analyze.ts';
+import type { ModuleCalls } from '../analyze/call-pass.ts';
 import { frameBytes } from './guest-stack.ts';
 
 /** Cost of code that may run between two tests of the fuel, besides one function's own straight code. */
@@ -32,7 +33,7 @@ export interface CallGraph {
   readonly untestedStackBytes: Float64Array;
 }
 
-export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGraph {
+export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis): CallGraph {
   const bodies = module.bodyStart.length;
   const isRecursive = new Uint8Array(bodies);
   const testsFuel = new Uint8Array(bodies);
@@ -40,18 +41,18 @@ export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGra
   const takesStack = new Uint8Array(bodies);
   const untestedStackBytes = new Float64Array(bodies);
   const cost = new Float64Array(bodies);
-  const taken = addressTaken(module, analysis);
-  const frames = frameBytes(module, analysis, taken);
+  const taken = addressTaken(module, calls);
+  const weights = frameBytes(module, frames, calls, taken);
   for (const functionIndex of taken) {
     if (functionIndex >= module.importedFunctionCount) isRecursive[functionIndex - module.importedFunctionCount] = 1;
   }
 
-  const { callStart, callees, indirectCalls } = analysis;
+  const { start, callees, indirect } = calls;
   const UNSEEN = 0;
   const OPEN = 1;
   const DONE = 2;
   const state = new Uint8Array(bodies);
-  const nextCall = callStart.slice();
+  const nextCall = start.slice();
   const path = new Uint32Array(bodies);
   for (let root = 0; root < bodies; root++) {
     if (state[root] !== UNSEEN) continue;
@@ -61,7 +62,7 @@ export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGra
     while (depth > 0) {
       const body = path[depth - 1] ?? 0;
       const next = nextCall[body] ?? 0;
-      if (next < (callStart[body + 1] ?? 0)) {
+      if (next < (start[body + 1] ?? 0)) {
         nextCall[body] = next + 1;
         const callee = callees.at(next);
         if (state[callee] === UNSEEN) {
@@ -77,19 +78,19 @@ export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGra
       depth--;
     }
   }
-  return { testsFuel, testsStack, takesStack, frameBytes: frames, untestedStackBytes };
+  return { testsFuel, testsStack, takesStack, frameBytes: weights, untestedStackBytes };
 
   /** All callees are done, or open and therefore recursive. */
   function finish(body: number): void {
-    let untested = analysis.cost[body] ?? 0;
+    let untested = calls.cost[body] ?? 0;
     let below = 0;
-    let takes = (indirectCalls[body] ?? 0) > 0;
-    for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
+    let takes = (indirect[body] ?? 0) > 0;
+    for (let k = start[body] ?? 0; k < (start[body + 1] ?? 0); k++) {
       const callee = callees.at(k);
       if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += cost[callee] ?? 0;
       if (isRecursive[callee] === 1 || takesStack[callee] === 1) takes = true;
       if (isRecursive[callee] === 0 && testsStack[callee] === 0)
-        below = Math.max(below, (frames[callee] ?? 0) + (untestedStackBytes[callee] ?? 0));
+        below = Math.max(below, (weights[callee] ?? 0) + (untestedStackBytes[callee] ?? 0));
     }
     untestedStackBytes[body] = below;
     testsFuel[body] = isRecursive[body] === 1 || untested > UNTESTED_COST_MAX ? 1 : 0;
@@ -100,8 +101,8 @@ export function callGraph(module: WasmModule, analysis: ModuleAnalysis): CallGra
 }
 
 /** Functions that can be called through a table. */
-function addressTaken(module: WasmModule, analysis: ModuleAnalysis): Set<number> {
-  const taken = new Set(analysis.referenced);
+function addressTaken(module: WasmModule, calls: ModuleCalls): Set<number> {
+  const taken = new Set(calls.referenced);
   for (const { functions, expressions } of module.elements) {
     for (const index of functions ?? []) taken.add(index);
     for (const { functionIndex } of expressions ?? []) if (functionIndex !== undefined) taken.add(functionIndex);

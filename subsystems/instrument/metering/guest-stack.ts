@@ -20,7 +20,8 @@
  */
 import type { WasmModule } from '../../wasm/index.ts';
 import { NATIVE_PER_GUEST } from '../abi/stack-bytes.ts';
-import type { ModuleAnalysis } from '../analyze/analyze.ts';
+import type { ModuleCalls } from '../analyze/call-pass.ts';
+import type { ModuleFrames } from '../analyze/frame-pass.ts';
 
 /** Deserialising `?((), List)` takes two frames a level in Motoko, of 21 locals each with enhanced persistence: 124 bytes. */
 const FRAME_BYTES = 20;
@@ -42,11 +43,12 @@ const SHARED_VALUES_MAX = 500;
 /** By body: bytes of guest stack that its frame takes. `addressTaken`: functions that can be called through a table. */
 export function frameBytes(
   module: WasmModule,
-  analysis: ModuleAnalysis,
+  frames: ModuleFrames,
+  calls: ModuleCalls,
   addressTaken: ReadonlySet<number>,
 ): Float64Array {
-  const { valueWords, operandWords, sharedWords } = analysis;
-  const inlined = inlinedWords(module, analysis, addressTaken);
+  const { valueWords, operandWords, sharedWords } = frames;
+  const inlined = inlinedWords(module, frames, calls, addressTaken);
   return valueWords.map((values, body) => {
     const operands = operandWords[body] ?? 0;
     const words = BASE_WORDS + ADDED_WORDS + values + 3 * operands + (sharedWords[body] ?? 0) + (inlined[body] ?? 0);
@@ -55,14 +57,18 @@ export function frameBytes(
 }
 
 /** By body: words that functions inlined into it may add to its frame. */
-function inlinedWords(module: WasmModule, analysis: ModuleAnalysis, addressTaken: ReadonlySet<number>): Float64Array {
-  const { valueWords, operandWords, sharedWords, callStart, callees, indirectCalls } = analysis;
+function inlinedWords(
+  module: WasmModule,
+  { valueWords, operandWords, sharedWords, hasV128 }: ModuleFrames,
+  { start, callees, indirect }: ModuleCalls,
+  addressTaken: ReadonlySet<number>,
+): Float64Array {
   const bodies = valueWords.length;
   const isSmall = (body: number): boolean =>
     (module.bodyEnd[body] ?? 0) - (module.bodyStart[body] ?? 0) <= INLINED_BYTES_MAX;
   const targets = [...addressTaken].map((index) => index - module.importedFunctionCount).filter((body) => body >= 0);
   const immutable = module.globals.filter(({ isMutable }) => !isMutable).length;
-  const sharedMax = (SHARED_VALUES_MAX + immutable) * (analysis.hasV128 ? 2 : 1);
+  const sharedMax = (SHARED_VALUES_MAX + immutable) * (hasV128 ? 2 : 1);
   // What a body adds where it is inlined: itself, and what is inlined into it in turn.
   const ownNested = valueWords.map((values, body) =>
     isSmall(body) ? INLINED_WORDS + values + (operandWords[body] ?? 0) : 0,
@@ -78,10 +84,10 @@ function inlinedWords(module: WasmModule, analysis: ModuleAnalysis, addressTaken
     nested = new Float64Array(bodies);
     shared = new Float64Array(bodies);
     for (let body = 0; body < bodies; body++) {
-      const calls = indirectCalls[body] ?? 0;
+      const calls = indirect[body] ?? 0;
       let most = calls === 0 ? 0 : byTable;
       let sum = calls * sharedByTable;
-      for (let k = callStart[body] ?? 0; k < (callStart[body + 1] ?? 0); k++) {
+      for (let k = start[body] ?? 0; k < (start[body + 1] ?? 0); k++) {
         const callee = callees.at(k);
         most = Math.max(most, adds[callee] ?? 0);
         sum += addsShared[callee] ?? 0;

@@ -1,0 +1,228 @@
+/** Finds what is known of blocks before the rewriter comes to them: who jumps past their ends, and what happens inside. */
+import { hex, type InstructionBuffer, NESTING_MAX, OP, refusal } from '../../wasm/index.ts';
+import { Uint32List } from './number-list.ts';
+
+/** What is known of a block, as bits of `flags`. */
+export const BLOCK = {
+  /** A branch inside jumps past its end. */
+  LEFT: 1,
+  /** An innermost loop without calls, in which control flow splits once: one that V8 may unroll. */
+  TIGHT_LOOP: 2,
+  HAS_ELSE: 4,
+  /** A global is set inside, or a function called that may do so. */
+  CHANGES_GLOBALS: 8,
+  /** A loop that goes round only past the head of a loop inside, which tests the fuel. */
+  TESTED_INSIDE: 16,
+  /** A loop without calls, bulk operations and loops inside. */
+  PLAIN_LOOP: 32,
+} as const;
+
+/** All blocks (`block`, `loop`, `if`) of a module in order of appearance, and the locals that they assign. */
+export class ModuleBlocks {
+  /** Those of body `f` are `start[f] … start[f + 1] − 1`. */
+  readonly start: Uint32Array;
+  readonly flags = new Uint32List();
+  /** Locals set inside block `b`, nested ones included: `assigned[assignedFrom[b] … assignedTo[b] − 1]`. */
+  readonly assigned = new Uint32List();
+  readonly assignedFrom = new Uint32List();
+  readonly assignedTo = new Uint32List();
+
+  constructor(bodies: number) {
+    this.start = new Uint32Array(bodies + 1);
+  }
+}
+
+/** `?? 0` in these passes: they look at each instruction, and every element is there by the buffer's layout. */
+export class BlockPass {
+  readonly #blocks: ModuleBlocks;
+  // Open blocks, by nesting; index 0 is the function itself.
+  readonly #block = new Uint32Array(NESTING_MAX + 1);
+  /** The outermost nesting that a branch from inside goes to. */
+  readonly #target = new Int32Array(NESTING_MAX + 1);
+  readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
+  /** Calls, bulk operations or loops inside. */
+  readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
+  readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
+  // Of what is open inside a loop (see #testsFuel).
+  readonly #isPassable = new Uint8Array(NESTING_MAX + 1);
+  readonly #tests = new Uint8Array(NESTING_MAX + 1);
+  readonly #hasPassedTest = new Uint8Array(NESTING_MAX + 1);
+  readonly #goesRound = new Uint8Array(NESTING_MAX + 1);
+  /** Conditional branches inside; of a table 2. */
+  readonly #splits = new Uint32Array(NESTING_MAX + 1);
+  #nesting = 0;
+
+  constructor(blocks: ModuleBlocks) {
+    this.#blocks = blocks;
+  }
+
+  /** Throws a ServerError `wasm-limit` for blocks that are nested too deeply. */
+  run(body: number, buffer: InstructionBuffer): void {
+    const { flags, assigned, start } = this.#blocks;
+    const { opcode: opcodes, first, at, count } = buffer;
+    this.#nesting = 0;
+    this.#isLoop[0] = 0;
+    for (let i = 0; i < count; i++) {
+      const opcode = opcodes[i] ?? 0;
+      switch (opcode) {
+        case OP.BLOCK:
+        case OP.LOOP:
+        case OP.IF:
+          if (opcode === OP.IF) this.#split(1);
+          this.#enter(opcode, at[i] ?? 0);
+          break;
+        case OP.ELSE: {
+          const block = this.#block[this.#nesting] ?? 0;
+          flags.values[block] = flags.at(block) | BLOCK.HAS_ELSE;
+          this.#passes(this.#nesting);
+          break;
+        }
+        case OP.END:
+          if (this.#nesting > 0) this.#leave();
+          break;
+        case OP.BR_IF:
+          this.#split(1);
+          this.#branch(first[i] ?? 0);
+          break;
+        case OP.BR:
+          this.#branch(first[i] ?? 0);
+          break;
+        case OP.BR_TABLE:
+          this.#split(2);
+          this.#branchTable(buffer, i);
+          break;
+        case OP.RETURN:
+          this.#branch(this.#nesting);
+          break;
+        case OP.CALL:
+        case OP.CALL_INDIRECT:
+          this.#calls();
+          break;
+        case OP.RETURN_CALL:
+        case OP.RETURN_CALL_INDIRECT:
+          this.#calls();
+          this.#branch(this.#nesting);
+          break;
+        case OP.LOCAL_SET:
+        case OP.LOCAL_TEE:
+          if (this.#nesting > 0) assigned.push(first[i] ?? 0);
+          break;
+        case OP.GLOBAL_SET:
+          this.#changesGlobals[this.#nesting] = 1;
+          break;
+        case OP.MEMORY_GROW:
+        case OP.MEMORY_INIT:
+        case OP.MEMORY_COPY:
+        case OP.MEMORY_FILL:
+          this.#isBusy[this.#nesting] = 1;
+          break;
+        default:
+      }
+    }
+    start[body + 1] = flags.length;
+  }
+
+  #calls(): void {
+    this.#isBusy[this.#nesting] = 1;
+    this.#changesGlobals[this.#nesting] = 1;
+  }
+
+  #enter(opcode: number, at: number): void {
+    if (this.#nesting === NESTING_MAX)
+      throw refusal('wasm-limit', `blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at)}`);
+    const { flags, assignedFrom, assignedTo, assigned } = this.#blocks;
+    const n = ++this.#nesting;
+    this.#block[n] = flags.length;
+    this.#target[n] = n;
+    this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
+    this.#isBusy[n] = 0;
+    this.#changesGlobals[n] = 0;
+    this.#splits[n] = 0;
+    this.#isPassable[n] = opcode === OP.IF ? 1 : 0;
+    this.#tests[n] = 0;
+    this.#hasPassedTest[n] = 0;
+    this.#goesRound[n] = 0;
+    flags.push(0);
+    assignedFrom.push(assigned.length);
+    assignedTo.push(0);
+  }
+
+  /** Closes the innermost block. */
+  #leave(): void {
+    const { flags, assignedTo, assigned } = this.#blocks;
+    const n = this.#nesting--;
+    const block = this.#block[n] ?? 0;
+    const target = this.#target[n] ?? n;
+    let found = flags.at(block);
+    if (target < n) {
+      found |= BLOCK.LEFT;
+      if (target < (this.#target[n - 1] ?? 0)) this.#target[n - 1] = target;
+    }
+    const isLoop = this.#isLoop[n] === 1;
+    if (this.#changesGlobals[n] === 1) {
+      found |= BLOCK.CHANGES_GLOBALS;
+      this.#changesGlobals[n - 1] = 1;
+    }
+    const splits = this.#splits[n] ?? 0;
+    if (isLoop && this.#isBusy[n] === 0) found |= splits <= 1 ? BLOCK.PLAIN_LOOP | BLOCK.TIGHT_LOOP : BLOCK.PLAIN_LOOP;
+    this.#splits[n - 1] = (this.#splits[n - 1] ?? 0) + splits;
+    if (!isLoop) this.#passes(n);
+    else if (this.#tests[n] === 1 || this.#hasPassedTest[n] === 1) found |= BLOCK.TESTED_INSIDE;
+    else this.#testsFuel(n - 1);
+    if (isLoop || this.#isBusy[n] === 1) this.#isBusy[n - 1] = 1;
+    flags.values[block] = found;
+    assignedTo.values[block] = assigned.length;
+  }
+
+  /**
+   * A loop that tests the fuel has ended inside of block `n`. It counts for the innermost loop around it, if that cannot go
+   * round without having come past: the same rule as for stores in loop-strides.ts.
+   */
+  #testsFuel(n: number): void {
+    let region = n;
+    while (region > 0 && this.#isLoop[region] === 0 && this.#isPassable[region] === 0) region--;
+    let around = region;
+    while (around > 0 && this.#isLoop[around] === 0) around--;
+    if (around > 0 && this.#goesRound[around] === 0) this.#tests[region] = 1;
+  }
+
+  /** The block or arm `n`, which is no loop, has ended: what comes behind may have come past its tests or not. */
+  #passes(n: number): void {
+    if (this.#tests[n] === 0) return;
+    this.#tests[n] = 0;
+    let around = n - 1;
+    while (around > 0 && this.#isLoop[around] === 0) around--;
+    this.#hasPassedTest[around] = 1;
+  }
+
+  #reaches(target: number): void {
+    if (target <= 0) return;
+    if (this.#isLoop[target] === 0) {
+      this.#isPassable[target] = 1;
+      return;
+    }
+    this.#goesRound[target] = 1;
+    this.#hasPassedTest[target] = 0;
+  }
+
+  #split(branches: number): void {
+    this.#splits[this.#nesting] = (this.#splits[this.#nesting] ?? 0) + branches;
+  }
+
+  /** A branch to the block `depth` levels out. */
+  #branch(depth: number): void {
+    const target = this.#nesting - depth;
+    this.#reaches(target);
+    if (target < (this.#target[this.#nesting] ?? 0)) this.#target[this.#nesting] = target;
+  }
+
+  #branchTable({ labels, first, second }: InstructionBuffer, i: number): void {
+    const start = first[i] ?? 0;
+    let outermost = 0;
+    for (let k = start; k <= start + (second[i] ?? 0); k++) {
+      outermost = Math.max(outermost, labels[k] ?? 0);
+      this.#reaches(this.#nesting - (labels[k] ?? 0));
+    }
+    this.#branch(outermost);
+  }
+}

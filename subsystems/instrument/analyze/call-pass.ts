@@ -1,0 +1,69 @@
+/** Finds whom bodies call and refer to, and what they cost: what call-graph.ts makes its decisions from. */
+import { type InstructionBuffer, OP, type WasmModule } from '../../wasm/index.ts';
+import { FUNCTION_ENTRY_COST, instructionCosts, systemCallOverhead } from '../metering/cost-table.ts';
+import { Uint32List } from './number-list.ts';
+
+export class ModuleCalls {
+  /** By body: sum of all costs, an upper bound of what runs between two tests of the fuel. */
+  readonly cost: Float64Array;
+  /** By body: calls through a table. */
+  readonly indirect: Uint32Array;
+  /** Bodies called directly: those of body `f` are `callees[start[f] … start[f + 1] − 1]`. */
+  readonly start: Uint32Array;
+  readonly callees = new Uint32List();
+  /** Functions whose reference code takes. */
+  readonly referenced = new Set<number>();
+
+  constructor(bodies: number) {
+    this.cost = new Float64Array(bodies);
+    this.indirect = new Uint32Array(bodies);
+    this.start = new Uint32Array(bodies + 1);
+  }
+}
+
+/** `?? 0` as in the block pass. */
+export class CallPass {
+  readonly #calls: ModuleCalls;
+  readonly #imported: number;
+  readonly #costs: Uint16Array;
+  readonly #importCosts: readonly number[];
+
+  constructor({ pointerWidth, imports, importedFunctionCount }: WasmModule, calls: ModuleCalls) {
+    this.#calls = calls;
+    this.#imported = importedFunctionCount;
+    this.#costs = instructionCosts(pointerWidth);
+    this.#importCosts = imports.map(({ name }) => systemCallOverhead(name));
+  }
+
+  run(body: number, { opcode: opcodes, first, count }: InstructionBuffer): void {
+    const { cost, indirect, start, callees, referenced } = this.#calls;
+    const costs = this.#costs;
+    const imported = this.#imported;
+    let total = FUNCTION_ENTRY_COST;
+    let indirectCalls = 0;
+    for (let i = 0; i < count; i++) {
+      const opcode = opcodes[i] ?? 0;
+      total += costs[opcode] ?? 0;
+      switch (opcode) {
+        case OP.CALL:
+        case OP.RETURN_CALL: {
+          const callee = first[i] ?? 0;
+          if (callee >= imported) callees.push(callee - imported);
+          else total += this.#importCosts[callee] ?? 0;
+          break;
+        }
+        case OP.CALL_INDIRECT:
+        case OP.RETURN_CALL_INDIRECT:
+          indirectCalls++;
+          break;
+        case OP.REF_FUNC:
+          referenced.add(first[i] ?? 0);
+          break;
+        default:
+      }
+    }
+    cost[body] = total;
+    indirect[body] = indirectCalls;
+    start[body + 1] = callees.length;
+  }
+}

@@ -1,0 +1,187 @@
+/** Follows the operands through a body: what its frame has to hold (guest-stack.ts), and what V8's compilers have to copy. */
+import {
+  BLOCK_TYPE_EMPTY,
+  describeFunction,
+  type InstructionBuffer,
+  MISC,
+  NESTING_MAX,
+  OP,
+  OPCODE_COUNT,
+  POPS,
+  PUSHES,
+  refusal,
+  SIMD,
+  STORE_BYTES,
+  typeOfFunction,
+  VALUE_TYPE,
+  type WasmModule,
+} from '../../wasm/index.ts';
+import { BLOCK, type ModuleBlocks } from './block-pass.ts';
+
+/**
+ * V8's compilers copy the state of every local and operand wherever control flow splits or joins, so what a function costs
+ * them is a product: 10,000 `if`s in a function with 50,000 locals (90 KB) took 11.6 GB and 33 s at its first call, and the
+ * end of memory there is the end of the process. The sum of these copies is bounded, for a function because of memory (24
+ * bytes each), for a module because of time.
+ */
+const STATES_MAX = { function: 10_000_000, module: 100_000_000 } as const;
+
+/** What the frame of each body holds, by body, in words of 8 bytes. */
+export class ModuleFrames {
+  /** Parameters and locals. */
+  readonly valueWords: Float64Array;
+  readonly operandWords: Float64Array;
+  /** Values that V8 may compute once where the code does twice. */
+  readonly sharedWords: Float64Array;
+  /** Some body works with values of 16 bytes. */
+  hasV128 = false;
+
+  constructor(bodies: number) {
+    this.valueWords = new Float64Array(bodies);
+    this.operandWords = new Float64Array(bodies);
+    this.sharedWords = new Float64Array(bodies);
+  }
+}
+
+/** By opcode: 1 if V8 may compute it once where the code does twice, because it reads neither memory nor a global. */
+const SHAREABLE = Uint8Array.from({ length: OPCODE_COUNT }, (_, opcode) => {
+  const isNumeric = opcode >= OP.I32_EQZ && opcode <= OP.I64_EXTEND32_S;
+  const isOther = [OP.SELECT, OP.SELECT_TYPED, OP.F32_CONST, OP.F64_CONST].some((other) => other === opcode);
+  return isNumeric || isOther || opcode >= MISC ? 1 : 0;
+});
+
+/** Runs behind the block pass. `?? 0` as there. */
+export class FramePass {
+  readonly #module: WasmModule;
+  readonly #blocks: ModuleBlocks;
+  readonly #frames: ModuleFrames;
+  readonly #signaturesHaveV128: boolean;
+  // Open blocks, by nesting; index 0 is the function itself.
+  readonly #block = new Uint32Array(NESTING_MAX + 1);
+  readonly #floor = new Int32Array(NESTING_MAX + 1);
+  /** Operands that the block takes and leaves. */
+  readonly #params = new Uint32Array(NESTING_MAX + 1);
+  readonly #results = new Uint32Array(NESTING_MAX + 1);
+  /** Copies of locals and operands that V8 will have made in front of the block. */
+  readonly #statesBefore = new Float64Array(NESTING_MAX + 1);
+  /** Those of all functions so far. */
+  #states = 0;
+
+  constructor(module: WasmModule, blocks: ModuleBlocks, frames: ModuleFrames) {
+    this.#module = module;
+    this.#blocks = blocks;
+    this.#frames = frames;
+    this.#signaturesHaveV128 =
+      module.globals.some(({ type }) => type === VALUE_TYPE.v128) ||
+      module.types.some(({ params, results }) => params.includes(VALUE_TYPE.v128) || results.includes(VALUE_TYPE.v128));
+  }
+
+  /** Throws a ServerError `wasm-limit` for what is too much for V8's compilers. */
+  run(body: number, buffer: InstructionBuffer): void {
+    const { opcode: opcodes, first, second, count, localCount } = buffer;
+    const { flags, start } = this.#blocks;
+    let block = start[body] ?? 0;
+    let nesting = 0;
+    let height = 0;
+    let heightMax = 0;
+    let shareable = 0;
+    let states = 0;
+    let hasV128 = buffer.localsHaveV128 || this.#signaturesHaveV128;
+    for (let i = 0; i < count; i++) {
+      const opcode = opcodes[i] ?? 0;
+      height -= POPS[opcode] ?? 0;
+      // In unreachable code fewer operands may be there than are taken.
+      const floor = this.#floor[nesting] ?? 0;
+      if (height < floor) height = floor;
+      height += PUSHES[opcode] ?? 0;
+      shareable += SHAREABLE[opcode] ?? 0;
+      switch (opcode) {
+        case OP.BLOCK:
+        case OP.LOOP:
+        case OP.IF: {
+          const blockType = first[i] ?? 0;
+          const type = this.#module.types[blockType];
+          const params = blockType < 0 ? 0 : (type?.params.length ?? 0);
+          states += localCount + height;
+          nesting++;
+          this.#block[nesting] = block++;
+          this.#floor[nesting] = Math.max(floor, height - params);
+          this.#params[nesting] = params;
+          this.#results[nesting] =
+            blockType < 0 ? (blockType === BLOCK_TYPE_EMPTY ? 0 : 1) : (type?.results.length ?? 0);
+          this.#statesBefore[nesting] = states;
+          break;
+        }
+        case OP.ELSE:
+          height = floor + (this.#params[nesting] ?? 0);
+          states += localCount + height;
+          break;
+        case OP.END:
+          if (nesting === 0) break;
+          states += localCount + height;
+          height = floor + (this.#results[nesting] ?? 0);
+          // It may be written twice (loop-ranges.ts).
+          if ((flags.at(this.#block[nesting] ?? 0) & BLOCK.PLAIN_LOOP) !== 0)
+            states += states - (this.#statesBefore[nesting] ?? 0);
+          nesting--;
+          break;
+        case OP.BR_IF:
+          states += localCount + height;
+          break;
+        case OP.BR:
+          states += localCount + height;
+          height = floor;
+          break;
+        case OP.BR_TABLE:
+          states += (localCount + height) * ((second[i] ?? 0) + 1);
+          height = floor;
+          break;
+        case OP.RETURN:
+        case OP.UNREACHABLE:
+          height = floor;
+          break;
+        case OP.CALL: {
+          const { params, results } = typeOfFunction(this.#module, first[i] ?? 0);
+          height = Math.max(floor, height - params.length) + results.length;
+          break;
+        }
+        case OP.CALL_INDIRECT: {
+          const type = this.#module.types[first[i] ?? 0];
+          height = Math.max(floor, height - (type?.params.length ?? 0)) + (type?.results.length ?? 0);
+          break;
+        }
+        case OP.RETURN_CALL:
+        case OP.RETURN_CALL_INDIRECT:
+          height = floor;
+          break;
+        case OP.GLOBAL_GET:
+          if (this.#module.globals[first[i] ?? 0]?.isMutable === false) shareable++;
+          break;
+        default:
+          if (opcode >= SIMD) hasV128 = true;
+          // In front of a store stands a test.
+          if (STORE_BYTES[opcode] !== 0) states += localCount + height;
+      }
+      if (height > heightMax) heightMax = height;
+    }
+    this.#bound(body, states);
+    const wordsPerValue = hasV128 ? 2 : 1;
+    const frames = this.#frames;
+    if (hasV128) frames.hasV128 = true;
+    frames.valueWords[body] = wordsPerValue * localCount;
+    frames.operandWords[body] = wordsPerValue * heightMax;
+    frames.sharedWords[body] = wordsPerValue * Math.ceil(shareable / 2);
+  }
+
+  #bound(body: number, states: number): void {
+    this.#states += states;
+    const isFunction = states > STATES_MAX.function;
+    if (!isFunction && this.#states <= STATES_MAX.module) return;
+    const where = isFunction ? describeFunction(this.#module, this.#module.importedFunctionCount + body) : 'the module';
+    const max = isFunction ? STATES_MAX.function : STATES_MAX.module;
+    throw refusal(
+      'wasm-limit',
+      `${where} is too complex to compile: locals and operands, counted at each block, branch and store, are more than ${max}`,
+    );
+  }
+}
