@@ -93,6 +93,35 @@ export class PageEntries {
   }
 }
 
+/** Takes one run of a page; `offset + bytes.length` ≤ PAGE_BYTES. The bytes are a view. */
+export type RunVisitor = (page: number, offset: number, bytes: Uint8Array) => void;
+
+/**
+ * Reads `entries` page entries from `bytes[at]` on, which may be anything, and tells each run. Returns where they end, or −1
+ * where they are cut off or a run leaves its page; runs before that have been told by then.
+ */
+export function readPageEntries(bytes: Uint8Array, at: number, entries: number, visit: RunVisitor): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const { length } = bytes;
+  let next = at;
+  for (let entry = 0; entry < entries; entry++) {
+    if (length - next < ENTRY_HEADER_BYTES) return -1;
+    const page = view.getUint32(next, true);
+    let runs = view.getUint16(next + 4, true);
+    next += ENTRY_HEADER_BYTES;
+    for (; runs > 0; runs--) {
+      if (length - next < RUN_HEADER_BYTES) return -1;
+      const offset = view.getUint16(next, true);
+      const runBytes = view.getUint16(next + 2, true);
+      next += RUN_HEADER_BYTES;
+      if (offset + runBytes > PAGE_BYTES || length - next < runBytes) return -1;
+      visit(page, offset, bytes.subarray(next, next + runBytes));
+      next += runBytes;
+    }
+  }
+  return next;
+}
+
 const ZEROS = new Int32Array(PAGE_BYTES / 4);
 /** Compared by the C library: most of a heap that was just made is zeros. */
 const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);

@@ -6,11 +6,11 @@
  *     DELETE  2 · family · u16 key length · key
  *     CLEAR   3 · family · u16 prefix length · prefix                       every key that begins so
  *     PATCH   4 · family · u16 pages · 10 bytes id · pages × page           key: id · u32 page number, big-endian
- *             page: u32 number · u16 runs · runs × (u16 offset · u16 length · bytes)
+ *             page: as in bytes/page-patch.ts
  *
- * Numbers are little-endian and unaligned. A page has PAGE_BYTES bytes, zeros where it was never written.
+ * Numbers are little-endian and unaligned. A page holds zeros where it was never written.
  */
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { readPageEntries } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { letGo } from './let-go.ts';
 import { FAMILIES, type Family } from './tables.ts';
@@ -57,7 +57,7 @@ export class WriteBatch {
     this.#keyOnly(CLEAR, family, prefix);
   }
 
-  /** `body`: `pages` pages as above, at most PATCH_PAGES_MAX. */
+  /** `body`: `pages` page entries (bytes/page-patch.ts), at most PATCH_PAGES_MAX. */
   patch(family: Family, id: Uint8Array, pages: number, body: Uint8Array): void {
     const at = this.#room(PATCH_HEADER_BYTES + body.length);
     const bytes = this.#bytes;
@@ -161,15 +161,11 @@ export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor): v
         break;
       case PATCH: {
         const id = bytes(ID_BYTES);
-        for (let page = 0; page < size; page++) {
-          const number = readU32(unit, take(4));
-          for (let runs = u16(); runs > 0; runs--) {
-            const offset = u16();
-            const length = u16();
-            if (offset + length > PAGE_BYTES) throw malformed(start);
-            visitor.patch(family, id, number, offset, bytes(length));
-          }
-        }
+        const end = readPageEntries(unit, at, size, (page, offset, run) =>
+          visitor.patch(family, id, page, offset, run),
+        );
+        if (end < 0) throw malformed(start);
+        at = end;
         break;
       }
       default:

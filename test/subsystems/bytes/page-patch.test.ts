@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PAGE_BYTES, PageEntries, readPageEntries } from '../../../subsystems/bytes/index.ts';
+import { seeded } from '../../support/seeded.ts';
+
+const PAGES = 40;
+
+/** Entries of random changes, and the memory before and after them. */
+function patched(seed: number) {
+  const random = seeded(seed);
+  const before = Uint8Array.from({ length: PAGES * PAGE_BYTES }, () => random.below(4));
+  const after = before.slice();
+  for (let k = 0; k < 300; k++) after[random.below(after.length)] = random.below(256);
+  const chunks: { readonly entries: number; readonly bytes: Uint8Array }[] = [];
+  const entries = new PageEntries((count, bytes) => chunks.push({ entries: count, bytes: bytes.slice() }), PAGES);
+  for (let page = 0; page < PAGES; page++)
+    entries.addChanged(page, before, page * PAGE_BYTES, after, page * PAGE_BYTES);
+  entries.end();
+  return { before, after, chunks };
+}
+
+test('page entries that were read and applied make the memory what it was when they were written', () => {
+  const { before, after, chunks } = patched(7);
+  assert.ok(chunks.length > 0);
+  for (const { entries, bytes } of chunks) {
+    // In front of the entries stands something else.
+    const shifted = Buffer.concat([Buffer.of(1, 2, 3), bytes, Buffer.of(9)]);
+    const end = readPageEntries(shifted, 3, entries, (page, offset, run) =>
+      before.set(run, page * PAGE_BYTES + offset),
+    );
+    assert.equal(end, 3 + bytes.length);
+  }
+  assert.deepEqual(before, after);
+});
+
+test('page entries that are cut off anywhere, or leave their page, are refused', () => {
+  const [chunk] = patched(3).chunks;
+  assert.ok(chunk !== undefined);
+  for (let length = 0; length < chunk.bytes.length; length += 5)
+    assert.equal(
+      readPageEntries(chunk.bytes.subarray(0, length), 0, chunk.entries, () => undefined),
+      -1,
+    );
+  // Page 0, one run of 8 bytes whose last byte is behind the page's end.
+  const beyond = Buffer.from('00000000010000000800'.padEnd(36, '0'), 'hex');
+  beyond.writeUInt16LE(PAGE_BYTES - 7, 6);
+  assert.equal(
+    readPageEntries(beyond, 0, 1, () => assert.fail('it was told')),
+    -1,
+  );
+  beyond.writeUInt16LE(PAGE_BYTES - 8, 6);
+  assert.equal(
+    readPageEntries(beyond, 0, 1, () => undefined),
+    beyond.length,
+  );
+});
