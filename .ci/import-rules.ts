@@ -17,6 +17,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   '@dfinity/candid': '^subsystems/codec/',
   '@dfinity/principal': '^subsystems/codec/',
   motoko: '^subsystems/compiler/',
+  'smol-toml': '^subsystems/compiler/mops/',
   '@noble/curves': '^subsystems/management/',
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
   pino: '^config/log[.]ts$',

@@ -1,5 +1,5 @@
 /** From a command line and an environment to a checked, frozen configuration. */
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { cacheHome } from './cache-home.ts';
 import { FlagProblem } from './flag.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
@@ -57,6 +57,7 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
     ...checkState(parsed),
     ...checkWebsites(parsed),
     ...checkOutcalls(parsed),
+    ...checkProject(parsed),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
@@ -122,7 +123,8 @@ function buildConfig(
       followsFiles: flags.watch,
     },
     manifest: { file: resolve(options.directory, flags.manifest) },
-    compiler: { cacheDirectory: motokoCache(state, options.environment) },
+    compiler: { cacheDirectory: motokoCache(state, options.environment), mops: mopsOf(options.environment) },
+    'mops-closure': { project: flags.project === undefined ? undefined : resolve(options.directory, flags.project) },
     codec: {},
     management: { hostVersion: version, outcallTimeoutMs: flags['outcall-timeout-secs'] * 1000 },
     outcalls: {
@@ -141,6 +143,16 @@ function fileOf(file: string | undefined, { directory }: LoadOptions): string | 
 function motokoCache(state: string | undefined, environment: Environment): string | undefined {
   const home = state ?? cacheHome(environment);
   return home === undefined ? undefined : join(home, 'motoko');
+}
+
+/** The user's cache of mops, wherever the own one is. */
+function mopsOf(environment: Environment): { readonly stores: readonly string[]; readonly environment: string } {
+  const own = cacheHome(environment);
+  const { MOPS_ENV: name } = environment;
+  return {
+    stores: own === undefined ? [] : [join(dirname(own), 'mops', 'packages')],
+    environment: name === undefined || name === '' ? 'local' : name,
+  };
 }
 
 async function resolveListen(
@@ -199,6 +211,12 @@ function checkWebsites({ flags, disabled }: ParsedFlags): string[] {
   return (['web', 'site-hosts'] as const)
     .filter((name) => flags[name] !== undefined && flags[name] !== false)
     .map((name) => `--${name} and --no-gateway contradict each other: drop one of them`);
+}
+
+function checkProject({ flags, disabled }: ParsedFlags): string[] {
+  return flags.project !== undefined && disabled.has('mops-closure')
+    ? ['--project and --no-mops-closure contradict each other: drop one of them']
+    : [];
 }
 
 function checkExposure({ flags, disabled }: ParsedFlags, address: ListenAddress): string[] {

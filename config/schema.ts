@@ -87,6 +87,13 @@ export interface ManifestSection {
 export interface CompilerSection {
   /** Where compiled modules are kept between runs; undefined where the user has no folder for such things. */
   readonly cacheDirectory: string | undefined;
+  /** Where mops keeps packages besides a project's own folder, and what `{MOPS_ENV}` in a path stands for. */
+  readonly mops: { readonly stores: readonly string[]; readonly environment: string };
+}
+
+export interface MopsClosureSection {
+  /** Absolute path; undefined: no file may be read. */
+  readonly project: string | undefined;
 }
 
 export interface ManagementSection {
@@ -123,6 +130,7 @@ export interface ServerConfig {
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
   readonly compiler: CompilerSection;
+  readonly 'mops-closure': MopsClosureSection;
   readonly management: ManagementSection;
   readonly outcalls: OutcallsSection;
   readonly codec: EmptySection;

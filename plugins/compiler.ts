@@ -4,6 +4,7 @@ import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 
 interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
+  readonly mops: { readonly stores: readonly string[]; readonly environment: string };
 }
 
 const refuse = (mainFile: string): Promise<never> =>
@@ -12,6 +13,7 @@ const refuse = (mainFile: string): Promise<never> =>
   );
 const noCompiler: Compiler = {
   compile: refuse,
+  closureOf: refuse,
   // Nothing can be made of what it imports.
   sourcesOf: async (mainFile) => ({ files: [mainFile], actors: [] }),
 };
@@ -23,6 +25,7 @@ export const compilerPlugin = definePlugin({
   create: ({ log }, { config }: { readonly config: CompilerConfig }) =>
     createCompiler({
       cacheDirectory: config.cacheDirectory,
+      mops: config.mops,
       onProgress: ({ text }) => log.info(text),
       onCacheFailure: (message) => log.warn(message),
     }),

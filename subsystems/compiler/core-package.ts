@@ -18,6 +18,8 @@ export function mocProgramFile(): string {
 
 /** The library that comes with the compiler. About 1.2 MB: read when something is compiled, not kept. */
 export interface CorePackage {
+  /** `2.5.0` */
+  readonly version: string;
   /** Module paths without `.mo` (`Map`, `pure/List`). */
   readonly modules: readonly string[];
   /** The files that these modules need, themselves included, by path in the compiler's file system. */
@@ -25,8 +27,10 @@ export interface CorePackage {
 }
 
 export async function readCorePackage(): Promise<CorePackage> {
-  const texts = textsOf(JSON.parse(await readFile(require.resolve('motoko/packages/latest/core.json'), 'utf8')));
+  const bundle: unknown = JSON.parse(await readFile(require.resolve('motoko/packages/latest/core.json'), 'utf8'));
+  const texts = textsOf(bundle);
   return {
+    version: releaseOf(bundle).replace(/^v/u, ''),
     modules: [...texts.keys()],
     filesFor(modules) {
       const files = new Map<string, string>();

@@ -1,5 +1,6 @@
 /**
- * Finds the imports of a Motoko file without the compiler, so that a cached actor is recognised in milliseconds.
+ * Finds the imports of a Motoko file without the compiler, so that a cached actor is recognised in milliseconds. Where nothing
+ * is cached, and wherever sources are handed out, the compiler's own parser has the last word (import-parser.ts).
  *
  * Motoko allows imports only at the head of a file: `import pattern "url";`, again and again, with comments between
  * (block comments nest). The scanner reads exactly that and stops at the first token that is something else. It never
@@ -13,10 +14,23 @@ export interface ImportReference {
   readonly end: number;
 }
 
+/** The imports of a file, and the part of it in which they stand. */
+export interface ScannedHead {
+  readonly imports: readonly ImportReference[];
+  /** Where the last of them ends, in UTF-16 units; 0 without any. */
+  readonly end: number;
+  /** The next token behind it is no `import`: by Motoko's grammar none comes any more. */
+  readonly isWhole: boolean;
+}
+
 const BETWEEN_KEYWORD_AND_URL = /[\w\s{};,=:]/u;
 const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', "'": "'" };
 
 export function scanImports(source: string): readonly ImportReference[] {
+  return scanHead(source).imports;
+}
+
+export function scanHead(source: string): ScannedHead {
   const imports: ImportReference[] = [];
   let at = skipBlank(source, 0);
   while (isKeyword(source, at, 'import')) {
@@ -27,7 +41,7 @@ export function scanImports(source: string): readonly ImportReference[] {
     at = skipBlank(source, literal.end);
     while (source[at] === ';') at = skipBlank(source, at + 1);
   }
-  return imports;
+  return { imports, end: imports.at(-1)?.end ?? 0, isWhole: !isKeyword(source, at, 'import') };
 }
 
 function isKeyword(source: string, at: number, keyword: string): boolean {

@@ -1,4 +1,9 @@
 import { defineCapability } from '../../kernel/index.ts';
+import type { SourceClosure } from './source-closure.ts';
+import type { SourceReader } from './source-reader.ts';
+
+export type { FilePlace, NamedImport, SourceClosure } from './source-closure.ts';
+export { decodeSource, readBounded, type SourceReader } from './source-reader.ts';
 
 export interface CompiledActor {
   readonly wasm: Uint8Array;
@@ -41,13 +46,32 @@ export interface ActorSources {
 /** Motoko source to a module. The same source gives the same bytes on every machine and in any order of compilation. */
 export interface Compiler {
   /**
-   * Compiles the actor in `mainFile` (absolute path) with its relative imports, `mo:core` and the actors it imports.
+   * Compiles the actor in `mainFile` (absolute path) with its relative imports, the packages and the actors it imports.
    * Rejects with a ServerError of kind `invalid`; its message holds the diagnostics with file, line and caret.
    */
   compile(mainFile: string, options?: CompileOptions): Promise<CompiledActor>;
   /** What the actor in `mainFile` (absolute path) is made of now, as far as it can be found out; compiles nothing. */
   sourcesOf(mainFile: string): Promise<ActorSources>;
+  /**
+   * Everything that `mainFile` (absolute path) depends on, as `compile` would see it, read by `reader` alone. Rejects with a
+   * ServerError: `source-unreadable` without a main file, `source-too-large`, `mops-invalid`, what the reader rejects with.
+   */
+  closureOf(mainFile: string, reader: SourceReader, options: ClosureOfOptions): Promise<ClosureWithLibrary>;
 }
+
+export interface ClosureOfOptions {
+  /** The folder above which no `mops.toml` is looked for. */
+  readonly ceiling: string;
+}
+
+export interface ClosureWithLibrary {
+  readonly closure: SourceClosure;
+  /** Of the library that comes with the compiler, what the closure needs: texts by path in the package. */
+  readonly library: { readonly version: string; readonly files: ReadonlyMap<string, string> };
+  /** Modules that the library does not have, as they are imported. */
+  readonly unknownModules: readonly { readonly url: string; readonly from: string }[];
+}
+
 export const Compiler = defineCapability<Compiler>('compiler');
 
 /** One line of progress; compilation takes seconds, so a person should see that something happens. */

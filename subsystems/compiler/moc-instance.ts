@@ -15,7 +15,7 @@ import { getCompileCacheDir } from 'node:module';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic, Position } from './diagnostics.ts';
-import type { MocRequest, MocResponse } from './moc-protocol.ts';
+import type { CompileRequest, ImportsRequest, MocRequest, MocResponse, ParsedImport } from './moc-protocol.ts';
 import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */
@@ -27,6 +27,7 @@ interface Moc {
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
+  parseMotoko(recovers: boolean, text: string): unknown;
 }
 
 const ERROR_SEVERITY = 1;
@@ -34,10 +35,17 @@ const ERROR_SEVERITY = 1;
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
 
+let parser: { readonly program: string; readonly moc: Moc } | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
 export function runMoc(request: MocRequest): MocResponse {
-  const moc = instantiate(request.program);
+  if (request.kind === 'compile') return compile(instantiate(request.program), request);
+  // Nothing that reading a text leaves behind is seen by the next.
+  if (parser?.program !== request.program) parser = { program: request.program, moc: instantiate(request.program) };
+  return readImports(parser.moc, request);
+}
+
+function compile(moc: Moc, request: CompileRequest): MocResponse {
   let usesCore = false;
   for (const [path, content] of request.files) {
     moc.saveFile(path, content);
@@ -45,6 +53,7 @@ export function runMoc(request: MocRequest): MocResponse {
   }
   // A mapped package without files is an error for the compiler, even if nothing imports it.
   if (usesCore) moc.addPackage('core', CORE_ROOT);
+  for (const [name, folder] of request.packages) moc.addPackage(name, folder);
   moc.setCandidPath(INTERFACES_ROOT);
   for (const { principal, candid } of request.actors) {
     moc.saveFile(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
@@ -55,6 +64,53 @@ export function runMoc(request: MocRequest): MocResponse {
     return readResult(moc.compileWasm('ic', request.main));
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };
+  }
+}
+
+function readImports(moc: Moc, { texts }: ImportsRequest): MocResponse {
+  try {
+    return {
+      kind: 'imports',
+      imports: texts.map((source) => importsIn(field(moc.parseMotoko(false, source), 'code'))),
+    };
+  } catch (thrown) {
+    return { kind: 'crashed', reason: reasonOf(thrown) };
+  }
+}
+
+/**
+ * Imports are declarations of the program itself: `LetD` with an `ImportE` on its right side, within `@` nodes, which say where
+ * it begins, and, behind a comment that documents it, a `*` node.
+ */
+function importsIn(tree: unknown): readonly ParsedImport[] | null {
+  if (tree === null || tree === undefined) return null;
+  const found: ParsedImport[] = [];
+  for (const documented of arrayOf(field(tree, 'args'))) {
+    const declaration = inside(documented, ['*']);
+    const [start] = arrayOf(field(declaration, 'args'));
+    const [, line, byte] = arrayOf(field(start, 'args')).map(Number);
+    const right = inside(arrayOf(field(inside(declaration, ['@']), 'args'))[1], ['@', '*']);
+    const [url] = arrayOf(field(right, 'args'));
+    if (field(right, 'name') === 'ImportE' && typeof url === 'string')
+      found.push({ url: decoded(url), line: natural(line), byte: natural(byte) });
+  }
+  return found;
+}
+
+/** The node inside of nodes that only add something to it: `@` its place, `*` the comment in front of it. */
+function inside(node: unknown, wrappers: readonly string[]): unknown {
+  let inner = node;
+  while (wrappers.includes(text(field(inner, 'name')))) inner = arrayOf(field(inner, 'args')).at(-1);
+  return inner;
+}
+
+/** The compiler's texts may be UTF-8 that was read as bytes (`mo:⛔`). */
+function decoded(raw: string): string {
+  if (!/[\u0080-\u00ff]/u.test(raw) || /[^\u0000-\u00ff]/u.test(raw)) return raw;
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(raw, 'latin1'));
+  } catch {
+    return raw;
   }
 }
 

@@ -16,7 +16,18 @@ export interface ImportedActor {
 }
 
 /** Sent to the compiler's thread: all it may see. */
-export interface MocRequest {
+export type MocRequest = CompileRequest | ImportsRequest;
+
+export interface ImportsRequest {
+  readonly kind: 'imports';
+  /** Where the compiler's program lies. */
+  readonly program: string;
+  /** Each a Motoko file, or the head of one. */
+  readonly texts: readonly string[];
+}
+
+export interface CompileRequest {
+  readonly kind: 'compile';
   /** Where the compiler's program lies. */
   readonly program: string;
   readonly main: string;
@@ -24,9 +35,33 @@ export interface MocRequest {
   readonly files: ReadonlyMap<string, string>;
   readonly persistence: Persistence;
   readonly actors: readonly ImportedActor[];
+  /** Folders of packages among `files`, by the names they are imported by; the library is not named here. */
+  readonly packages: ReadonlyMap<string, string>;
 }
 
-export type MocResponse =
+/** An import as the compiler's parser read it: the text between the quotes. */
+export interface ParsedImport {
+  readonly url: string;
+  /** Where its declaration begins: line from 1, and bytes in that line. */
+  readonly line: number;
+  readonly byte: number;
+}
+
+export type MocResponse = CompileResponse | ImportsResponse | CrashedResponse;
+
+export interface ImportsResponse {
+  readonly kind: 'imports';
+  /** By text; null where the parser refuses it. */
+  readonly imports: readonly (readonly ParsedImport[] | null)[];
+}
+
+/** The compiler gave up by itself: its stack overflowed, or it has a bug. */
+export interface CrashedResponse {
+  readonly kind: 'crashed';
+  readonly reason: string;
+}
+
+export type CompileResponse =
   | {
       readonly kind: 'compiled';
       readonly wasm: Uint8Array<ArrayBuffer>;
@@ -35,6 +70,4 @@ export type MocResponse =
       readonly stableTypes: string | null;
       readonly diagnostics: readonly Diagnostic[];
     }
-  | { readonly kind: 'refused'; readonly diagnostics: readonly Diagnostic[] }
-  /** The compiler gave up by itself: its stack overflowed, or it has a bug. */
-  | { readonly kind: 'crashed'; readonly reason: string };
+  | { readonly kind: 'refused'; readonly diagnostics: readonly Diagnostic[] };

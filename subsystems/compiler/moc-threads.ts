@@ -113,7 +113,10 @@ export class MocThreads {
     thread.worker.ref();
     const { timeLimitMs } = this.#options;
     thread.timer = setTimeout(() => {
-      const message = `compiling ${job.request.main} took longer than ${timeLimitMs} ms and was stopped; split the actor, or compile it elsewhere and name the module with \`wasm\``;
+      const { request } = job;
+      const what =
+        request.kind === 'compile' ? `compiling ${request.main}` : `reading imports of ${request.texts.length} files`;
+      const message = `${what} took longer than ${timeLimitMs} ms and was stopped; split the actor, or compile it elsewhere and name the module with \`wasm\``;
       void this.#end(thread, new ServerError('invalid', 'compile-timeout', message));
     }, timeLimitMs);
     thread.worker.postMessage(job.request);

@@ -4,19 +4,29 @@ import { cwd } from 'node:process';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { CompileCache } from './compile-cache.ts';
 import type { CacheEntry } from './compile-cache.ts';
-import { motokoRelease, mocProgramFile, readCorePackage } from './core-package.ts';
+import { CORE_ROOT, motokoRelease, mocProgramFile, readCorePackage } from './core-package.ts';
 import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
-import type { ActorSources, CompiledActor, CompileOptions, CompileProgress, Compiler } from './index.ts';
+import type {
+  ActorSources,
+  ClosureOfOptions,
+  ClosureWithLibrary,
+  CompiledActor,
+  CompileOptions,
+  CompileProgress,
+  Compiler,
+} from './index.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
-import type { ImportedActor, MocResponse, Persistence } from './moc-protocol.ts';
+import type { CompileResponse, CrashedResponse, ImportedActor, Persistence } from './moc-protocol.ts';
 import { MOC_STACK_MB, MOC_THREADS_DEFAULTS, MocThreads } from './moc-threads.ts';
 import type { MocThreadsOptions } from './moc-threads.ts';
+import { CompilerImportParser, type ImportParser } from './import-parser.ts';
+import type { MopsOptions } from './mops/mops-packages.ts';
 import { collectClosure, importProblem } from './source-closure.ts';
 import type { SourceClosure } from './source-closure.ts';
-import { diskSources, memorySources } from './source-reader.ts';
+import { diskSources, memorySources, NotedSources } from './source-reader.ts';
 import type { SourceReader } from './source-reader.ts';
 
 export type { Persistence } from './moc-protocol.ts';
@@ -25,6 +35,8 @@ export interface MotokoCompilerOptions extends Partial<MocThreadsOptions> {
   /** Where compiled modules are kept; nothing is kept without it. It is created when needed. */
   readonly cacheDirectory: string | undefined;
   readonly onProgress?: (progress: CompileProgress) => void;
+  /** Where packages are; only a project's own `.mops`, if left out. */
+  readonly mops?: MopsOptions;
   /** Told once if the cache cannot be written; compilation goes on without it. */
   readonly onCacheFailure?: (message: string) => void;
 }
@@ -39,6 +51,8 @@ export interface MotokoCompiler extends Compiler {
   compile(mainFile: string, options?: MotokoCompileOptions): Promise<CompiledActor>;
   /** Compiles files that are in memory, by path (`Main.mo`, `lib/Text.mo`); the first one is the main file. */
   compileText(files: ReadonlyMap<string, string>, options?: MotokoCompileOptions): Promise<CompiledActor>;
+  /** The compiler's own parser, for closures. */
+  readonly imports: ImportParser;
   /** Ends the threads; what is being compiled is given up. Closing twice is fine. */
   close(): Promise<void>;
 }
@@ -77,13 +91,19 @@ interface Source {
 }
 
 /** What a module is a function of, with the compiler's version. */
-interface CompileInputs {
+interface Prepared {
   readonly closure: SourceClosure;
   readonly actors: readonly ImportedActor[];
   readonly persistence: Persistence;
+  readonly view: SourceView;
+  /** What the cache has the module under. */
+  readonly key: string;
 }
 
+const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
+
 class CachingCompiler implements MotokoCompiler {
+  readonly imports: ImportParser;
   readonly #threads: MocThreads;
   readonly #cache: CompileCache | undefined;
   readonly #options: MotokoCompilerOptions;
@@ -94,6 +114,7 @@ class CachingCompiler implements MotokoCompiler {
   constructor(options: MotokoCompilerOptions) {
     this.#options = options;
     this.#threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, ...options });
+    this.imports = new CompilerImportParser(this.#threads);
     this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
   }
 
@@ -114,15 +135,18 @@ class CachingCompiler implements MotokoCompiler {
 
   async sourcesOf(mainFile: string): Promise<ActorSources> {
     const file = posix.resolve(mainFile);
+    const reader = new NotedSources(diskSources);
     try {
-      const { root, files, missing, actors } = await collectClosure(file, diskSources);
-      return {
-        files: [...Array.from(files.keys(), (path) => posix.join(root, path)), ...missing],
-        actors: [...actors.keys()],
-      };
+      const { places, actors } = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
+      // What mops has fetched stays as it is: another version has another folder.
+      const fetched = [...places.values()].flatMap(({ package: owner }) =>
+        owner?.isLocal === false ? [owner.root] : [],
+      );
+      const isOwn = (path: string): boolean => !fetched.some((root) => path.startsWith(`${root}/`));
+      return { files: reader.sources().filter(isOwn), actors: [...actors.keys()] };
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      return { files: [file], actors: [] };
+      return { files: [...new Set([file, ...reader.sources()])], actors: [] };
     }
   }
 
@@ -140,6 +164,26 @@ class CachingCompiler implements MotokoCompiler {
     );
   }
 
+  async closureOf(mainFile: string, reader: SourceReader, { ceiling }: ClosureOfOptions): Promise<ClosureWithLibrary> {
+    const environment = this.#options.mops?.environment ?? NO_MOPS.environment;
+    // No store: what lies outside of a project is for its compilation alone.
+    const mops = { ceiling, stores: [], environment };
+    const closure = await collectClosure(mainFile, reader, { mops, parser: this.imports });
+    if (closure.coreModules.size === 0)
+      return { closure, library: { version: '', files: new Map() }, unknownModules: [] };
+    const core = await readCorePackage();
+    const files = [...core.filesFor(closure.coreModules.keys())];
+    const unknown = [...closure.coreModules].filter(([module]) => !core.modules.includes(module));
+    return {
+      closure,
+      library: {
+        version: core.version,
+        files: new Map(files.map(([path, text]) => [path.slice(CORE_ROOT.length + 1), text])),
+      },
+      unknownModules: unknown.map(([, { file, reference }]) => ({ url: reference.url, from: file })),
+    };
+  }
+
   async close(): Promise<void> {
     await this.#threads.close();
   }
@@ -149,15 +193,18 @@ class CachingCompiler implements MotokoCompiler {
     const report = (phase: CompileProgress['phase'], text: string): void =>
       this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
     try {
-      const closure = await collectClosure(source.mainFile, source.reader);
-      const { actors, problems } = await importedActors(closure, source.importActor);
-      const view = viewOf(closure, actors, source);
-      refuseIf([...closure.problems, ...problems], source, view);
-      const key = keyOf(closure, actors, persistence);
-      const cached = await this.#cache?.read(key);
-      if (cached === undefined)
+      // The scanner alone, so that a cached module is found without a thread: what was compiled from exactly these files had
+      // no other imports then, as the compiler's parser saw.
+      let prepared = await this.#prepare(source, persistence, undefined);
+      let cached = await this.#cache?.read(prepared.key);
+      if (cached === undefined) {
         report('compiling', `compiling ${source.name} (${source.displayName(source.mainFile)}) …`);
-      const entry = cached ?? (await this.#compileOnce(key, { closure, actors, persistence }, source, view));
+        const scannedKey = prepared.key;
+        prepared = await this.#prepare(source, persistence, this.imports);
+        if (prepared.key !== scannedKey) cached = await this.#cache?.read(prepared.key);
+      }
+      const { view } = prepared;
+      const entry = cached ?? (await this.#compileOnce(prepared, source));
       const isCached = cached !== undefined;
       report(
         'compiled',
@@ -177,29 +224,38 @@ class CachingCompiler implements MotokoCompiler {
     }
   }
 
-  #compileOnce(key: string, inputs: CompileInputs, source: Source, view: SourceView): Promise<CacheEntry> {
+  /** Rejects with ServerError `compile-failed` where an import cannot be resolved. */
+  async #prepare(source: Source, persistence: Persistence, parser: ImportParser | undefined): Promise<Prepared> {
+    const mops = this.#options.mops ?? NO_MOPS;
+    const closure = await collectClosure(source.mainFile, source.reader, { mops, ...(parser && { parser }) });
+    const { actors, problems } = await importedActors(closure, source.importActor);
+    const view = viewOf(closure, actors, source);
+    refuseIf([...closure.problems, ...problems], source, view);
+    return { closure, actors, persistence, view, key: keyOf(closure, actors, persistence) };
+  }
+
+  #compileOnce(prepared: Prepared, source: Source): Promise<CacheEntry> {
+    const { key } = prepared;
     const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const started = this.#compileAndStore(key, inputs, source, view).finally(() => this.#running.delete(key));
+    const started = this.#compileAndStore(prepared, source).finally(() => this.#running.delete(key));
     this.#running.set(key, started);
     return started;
   }
 
-  async #compileAndStore(
-    key: string,
-    { closure, actors, persistence }: CompileInputs,
-    source: Source,
-    view: SourceView,
-  ): Promise<CacheEntry> {
+  async #compileAndStore({ key, closure, actors, persistence, view }: Prepared, source: Source): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
     const response = await this.#threads.run({
+      kind: 'compile',
       program: mocProgramFile(),
       main: closure.main,
       files: new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]),
       persistence,
       actors,
+      packages: closure.packages,
     });
+    if (response.kind === 'imports') throw new Error('the compiler has answered another question');
     const entry = entryOf(response, source, view);
     const failure = await this.#cache?.write(key, entry);
     if (failure !== undefined && !this.#hasReportedCache) {
@@ -216,6 +272,7 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
   return {
     textOf: (file) => closure.files.get(file) ?? actorOf(file)?.candid,
     displayName(file) {
+      if (file.startsWith('mo:')) return file;
       if (closure.files.has(file)) return source.displayName(posix.join(closure.root, file));
       const actor = actorOf(file);
       return actor === undefined ? file : `interface of ${actor.name}`;
@@ -226,11 +283,13 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
 /** Everything the module depends on, in an unambiguous form. */
 function keyOf(closure: SourceClosure, actors: readonly ImportedActor[], persistence: Persistence): string {
   const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const content = JSON.stringify(['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors]);
+  const packages = [...closure.packages].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const parts = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];
+  const content = JSON.stringify(packages.length === 0 ? parts : [...parts, packages]);
   return createHash('sha256').update(content).digest('hex');
 }
 
-function entryOf(response: MocResponse, source: Source, view: SourceView): CacheEntry {
+function entryOf(response: CompileResponse | CrashedResponse, source: Source, view: SourceView): CacheEntry {
   const main = source.displayName(source.mainFile);
   if (response.kind === 'crashed') {
     const reason = isStackOverflow(response.reason)

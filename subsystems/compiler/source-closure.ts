@@ -1,27 +1,51 @@
+/**
+ * Everything that a Motoko file depends on: the one closure that the compilation of a manifest's `main` and
+ * `GET /mops/closure/<ENTRY>` are made from.
+ *
+ * Files are read level by level, those of one level at once; what a file imports is proposed by the scanner and decided by the
+ * given parser. When all is there, the graph is walked depth first, so that the order of files and the files of a cycle do not
+ * depend on which of them was read first.
+ */
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 import { rangeAt } from './diagnostics.ts';
 import type { Diagnostic } from './diagnostics.ts';
-import { scanImports } from './import-scanner.ts';
+import { type ImportParser, scannedImports } from './import-parser.ts';
 import type { ImportReference } from './import-scanner.ts';
+import { type ImportTarget, isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
+import type { MopsOptions, MopsPackage } from './mops/mops-packages.ts';
+import { MopsPackages } from './mops/mops-packages.ts';
 import { SOURCE_BYTES_MAX } from './source-reader.ts';
 import type { SourceReader } from './source-reader.ts';
 
 /** Everything one actor is compiled from. */
 export interface SourceClosure {
-  /** The folder all files share; paths below are relative to it, so that nothing depends on where a project lies. */
+  /** The folder that all files of the project share; paths below are relative to it, so that nothing depends on where a project lies. */
   readonly root: string;
   readonly main: string;
-  /** Texts by path relative to `root`, in the order they were met. */
+  /** Texts by path, in the order in which they are met; those of packages that mops has fetched begin with `mo:<package>@<version>/`. */
   readonly files: ReadonlyMap<string, string>;
-  /** The modules of `mo:core` it imports by name, each with where that was first. */
+  /** Where a file lies, for each of `files`. */
+  readonly places: ReadonlyMap<string, FilePlace>;
+  /** Folders of the packages that are imported, by name. */
+  readonly packages: ReadonlyMap<string, string>;
+  /** The modules of the bundled `mo:core` it imports by name, each with where that was first. */
   readonly coreModules: ReadonlyMap<string, ImportPlace>;
   /** The actors it imports by name (`canister:ledger`), each with where that was first. */
   readonly actors: ReadonlyMap<string, ImportPlace>;
-  /** Imports that cannot be resolved. */
+  /** Imports of other things than sources: `canister:`, `ic:`, `blob:`. */
+  readonly external: readonly NamedImport[];
+  /** Imports that find nothing. */
+  readonly missing: readonly NamedImport[];
+  /** Imports that cannot be resolved, for a person. */
   readonly problems: readonly Diagnostic[];
-  /** Absolute paths of files that an import would find if they were there. */
-  readonly missing: readonly string[];
+}
+
+export interface FilePlace {
+  /** Absolute. */
+  readonly path: string;
+  /** The package that it belongs to; undefined: the project itself. */
+  readonly package: MopsPackage | undefined;
 }
 
 export interface ImportPlace {
@@ -29,17 +53,43 @@ export interface ImportPlace {
   readonly reference: ImportReference;
 }
 
-/** Real projects have tens of files. Bounded so that a generated tree cannot hold the start for minutes. */
-const FILES_MAX = 2000;
-const CLOSURE_BYTES_MAX = 4 * SOURCE_BYTES_MAX;
+/** An import as written, and the file, of `files`, that has it. */
+export interface NamedImport {
+  readonly url: string;
+  readonly from: string;
+}
 
-const REFUSED = Symbol('refused');
+export interface ClosureOptions {
+  /** Who decides what a file imports; the scanner alone, if left out. */
+  readonly parser?: ImportParser;
+  readonly mops?: MopsOptions;
+}
+
+/** Real projects have hundreds of files. Bounded so that a generated tree cannot hold the start for minutes. */
+const FILES_MAX = 5000;
+const CLOSURE_BYTES_MAX = 4 * SOURCE_BYTES_MAX;
+/** Node has four threads for files; more reads than that only wait, each with an open file. */
+const READS_MAX = 16;
+
+const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
 
 /** Reads the main file and what it imports, and all they import. Every problem is found, not only the first. */
-export async function collectClosure(mainFile: string, reader: SourceReader): Promise<SourceClosure> {
-  const collector = new ClosureCollector(reader);
-  await collector.visitMain(mainFile);
-  return collector.finish(mainFile);
+export async function collectClosure(
+  mainFile: string,
+  reader: SourceReader,
+  options: ClosureOptions = {},
+): Promise<SourceClosure> {
+  const text = await reader.read(mainFile);
+  if (text === undefined) {
+    throw new ServerError(
+      'invalid',
+      'source-unreadable',
+      `cannot read ${mainFile}: there is no such file; \`main\` names a Motoko source file`,
+    );
+  }
+  const graph = new SourceGraph(mainFile, reader, options);
+  await graph.load(text);
+  return new ClosureWalk(mainFile, graph).walk();
 }
 
 /** A fault at the place of an import, to be shown like a fault the compiler found. */
@@ -48,155 +98,312 @@ export function importProblem(place: ImportPlace, text: string, message: string)
   return { file: place.file, ...range, severity: 'error', category: 'import', code: '', message };
 }
 
-const ACTOR_SCHEME = 'canister:';
+/** A file that was read. */
+interface SourceNode {
+  readonly path: string;
+  readonly text: string;
+  /** As it was read first; the walk says which it is met in first. */
+  package: MopsPackage | undefined;
+  imports: readonly ResolvedImport[];
+}
 
-/** Walks depth first, so that the files between an import and itself are exactly those on the way. */
-class ClosureCollector {
+/** What an import came to, once the files that it may mean have been looked for. */
+type Resolution =
+  | Exclude<ImportTarget, { readonly kind: 'relative' | 'package' }>
+  | { readonly kind: 'file'; readonly node: SourceNode; readonly through: MopsPackage | undefined }
+  | { readonly kind: 'unresolved'; readonly message: (show: (path: string) => string) => string };
+
+interface ResolvedImport {
+  readonly reference: ImportReference;
+  readonly resolution: Resolution;
+}
+
+/** The files, and who imports whom. */
+class SourceGraph {
+  readonly main: string;
   readonly #reader: SourceReader;
-  readonly #texts = new Map<string, string>();
-  readonly #core = new Map<string, ImportPlace>();
-  readonly #actors = new Map<string, ImportPlace>();
-  readonly #problems: { readonly place: ImportPlace; readonly message: (show: (path: string) => string) => string }[] =
-    [];
-  readonly #missing = new Set<string>();
-  readonly #way: string[] = [];
+  readonly #mops: MopsOptions;
+  readonly #parser: ImportParser;
+  /** Looked for when a package is imported: what is wrong there does not matter to a program without one. */
+  #packages: Promise<MopsPackages> | undefined;
+  /** By absolute path: also what is being read; undefined: there is no such file. */
+  readonly #reading = new Map<string, Promise<SourceNode | undefined | ServerError>>();
+  readonly #slots = new Slots(READS_MAX);
+  #fresh: SourceNode[] = [];
+  #files = 0;
   #bytes = 0;
 
-  constructor(reader: SourceReader) {
+  constructor(main: string, reader: SourceReader, { parser = scannedImports, mops = NO_MOPS }: ClosureOptions) {
+    this.main = main;
     this.#reader = reader;
+    this.#mops = mops;
+    this.#parser = parser;
   }
 
-  async visitMain(file: string): Promise<void> {
-    const text = await this.#reader.read(file);
-    if (text === undefined) {
-      throw new ServerError(
-        'invalid',
-        'source-unreadable',
-        `cannot read ${file}: there is no such file; \`main\` names a Motoko source file`,
-      );
+  async load(text: string): Promise<void> {
+    this.#reading.set(this.main, Promise.resolve(this.#add(this.main, text, undefined)));
+    while (this.#fresh.length > 0) {
+      const level = this.#fresh;
+      this.#fresh = [];
+      const imports = await this.#parser.importsOf(level.map((node) => node.text));
+      await Promise.all(level.map((node, k) => this.#resolveAll(node, imports[k] ?? [])));
     }
-    await this.#visit(file, text);
   }
 
-  finish(mainFile: string): SourceClosure {
-    const root = commonFolder([...this.#texts.keys()]);
-    const relative = (path: string): string => posix.relative(root, path);
+  /** Of a file that has been read. */
+  async mainNode(): Promise<SourceNode> {
+    const node = await this.#reading.get(this.main);
+    if (node === undefined || node instanceof ServerError) throw new Error('the main file was not read');
+    return node;
+  }
+
+  async #resolveAll(node: SourceNode, references: readonly ImportReference[]): Promise<void> {
+    const resolutions = await Promise.all(references.map(({ url }) => this.#resolve(node, url)));
+    node.imports = references.map((reference, k) => ({
+      reference,
+      resolution: resolutions[k] ?? { kind: 'unresolved', message: () => 'it was not looked for' },
+    }));
+  }
+
+  async #resolve(node: SourceNode, url: string): Promise<Resolution> {
+    if (!isPackageImport(url)) {
+      const target = targetOf(url);
+      return target.kind === 'relative' ? this.#resolveRelative(node, url) : target;
+    }
+    this.#packages ??= MopsPackages.of(this.main, this.#reader, this.#mops);
+    const packages = await this.#packages;
+    const target = packageTargetOf(url, (name) => packages.has(name));
+    if (target.kind !== 'package') return target;
+    const found = await packages.find(target.package);
+    if ('missing' in found) return { kind: 'unresolved', message: () => found.missing };
+    const base = posix.join(found.base, target.path);
+    if (!isInside(base, found.base)) return { kind: 'unresolved', message: () => `${url} leaves its package` };
+    const candidates = target.path === '' ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
+    return this.#firstOf(candidates, url, found, found);
+  }
+
+  #resolveRelative(node: SourceNode, url: string): Promise<Resolution> {
+    const base = posix.join(posix.dirname(node.path), url).replace(/\/$/u, '');
+    const owner = node.package;
+    // What mops has fetched is a world of its own.
+    if (owner !== undefined && !owner.isLocal && !isInside(base, owner.root))
+      return Promise.resolve({ kind: 'unresolved', message: () => `import "${url}" leaves the package ${owner.name}` });
+    const candidates = url.endsWith('/') ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
+    return this.#firstOf(candidates, url, owner, undefined);
+  }
+
+  async #firstOf(
+    candidates: readonly string[],
+    url: string,
+    owner: MopsPackage | undefined,
+    through: MopsPackage | undefined,
+  ): Promise<Resolution> {
+    for (const candidate of candidates) {
+      const node = await this.#read(candidate, owner);
+      // It exists and cannot be used.
+      if (node instanceof ServerError) return { kind: 'unresolved', message: () => node.message };
+      if (node !== undefined) return { kind: 'file', node, through };
+    }
+    const hint = url.endsWith('.mo') ? `; write "${url.slice(0, -'.mo'.length)}", without .mo` : '';
     return {
-      root,
-      main: relative(mainFile),
-      files: new Map([...this.#texts].map(([path, text]) => [relative(path), text])),
-      coreModules: placesFrom(relative, this.#core),
-      actors: placesFrom(relative, this.#actors),
-      problems: this.#problems.map(({ place, message }) =>
-        importProblem({ ...place, file: relative(place.file) }, this.#texts.get(place.file) ?? '', message(relative)),
-      ),
-      missing: [...this.#missing],
+      kind: 'unresolved',
+      message: (show) => `import "${url}" finds no file: there is neither ${candidates.map(show).join(' nor ')}${hint}`,
     };
   }
 
-  async #visit(file: string, text: string): Promise<void> {
-    this.#texts.set(file, text);
+  #read(path: string, owner: MopsPackage | undefined): Promise<SourceNode | undefined | ServerError> {
+    const known = this.#reading.get(path);
+    if (known !== undefined) return known;
+    const reading = this.#slots.run(async () => {
+      try {
+        const text = await this.#reader.read(path);
+        return text === undefined ? undefined : this.#add(path, text, owner);
+      } catch (error) {
+        // `source-unreadable` is a problem at the import; anything else ends the whole.
+        if (error instanceof ServerError && error.code === 'source-unreadable') return error;
+        throw error;
+      }
+    });
+    this.#reading.set(path, reading);
+    return reading;
+  }
+
+  #add(path: string, text: string, owner: MopsPackage | undefined): SourceNode {
     this.#bytes += Buffer.byteLength(text);
-    if (this.#texts.size > FILES_MAX || this.#bytes > CLOSURE_BYTES_MAX) {
+    if (++this.#files > FILES_MAX || this.#bytes > CLOSURE_BYTES_MAX) {
       throw new ServerError(
         'invalid',
         'source-too-large',
-        `${this.#way[0] ?? file} imports more than ${FILES_MAX} files or ${CLOSURE_BYTES_MAX} bytes; compile it elsewhere and name the module with \`wasm\``,
+        `${this.main} imports more than ${FILES_MAX} files or ${CLOSURE_BYTES_MAX} bytes; compile it elsewhere and name the module with \`wasm\``,
       );
     }
-    this.#way.push(file);
-    for (const reference of scanImports(text)) await this.#follow({ file, reference });
-    this.#way.pop();
+    const node: SourceNode = { path, text, package: owner, imports: [] };
+    this.#fresh.push(node);
+    return node;
+  }
+}
+
+/** Walks the graph depth first, so that the files between an import and itself are exactly those on the way. */
+class ClosureWalk {
+  readonly #mainFile: string;
+  readonly #graph: SourceGraph;
+  readonly #nodes = new Map<string, SourceNode>();
+  readonly #packages = new Map<string, MopsPackage>();
+  readonly #core = new Map<string, ImportPlace>();
+  readonly #actors = new Map<string, ImportPlace>();
+  readonly #external: NamedImport[] = [];
+  readonly #missing: NamedImport[] = [];
+  readonly #problems: { readonly place: ImportPlace; readonly message: (show: (path: string) => string) => string }[] =
+    [];
+  /** From the main file to where the walk is, each with the import that is next; not by recursion, whose depth has an end. */
+  readonly #way = new Map<SourceNode, number>();
+
+  constructor(mainFile: string, graph: SourceGraph) {
+    this.#mainFile = mainFile;
+    this.#graph = graph;
   }
 
-  async #follow(place: ImportPlace): Promise<void> {
-    const { url } = place.reference;
-    if (url === 'mo:⛔' || url === 'mo:prim') return; // built into the compiler
-    if (url.startsWith('mo:core/')) {
-      const module = posix.normalize(url.slice('mo:core/'.length));
-      if (!this.#core.has(module)) this.#core.set(module, place);
-      return;
-    }
-    if (url.startsWith(ACTOR_SCHEME)) {
-      const name = url.slice(ACTOR_SCHEME.length);
-      if (!this.#actors.has(name)) this.#actors.set(name, place);
-      return;
-    }
-    const refusal = refusalOf(url);
-    if (refusal !== undefined) {
-      const line =
-        rangeAt(this.#texts.get(place.file) ?? '', place.reference.start, place.reference.end).start.line + 1;
-      this.#problems.push({ place, message: (show) => `${refusal}: import "${url}" in ${show(place.file)}:${line}` });
-      return;
-    }
-    await this.#followRelative(place);
+  async walk(): Promise<SourceClosure> {
+    this.#visitAll(await this.#graph.mainNode());
+    const nodes = [...this.#nodes.values()];
+    const root = commonFolder(nodes.filter((node) => node.package?.isLocal !== false).map(({ path }) => path));
+    const nameOf = (node: SourceNode): string => {
+      const owner = node.package;
+      return owner === undefined || owner.isLocal
+        ? posix.relative(root, node.path)
+        : posix.join(mountOf(owner), posix.relative(owner.root, node.path));
+    };
+    const show = (path: string): string => {
+      const node = this.#nodes.get(path);
+      return node === undefined ? posix.relative(root, path) : nameOf(node);
+    };
+    const placesFrom = (places: ReadonlyMap<string, ImportPlace>): ReadonlyMap<string, ImportPlace> =>
+      new Map([...places].map(([name, place]) => [name, { ...place, file: show(place.file) }]));
+    const named = (imports: readonly NamedImport[]): readonly NamedImport[] =>
+      imports.map(({ url, from }) => ({ url, from: show(from) }));
+    return {
+      root,
+      main: show(this.#mainFile),
+      files: new Map(nodes.map((node) => [nameOf(node), node.text])),
+      places: new Map(nodes.map((node) => [nameOf(node), { path: node.path, package: node.package }])),
+      packages: new Map(
+        [...this.#packages].map(([name, found]) => [
+          name,
+          found.isLocal
+            ? posix.relative(root, found.base) || '.'
+            : posix.join(mountOf(found), posix.relative(found.root, found.base)),
+        ]),
+      ),
+      coreModules: placesFrom(this.#core),
+      actors: placesFrom(this.#actors),
+      external: named(this.#external),
+      missing: named(this.#missing),
+      problems: this.#problems.map(({ place, message }) =>
+        importProblem({ ...place, file: show(place.file) }, this.#nodes.get(place.file)?.text ?? '', message(show)),
+      ),
+    };
   }
 
-  async #followRelative(place: ImportPlace): Promise<void> {
-    const { url } = place.reference;
-    const base = posix.join(posix.dirname(place.file), url).replace(/\/$/u, '');
-    const candidates = url.endsWith('/') ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
-    for (const candidate of candidates) {
-      if (this.#way.includes(candidate)) {
-        const cycle = [...this.#way.slice(this.#way.indexOf(candidate)), candidate];
-        this.#problems.push({
-          place,
-          message: (show) => `import cycle: ${cycle.map(show).join(' → ')}; move what both need into a third file`,
-        });
-        return;
-      }
-      if (this.#texts.has(candidate)) return;
-      const text = await this.#read(candidate, place);
-      if (text === REFUSED) return;
-      if (text === undefined) {
-        this.#missing.add(candidate);
+  #visitAll(main: SourceNode): void {
+    const stack = [main];
+    this.#meet(main);
+    for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
+      const next = this.#way.get(node) ?? 0;
+      const found = node.imports[next];
+      if (found === undefined) {
+        this.#way.delete(node);
+        stack.pop();
         continue;
       }
-      await this.#visit(candidate, text);
-      return;
+      this.#way.set(node, next + 1);
+      const entered = this.#follow(node, { file: node.path, reference: found.reference }, found.resolution);
+      if (entered !== undefined) stack.push(entered);
     }
-    const hint = url.endsWith('.mo') ? `; write "${url.slice(0, -'.mo'.length)}", without .mo` : '';
-    this.#problems.push({
-      place,
-      message: (show) => `import "${url}" finds no file: there is neither ${candidates.map(show).join(' nor ')}${hint}`,
-    });
   }
 
-  /** An import that exists but cannot be used is reported where it is imported. */
-  async #read(candidate: string, place: ImportPlace): Promise<string | typeof REFUSED | undefined> {
+  #meet(node: SourceNode): void {
+    this.#nodes.set(node.path, node);
+    this.#way.set(node, 0);
+  }
+
+  /** The file that the walk goes into, if it has not been there. */
+  #follow(node: SourceNode, place: ImportPlace, resolution: Resolution): SourceNode | undefined {
+    const { url } = place.reference;
+    switch (resolution.kind) {
+      case 'builtin':
+        return undefined;
+      case 'core':
+        if (!this.#core.has(resolution.module)) this.#core.set(resolution.module, place);
+        return undefined;
+      case 'actor':
+        this.#external.push({ url, from: place.file });
+        if (!this.#actors.has(resolution.name)) this.#actors.set(resolution.name, place);
+        return undefined;
+      case 'refused': {
+        const { refusal, isExternal } = resolution;
+        const line = rangeAt(node.text, place.reference.start, place.reference.end).start.line + 1;
+        (isExternal ? this.#external : this.#missing).push({ url, from: place.file });
+        this.#problems.push({ place, message: (show) => `${refusal}: import "${url}" in ${show(place.file)}:${line}` });
+        return undefined;
+      }
+      case 'unresolved':
+        this.#missing.push({ url, from: place.file });
+        this.#problems.push({ place, message: resolution.message });
+        return undefined;
+      case 'file': {
+        const { through, node: imported } = resolution;
+        if (through !== undefined) this.#packages.set(through.name, through);
+        return this.#enter(place, imported, through ?? node.package);
+      }
+    }
+  }
+
+  #enter(place: ImportPlace, node: SourceNode, owner: MopsPackage | undefined): SourceNode | undefined {
+    if (this.#way.has(node)) {
+      const way = [...this.#way.keys()];
+      const cycle = [...way.slice(way.indexOf(node)), node].map(({ path }) => path);
+      this.#problems.push({
+        place,
+        message: (show) => `import cycle: ${cycle.map(show).join(' → ')}; move what both need into a third file`,
+      });
+      return undefined;
+    }
+    if (this.#nodes.has(node.path)) return undefined;
+    node.package = owner !== undefined && isInside(node.path, owner.root) ? owner : undefined;
+    this.#meet(node);
+    return node;
+  }
+}
+
+/** So many at a time. */
+class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
-      return await this.#reader.read(candidate);
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      this.#problems.push({ place, message: () => error.message });
-      return REFUSED;
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
     }
   }
 }
 
-/** Why an import that is no path and not `mo:core` is refused; undefined for a relative path. */
-function refusalOf(url: string): string | undefined {
-  if (url === '') return 'an import needs a path';
-  if (url === 'mo:core') return 'name the module of mo:core ("mo:core/Text")';
-  if (url === 'mo:base' || url.startsWith('mo:base/')) {
-    return 'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…")';
-  }
-  if (url.startsWith('mo:')) return 'mops packages are not built yet';
-  if (url.startsWith('ic:')) {
-    return 'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>"';
-  }
-  if (url.startsWith('blob:')) return 'blob imports are not supported';
-  if (/^[A-Za-z][\w+.-]*:/u.test(url))
-    return 'unknown kind of import (known are "./path", "mo:core/Module" and "canister:name")';
-  if (url.startsWith('/')) return 'imports are relative to the importing file; absolute paths are not supported';
-  return undefined;
+/** Where the compiler sees a package that mops has fetched: by the folder's name, which has the version; two names may mean one folder. */
+function mountOf({ root }: MopsPackage): string {
+  return `mo:${posix.basename(root)}`;
 }
 
-function placesFrom(
-  relative: (path: string) => string,
-  places: ReadonlyMap<string, ImportPlace>,
-): ReadonlyMap<string, ImportPlace> {
-  return new Map([...places].map(([name, place]) => [name, { ...place, file: relative(place.file) }]));
+function isInside(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
 }
 
 function commonFolder(files: readonly string[]): string {

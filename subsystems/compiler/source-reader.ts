@@ -1,10 +1,12 @@
-import { constants, open } from 'node:fs/promises';
+import { constants, open, stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { ServerError } from '../../kernel/index.ts';
 
 /** Where source files come from: a disk, or a map in memory. Paths are absolute, with `/`. */
 export interface SourceReader {
   /** The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used. */
   read(path: string): Promise<string | undefined>;
+  isFolder(path: string): Promise<boolean>;
 }
 
 /** The largest hand-written Motoko files have some 200 KB; generated ones a few MB. */
@@ -15,20 +17,65 @@ export const diskSources: SourceReader = {
     const bytes = await readBounded(path);
     return bytes === undefined ? undefined : decodeSource(path, bytes);
   },
+  async isFolder(path) {
+    try {
+      return (await stat(path)).isDirectory();
+    } catch {
+      return false;
+    }
+  },
 };
+
+/** Reads through another reader and notes which paths matter. */
+export class NotedSources implements SourceReader {
+  readonly #reader: SourceReader;
+  readonly #noted = new Set<string>();
+
+  constructor(reader: SourceReader) {
+    this.#reader = reader;
+  }
+
+  /** What was read, and Motoko files that would have been if they were there. */
+  sources(): string[] {
+    return [...this.#noted];
+  }
+
+  async read(path: string): Promise<string | undefined> {
+    // Also one that cannot be read: it may be mended.
+    if (path.endsWith('.mo')) this.#noted.add(path);
+    const text = await this.#reader.read(path);
+    if (text !== undefined) this.#noted.add(path);
+    return text;
+  }
+
+  isFolder(path: string): Promise<boolean> {
+    return this.#reader.isFolder(path);
+  }
+}
 
 /** Files by absolute path, for tests and benchmarks. */
 export function memorySources(files: ReadonlyMap<string, string>): SourceReader {
-  return { read: async (path) => files.get(path) };
+  return {
+    read: async (path) => files.get(path),
+    isFolder: async (path) => [...files.keys()].some((file) => file.startsWith(`${path}/`)),
+  };
 }
 
-async function readBounded(path: string): Promise<Uint8Array | undefined> {
+/**
+ * The bytes of a regular file; undefined if there is none, or if the path names a folder. `check` sees the open file before
+ * it is read, and again behind that. Rejects with ServerError `source-unreadable`, or what `check` rejects with.
+ */
+export async function readBounded(
+  path: string,
+  check?: (file: FileHandle, when: 'opened' | 'read') => Promise<void>,
+): Promise<Uint8Array | undefined> {
   try {
     // Without O_NONBLOCK, opening a named pipe waits for a writer that may never come.
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const status = await file.stat();
     if (status.isDirectory()) return undefined;
     if (!status.isFile()) throw unusable(path, 'it is not a regular file; name a Motoko source file');
+    await check?.(file, 'opened');
     const bytes = new Uint8Array(Math.min(status.size, SOURCE_BYTES_MAX) + 1);
     let length = 0;
     while (length < bytes.length) {
@@ -39,6 +86,7 @@ async function readBounded(path: string): Promise<Uint8Array | undefined> {
     if (length > SOURCE_BYTES_MAX || status.size > SOURCE_BYTES_MAX) {
       throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; split it into several files`);
     }
+    await check?.(file, 'read');
     return bytes.subarray(0, length);
   } catch (error) {
     if (error instanceof ServerError) throw error;
@@ -55,7 +103,8 @@ const REASONS: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'its path is too long',
 };
 
-function decodeSource(path: string, bytes: Uint8Array): string {
+/** Throws ServerError `source-unreadable`. */
+export function decodeSource(path: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {

@@ -36,7 +36,7 @@ const TURNS_MAX = 20_000;
 const codec = createCodec();
 const manifest: Manifest = { read: () => Promise.resolve([]) };
 const refuse = (): Promise<never> => Promise.reject(new Error('there is nothing to compile'));
-const compiler: Compiler = { compile: refuse, sourcesOf: refuse };
+const compiler: Compiler = { compile: refuse, sourcesOf: refuse, closureOf: refuse };
 
 type Call = readonly [
   record: CanisterRecord,

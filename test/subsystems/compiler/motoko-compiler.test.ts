@@ -113,7 +113,7 @@ test('unresolved imports and unknown modules of mo:core are refused by name and 
       compileMotoko({ 'File.mo': '\n\nimport B "mo:foo/Bar"; import C "canister:c";\npersistent actor {}' }),
     ),
     `File.mo does not compile (2 errors)
-File.mo:3.10-3.22: import error: mops packages are not built yet: import "mo:foo/Bar" in File.mo:3
+File.mo:3.10-3.22: import error: no mops.toml says where the package foo is
    3 | import B "mo:foo/Bar"; import C "canister:c";
      |          ^^^^^^^^^^^^
 File.mo:3.33-3.45: import error: there is no actor "c" to import

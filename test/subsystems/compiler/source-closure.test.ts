@@ -46,8 +46,8 @@ test('the closure does not depend on where the project lies', async () => {
       [`${root}/Main.mo`]: 'import L "./lib"; import M "mo:core/Map"; actor {}',
       [`${root}/lib.mo`]: 'module {}',
     });
-  const { root: here, ...first } = await at('/a');
-  const { root: there, ...second } = await at('/somewhere/else');
+  const { root: here, places: _, ...first } = await at('/a');
+  const { root: there, places: _elsewhere, ...second } = await at('/somewhere/else');
   assert.notEqual(here, there);
   assert.deepEqual(first, second);
 });
@@ -68,13 +68,13 @@ test('each import that cannot be resolved is named with its place and the way ou
     '/Lib.mo': 'module {}',
   });
   assert.deepEqual(messages(closure), [
-    'mops packages are not built yet: import "mo:foo/Bar" in Main.mo:1',
+    'no mops.toml says where the package foo is',
     'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>": import "ic:aaaaa-aa" in Main.mo:2',
     'import "./nope" finds no file: there is neither nope.mo nor nope/lib.mo',
     'import "./Lib.mo" finds no file: there is neither Lib.mo.mo nor Lib.mo/lib.mo; write "./Lib", without .mo',
-    'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"): import "mo:base/Text" in Main.mo:4',
+    'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"); or add base to mops.toml: import "mo:base/Text" in Main.mo:4',
     'blob imports are not supported: import "blob:file:x" in Main.mo:4',
-    'unknown kind of import (known are "./path", "mo:core/Module" and "canister:name"): import "https://x" in Main.mo:4',
+    'unknown kind of import (known are "./path", "mo:package/Module" and "canister:name"): import "https://x" in Main.mo:4',
     'imports are relative to the importing file; absolute paths are not supported: import "/abs" in Main.mo:4',
     'an import needs a path: import "" in Main.mo:4',
     'name the module of mo:core ("mo:core/Text"): import "mo:core" in Main.mo:4',
@@ -158,10 +158,13 @@ test('huge files and endless imports are bounded', async (t) => {
   await truncate(join(root, 'Huge.mo'), 2 ** 40);
   const startMs = performance.now();
   await assert.rejects(collectClosure(join(root, 'Huge.mo'), diskSources), { message: /more than 8388608 bytes/u });
-  const endless = { read: async (path: string) => `import N "${Number.parseInt(path.slice(1), 10) + 1}"; module {}` };
+  const endless = {
+    isFolder: async () => false,
+    read: async (path: string) => `import N "${Number.parseInt(path.slice(1), 10) + 1}"; module {}`,
+  };
   await assert.rejects(collectClosure('/0.mo', endless), {
     code: 'source-too-large',
-    message: /more than 2000 files/u,
+    message: /more than 5000 files/u,
   });
   assert.ok(performance.now() - startMs < 2000);
 });

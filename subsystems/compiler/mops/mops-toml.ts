@@ -1,0 +1,156 @@
+/** Reads `mops.toml` and `mops.lock`, which are bad input like any other. */
+import { createHash } from 'node:crypto';
+import { parse } from 'smol-toml';
+import { messageOf, ServerError } from '../../../kernel/index.ts';
+
+/** The largest known manifest has some 4 KB; a lock file has a line for each file of each package. */
+export const MOPS_TOML_CHARACTERS_MAX = 256 * 1024;
+export const MOPS_LOCK_CHARACTERS_MAX = 8 * 1024 * 1024;
+/** Real projects have tens of packages. */
+export const PACKAGES_MAX = 1000;
+/** Nested deeper, a manifest says nothing that is read here. */
+const TOML_DEPTH_MAX = 32;
+
+/** Where a dependency comes from, as its value in `mops.toml` or `mops.lock` says. */
+export type DependencySource =
+  | { readonly kind: 'registry'; readonly version: string }
+  | { readonly kind: 'github'; readonly branch: string; readonly commit: string }
+  /** As written: relative to the manifest that has it. */
+  | { readonly kind: 'local'; readonly path: string };
+
+export interface Dependency {
+  /** What it is imported by; `name@0.1.0` is a name of its own. */
+  readonly name: string;
+  /** As written. */
+  readonly value: string;
+  readonly source: DependencySource;
+}
+
+export interface MopsManifest {
+  readonly version: string | undefined;
+  readonly baseDir: string | undefined;
+  readonly dependencies: readonly Dependency[];
+  readonly devDependencies: readonly Dependency[];
+}
+
+/** `file` is what errors call it. Throws ServerError `mops-invalid`. */
+export function parseMopsToml(text: string, file: string): MopsManifest {
+  if (text.length > MOPS_TOML_CHARACTERS_MAX)
+    throw invalid(file, `it has more than ${MOPS_TOML_CHARACTERS_MAX} characters`);
+  let table: unknown;
+  try {
+    table = parse(text, { maxDepth: TOML_DEPTH_MAX });
+  } catch (error) {
+    throw invalid(file, `it is not TOML: ${messageOf(error).split('\n', 1)[0] ?? ''}`, error);
+  }
+  const about = field(table, 'package');
+  return {
+    version: textIn(about, 'version', file),
+    baseDir: textIn(about, 'baseDir', file),
+    dependencies: dependenciesIn(table, 'dependencies', file),
+    devDependencies: dependenciesIn(table, 'dev-dependencies', file),
+  };
+}
+
+/**
+ * The packages that a lock file has for these dependencies of the root; undefined if it is of another version, or of other
+ * dependencies: then the manifests are asked. Throws ServerError `mops-invalid`.
+ */
+export function parseMopsLock(text: string, file: string, root: MopsManifest): readonly Dependency[] | undefined {
+  if (text.length > MOPS_LOCK_CHARACTERS_MAX)
+    throw invalid(file, `it has more than ${MOPS_LOCK_CHARACTERS_MAX} characters`);
+  let lock: unknown;
+  try {
+    lock = JSON.parse(text);
+  } catch (error) {
+    throw invalid(file, `it is not JSON: ${messageOf(error)}; remove it, or let mops make it anew`, error);
+  }
+  if (field(lock, 'version') !== 3 || field(lock, 'mopsTomlDepsHash') !== dependenciesHash(root)) return undefined;
+  return dependenciesOf(field(lock, 'deps'), 'deps', file);
+}
+
+/** What mops writes into a lock file as `mopsTomlDepsHash`. */
+function dependenciesHash({ dependencies, devDependencies }: MopsManifest): string {
+  const values = new Map([...dependencies, ...devDependencies].map(({ name, value }) => [name, value]));
+  const sorted = [...values].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  // Numbers as names would come first in an object, so there they do in mops.
+  return createHash('sha256')
+    .update(JSON.stringify(Object.fromEntries(sorted)))
+    .digest('hex');
+}
+
+/** As mops names a folder of its own. */
+export function folderOf({ name, source }: Dependency): string | undefined {
+  const [short = name] = name.split('@');
+  switch (source.kind) {
+    case 'registry':
+      return `${short}@${source.version}`;
+    case 'github': {
+      const commit = source.commit === '' ? '' : `@${source.commit}`;
+      return `_github/${name}#${source.branch.replaceAll('/', '___')}${commit}`;
+    }
+    case 'local':
+      return undefined;
+  }
+}
+
+/** `-1` if `a` is lower: three numbers, what is missing is 0. */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [a, b].map((version) => version.split('.').map((part) => Number.parseInt(part, 10) || 0));
+  for (let k = 0; k < 3; k++) {
+    const difference = (left?.[k] ?? 0) - (right?.[k] ?? 0);
+    if (difference !== 0) return Math.sign(difference);
+  }
+  return 0;
+}
+
+function dependenciesIn(table: unknown, name: string, file: string): readonly Dependency[] {
+  const section = field(table, name);
+  return section === undefined ? [] : dependenciesOf(section, name, file);
+}
+
+function dependenciesOf(section: unknown, where: string, file: string): readonly Dependency[] {
+  if (typeof section !== 'object' || section === null || Array.isArray(section))
+    throw invalid(file, `${where} is not a table`);
+  const entries: readonly (readonly [string, unknown])[] = Object.entries(section);
+  if (entries.length > PACKAGES_MAX) throw invalid(file, `${where} has more than ${PACKAGES_MAX} packages`);
+  return entries.map(([name, value]) => {
+    const place = `${where}.${name}`;
+    if (!/^[\p{L}\p{N}_][\p{L}\p{N}_.@-]*$/u.test(name) || name.length > 128)
+      throw invalid(file, `${JSON.stringify(place)} is not a package name: letters, digits and _ . - @ are`);
+    if (typeof value !== 'string') throw invalid(file, `${place} is not a text`);
+    return { name, value, source: sourceOf(value, place, file) };
+  });
+}
+
+function sourceOf(value: string, place: string, file: string): DependencySource {
+  if (/^\.{0,2}\//u.test(value)) return { kind: 'local', path: value };
+  if (value.startsWith('https://github.com/')) {
+    const [branch = '', commit = ''] = value.split('#', 2)[1]?.split('@', 2) ?? [];
+    return { kind: 'github', branch: branch === '' ? 'master' : branch, commit };
+  }
+  // It becomes a part of a folder's name.
+  if (!/^[\w.+-]+$/u.test(value))
+    throw invalid(
+      file,
+      `${place} is ${JSON.stringify(value.slice(0, 100))}: neither a version, a path nor a GitHub address`,
+    );
+  return { kind: 'registry', version: value };
+}
+
+function textIn(table: unknown, name: string, file: string): string | undefined {
+  const value = field(table, name);
+  if (value === undefined) return undefined;
+  if (typeof value !== 'string') throw invalid(file, `package.${name} is not a text`);
+  return value;
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined;
+}
+
+function invalid(file: string, reason: string, cause?: unknown): ServerError {
+  return new ServerError('invalid', 'mops-invalid', `cannot use ${file}: ${reason}`, { cause });
+}

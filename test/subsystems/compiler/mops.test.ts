@@ -1,0 +1,206 @@
+/** Packages of mops: which folder an import means, and that a program with packages compiles and runs what they say. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { dirname, relative } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+import { collectClosure, type SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
+import { diskSources, memorySources } from '../../../subsystems/compiler/source-reader.ts';
+import { MOTOKO_CACHE } from '../../support/caches.ts';
+
+const MAIN = fileURLToPath(new URL('../../fixtures/mops/src/Main.mo', import.meta.url));
+
+function collect(files: Readonly<Record<string, string>>, stores: readonly string[] = []): Promise<SourceClosure> {
+  const mops = { stores, environment: 'test' };
+  return collectClosure('/p/src/Main.mo', memorySources(new Map(Object.entries(files))), { mops });
+}
+const namesOf = ({ files }: SourceClosure): readonly string[] => [...files.keys()].toSorted();
+const messagesOf = ({ problems }: SourceClosure): readonly string[] => problems.map(({ message }) => message);
+const manifest = (...dependencies: string[]): string => `[dependencies]\n${dependencies.join('\n')}\n`;
+const main = (...urls: string[]): string => urls.map((url, k) => `import M${k} "${url}";\n`).join('');
+
+describe('packages of mops', () => {
+  it('are found where mops put them, local ones where their path says, and compile', async () => {
+    const closure = await collectClosure(MAIN, diskSources);
+    assert.deepEqual(closure.problems, []);
+    assert.deepEqual(namesOf(closure), [
+      'mo:greet@1.2.0/src/lib.mo',
+      'mo:words@0.2.0/lib/lib.mo',
+      'mo:words@0.3.1/src/deep/Polite.mo',
+      'mo:words@0.3.1/src/lib.mo',
+      'shapes/src/Square.mo',
+      'src/Main.mo',
+      'src/parts/Part.mo',
+      'tools/Twice.mo',
+    ]);
+    assert.deepEqual(Object.fromEntries(closure.packages), {
+      greet: 'mo:greet@1.2.0/src',
+      shapes: 'shapes/src',
+      tools: 'tools',
+      words: 'mo:words@0.3.1/src',
+      'words@0.2.0': 'mo:words@0.2.0/lib',
+    });
+    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 0 });
+    try {
+      const { wasm, candid } = await compiler.compile(MAIN);
+      assert.match(candid, /say: \(\) -> \(text\) query/u);
+      assert.ok(wasm.length > 1000);
+      // The compiler's own parser sees the same.
+      const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
+      assert.deepEqual(parsed, closure);
+      // What --watch follows: manifests and local packages too, but not what mops has fetched.
+      const { files } = await compiler.sourcesOf(MAIN);
+      const root = dirname(dirname(MAIN));
+      assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
+        'mops.toml',
+        'shapes/mops.toml',
+        'shapes/src/Square.mo',
+        'src/Main.mo',
+        'src/parts/Part.mo',
+        'tools/Twice.mo',
+      ]);
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  it("the root's own version wins, else the higher one", async () => {
+    const files = {
+      '/p/mops.toml': manifest('a = "1.0.0"', 'b = "1.0.0"', 'd = "0.1.0"'),
+      '/p/.mops/a@1.0.0/mops.toml': manifest('c = "1.9.0"', 'd = "5.0.0"'),
+      '/p/.mops/b@1.0.0/mops.toml': manifest('c = "1.10.0"'),
+      '/p/.mops/c@1.9.0/src/lib.mo': 'module {}',
+      '/p/.mops/c@1.10.0/src/lib.mo': 'module {}',
+      '/p/.mops/d@0.1.0/src/lib.mo': 'module {}',
+      '/p/.mops/d@5.0.0/src/lib.mo': 'module {}',
+      '/p/src/Main.mo': main('mo:c', 'mo:d'),
+    };
+    assert.deepEqual(namesOf(await collect(files)), ['Main.mo', 'mo:c@1.10.0/src/lib.mo', 'mo:d@0.1.0/src/lib.mo']);
+  });
+
+  it('a lock file of the same dependencies wins, one of others does not', async () => {
+    const lock = (hashed: Readonly<Record<string, string>>) =>
+      JSON.stringify({
+        version: 3,
+        mopsTomlDepsHash: createHash('sha256').update(JSON.stringify(hashed)).digest('hex'),
+        deps: { a: '2.0.0' },
+      });
+    const files = {
+      '/p/mops.toml': `${manifest('b = "1.0.0"')}[dev-dependencies]\na = "1.0.0"\n`,
+      '/p/.mops/a@1.0.0/src/lib.mo': 'module {}',
+      '/p/.mops/a@2.0.0/src/lib.mo': 'module {}',
+      '/p/src/Main.mo': main('mo:a'),
+    };
+    const locked = await collect({ ...files, '/p/mops.lock': lock({ a: '1.0.0', b: '1.0.0' }) });
+    assert.deepEqual(namesOf(locked), ['Main.mo', 'mo:a@2.0.0/src/lib.mo']);
+    const stale = await collect({ ...files, '/p/mops.lock': lock({ a: '1.0.0' }) });
+    assert.deepEqual(namesOf(stale), ['Main.mo', 'mo:a@1.0.0/src/lib.mo']);
+  });
+
+  it('GitHub packages, paths with {MOPS_ENV}, and other stores are found', async () => {
+    const files = {
+      '/p/mops.toml': manifest(
+        'g = "https://github.com/o/g#v1.0.0/x@abc"',
+        'l = "../lib-{MOPS_ENV}"',
+        's = "3.0.0"',
+        'core = "1.0.0"',
+      ),
+      '/p/.mops/_github/g#v1.0.0___x@abc/src/A.mo': 'import B "B"; module {}',
+      '/p/.mops/_github/g#v1.0.0___x@abc/src/B/lib.mo': 'import T "mo:core/Text"; module {}',
+      '/lib-test/A.mo': 'module {}',
+      '/cache/s@3.0.0/src/lib.mo': 'module {}',
+      '/cache/core@1.0.0/src/Text.mo': 'module {}',
+      '/p/src/Main.mo': main('mo:g/A', 'mo:l/A', 'mo:s'),
+    };
+    const closure = await collect(files, ['/cache']);
+    assert.deepEqual(messagesOf(closure), []);
+    assert.deepEqual(namesOf(closure), [
+      'lib-test/A.mo',
+      'mo:core@1.0.0/src/Text.mo',
+      'mo:g#v1.0.0___x@abc/src/A.mo',
+      'mo:g#v1.0.0___x@abc/src/B/lib.mo',
+      'mo:s@3.0.0/src/lib.mo',
+      'p/src/Main.mo',
+    ]);
+    // A project's own core goes before the bundled one.
+    assert.equal(closure.coreModules.size, 0);
+  });
+
+  it('what is missing is named where it is imported, and only that', async () => {
+    const closure = await collect({
+      '/p/mops.toml': manifest(
+        'gone = "1.0.0"',
+        'unused = "1.0.0"',
+        'there = "1.0.0"',
+        'odd = "1.0.0"',
+        'way = "./no/such"',
+      ),
+      '/p/.mops/there@1.0.0/src/lib.mo': 'import X "../../../../src/Main"; module {}',
+      '/p/.mops/odd@1.0.0/mops.toml': '[package]\nbaseDir = "../../src"',
+      '/p/src/Main.mo': main(
+        'mo:gone/A',
+        'mo:there',
+        'mo:there/No',
+        'mo:there/../../up',
+        'mo:odd',
+        'mo:way',
+        'mo:else',
+      ),
+    });
+    assert.deepEqual(messagesOf(closure), [
+      'the package gone (1.0.0) is not installed; run mops install',
+      'import "../../../../src/Main" leaves the package there',
+      'import "mo:there/No" finds no file: there is neither ../.mops/there@1.0.0/src/No.mo nor ../.mops/there@1.0.0/src/No/lib.mo',
+      'mo:there/../../up leaves its package',
+      'the package odd has a baseDir outside of itself',
+      'the package way (./no/such) is not installed; run mops install',
+      'mops.toml has no package else, nor has a package of its packages',
+    ]);
+    assert.equal(closure.missing.length, 7);
+    assert.deepEqual(closure.missing[0], { url: 'mo:gone/A', from: 'Main.mo' });
+  });
+
+  it('manifests that name each other in a circle end, and so do packages', async () => {
+    const closure = await collect({
+      '/p/mops.toml': manifest('a = "./a"'),
+      '/p/a/mops.toml': manifest('b = "../b"', 'a = "."'),
+      '/p/b/mops.toml': manifest('a = "../a"', 'p = ".."'),
+      '/p/a/lib.mo': 'import B "mo:b"; module {}',
+      '/p/b/lib.mo': 'import A "mo:a"; module {}',
+      '/p/src/Main.mo': main('mo:a'),
+    });
+    assert.deepEqual(messagesOf(closure), [
+      'import cycle: a/lib.mo → b/lib.mo → a/lib.mo; move what both need into a third file',
+    ]);
+  });
+
+  for (const [what, toml, says] of [
+    ['is not TOML', '[dependencies\na = 1', /cannot use \/p\/mops\.toml: it is not TOML/u],
+    ['is huge', `#${'x'.repeat(300_000)}`, /more than 262144 characters/u],
+    ['is nested deeply', `a = ${'['.repeat(5000)}${']'.repeat(5000)}`, /cannot use \/p\/mops\.toml: it is not TOML/u],
+    ['has a number for a version', manifest('a = 1'), /dependencies\.a is not a text/u],
+    ['has a version that is a path', manifest('a = "1/../../.."'), /neither a version, a path nor a GitHub address/u],
+    ['has a name that is a path', manifest('"../../a" = "1.0.0"'), /is not a package name/u],
+    ['has dependencies that are a list', 'dependencies = []', /dependencies is not a table/u],
+    [
+      'has too many packages',
+      manifest(...Array.from({ length: 1001 }, (_, k) => `a${k} = "1.0.0"`)),
+      /more than 1000 packages/u,
+    ],
+  ] as const) {
+    it(`a mops.toml that ${what} is refused by name where a package is imported, and else not read`, async () => {
+      const files = { '/p/mops.toml': toml, '/p/src/Main.mo': main('mo:a') };
+      await assert.rejects(collect(files), { code: 'mops-invalid', message: says });
+      assert.deepEqual(messagesOf(await collect({ ...files, '/p/src/Main.mo': 'actor {}' })), []);
+    });
+  }
+
+  it('a mops.lock that is no JSON is refused by name', async () => {
+    const files = { '/p/mops.toml': manifest(), '/p/mops.lock': '{', '/p/src/Main.mo': main('mo:a') };
+    await assert.rejects(collect(files), {
+      code: 'mops-invalid',
+      message: /cannot use \/p\/mops\.lock: it is not JSON/u,
+    });
+  });
+});
