@@ -280,7 +280,6 @@ export const FLAGS = {
     placeholder: 'DIR',
     defaultValue: undefined,
     summary: 'Directory whose source files GET /mops/closure may read.',
-    notBuilt: 'this version has no /mops/closure',
   }),
 };
 
@@ -307,9 +306,7 @@ export const VARIABLES = {
 };
 
 /** Plugins of later versions, for `--no-<plugin>`. */
-export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {
-  'mops-closure': 'this version has no /mops/closure',
-};
+export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {};
 
 type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {
   readonly [N in keyof F]: F[N] extends Flag<infer T> ? T : never;

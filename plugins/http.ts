@@ -7,6 +7,7 @@ import { createHttpServer, type HttpServerOptions } from '../subsystems/http/htt
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Inspector } from '../subsystems/inspector/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
+import { MopsClosures } from '../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
 import { Storage } from '../subsystems/storage/index.ts';
 
@@ -22,6 +23,7 @@ export const httpPlugin = definePlugin({
     storage: Storage,
     metrics: Metrics,
     openApi: OpenApi,
+    mopsClosures: MopsClosures,
     inspector: Inspector,
     clock: Clock,
     log: Logger,

@@ -12,6 +12,7 @@ import { managementPlugin } from './management.ts';
 import { manifestPlugin } from './manifest.ts';
 import { meteringPlugin } from './metering.ts';
 import { metricsPlugin } from './metrics.ts';
+import { mopsClosurePlugin } from './mops-closure.ts';
 import { openApiPlugin } from './openapi.ts';
 import { outcallsPlugin } from './outcalls.ts';
 import { schedulerPlugin } from './scheduler.ts';
@@ -32,6 +33,7 @@ export const builtinPlugins: readonly Plugin[] = [
   managementPlugin,
   metricsPlugin,
   openApiPlugin,
+  mopsClosurePlugin,
   gatewayPlugin,
   inspectorPlugin,
   hotReloadPlugin,

@@ -15,6 +15,7 @@ import { installHandlers } from './routes/install.ts';
 import { lifeCycleHandlers } from './routes/life-cycle.ts';
 import { logsHandlers } from './routes/logs.ts';
 import { metricsHandlers } from './routes/metrics.ts';
+import { mopsClosureHandlers } from './routes/mops-closure.ts';
 import { openApiHandlers } from './routes/openapi.ts';
 import { upgradeHandlers } from './routes/upgrade.ts';
 import { watchHandlers } from './routes/watch.ts';
@@ -35,6 +36,7 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...inspectHandlers(host),
     ...candidHandlers(host),
     ...openApiHandlers(host),
+    ...mopsClosureHandlers(host),
     ...backupHandlers(host),
     ...watchHandlers(host),
     ...metricsHandlers(host),

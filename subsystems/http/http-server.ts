@@ -7,6 +7,7 @@ import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
+import type { MopsClosures } from '../mops-closure/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
 import { BrowserGuard } from './browser-guard.ts';
@@ -69,6 +70,7 @@ export interface HttpServerNeeds {
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly clock: Clock;
   readonly log: Logger;
@@ -149,7 +151,20 @@ class FastifyHttpServer implements OpenableHttpServer {
   #closed: Promise<void> | undefined;
 
   constructor(needs: HttpServerNeeds, options: HttpServerOptions) {
-    const { auth, readiness, canisters, codec, gateway, storage, metrics, openApi, inspector, clock, log } = needs;
+    const {
+      auth,
+      readiness,
+      canisters,
+      codec,
+      gateway,
+      storage,
+      metrics,
+      openApi,
+      mopsClosures,
+      inspector,
+      clock,
+      log,
+    } = needs;
     this.#options = options;
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
@@ -184,6 +199,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       storage,
       metrics,
       openApi,
+      mopsClosures,
       inspector,
       readiness,
       clock,

@@ -226,8 +226,7 @@ export const ROUTES = [
     path: '/mops/closure/*',
     access: 'token',
     request: '',
-    answer: 'the sources that a Motoko file depends on',
-    notBuilt: 'the dependency closure (GET /mops/closure/<ENTRY>)',
+    answer: 'the sources that a Motoko file of `--project` depends on (`docs/mops.md`)',
   },
   {
     method: 'GET',

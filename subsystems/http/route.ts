@@ -3,6 +3,7 @@ import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
+import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
 import type { Storage } from '../storage/index.ts';
@@ -17,6 +18,8 @@ export interface RouteParameters {
   readonly actor: string;
   readonly method: string;
   readonly name: string;
+  /** What stands for the `*` of a path: one segment or more. */
+  readonly '*': string;
 }
 
 /**
@@ -63,6 +66,7 @@ export interface RouteHost {
   readonly storage: Pick<Storage, 'backup'>;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
+  readonly mopsClosures: MopsClosures;
   readonly inspector: Inspector;
   readonly readiness: Readiness;
   readonly clock: Clock;

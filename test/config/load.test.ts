@@ -212,3 +212,18 @@ test('flags of the state directory: what makes no sense is refused, and named', 
     await accepted(['--state', 'kept', `--${flag}`, value]);
   }
 });
+
+test('the project is told to mops-closure as an absolute path, the cache of mops to the compiler', async () => {
+  const options = { pluginNames: ['mops-closure'] };
+  const environment = { HOME: '/users/ada', MOPS_ENV: 'test' };
+  const { config } = await accepted(['--project=shop'], { ...options, environment });
+  assert.equal(config['mops-closure'].project, resolve('/srv', 'shop'));
+  assert.deepEqual(config.compiler.mops, { stores: ['/users/ada/.cache/mops/packages'], environment: 'test' });
+  const elsewhere = await accepted([], { environment: { XDG_CACHE_HOME: '/cache' } });
+  assert.deepEqual(elsewhere.config.compiler.mops, { stores: ['/cache/mops/packages'], environment: 'local' });
+  assert.equal((await accepted([], options)).config['mops-closure'].project, undefined);
+  assert.match(
+    await refused(['--no-mops-closure', '--project=shop'], options),
+    /^--project and --no-mops-closure contradict/,
+  );
+});

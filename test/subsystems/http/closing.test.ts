@@ -16,7 +16,9 @@ import { Inspector } from '../../../subsystems/inspector/index.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { Storage } from '../../../subsystems/storage/index.ts';
+import { MopsClosures } from '../../../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../../../subsystems/openapi/index.ts';
+import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { Gateway } from '../../../subsystems/gateway/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
@@ -44,6 +46,7 @@ suite('opening and closing', () => {
         inspector: new NoInspector(),
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
+        mopsClosures: new NoMopsClosures(),
         clock: systemClock,
         log: new RecordingLog(),
       },
@@ -175,6 +178,7 @@ suite('opening and closing', () => {
       given<unknown>(Storage, new NoStorage()),
       given<unknown>(Metrics, new NoMetrics()),
       given<unknown>(OpenApi, new NoOpenApi()),
+      given<unknown>(MopsClosures, new NoMopsClosures()),
       given<unknown>(Inspector, new NoInspector()),
       scheduler,
       httpPlugin,

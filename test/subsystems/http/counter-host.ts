@@ -28,6 +28,7 @@ import {
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
+import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
@@ -339,6 +340,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly metrics?: HttpServerNeeds['metrics'];
   /** Default: turned off. */
   readonly openApi?: HttpServerNeeds['openApi'];
+  /** Default: turned off. */
+  readonly mopsClosures?: HttpServerNeeds['mopsClosures'];
   /** Default: scripted. */
   readonly websites?: Gateway;
   /** Default: turned off. */
@@ -356,6 +359,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     storage = new NoStorage(),
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
+    mopsClosures = new NoMopsClosures(),
     inspector = new NoInspector(),
     ...others
   } = options;
@@ -371,6 +375,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       storage,
       metrics,
       openApi,
+      mopsClosures,
       inspector,
       clock,
       log,

@@ -87,16 +87,6 @@ suite('request targets are matched exactly', () => {
     }
   });
 
-  test('paths of the contract that are not built yet say so', async (t) => {
-    const { origin } = await startHttpHost(t);
-    const paths = [['GET', '/mops/closure/src/main.mo']] as const;
-    for (const [method, target] of paths) {
-      const answer = await send(origin, method, target);
-      assert.equal(answer.status, 404, target);
-      assert.match((answer.json() as { message: string }).message, /is not built yet in this version$/);
-    }
-  });
-
   test('the absolute form, as a proxy sends it, is the same as its path', async (t) => {
     const { origin } = await startHttpHost(t, { token: 'x' });
     const statusOf = async (target: string): Promise<string> => {

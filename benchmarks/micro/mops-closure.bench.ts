@@ -1,0 +1,65 @@
+/**
+ * How long does the closure of a project of 1,000 files take: the first time, when it is kept, and when one file has changed?
+ * Ten folders of a hundred modules of 2 KB, each importing two others; the compiler's thread is started for the first.
+ */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
+import { ProjectClosures } from '../../subsystems/mops-closure/project-closures.ts';
+
+const FILES = 1000;
+const ROUNDS = 7;
+const FILLER =
+  '  /// A line of documentation, as long as such lines are.\n  public func f(n : Nat) : Nat { n + 1 };\n'.repeat(20);
+
+const root = await mkdtemp(join(tmpdir(), 'svc-closure-bench-'));
+const pathOf = (k: number): string => `f${k % 10}/M${k}`;
+
+async function timed(closures: ProjectClosures): Promise<{ readonly ms: number; readonly isCached: boolean }> {
+  const startMs = performance.now();
+  const document = await closures.closureOf('f0/M0.mo');
+  let bytes = 0;
+  for await (const piece of document.pieces()) bytes += piece.length;
+  if (bytes < FILES * 1000) throw new Error(`only ${bytes} bytes`);
+  return { ms: performance.now() - startMs, isCached: document.isCached };
+}
+
+function show(what: string, values: readonly number[]): void {
+  const sorted = values.toSorted((a, b) => a - b);
+  const of = (share: number): string => (sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN).toFixed(1);
+  console.log(`${what.padEnd(34)} best ${of(0).padStart(7)} ms   median ${of(0.5).padStart(7)} ms`);
+}
+
+try {
+  for (let folder = 0; folder < 10; folder++) await mkdir(join(root, `f${folder}`));
+  for (let k = 0; k < FILES; k++) {
+    // A tree of two: ten levels.
+    const imports = [2 * k + 1, 2 * k + 2]
+      .filter((next) => next < FILES)
+      .map((next) => `import M${next} "../${pathOf(next)}";\n`);
+    await writeFile(join(root, `${pathOf(k)}.mo`), `${imports.join('')}module {\n${FILLER}}\n`);
+  }
+  const cold: number[] = [];
+  const kept: number[] = [];
+  const changed: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const compiler = createCompiler({ cacheDirectory: undefined });
+    const closures = new ProjectClosures({ compiler, project: root });
+    cold.push((await timed(closures)).ms);
+    for (let k = 0; k < 5; k++) {
+      const { ms, isCached } = await timed(closures);
+      if (!isCached) throw new Error('it was not kept');
+      kept.push(ms);
+    }
+    await writeFile(join(root, `${pathOf(500 + round)}.mo`), `module {\n${FILLER}// ${round}\n}\n`);
+    changed.push((await timed(closures)).ms);
+    await compiler.close();
+  }
+  console.log(`${FILES} files`);
+  show('cold, with the thread’s start', cold);
+  show('kept', kept);
+  show('one file changed', changed);
+} finally {
+  await rm(root, { recursive: true, force: true });
+}

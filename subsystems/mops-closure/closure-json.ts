@@ -1,0 +1,47 @@
+import type { NamedImport } from '../compiler/index.ts';
+
+export interface ClosureFile {
+  readonly path: string;
+  /** The package that it belongs to; null: the project itself. */
+  readonly package: string | null;
+  /** In hex. */
+  readonly sha256: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface ClosureContent {
+  readonly entry: string;
+  /** Sorted by path. */
+  readonly files: readonly ClosureFile[];
+  readonly missing: readonly NamedImport[];
+  readonly external: readonly NamedImport[];
+}
+
+/** Pieces are about so long; a multiple of 3 bytes is a whole number of Base64 characters. */
+const PIECE_BYTES = 768 * 1024;
+
+/** The document in pieces; none takes the thread for more than some milliseconds. */
+export function* jsonPieces({ entry, files, missing, external }: ClosureContent): Generator<Uint8Array> {
+  let text = `{"entry":${JSON.stringify(entry)},"files":[`;
+  for (const [k, { path, package: name, sha256, bytes }] of files.entries()) {
+    const about = `"path":${JSON.stringify(path)},"package":${JSON.stringify(name)},"sha256":"${sha256}"`;
+    text += `${k === 0 ? '' : ','}{${about},"base64":"`;
+    for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
+      text += base64Of(bytes.subarray(from, from + PIECE_BYTES));
+      if (text.length >= PIECE_BYTES) {
+        yield Buffer.from(text);
+        text = '';
+      }
+    }
+    text += '"}';
+  }
+  yield Buffer.from(`${text}],"missing":${importsJson(missing)},"external":${importsJson(external)}}`);
+}
+
+function importsJson(imports: readonly NamedImport[]): string {
+  return JSON.stringify(imports.map(({ url, from }) => ({ import: url, from })));
+}
+
+function base64Of(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+}

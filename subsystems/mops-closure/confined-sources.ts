@@ -1,0 +1,134 @@
+/**
+ * Files of one project, and nothing else: what is outside of it is ServerError `outside-project`, however a path comes to
+ * mean it.
+ *
+ * A path is looked at as it is written, and the file that it opened by where the system says that this file is. So no link that
+ * is changed between a check and the opening leads out. A file that changes while it is read is read again.
+ *
+ * What was looked at, there or not, is remembered with what the system says of it, so that `isCurrent` is a matter of asking
+ * again and not of reading.
+ */
+import { readlink, realpath, stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { ServerError } from '../../kernel/index.ts';
+import { decodeSource, readBounded, type SourceReader } from '../compiler/index.ts';
+
+const ATTEMPTS_MAX = 3;
+/** Node has four threads for files. */
+const STATS_AT_ONCE = 64;
+const ABSENT = '';
+
+export class ConfinedSources implements SourceReader {
+  readonly #project: string;
+  /** By path: what the system said of it; ABSENT if there was nothing. */
+  readonly #seen = new Map<string, string>();
+  readonly #contents = new Map<string, Uint8Array>();
+
+  /** `project`: an absolute path without links. */
+  constructor(project: string) {
+    this.#project = project;
+  }
+
+  /** Of a file that was read: its bytes, until `forgetContents`. */
+  contentOf(path: string): Uint8Array {
+    const bytes = this.#contents.get(path);
+    if (bytes === undefined) throw new Error(`${path} was not read`);
+    return bytes;
+  }
+
+  forgetContents(): void {
+    this.#contents.clear();
+  }
+
+  async read(path: string): Promise<string | undefined> {
+    this.#expectInside(path, path);
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      let opened = ABSENT;
+      let isSame = true;
+      // In case it cannot be read.
+      this.#seen.set(path, await identityAt(path));
+      const bytes = await readBounded(path, async (file, when) => {
+        const identity = identityOf(await file.stat());
+        if (when === 'read') isSame = identity === opened;
+        else {
+          opened = identity;
+          this.#expectInside(await placeOf(file, path), path);
+          await this.betweenLooks();
+        }
+      });
+      if (!isSame) continue;
+      if (bytes === undefined) return undefined;
+      this.#seen.set(path, opened);
+      this.#contents.set(path, bytes);
+      return decodeSource(path, bytes);
+    }
+    const message = `${posix.relative(this.#project, path)} changes while it is read: try again when nobody writes to it`;
+    throw new ServerError('unavailable', 'source-changing', message);
+  }
+
+  async isFolder(path: string): Promise<boolean> {
+    this.#expectInside(path, path);
+    const identity = await identityAt(path);
+    this.#seen.set(path, identity);
+    if (identity === ABSENT) return false;
+    this.#expectInside(await realpath(path), path);
+    return (await stat(path)).isDirectory();
+  }
+
+  /** For tests, which change the file here. */
+  protected async betweenLooks(): Promise<void> {
+    // Nothing to do.
+  }
+
+  /** Whether all that was looked at is as it was. */
+  async isCurrent(): Promise<boolean> {
+    const seen = [...this.#seen];
+    for (let from = 0; from < seen.length; from += STATS_AT_ONCE) {
+      const some = seen.slice(from, from + STATS_AT_ONCE);
+      const now = await Promise.all(some.map(([path]) => identityAt(path)));
+      if (some.some(([, before], k) => before !== now[k])) return false;
+    }
+    return true;
+  }
+
+  #expectInside(place: string, path: string): void {
+    if (place === this.#project || place.startsWith(this.#project === '/' ? '/' : `${this.#project}/`)) return;
+    const shown = posix.relative(this.#project, path);
+    throw new ServerError('forbidden', 'outside-project', `${shown} is outside of the directory that --project names`);
+  }
+}
+
+/** Where an open file is. */
+async function placeOf(file: FileHandle, path: string): Promise<string> {
+  try {
+    return await readlink(`/proc/self/fd/${file.fd}`);
+  } catch {
+    // Not Linux: two looks at the path.
+    return realpath(path);
+  }
+}
+
+interface Status {
+  readonly dev: number;
+  readonly ino: number;
+  readonly size: number;
+  readonly mtimeMs: number;
+  readonly ctimeMs: number;
+  isFile(): boolean;
+  isDirectory(): boolean;
+}
+
+function identityOf(status: Status): string {
+  // A folder changes with every file in it; that it is the same one is all that counts.
+  if (!status.isFile()) return `${status.isDirectory() ? 'folder' : 'other'} ${status.dev} ${status.ino}`;
+  return `${status.dev} ${status.ino} ${status.size} ${status.mtimeMs} ${status.ctimeMs}`;
+}
+
+async function identityAt(path: string): Promise<string> {
+  try {
+    return identityOf(await stat(path));
+  } catch {
+    return ABSENT;
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * Closures of files of one project (ADR 43): collected by the compiler's code from files that `ConfinedSources` gives, and kept,
+ * as JSON, as long as nothing that was looked at has changed.
+ */
+import { createHash } from 'node:crypto';
+import { realpath, stat } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { ServerError } from '../../kernel/index.ts';
+import type { Compiler, NamedImport, SourceClosure } from '../compiler/index.ts';
+import { type ClosureContent, type ClosureFile, jsonPieces } from './closure-json.ts';
+import { ConfinedSources } from './confined-sources.ts';
+import type { ClosureDocument, MopsClosures } from './index.ts';
+
+/** A larger document is made anew each time; all kept ones together take at most `KEPT_BYTES_MAX`. */
+const KEPT_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024;
+const KEPT_BYTES_MAX = 64 * 1024 * 1024;
+/** Each that is collected holds up to 32 MiB of sources. */
+const COLLECTING_MAX = 2;
+const WAITING_MAX = 32;
+/** Hashed in one go: some 5 ms. */
+const HASHED_BYTES_MAX = 2 * 1024 * 1024;
+const ENTRY_CHARACTERS_MAX = 4096;
+const ATTEMPTS_MAX = 3;
+
+interface Kept {
+  readonly sources: ConfinedSources;
+  readonly pieces: readonly Uint8Array[];
+  readonly bytes: number;
+}
+
+export interface ProjectClosuresOptions {
+  readonly compiler: Pick<Compiler, 'closureOf'>;
+  /** Absolute; undefined without `--project`. */
+  readonly project: string | undefined;
+}
+
+export class ProjectClosures implements MopsClosures {
+  readonly #compiler: Pick<Compiler, 'closureOf'>;
+  readonly #directory: string | undefined;
+  /** The least recently used first. */
+  readonly #kept = new Map<string, Kept>();
+  #keptBytes = 0;
+  readonly #collecting = new Map<string, Promise<ClosureDocument>>();
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor({ compiler, project }: ProjectClosuresOptions) {
+    this.#compiler = compiler;
+    this.#directory = project;
+  }
+
+  /** Rejects with ServerError `project-unusable` if the project is no folder. */
+  async open(): Promise<void> {
+    if (this.#directory === undefined) return;
+    const isFolder = await stat(this.#directory).then(
+      (status) => status.isDirectory(),
+      () => false,
+    );
+    if (isFolder) return;
+    const message = `--project ${this.#directory}: there is no such directory`;
+    throw new ServerError('invalid', 'project-unusable', message);
+  }
+
+  async closureOf(entry: string): Promise<ClosureDocument> {
+    if (this.#directory === undefined) {
+      const message = 'this server has no project: start it with --project DIR';
+      throw new ServerError('missing', 'project-unset', message);
+    }
+    if (entry.includes('\0') || entry.length > ENTRY_CHARACTERS_MAX || !entry.endsWith('.mo')) {
+      const message = `${JSON.stringify(entry.slice(0, 80))} is not the path of a Motoko file: it ends in .mo`;
+      throw new ServerError('invalid', 'bad-entry', message);
+    }
+    const project = await realpath(this.#directory);
+    const file = posix.resolve(project, entry.replace(/^\/+/u, ''));
+    const kept = await this.#keptOf(file);
+    if (kept !== undefined) return { isCached: true, pieces: () => asynchronous(kept.pieces) };
+    // Who asks meanwhile gets the same.
+    const running = this.#collecting.get(file);
+    if (running !== undefined) return running;
+    const started = this.#inTurn(() => this.#collect(project, file)).finally(() => this.#collecting.delete(file));
+    this.#collecting.set(file, started);
+    return started;
+  }
+
+  async #keptOf(file: string): Promise<Kept | undefined> {
+    const kept = this.#kept.get(file);
+    if (kept === undefined) return undefined;
+    const isCurrent = await kept.sources.isCurrent();
+    if (this.#kept.get(file) === kept) {
+      this.#drop(file, kept);
+      if (isCurrent) this.#keep(file, kept);
+    }
+    return isCurrent ? kept : undefined;
+  }
+
+  async #collect(project: string, file: string): Promise<ClosureDocument> {
+    const { sources, content } = await this.#steadyContentOf(project, file);
+    const size = content.files.reduce((sum, { bytes, path }) => sum + (bytes.length * 4) / 3 + path.length + 200, 0);
+    sources.forgetContents();
+    if (size > KEPT_DOCUMENT_BYTES_MAX) return { isCached: false, pieces: () => asynchronous(jsonPieces(content)) };
+    const pieces: Uint8Array[] = [];
+    for (const piece of jsonPieces(content)) {
+      pieces.push(piece);
+      await setImmediate();
+    }
+    const before = this.#kept.get(file);
+    if (before !== undefined) this.#drop(file, before);
+    this.#keep(file, { sources, pieces, bytes: pieces.reduce((sum, { length }) => sum + length, 0) });
+    return { isCached: false, pieces: () => asynchronous(pieces) };
+  }
+
+  /** Of files none of which changed between the first that was read and the last. */
+  async #steadyContentOf(
+    project: string,
+    file: string,
+  ): Promise<{ readonly sources: ConfinedSources; readonly content: ClosureContent }> {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const sources = new ConfinedSources(project);
+      const content = await this.#contentOf(project, file, sources);
+      if (await sources.isCurrent()) return { sources, content };
+    }
+    const message = `sources of ${posix.relative(project, file)} change while they are read: try again when nobody writes to them`;
+    throw new ServerError('unavailable', 'source-changing', message);
+  }
+
+  async #contentOf(project: string, file: string, sources: ConfinedSources): Promise<ClosureContent> {
+    const shown = posix.relative(project, file);
+    if ((await sources.read(file)) === undefined) {
+      const message = `there is no file ${shown} in the project`;
+      throw new ServerError('missing', 'no-such-source', message);
+    }
+    const { closure, library, unknownModules } = await this.#compiler.closureOf(file, sources, { ceiling: project });
+    const nameOf = namesIn(closure, project);
+    const files: ClosureFile[] = [];
+    let hashed = 0;
+    const add = async (path: string, name: string | null, bytes: Uint8Array): Promise<void> => {
+      files.push({ path, package: name, sha256: createHash('sha256').update(bytes).digest('hex'), bytes });
+      hashed += bytes.length;
+      if (hashed < HASHED_BYTES_MAX) return;
+      hashed = 0;
+      await setImmediate();
+    };
+    for (const [name, place] of closure.places)
+      await add(nameOf(name), place.package?.name ?? null, sources.contentOf(place.path));
+    for (const [path, text] of library.files) await add(`core@${library.version}/${path}`, 'core', Buffer.from(text));
+    const named = (imports: readonly NamedImport[]): NamedImport[] =>
+      imports.map(({ url, from }) => ({ url, from: nameOf(from) }));
+    return {
+      entry: shown,
+      files: files.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
+      missing: named([...closure.missing, ...unknownModules]),
+      external: named(closure.external),
+    };
+  }
+
+  #keep(file: string, kept: Kept): void {
+    this.#kept.set(file, kept);
+    this.#keptBytes += kept.bytes;
+    for (const [oldest, each] of this.#kept) {
+      if (this.#keptBytes <= KEPT_BYTES_MAX) return;
+      this.#drop(oldest, each);
+    }
+  }
+
+  #drop(file: string, kept: Kept): void {
+    this.#kept.delete(file);
+    this.#keptBytes -= kept.bytes;
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running < COLLECTING_MAX) this.#running++;
+    else if (this.#waiting.length < WAITING_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else {
+      const message = `${WAITING_MAX} closures wait already: try again when they have been sent`;
+      throw new ServerError('unavailable', 'closure-busy', message);
+    }
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running--;
+      else next();
+    }
+  }
+}
+
+/** How a file of the closure is called in the document: `json@1.0.0/src/lib.mo`, or its path in the project. */
+function namesIn({ places }: SourceClosure, project: string): (name: string) => string {
+  return (name) => {
+    const place = places.get(name);
+    if (name.startsWith('mo:') || place === undefined) return name.slice('mo:'.length);
+    return posix.relative(project, place.path);
+  };
+}
+
+async function* asynchronous(pieces: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) {
+    yield piece;
+    await setImmediate();
+  }
+}
