@@ -7,7 +7,6 @@ import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
 
 const NO_PLUGIN_LOADING = 'this version runs its own plugins only';
-const NO_STABLE_CHECK = 'this version upgrades actors without checking their stable types';
 const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
 
 /** By their long name; the order is that of `--help` within a group. */
@@ -150,8 +149,8 @@ export const FLAGS = {
     group: 'canisters',
     choices: ['refuse', 'warn'],
     defaultValue: 'refuse',
-    summary: 'What to do with an upgrade whose stable types nobody can check.',
-    notBuilt: NO_STABLE_CHECK,
+    summary:
+      'What to do with an upgrade whose stable variables nobody can check, or whose interface breaks callers: refuse it, or do it and print a WARNING. What is proven to lose stable variables is refused in any case.',
   }),
   'heartbeat-ms': integer({
     group: 'scheduler',
@@ -300,8 +299,9 @@ export const VARIABLES = {
     group: 'compiler',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Compiler binary that checks stable types on an upgrade.',
-    notBuilt: NO_STABLE_CHECK,
+    defaultText: 'a moc beside the server, else the bundled compiler',
+    summary:
+      'Motoko compiler (moc) that is asked on an upgrade whether the new module takes over the stable variables. If it cannot be used, nobody else is asked.',
   }),
 };
 

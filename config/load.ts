@@ -16,6 +16,8 @@ export interface LoadOptions {
   readonly build: string;
   /** What relative paths are relative to. */
   readonly directory: string;
+  /** Where the server itself lies; undefined: nothing is looked for there. */
+  readonly root?: string;
   readonly lookup?: Lookup;
 }
 
@@ -123,6 +125,12 @@ function buildConfig(
       followsFiles: flags.watch,
     },
     manifest: { file: resolve(options.directory, flags.manifest) },
+    compatibility: {
+      policy: flags['upgrade-policy'],
+      program: variables.SVC_BIN === undefined ? undefined : resolve(options.directory, variables.SVC_BIN),
+      besideServer: options.root === undefined ? undefined : join(options.root, 'moc'),
+      searchPath: options.environment['PATH'],
+    },
     compiler: { cacheDirectory: motokoCache(state, options.environment), mops: mopsOf(options.environment) },
     'mops-closure': { project: flags.project === undefined ? undefined : resolve(options.directory, flags.project) },
     codec: {},

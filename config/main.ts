@@ -27,6 +27,7 @@ async function run(): Promise<number> {
     version: VERSION,
     build: await readBuild(),
     directory: process.cwd(),
+    root: ROOT,
   });
   switch (request.kind) {
     case 'help': {

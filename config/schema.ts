@@ -84,6 +84,17 @@ export interface ManifestSection {
   readonly file: string;
 }
 
+export interface CompatibilitySection {
+  /** What becomes of upgrades that nobody can verify, or that break callers. */
+  readonly policy: 'refuse' | 'warn';
+  /** Absolute path of the compiler that checks stable variables; undefined: one that is there already. */
+  readonly program: string | undefined;
+  /** Where a `moc` beside the server would be; undefined: nowhere. */
+  readonly besideServer: string | undefined;
+  /** PATH of such compilers. */
+  readonly searchPath: string | undefined;
+}
+
 export interface CompilerSection {
   /** Where compiled modules are kept between runs; undefined where the user has no folder for such things. */
   readonly cacheDirectory: string | undefined;
@@ -129,6 +140,7 @@ export interface ServerConfig {
   readonly scheduler: SchedulerSection;
   readonly canisters: CanistersSection;
   readonly manifest: ManifestSection;
+  readonly compatibility: CompatibilitySection;
   readonly compiler: CompilerSection;
   readonly 'mops-closure': MopsClosureSection;
   readonly management: ManagementSection;

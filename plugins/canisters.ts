@@ -2,6 +2,7 @@ import { Clock, definePlugin, face, Logger } from '../kernel/index.ts';
 import { CanisterService, type CanisterServiceOptions } from '../subsystems/canisters/canister-service.ts';
 import { Canisters, ManifestActors } from '../subsystems/canisters/index.ts';
 import { Codec } from '../subsystems/codec/index.ts';
+import { Compatibility } from '../subsystems/compatibility/index.ts';
 import { Compiler } from '../subsystems/compiler/index.ts';
 import { Execution } from '../subsystems/execution/index.ts';
 import { ManagementBackend } from '../subsystems/management/index.ts';
@@ -25,6 +26,7 @@ export const canistersPlugin = definePlugin({
     codec: Codec,
     manifest: Manifest,
     compiler: Compiler,
+    compatibility: Compatibility,
     storage: Storage,
     clock: Clock,
     log: Logger,

@@ -16,6 +16,8 @@ const noCompiler: Compiler = {
   closureOf: refuse,
   // Nothing can be made of what it imports.
   sourcesOf: async (mainFile) => ({ files: [mainFile], actors: [] }),
+  compareStable: () =>
+    Promise.resolve({ kind: 'unknown', reason: 'the bundled compiler is turned off with --no-compiler' }),
 };
 
 export const compilerPlugin = definePlugin({

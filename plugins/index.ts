@@ -2,6 +2,7 @@ import type { Plugin } from '../kernel/index.ts';
 import { authPlugin } from './auth.ts';
 import { canistersPlugin } from './canisters.ts';
 import { codecPlugin } from './codec.ts';
+import { compatibilityPlugin } from './compatibility.ts';
 import { compilerPlugin } from './compiler.ts';
 import { executionPlugin } from './execution.ts';
 import { gatewayPlugin } from './gateway.ts';
@@ -28,6 +29,7 @@ export const builtinPlugins: readonly Plugin[] = [
   codecPlugin,
   manifestPlugin,
   compilerPlugin,
+  compatibilityPlugin,
   canistersPlugin,
   outcallsPlugin,
   managementPlugin,

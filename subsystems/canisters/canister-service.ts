@@ -6,6 +6,7 @@ import { recordOf, type NewRecord, type CanisterRecord, type RecordedCode } from
 import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
 import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
+import type { Compatibility } from '../compatibility/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
 import type { Manifest } from '../manifest/index.ts';
@@ -37,6 +38,7 @@ import {
   quotedName,
   type RemoveOptions,
   type UpgradeOptions,
+  type UpgradeReport,
 } from './index.ts';
 import { type InstalledManifest, installManifest } from './install-manifest.ts';
 import { NumberRows } from './number-rows.ts';
@@ -61,7 +63,8 @@ export interface CanisterServiceDependencies {
   readonly metering: Metering;
   readonly codec: Codec;
   readonly manifest: Manifest;
-  readonly compiler: Compiler;
+  readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
+  readonly compatibility: Compatibility;
   readonly storage: Storage;
   readonly clock: Clock;
   readonly log: Logger;
@@ -339,16 +342,22 @@ export class CanisterService implements Canisters {
     }
   }
 
-  async upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void> {
+  async upgrade(
+    canister: Canister,
+    moduleBytes: Uint8Array | undefined,
+    options: UpgradeOptions,
+  ): Promise<UpgradeReport> {
     const record = recordOf(canister);
     const bytes = moduleBytes ?? (await record.readFile?.(record.name));
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
-    await this.#exclusive(record, async () => {
-      await this.#changes.upgrade(record, bytes, options);
+    const report = await this.#exclusive(record, async () => {
+      const done = await this.#changes.upgrade(record, bytes, options);
       this.#giveCertificate(record, options);
+      return done;
     });
     this.#noteDeployment(record, 'upgrade', options.caller);
     await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
+    return report;
   }
 
   async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {

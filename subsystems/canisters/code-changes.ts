@@ -5,8 +5,9 @@
  * stopped first, so that no callback comes back to code that does not know it, and started again afterwards, also when the
  * upgrade failed; what comes meanwhile is refused.
  */
-import { type Clock, ServerError } from '../../kernel/index.ts';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
+import type { Compatibility } from '../compatibility/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
 import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -14,7 +15,8 @@ import type { Scheduler } from '../scheduler/index.ts';
 import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
-import { InstallError, type InstallOptions, type UpgradeOptions } from './index.ts';
+import { InstallError, type InstallOptions, UpgradeError, type UpgradeOptions, type UpgradeReport } from './index.ts';
+import { comparedCode, tellStableTypes } from './compared-code.ts';
 
 const NOTHING = new Uint8Array(0);
 /** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
@@ -25,7 +27,9 @@ export interface CodeChangesDependencies {
   readonly scheduler: Scheduler;
   readonly metering: Metering;
   readonly codec: Pick<Codec, 'untyped'>;
+  readonly compatibility: Compatibility;
   readonly clock: Pick<Clock, 'nowMs'>;
+  readonly log: Logger;
   readonly interfaces: CandidInterfaces;
   readonly histories: MessageHistories;
 }
@@ -34,6 +38,7 @@ export interface CodeChangesDependencies {
 type ChangingCanister = Pick<
   CanisterRecord,
   | 'name'
+  | 'idHex'
   | 'handle'
   | 'code'
   | 'module'
@@ -84,22 +89,28 @@ export class CodeChanges {
   }
 
   /** Throws InstallError when a hook failed: nothing has changed then. `candidText` is given with the code. */
-  async apply(record: ChangingCanister, code: RecordedCode, change: CodeChange, candidText?: string): Promise<void> {
+  async apply(record: ChangingCanister, code: RecordedCode, change: CodeChange, candidText?: string): Promise<Step> {
     const { step, lines } = await this.#run(record, code, change);
     if (step.fault !== undefined) {
       const { fault, instructions, charge } = step;
       throw new InstallError({ ...fault, kind: outcomeKindOf(fault.kind), instructions, charge }, lines);
     }
     if (candidText !== undefined) record.givenCandid = candidText;
-    record.code = code;
+    this.#take(record, code, change);
+    return step;
   }
 
   /** As `apply`, for the management canister: the fault is a value. */
   async tryApply(record: ChangingCanister, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
     await this.#storeKeptHeap(record, change);
     const { step } = await this.#run(record, code, change);
-    if (step.fault === undefined) record.code = code;
+    if (step.fault === undefined) this.#take(record, code, change);
     return step.fault;
+  }
+
+  #take(record: ChangingCanister, code: RecordedCode, change: CodeChange): void {
+    if (change.mode === 'upgrade') tellStableTypes(this.#with.log, record, code.module);
+    record.code = code;
   }
 
   /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
@@ -160,21 +171,39 @@ export class CodeChanges {
     this.#with.histories.add(handle, ended, outcome, this.#with.clock.nowMs());
   }
 
-  async upgrade(record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions): Promise<void> {
-    const { candidText } = options;
+  async upgrade(record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport> {
+    const { candidText, isForced = false } = options;
     const code = await this.prepare(record.name, wasm, { kept: record.givenCandid, fresh: candidText });
     const keepsHeap = decidePersistence(record, code, options.persistence);
     const argument = await this.encodeArgument(code.candid, options.argument);
     const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
-    const { scheduler } = this.#with;
+    const { scheduler, compatibility, log } = this.#with;
     // Its messages go on meanwhile.
+    const { name } = record;
+    const compared = { name, from: comparedCode(record.code), to: comparedCode(code), isForced };
+    const { refusal, warnings, stable, candid } = await compatibility.compare(compared);
+    const report: UpgradeReport = {
+      isUpgraded: false,
+      module: { from: record.module?.hash, to: code.module.hash },
+      stable,
+      candid,
+      persistence: keepsHeap ? 'keep' : 'replace',
+      instructions: 0,
+    };
+    if (refusal !== undefined) throw new UpgradeError(refusal, report);
     await this.#storeKeptHeap(record, change);
     const wasRunning = record.status === 'running';
     const unlock = wasRunning ? await scheduler.lockBetweenMessages(record.handle) : undefined;
     const mustStop = wasRunning && unlock === undefined;
     if (mustStop) await this.#stopForUpgrade(record);
     try {
-      await this.apply(record, code, change, candidText);
+      const { instructions } = await this.apply(record, code, change, candidText);
+      for (const warning of warnings) log.announce(`WARNING ${warning}`);
+      return { ...report, isUpgraded: true, instructions };
+    } catch (error) {
+      if (!(error instanceof InstallError)) throw error;
+      const { outcome, logs } = error;
+      throw new InstallError(outcome, logs, { ...report, instructions: outcome.instructions });
     } finally {
       record.storedStatus = undefined;
       unlock?.();

@@ -7,6 +7,7 @@ import {
 } from '../ic/index.ts';
 import { defineCapability, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
+import type { CandidFindings, StableFindings } from '../compatibility/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
 import type { IngressMessage } from '../scheduler/index.ts';
@@ -143,8 +144,33 @@ export interface UpgradeOptions {
   readonly candidText?: string | undefined;
   /** From then on its queries find a placeholder for a certificate; without it that stays as it is. */
   readonly hasCertificate?: boolean;
+  /** Neither stable variables nor the interface are checked beforehand; what the module itself refuses stays refused. */
+  readonly isForced?: boolean;
   /** Whether the heap stays. Undefined: kept when both modules are made for it, replaced when the old one is not. */
   readonly persistence?: 'keep' | 'replace' | undefined;
+}
+
+/** What an upgrade did, or would have done. */
+export interface UpgradeReport {
+  readonly isUpgraded: boolean;
+  /** Hashes, hex; undefined: the actor was empty. */
+  readonly module: { readonly from: string | undefined; readonly to: string };
+  readonly stable: StableFindings;
+  readonly candid: CandidFindings;
+  /** What became of the heap. */
+  readonly persistence: 'keep' | 'replace';
+  /** Of the hooks; 0: none ran. */
+  readonly instructions: number;
+}
+
+/** The upgrade was refused, or failed, after the modules were compared: nothing was changed. */
+export class UpgradeError extends ServerError {
+  readonly report: UpgradeReport;
+
+  constructor({ kind, code, message }: ServerError, report: UpgradeReport) {
+    super(kind, code, message);
+    this.report = report;
+  }
 }
 
 export interface RemoveOptions {
@@ -155,15 +181,17 @@ export interface RemoveOptions {
   readonly endsCalls?: boolean;
 }
 
-/** A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before. */
+/** A hook of a change of code failed: nothing was changed. `logs` is what the canister printed before; an upgrade has a report. */
 export class InstallError extends ServerError {
   readonly outcome: FailedOutcome;
   readonly logs: readonly string[];
+  readonly report: UpgradeReport | undefined;
 
-  constructor(outcome: FailedOutcome, logs: readonly string[]) {
+  constructor(outcome: FailedOutcome, logs: readonly string[], report?: UpgradeReport) {
     super(ERROR_KIND_OF_OUTCOME[outcome.kind], 'install-failed', outcome.message);
     this.outcome = outcome;
     this.logs = logs;
+    this.report = report;
   }
 }
 type FailedOutcome = Exclude<Outcome, { readonly kind: 'reply' }>;
@@ -241,9 +269,9 @@ export interface Canisters {
   /**
    * Replaces the code and keeps the state, atomically, between two messages; an actor with open calls is stopped first
    * and started afterwards. Without bytes the manifest's file is read again. Throws ServerError: the module is refused,
-   * no wasm is recorded, or a hook failed (`InstallError`).
+   * no wasm is recorded, it would lose state or break callers (`UpgradeError`), or a hook failed (`InstallError`).
    */
-  upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void>;
+  upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<UpgradeReport>;
   /** Replaces the code and starts with fresh state. Throws as `install` does. */
   reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void>;
   /** Resolves when no call is open any more. Rejects with ServerError `unavailable` if that takes longer than five minutes. */

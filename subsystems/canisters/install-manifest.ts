@@ -1,5 +1,5 @@
 import { type CanisterRecord } from './canister-record.ts';
-import { type InstallOptions, type UpgradeOptions } from './index.ts';
+import { type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
 import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
@@ -17,12 +17,12 @@ export interface InstallManifestDependencies {
   readonly canisters: {
     place(name: string, module: Uint8Array, options: InstallOptions): Promise<CanisterRecord>;
     named(name: string): CanisterRecord | undefined;
-    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<void>;
+    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
     giveCertificate(record: CanisterRecord): void;
   };
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
-  readonly compiler: Compiler;
+  readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   readonly execution: ModuleStore;
   readonly log: Logger;
   /** Aborted when the server is told to stop meanwhile. */

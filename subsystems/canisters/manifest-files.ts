@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
-import type { ManifestActors, UpgradeOptions } from './index.ts';
+import type { ManifestActors, UpgradeOptions, UpgradeReport } from './index.ts';
 import { type ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
 
 export interface ManifestFilesDependencies {
   readonly canisters: {
     named(name: string): CanisterRecord | undefined;
-    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<void>;
+    upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
   };
   readonly sources: readonly ManifestSource[];
   /** Reads files afresh. */

@@ -8,7 +8,7 @@ import type { ManifestActor } from '../manifest/index.ts';
 export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
 
 export interface ManifestModulesDependencies {
-  readonly compiler: Compiler;
+  readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   /** Tells which interface a module carries. */
   readonly execution: ModuleStore;
   readonly log: Logger;

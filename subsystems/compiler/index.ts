@@ -57,6 +57,11 @@ export interface Compiler {
    * ServerError: `source-unreadable` without a main file, `source-too-large`, `mops-invalid`, what the reader rejects with.
    */
   closureOf(mainFile: string, reader: SourceReader, options: ClosureOfOptions): Promise<ClosureWithLibrary>;
+  /**
+   * Compares two stable signatures, which may be any text. Never rejects: what keeps the compiler from comparing is `unknown`. For a
+   * comparison a thread of its own is kept for a while; compilations do not hold it up.
+   */
+  compareStable(before: string, after: string): Promise<StableVerdict>;
 }
 
 export interface ClosureOfOptions {
@@ -71,6 +76,14 @@ export interface ClosureWithLibrary {
   /** Modules that the library does not have, as they are imported. */
   readonly unknownModules: readonly { readonly url: string; readonly from: string }[];
 }
+
+/** Whether a program with the second signature takes over the variables of one with the first. */
+export type StableVerdict =
+  /** `message`: warnings, if there are any. */
+  | { readonly kind: 'compatible'; readonly message: string | undefined }
+  | { readonly kind: 'incompatible'; readonly message: string }
+  /** Nobody can say; `reason` is the end of a sentence: why. */
+  | { readonly kind: 'unknown'; readonly reason: string };
 
 export const Compiler = defineCapability<Compiler>('compiler');
 

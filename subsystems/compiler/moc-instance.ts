@@ -15,7 +15,14 @@ import { getCompileCacheDir } from 'node:module';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic, Position } from './diagnostics.ts';
-import type { CompileRequest, ImportsRequest, MocRequest, MocResponse, ParsedImport } from './moc-protocol.ts';
+import type {
+  CompileRequest,
+  ImportsRequest,
+  MocRequest,
+  MocResponse,
+  ParsedImport,
+  StableRequest,
+} from './moc-protocol.ts';
 import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */
@@ -28,21 +35,44 @@ interface Moc {
   gcFlags(flag: string): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
   parseMotoko(recovers: boolean, text: string): unknown;
+  /** Takes names of files. */
+  stableCompatible(before: string, after: string): unknown;
 }
 
 const ERROR_SEVERITY = 1;
 /** Beside the project's own files, whose paths are relative and hold no colon there. */
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
+const BEFORE = 'before.most';
+const AFTER = 'after.most';
 
 let parser: { readonly program: string; readonly moc: Moc } | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
+/** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
+let comparing: { readonly file: string; readonly moc: Moc } | undefined;
+
 export function runMoc(request: MocRequest): MocResponse {
   if (request.kind === 'compile') return compile(instantiate(request.program), request);
+  if (request.kind === 'stable') return compare(request);
   // Nothing that reading a text leaves behind is seen by the next.
   if (parser?.program !== request.program) parser = { program: request.program, moc: instantiate(request.program) };
   return readImports(parser.moc, request);
+}
+
+function compare({ program: file, before, after }: StableRequest): MocResponse {
+  if (comparing?.file !== file) comparing = { file, moc: instantiate(file) };
+  const { moc } = comparing;
+  moc.saveFile(BEFORE, before);
+  moc.saveFile(AFTER, after);
+  try {
+    const result = moc.stableCompatible(BEFORE, AFTER);
+    if (!Array.isArray(field(result, 'diagnostics'))) return { kind: 'crashed', reason: 'it returned no diagnostics' };
+    return { kind: 'compared', diagnostics: arrayOf(field(result, 'diagnostics')).map(readDiagnostic) };
+  } catch (thrown) {
+    comparing = undefined;
+    return { kind: 'crashed', reason: reasonOf(thrown) };
+  }
 }
 
 function compile(moc: Moc, request: CompileRequest): MocResponse {

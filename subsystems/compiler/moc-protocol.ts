@@ -16,7 +16,7 @@ export interface ImportedActor {
 }
 
 /** Sent to the compiler's thread: all it may see. */
-export type MocRequest = CompileRequest | ImportsRequest;
+export type MocRequest = CompileRequest | ImportsRequest | StableRequest;
 
 export interface ImportsRequest {
   readonly kind: 'imports';
@@ -39,6 +39,14 @@ export interface CompileRequest {
   readonly packages: ReadonlyMap<string, string>;
 }
 
+/** Whether one stable signature may follow another. */
+export interface StableRequest {
+  readonly kind: 'stable';
+  readonly program: string;
+  readonly before: string;
+  readonly after: string;
+}
+
 /** An import as the compiler's parser read it: the text between the quotes. */
 export interface ParsedImport {
   readonly url: string;
@@ -47,7 +55,7 @@ export interface ParsedImport {
   readonly byte: number;
 }
 
-export type MocResponse = CompileResponse | ImportsResponse | CrashedResponse;
+export type MocResponse = CompileResponse | ImportsResponse | ComparedResponse | CrashedResponse;
 
 export interface ImportsResponse {
   readonly kind: 'imports';
@@ -59,6 +67,12 @@ export interface ImportsResponse {
 export interface CrashedResponse {
   readonly kind: 'crashed';
   readonly reason: string;
+}
+
+export interface ComparedResponse {
+  readonly kind: 'compared';
+  /** Without an error the second signature may follow the first. */
+  readonly diagnostics: readonly Diagnostic[];
 }
 
 export type CompileResponse =

@@ -19,5 +19,5 @@ if (parentPort !== null) flushCompileCache();
 parentPort?.on('message', (request: MocRequest) => {
   const response = answer(request);
   parentPort?.postMessage(response, response.kind === 'compiled' ? [response.wasm.buffer] : []);
-  if (response.kind === 'compiled') keepProgram();
+  if (response.kind === 'compiled' || response.kind === 'compared') keepProgram();
 });

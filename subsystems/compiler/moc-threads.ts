@@ -113,11 +113,7 @@ export class MocThreads {
     thread.worker.ref();
     const { timeLimitMs } = this.#options;
     thread.timer = setTimeout(() => {
-      const { request } = job;
-      const what =
-        request.kind === 'compile' ? `compiling ${request.main}` : `reading imports of ${request.texts.length} files`;
-      const message = `${what} took longer than ${timeLimitMs} ms and was stopped; split the actor, or compile it elsewhere and name the module with \`wasm\``;
-      void this.#end(thread, new ServerError('invalid', 'compile-timeout', message));
+      void this.#end(thread, lateError(job.request, timeLimitMs));
     }, timeLimitMs);
     thread.worker.postMessage(job.request);
   }
@@ -155,6 +151,15 @@ function compileCacheEnvironment(): Readonly<Record<string, string>> {
   const directory = getCompileCacheDir();
   // Node adds a folder for its version, and for the flags of V8 as they are then.
   return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
+}
+
+function lateError(request: MocRequest, timeLimitMs: number): ServerError {
+  const late = `took longer than ${timeLimitMs} ms and was stopped`;
+  const elsewhere = 'split the actor, or compile it elsewhere and name the module with `wasm`';
+  let message = `comparing the stable signatures ${late}`;
+  if (request.kind === 'compile') message = `compiling ${request.main} ${late}; ${elsewhere}`;
+  if (request.kind === 'imports') message = `reading imports of ${request.texts.length} files ${late}; ${elsewhere}`;
+  return new ServerError('invalid', 'compile-timeout', message);
 }
 
 function closedError(): ServerError {

@@ -8,6 +8,7 @@ import { CORE_ROOT, motokoRelease, mocProgramFile, readCorePackage } from './cor
 import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
+import { compareStable, COMPARISON_THREADS } from './compare-stable.ts';
 import type {
   ActorSources,
   ClosureOfOptions,
@@ -16,6 +17,7 @@ import type {
   CompileOptions,
   CompileProgress,
   Compiler,
+  StableVerdict,
 } from './index.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
@@ -105,6 +107,7 @@ const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
 class CachingCompiler implements MotokoCompiler {
   readonly imports: ImportParser;
   readonly #threads: MocThreads;
+  readonly #comparisons: MocThreads;
   readonly #cache: CompileCache | undefined;
   readonly #options: MotokoCompilerOptions;
   /** Two actors from one source are compiled once. */
@@ -115,6 +118,7 @@ class CachingCompiler implements MotokoCompiler {
     this.#options = options;
     this.#threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, ...options });
     this.imports = new CompilerImportParser(this.#threads);
+    this.#comparisons = new MocThreads(COMPARISON_THREADS);
     this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
   }
 
@@ -184,8 +188,12 @@ class CachingCompiler implements MotokoCompiler {
     };
   }
 
+  compareStable(before: string, after: string): Promise<StableVerdict> {
+    return compareStable(this.#comparisons, { kind: 'stable', program: mocProgramFile(), before, after });
+  }
+
   async close(): Promise<void> {
-    await this.#threads.close();
+    await Promise.all([this.#threads.close(), this.#comparisons.close()]);
   }
 
   async #compile(source: Source, persistence: Persistence): Promise<CompiledActor> {
@@ -255,7 +263,8 @@ class CachingCompiler implements MotokoCompiler {
       actors,
       packages: closure.packages,
     });
-    if (response.kind === 'imports') throw new Error('the compiler has answered another question');
+    if (response.kind === 'imports' || response.kind === 'compared')
+      throw new Error('the compiler has answered another question');
     const entry = entryOf(response, source, view);
     const failure = await this.#cache?.write(key, entry);
     if (failure !== undefined && !this.#hasReportedCache) {

@@ -266,8 +266,8 @@ export class Responder {
     this.text(response, HTTP_STATUS[error.kind], error.message, more);
   }
 
-  /** An error of a built-in route: `{code,message}`, and `logs` where a failed install printed something. */
-  error(response: ServerResponse, error: unknown): void {
+  /** An error of a built-in route: `{code,message}`, `logs` where a failed install printed something, and whatever else belongs to it. */
+  error(response: ServerResponse, error: unknown, more: object = {}): void {
     if (response.headersSent) {
       // Nothing can be said any more; the client must not take a half answer for a whole one.
       if (error instanceof ServerError) this.#log.warn(error.message);
@@ -291,7 +291,8 @@ export class Responder {
       this.comeBackLater(response, code, error.message);
       return;
     }
-    const body = Array.isArray(logs) ? { code, message: error.message, logs } : { code, message: error.message };
+    const { message } = error;
+    const body = Array.isArray(logs) ? { ...more, code, message, logs } : { ...more, code, message };
     this.json(response, HTTP_STATUS[error.kind], body, error.kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 

@@ -126,11 +126,11 @@ export const ROUTES = [
     method: 'POST',
     path: '/upgrade/:actor',
     access: 'token',
-    query: { arg: undefined, report: undefined, force: undefined, certificate: 'placeholder' },
+    query: { arg: undefined, report: '1', force: 'true', certificate: 'placeholder' },
     bodyBytesMax: MODULE_BYTES_MAX,
     job: 'upgrade',
     request: "a module, a form, or nothing: the manifest's file",
-    answer: '`upgraded`',
+    answer: '`upgraded`; with `report=1` what changed, as JSON',
   },
   {
     method: 'POST',

@@ -135,7 +135,6 @@ test('every problem is told at once', () => {
 });
 
 test('a flag whose feature is not built yet is refused with those words, never accepted and ignored', () => {
-  assert.match(problem([], { SVC_BIN: '/bin/moc' }), /^SVC_BIN is not built yet: /);
   const unbuilt = [...flagsByName].filter(([, flag]) => flag.notBuilt !== undefined);
   assert.ok(unbuilt.length > 5);
   for (const [name, flag] of unbuilt) {

@@ -1,14 +1,11 @@
-import { ServerError } from '../../../kernel/index.ts';
 import { argumentFrom, readUpload, refuseCycles } from '../code-upload.ts';
 import { hexParameter } from '../request-target.ts';
 import type { Handlers, RouteHost } from '../route.ts';
-
-/** Parameters that this version does not honour yet: to ignore them would do what the client did not ask for. */
-const NOT_BUILT: readonly string[] = ['report', 'force'];
+import { reportJson, reportOf } from '../upgrade-report.ts';
 
 /**
  * `POST /upgrade/<ACTOR>`, the body a module, raw or gzip, a form with it, or nothing to read the manifest's file again; `?arg=0x<hex>`
- * the Candid argument of its hook.
+ * the Candid argument of its hook. `?report=1`: what changed, as JSON; `?force=true`: without checking what the module would lose.
  */
 export function upgradeHandlers({
   canisters,
@@ -19,7 +16,6 @@ export function upgradeHandlers({
   return {
     async 'POST /upgrade/:actor'(request, response, { actor }, query) {
       const startedMs = jobs.nowMs();
-      refuseNotBuilt(query);
       const argument = hexParameter(query, 'arg');
       const canister = canisters.resolve(actor);
       const caller = callers.callerOf(request.headers['x-caller']);
@@ -31,24 +27,17 @@ export function upgradeHandlers({
           caller,
           candidText: upload.candidText,
           hasCertificate: query.has('certificate'),
+          isForced: query.has('force'),
         };
-        await canisters.upgrade(canister, upload.module, options);
-        responder.text(response, 200, 'upgraded');
+        const report = await canisters.upgrade(canister, upload.module, options);
+        if (query.has('report')) responder.json(response, 200, reportJson(report));
+        else responder.text(response, 200, 'upgraded');
         jobs.ended('upgrade', canister.idHex, '', true, startedMs);
       } catch (error) {
-        responder.error(response, error);
+        const report = query.has('report') ? reportOf(error) : undefined;
+        responder.error(response, error, report);
         jobs.ended('upgrade', canister.idHex, '', false, startedMs);
       }
     },
   };
-}
-
-function refuseNotBuilt(parameters: ReadonlyMap<string, string>): void {
-  const name = NOT_BUILT.find((parameter) => parameters.has(parameter));
-  if (name === undefined) return;
-  throw new ServerError(
-    'invalid',
-    'not-built',
-    `query parameter ${name} is not built yet in this version: nothing was upgraded; leave it out`,
-  );
 }

@@ -5,10 +5,11 @@ import type { Logger, Random } from '../../../kernel/index.ts';
 import { CanisterService } from '../../../subsystems/canisters/canister-service.ts';
 import type { CanisterRecord } from '../../../subsystems/canisters/canister-record.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
-import type { Compiler } from '../../../subsystems/compiler/index.ts';
 import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
+import { UpgradeComparisons } from '../../../subsystems/compatibility/upgrade-comparisons.ts';
 import { ManagementCanister } from '../../../subsystems/management/management-canister.ts';
 import type { CallKind, Outcome } from '../../../subsystems/ic/index.ts';
+import type { Compiler } from '../../../subsystems/compiler/index.ts';
 import type { Manifest } from '../../../subsystems/manifest/index.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { KEY_BOUNDS } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
@@ -36,7 +37,14 @@ const TURNS_MAX = 20_000;
 const codec = createCodec();
 const manifest: Manifest = { read: () => Promise.resolve([]) };
 const refuse = (): Promise<never> => Promise.reject(new Error('there is nothing to compile'));
-const compiler: Compiler = { compile: refuse, sourcesOf: refuse, closureOf: refuse };
+const compiler: Compiler = { compile: refuse, sourcesOf: refuse, closureOf: refuse, compareStable: refuse };
+/** The modules here carry neither interfaces nor stable variables: nothing is left to a thread. */
+const compatibility = new UpgradeComparisons({
+  policy: 'refuse',
+  checker: () => {
+    throw new Error('there are no stable variables');
+  },
+});
 
 type Call = readonly [
   record: CanisterRecord,
@@ -95,7 +103,19 @@ export class Life {
     );
     const metering = { policy: POLICY };
     const registry = new CanisterService(
-      { execution, scheduler, schedulerSetup: scheduler, metering, codec, manifest, compiler, storage, clock, log },
+      {
+        execution,
+        scheduler,
+        schedulerSetup: scheduler,
+        metering,
+        codec,
+        manifest,
+        compiler,
+        compatibility,
+        storage,
+        clock,
+        log,
+      },
       {
         forwardDebugOutput: false,
         snapshotBelowBytes,

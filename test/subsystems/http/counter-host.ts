@@ -12,7 +12,9 @@ import {
   type OutputReader,
   type RemoveOptions,
   type InstallOptions,
+  UpgradeError,
   type UpgradeOptions,
+  type UpgradeReport,
 } from '../../../subsystems/canisters/index.ts';
 import { DebugBuffer } from '../../../subsystems/canisters/debug-buffer.ts';
 import { OutputFeed } from '../../../subsystems/canisters/output-feed.ts';
@@ -110,6 +112,25 @@ const METHODS: Readonly<Record<string, readonly [MethodKind, Behaviour]>> = {
 
 /** A body whose hooks trap. */
 export const TRAPPING_MODULE = Uint8Array.of(0xff);
+/** A body that is refused unless it is forced. */
+export const UNFIT_MODULE = Uint8Array.of(0xfe);
+
+export const UPGRADE_REPORT: UpgradeReport = {
+  isUpgraded: false,
+  module: { from: undefined, to: 'cd'.repeat(32) },
+  stable: {
+    checked: true,
+    checker: 'bundled',
+    compatible: true,
+    added: [{ path: 'b', type: 'var Nat' }],
+    removed: [],
+    changed: [],
+    message: null,
+  },
+  candid: { compatible: null, added: [], removed: [], changed: [] },
+  persistence: 'keep',
+  instructions: 0,
+};
 
 export class CounterCanister implements Canister {
   readonly name: string;
@@ -236,15 +257,23 @@ export class CounterCanisters implements ServedCanisters {
     return canister;
   }
 
-  async upgrade(canister: Canister, moduleBytes: Uint8Array | undefined, options: UpgradeOptions): Promise<void> {
+  async upgrade(
+    canister: Canister,
+    moduleBytes: Uint8Array | undefined,
+    options: UpgradeOptions,
+  ): Promise<UpgradeReport> {
     const { name } = this.resolve(canister.name);
     if (moduleBytes === undefined && name === 'bare') {
       throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     }
     if (moduleBytes?.[0] === TRAPPING_MODULE[0]) {
-      throw new InstallError({ ...COST, kind: 'trap', code: 5, message: 'hook trapped' }, ['saving']);
+      throw new InstallError({ ...COST, kind: 'trap', code: 5, message: 'hook trapped' }, ['saving'], UPGRADE_REPORT);
+    }
+    if (moduleBytes?.[0] === UNFIT_MODULE[0] && options.isForced !== true) {
+      throw new UpgradeError(new ServerError('invalid', 'upgrade-unverified', 'nobody knows'), UPGRADE_REPORT);
     }
     this.upgraded.push({ name, bytes: moduleBytes?.length, options });
+    return { ...UPGRADE_REPORT, isUpgraded: true, instructions: 7 };
   }
 
   async reinstall(canister: Canister, moduleBytes: Uint8Array, options: InstallOptions): Promise<void> {

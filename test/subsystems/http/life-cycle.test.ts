@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
-import { startHttpHost, TRAPPING_MODULE } from './counter-host.ts';
+import { startHttpHost, TRAPPING_MODULE, UNFIT_MODULE, UPGRADE_REPORT } from './counter-host.ts';
 
 const COUNTER_ID = '80000000001000010101';
 const MODULE = Uint8Array.of(0, 0x61, 0x73, 0x6d);
@@ -47,14 +47,27 @@ suite('upgrading', () => {
     assert.equal(log.events.at(-1)?.fields['ok'], 'false');
   });
 
-  test('report and force are refused as not built, and nothing is upgraded', async (t) => {
+  test('with report=1 the answer is what changed, also with a refusal and a failed hook; force=true is handed over', async (t) => {
     const { origin, canisters } = await startHttpHost(t);
-    for (const query of ['report=1', 'force=true', 'arg=0x&force=true']) {
-      const answer = await send(origin, 'POST', `/upgrade/counter?${query}`, { body: MODULE });
-      assert.equal(answer.status, 400, query);
-      assert.match(messageOf(answer), /not built yet in this version: nothing was upgraded/);
-    }
-    assert.equal(canisters.upgraded.length, 0);
+    const { isUpgraded, module, ...rest } = UPGRADE_REPORT;
+    const report = { upgraded: isUpgraded, module: { from: null, to: module.to }, ...rest };
+    const ask = (query: string, body: Uint8Array) => send(origin, 'POST', `/upgrade/counter?${query}`, { body });
+    const done = await ask('report=1', MODULE);
+    assert.deepEqual([done.status, done.json()], [200, { ...report, upgraded: true, instructions: 7 }]);
+    assert.equal(done.headers['content-type'], 'application/json; charset=utf-8');
+    const refused = await ask('report=1', UNFIT_MODULE);
+    assert.deepEqual([refused.status, refused.json()], [400, { ...report, code: 400, message: 'nobody knows' }]);
+    const trapped = await ask('report=1', TRAPPING_MODULE);
+    assert.deepEqual(trapped.json(), { ...report, code: 5, message: 'hook trapped', logs: ['saving'] });
+    const plain = await send(origin, 'POST', '/upgrade/counter', { body: UNFIT_MODULE });
+    assert.deepEqual([plain.status, plain.json()], [400, { code: 400, message: 'nobody knows' }]);
+    assert.equal((await ask('arg=0x&force=true', UNFIT_MODULE)).text, 'upgraded');
+    assert.deepEqual(
+      canisters.upgraded.map(({ options }) => options.isForced),
+      [false, true],
+    );
+    for (const query of ['report=0', 'report', 'force=1', 'force=true&force=true'])
+      assert.equal((await ask(query, MODULE)).status, 404, query);
   });
 
   test('bad requests are refused before anything is upgraded', async (t) => {

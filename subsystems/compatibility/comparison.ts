@@ -1,0 +1,38 @@
+/** What the thread for comparisons is asked, and how it answers. */
+import { ServerError } from '../../kernel/index.ts';
+import { interfaceTypes } from '../codec/interface-types/index.ts';
+import { compareInterfaces } from './compare-interfaces.ts';
+import { compareSignatures } from './compare-signatures.ts';
+import type { CandidFindings, StableDifferences } from './index.ts';
+
+/** Texts of the module before and the one after. Undefined: nothing is to be compared. */
+export interface ComparisonRequest {
+  readonly candid: readonly [before: string, after: string] | undefined;
+  readonly stable: readonly [before: string, after: string] | undefined;
+}
+
+export interface Comparison {
+  readonly candid: CandidFindings | undefined;
+  readonly stable: StableDifferences | undefined;
+}
+
+export type ComparisonResponse = Comparison | { readonly bug: string };
+
+export function compareTexts({ candid, stable }: ComparisonRequest): Comparison {
+  return {
+    candid: candid === undefined ? undefined : candidFindings(candid),
+    stable: stable === undefined ? undefined : compareSignatures(stable[0], stable[1]),
+  };
+}
+
+function candidFindings([before, after]: readonly [string, string]): CandidFindings {
+  try {
+    const { isCompatible, added, removed, changed } = compareInterfaces(interfaceTypes(before), interfaceTypes(after));
+    return { compatible: isCompatible, added, removed, changed };
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    // The host takes an interface with what it knows of the constructor; here it stands alone.
+    const change = { path: '', from: 'service', to: 'service', breaks: true, why: error.message };
+    return { compatible: false, added: [], removed: [], changed: [change] };
+  }
+}

@@ -1,0 +1,60 @@
+import { ServerError } from '../../kernel/index.ts';
+import type { CandidFindings, ComparedUpgrade, StableFindings, UpgradeFindings } from './index.ts';
+
+/** `warn`: what cannot be verified, and what breaks callers, is done and told. What is proven to lose state is refused all the same. */
+export type UpgradePolicy = 'refuse' | 'warn';
+
+/** Differences that a message names. */
+const NAMED_MAX = 3;
+
+export interface JudgedFindings {
+  readonly stable: StableFindings;
+  readonly candid: CandidFindings;
+  /** The stable variables may have changed, and nobody could say what becomes of them. */
+  readonly isUnverified: boolean;
+}
+
+/** What the policy makes of the findings. */
+export function judge(
+  { name, isForced }: Pick<ComparedUpgrade, 'name' | 'isForced'>,
+  { stable, candid, isUnverified }: JudgedFindings,
+  policy: UpgradePolicy,
+): Pick<UpgradeFindings, 'refusal' | 'warnings'> {
+  if (isForced) return { refusal: undefined, warnings: [] };
+  if (stable.compatible === false) {
+    const problem = `the new module of ${name} does not take over its stable variables: ${stable.message ?? ''}`;
+    const fix = `keep them, write a migration, or give up the check with ?force=true`;
+    return { refusal: new ServerError('invalid', 'upgrade-incompatible', `${problem}; ${fix}`), warnings: [] };
+  }
+  const warnings: string[] = [];
+  if (isUnverified) {
+    const problem = `nobody can verify that the new module of ${name} takes over its stable variables: ${stable.message ?? ''}`;
+    if (policy === 'refuse') {
+      const fix =
+        'name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, or give up the check with ?force=true';
+      return { refusal: new ServerError('invalid', 'upgrade-unverified', `${problem}; ${fix}`), warnings: [] };
+    }
+    warnings.push(problem);
+  }
+  if (candid.compatible === false) {
+    const problem = `the new interface of ${name} breaks callers of the old one: ${breaksText(candid)}`;
+    if (policy === 'refuse') {
+      const fix = 'keep what they use, start with --upgrade-policy warn, or give up the check with ?force=true';
+      return { refusal: new ServerError('invalid', 'upgrade-breaks-callers', `${problem}; ${fix}`), warnings: [] };
+    }
+    warnings.push(problem);
+  }
+  return { refusal: undefined, warnings };
+}
+
+function breaksText({ removed, changed, added }: CandidFindings): string {
+  const texts = [
+    ...removed.filter(({ breaks }) => breaks).map(({ path, why }) => `${path} is gone (${why ?? ''})`),
+    ...changed
+      .filter(({ breaks }) => breaks)
+      .map(({ path, from, to, why }) => `${path} was ${from} and is ${to} (${why ?? ''})`),
+    ...added.filter(({ breaks }) => breaks).map(({ path, type, why }) => `${path} : ${type} came (${why ?? ''})`),
+  ];
+  const more = texts.length > NAMED_MAX ? `, and ${texts.length - NAMED_MAX} more` : '';
+  return `${texts.slice(0, NAMED_MAX).join(', ')}${more}`;
+}

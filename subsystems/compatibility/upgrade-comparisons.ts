@@ -1,0 +1,159 @@
+import { ServerError } from '../../kernel/index.ts';
+import { JobThread } from '../threads/index.ts';
+import type { Comparison, ComparisonRequest, ComparisonResponse } from './comparison.ts';
+import { DifferenceList, moreText } from './difference-list.ts';
+import type {
+  CandidFindings,
+  Compatibility,
+  ComparedCode,
+  ComparedUpgrade,
+  Effect,
+  SideEntry,
+  StableFindings,
+  UpgradeFindings,
+} from './index.ts';
+import { named, pathText } from './path.ts';
+import { judge, type UpgradePolicy } from './policy.ts';
+import type { StableChecker } from './stable-checker.ts';
+
+/** The bounds of a comparison end it in a second or two. */
+const JOB_DEADLINE_MS = 10_000;
+/** Upgrades whose comparison waits; each holds texts of up to 4 MiB. */
+const WAITING_JOBS_MAX = 32;
+/** For the types of twice 1 MiB of .did, and the pairs of them. */
+const THREAD_HEAP_MB = 512;
+const THREAD_STACK_MB = 4;
+
+export interface UpgradeComparisonsOptions {
+  readonly policy: UpgradePolicy;
+  /** Finds who is to be asked: what is beside the server may come and go. */
+  readonly checker: () => StableChecker;
+}
+
+/** Compares in a thread, asks the compiler meanwhile, and judges by the policy. */
+export class UpgradeComparisons implements Compatibility {
+  readonly #options: UpgradeComparisonsOptions;
+  readonly #thread: JobThread<ComparisonRequest, ComparisonResponse>;
+
+  constructor(options: UpgradeComparisonsOptions) {
+    this.#options = options;
+    this.#thread = new JobThread({
+      name: 'compatibility',
+      script: new URL('./comparison-worker.ts', import.meta.url),
+      jobDeadlineMs: JOB_DEADLINE_MS,
+      waitingJobsMax: WAITING_JOBS_MAX,
+      heapMb: THREAD_HEAP_MB,
+      stackMb: THREAD_STACK_MB,
+      refusals: {
+        busy: () => refusal('upgrade-busy', `${WAITING_JOBS_MAX} upgrades are waiting to be compared; try again later`),
+        late: () =>
+          refusal('comparison-failed', `comparing the modules took longer than ${JOB_DEADLINE_MS} ms; ${FORCE}`),
+        failed: (what, cause) =>
+          refusal('comparison-failed', `the thread that compares modules ${what}; try again, or ${FORCE}`, cause),
+        closed: () => refusal('comparison-closed', 'the server is stopping: nothing is upgraded any more'),
+      },
+    });
+  }
+
+  async compare(upgrade: ComparedUpgrade): Promise<UpgradeFindings> {
+    const { from, to } = upgrade;
+    const texts = {
+      candid: from.candid === undefined || to.candid === undefined ? undefined : ([from.candid, to.candid] as const),
+      stable: signaturesOf(from, to),
+    };
+    const [asked, differences] = await Promise.all([
+      this.#ask(upgrade, texts.stable),
+      this.#differences({
+        candid: texts.candid?.[0] === texts.candid?.[1] ? undefined : texts.candid,
+        stable: texts.stable?.[0] === texts.stable?.[1] ? undefined : texts.stable,
+      }),
+    ]);
+    const { isUnverified, ...verdict } = asked;
+    const stable: StableFindings = { ...NO_DIFFERENCES, ...differences.stable, ...verdict };
+    const candid = differences.candid ?? unparsedFindings(upgrade);
+    return { stable, candid, ...judge(upgrade, { stable, candid, isUnverified }, this.#options.policy) };
+  }
+
+  close(): Promise<void> {
+    return this.#thread.close();
+  }
+
+  /** Equal interfaces and signatures, as of most upgrades, are not worth a thread. */
+  async #differences(request: ComparisonRequest): Promise<Comparison> {
+    if (request.candid === undefined && request.stable === undefined) return { candid: undefined, stable: undefined };
+    const response = await this.#thread.run(request);
+    if ('bug' in response) throw new Error(`bug in the thread that compares modules: ${response.bug}`);
+    return response;
+  }
+
+  async #ask(
+    { from, to, isForced }: ComparedUpgrade,
+    signatures: readonly [string, string] | undefined,
+  ): Promise<Asked> {
+    if (signatures === undefined)
+      return { ...unchecked(null, 'neither module says what its stable variables are'), isUnverified: false };
+    if (isForced) return { ...unchecked(null, 'not checked: ?force=true'), isUnverified: false };
+    if (from.stableTypes === undefined || to.stableTypes === undefined) {
+      const which = from.stableTypes === undefined ? 'installed' : 'new';
+      return unchecked(null, `the ${which} module does not say what its stable variables are`);
+    }
+    if (signatures[0] === signatures[1])
+      return { checked: true, checker: null, compatible: true, message: null, isUnverified: false };
+    const checker = this.#options.checker();
+    const verdict = await checker.compareStable(signatures[0], signatures[1]);
+    if (verdict.kind === 'unknown') return unchecked(checker.name, verdict.reason);
+    return {
+      checked: true,
+      checker: checker.name,
+      compatible: verdict.kind === 'compatible',
+      message: verdict.message ?? null,
+      isUnverified: false,
+    };
+  }
+}
+
+/** What a checker says, and whether nobody knows. */
+type Asked = Omit<StableFindings, 'added' | 'removed' | 'changed'> & { readonly isUnverified: boolean };
+
+const FORCE = '?force=true upgrades without comparing';
+const NO_DIFFERENCES = { added: [], removed: [], changed: [] };
+/** What a module without a section is compared as: it has no variables. */
+const NO_VARIABLES = 'actor {}';
+
+function refusal(code: string, message: string, cause?: unknown): ServerError {
+  return new ServerError('unavailable', code, message, { cause });
+}
+
+function unchecked(checker: StableFindings['checker'], message: string): Asked {
+  return { checked: false, checker, compatible: null, message, isUnverified: true };
+}
+
+/** Undefined: neither has one. */
+function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, string] | undefined {
+  if (from.stableTypes === undefined && to.stableTypes === undefined) return undefined;
+  const [before, after] = [from, to].map(({ stableTypes }) =>
+    stableTypes === undefined ? NO_VARIABLES : Buffer.from(stableTypes).toString('utf8'),
+  );
+  return [before ?? NO_VARIABLES, after ?? NO_VARIABLES];
+}
+
+/** Where there are not two different texts: equal ones, or modules that do not carry one. */
+function unparsedFindings({ from, to }: ComparedUpgrade): CandidFindings {
+  if (from.candid === undefined) return { ...NO_DIFFERENCES, compatible: null };
+  if (to.candid !== undefined) return { ...NO_DIFFERENCES, compatible: true };
+  // What the new interface is shows when the module runs; what it exports is known now.
+  const removed = new DifferenceList<SideEntry & Effect>((count) => ({
+    path: '',
+    type: moreText(count),
+    breaks: false,
+    why: null,
+  }));
+  let isBroken = false;
+  for (const [name, kind] of from.methods) {
+    if (to.methods.get(name) === kind) continue;
+    isBroken = true;
+    const why = 'the new module does not export the method, or as another kind';
+    removed.add(() => ({ path: pathText(named(undefined, name)), type: kind, breaks: true, why }));
+  }
+  return { ...NO_DIFFERENCES, removed: removed.toArray(), compatible: isBroken ? false : null };
+}

@@ -1,0 +1,141 @@
+/** What is found of two modules, and what either policy makes of it. */
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
+import type { ComparedCode, ComparedUpgrade, UpgradeFindings } from '../../../subsystems/compatibility/index.ts';
+import type { UpgradePolicy } from '../../../subsystems/compatibility/policy.ts';
+import { UpgradeComparisons } from '../../../subsystems/compatibility/upgrade-comparisons.ts';
+
+const COMPATIBLE: StableVerdict = { kind: 'compatible', message: undefined };
+const INCOMPATIBLE: StableVerdict = { kind: 'incompatible', message: '[M0169] n is dropped' };
+const UNKNOWN: StableVerdict = { kind: 'unknown', reason: 'SVC_BIN hangs' };
+const NONE = { added: [], removed: [], changed: [] };
+
+const codeOf = (variables?: string, candid?: string, methods: readonly string[] = []): ComparedCode => ({
+  stableTypes: variables === undefined ? undefined : Buffer.from(`// Version: 1.0.0\nactor {\n${variables}\n};\n`),
+  candid,
+  methods: new Map(methods.map((name) => [name, 'update'])),
+});
+
+interface Asked extends Partial<ComparedUpgrade> {
+  readonly policy?: UpgradePolicy;
+  readonly verdict?: StableVerdict;
+}
+
+async function compare(t: TestContext, { policy = 'refuse', verdict, ...upgrade }: Asked): Promise<UpgradeFindings> {
+  const checker = {
+    name: 'svc_bin' as const,
+    compareStable: () => {
+      assert.ok(verdict !== undefined, 'nobody was to be asked');
+      return Promise.resolve(verdict);
+    },
+  };
+  const comparisons = new UpgradeComparisons({ policy, checker: () => checker });
+  t.after(() => comparisons.close());
+  return comparisons.compare({ name: 'counter', from: codeOf(), to: codeOf(), isForced: false, ...upgrade });
+}
+
+const NAT = codeOf('stable var n : Nat');
+const TEXT = codeOf('stable var n : Text');
+
+suite('stable variables', () => {
+  test('equal signatures, and modules without any, need nobody', async (t) => {
+    const equal = await compare(t, { from: NAT, to: NAT });
+    assert.deepEqual(equal.stable, { ...NONE, checked: true, checker: null, compatible: true, message: null });
+    const none = await compare(t, {});
+    const message = 'neither module says what its stable variables are';
+    assert.deepEqual(none.stable, { ...NONE, checked: false, checker: null, compatible: null, message });
+    for (const { refusal, warnings } of [equal, none]) assert.deepEqual([refusal, warnings], [undefined, []]);
+  });
+
+  test('a change that is compatible is done, with what was found', async (t) => {
+    const { stable, refusal, warnings } = await compare(t, { from: NAT, to: TEXT, verdict: COMPATIBLE });
+    const changed = [{ path: 'n', from: 'Nat', to: 'Text' }];
+    assert.deepEqual(stable, { ...NONE, changed, checked: true, checker: 'svc_bin', compatible: true, message: null });
+    assert.deepEqual([refusal, warnings], [undefined, []]);
+  });
+
+  test('one that is proven to lose state is refused under either policy', async (t) => {
+    for (const policy of ['refuse', 'warn'] as const) {
+      const { stable, refusal } = await compare(t, { from: NAT, to: TEXT, verdict: INCOMPATIBLE, policy });
+      assert.deepEqual([stable.checked, stable.compatible, stable.message], [true, false, '[M0169] n is dropped']);
+      assert.deepEqual([refusal?.kind, refusal?.code], ['invalid', 'upgrade-incompatible']);
+      assert.equal(
+        refusal?.message,
+        'the new module of counter does not take over its stable variables: [M0169] n is dropped; keep them, write a migration, or give up the check with ?force=true',
+      );
+    }
+  });
+
+  test('one that nobody can verify is refused, or warned of; so is a signature on one side only', async (t) => {
+    const problem = 'nobody can verify that the new module of counter takes over its stable variables';
+    for (const [from, to, why] of [
+      [NAT, TEXT, 'SVC_BIN hangs'],
+      [NAT, codeOf(), 'the new module does not say what its stable variables are'],
+      [codeOf(), NAT, 'the installed module does not say what its stable variables are'],
+    ] as const) {
+      const refused = await compare(t, { from, to, verdict: UNKNOWN });
+      assert.equal(refused.refusal?.code, 'upgrade-unverified');
+      assert.ok(refused.refusal.message.startsWith(`${problem}: ${why}; name a Motoko compiler in SVC_BIN`));
+      assert.deepEqual([refused.stable.checked, refused.stable.compatible], [false, null]);
+      const warned = await compare(t, { from, to, verdict: UNKNOWN, policy: 'warn' });
+      assert.deepEqual([warned.refusal, warned.warnings], [undefined, [`${problem}: ${why}`]]);
+    }
+    const gone = await compare(t, { from: NAT, to: codeOf(), verdict: UNKNOWN });
+    assert.deepEqual(gone.stable.removed, [{ path: 'n', type: 'var Nat' }]);
+  });
+
+  test('force asks nobody and refuses nothing, and what is different is found all the same', async (t) => {
+    const from = { ...NAT, candid: 'service : { a : () -> () }' };
+    const forced = await compare(t, { from, to: { ...TEXT, candid: 'service : {}' }, isForced: true });
+    assert.deepEqual([forced.refusal, forced.warnings], [undefined, []]);
+    assert.deepEqual([forced.stable.checked, forced.stable.message], [false, 'not checked: ?force=true']);
+    assert.equal(forced.stable.changed.length, 1);
+    assert.equal(forced.candid.compatible, false);
+  });
+});
+
+suite('interfaces', () => {
+  const OLD = 'service : { a : () -> (nat); b : () -> (); c : () -> (); d : () -> (); e : () -> () }';
+  const NEW = 'service : { a : () -> (int); f : () -> () }';
+
+  test('a break is refused, or warned of, and the first places are named', async (t) => {
+    const [from, to] = [codeOf(undefined, OLD), codeOf(undefined, NEW)];
+    const problem =
+      'the new interface of counter breaks callers of the old one: b is gone (callers that use the method fail), ' +
+      'c is gone (callers that use the method fail), d is gone (callers that use the method fail), and 2 more';
+    const { refusal, candid } = await compare(t, { from, to });
+    assert.deepEqual([refusal?.kind, refusal?.code], ['invalid', 'upgrade-breaks-callers']);
+    assert.ok(refusal?.message.startsWith(`${problem}; keep what they use, start with --upgrade-policy warn, or`));
+    assert.deepEqual([candid.compatible, candid.added.length, candid.removed.length], [false, 1, 4]);
+    assert.deepEqual((await compare(t, { from, to, policy: 'warn' })).warnings, [problem]);
+    assert.equal((await compare(t, { from: to, to: from })).refusal?.code, 'upgrade-breaks-callers');
+    assert.equal((await compare(t, { from, to: from })).candid.compatible, true);
+  });
+
+  test('where an interface is not known, nothing is said of it, but for methods that are not exported any more', async (t) => {
+    const unknown = { ...NONE, compatible: null };
+    const [text, bare] = [codeOf(undefined, OLD, ['a']), codeOf(undefined, undefined, ['a', 'b'])];
+    assert.deepEqual((await compare(t, { from: bare, to: text })).candid, unknown);
+    assert.deepEqual((await compare(t, { from: text, to: bare })).candid, unknown);
+    const lost = await compare(t, { from: codeOf(undefined, OLD, ['a', 'c']), to: bare });
+    assert.deepEqual(
+      lost.candid.removed.map(({ path, breaks }) => [path, breaks]),
+      [['c', true]],
+    );
+    assert.equal(lost.refusal?.code, 'upgrade-breaks-callers');
+  });
+
+  test('an interface that cannot be read alone is a break that says why', async (t) => {
+    const { candid } = await compare(t, { from: codeOf(undefined, OLD), to: codeOf(undefined, 'service : X') });
+    assert.equal(candid.compatible, false);
+    assert.match(candid.changed[0]?.why ?? '', /"X"/);
+  });
+
+  test('when the server stops, what is being compared is refused', async () => {
+    const comparisons = new UpgradeComparisons({ policy: 'warn', checker: () => assert.fail() });
+    const [from, to] = [codeOf(undefined, OLD), codeOf(undefined, NEW)];
+    const compared = comparisons.compare({ name: 'counter', from, to, isForced: false });
+    await Promise.all([comparisons.close(), assert.rejects(compared, { code: 'comparison-closed' })]);
+  });
+});

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { after, suite, test } from 'node:test';
+import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
+import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+
+const compiler = createCompiler({ cacheDirectory: undefined });
+after(() => compiler.close());
+
+const compare = (before: string, fresh: string): Promise<StableVerdict> =>
+  compiler.compareStable(
+    ...([before, fresh].map((fields) => `// Version: 1.0.0\nactor {\n${fields}\n};\n`) as [string, string]),
+  );
+
+suite('the bundled compiler compares stable signatures', () => {
+  test('variables may come and widen, not go or become something else', async () => {
+    const compatible = { kind: 'compatible', message: undefined };
+    assert.deepEqual(await compare('stable var n : Nat', 'stable var n : Int; stable m : Text'), compatible);
+    for (const [before, fresh, code] of [
+      ['stable var n : Nat', '', 'M0169'],
+      ['stable var n : Nat', 'stable var n : Text', 'M0170'],
+      ['stable var r : {x : Nat; y : Text}', 'stable var r : {x : Nat}', 'M0216'],
+    ] as const) {
+      const verdict = await compare(before, fresh);
+      assert.equal(verdict.kind, 'incompatible', code);
+      assert.ok(verdict.kind === 'incompatible' && verdict.message.startsWith(`[${code}] the `));
+      assert.doesNotMatch(verdict.message, /\n/);
+    }
+  });
+
+  test('what it cannot read, or is nested too deeply, is unknown, and the next comparison is done as ever', async () => {
+    for (const [fields, reason] of [
+      ['garbage {', /cannot read the signatures: \[M0001\]/],
+      [`stable var n : ${'['.repeat(200_000)}Nat${']'.repeat(200_000)}`, /nested too deeply|gave up/],
+      ['\0\ud800', /cannot read|gave up/],
+    ] as const) {
+      const verdict = await compare('stable var n : Nat', fields);
+      assert.match(verdict.kind === 'unknown' ? verdict.reason : verdict.kind, reason);
+      assert.equal((await compare('stable var n : Nat', 'stable var n : Int')).kind, 'compatible');
+    }
+  });
+
+  test('after the end it is unknown, too', async () => {
+    const other = createCompiler({ cacheDirectory: undefined });
+    await other.close();
+    assert.deepEqual(await other.compareStable('', ''), {
+      kind: 'unknown',
+      reason: 'the server is stopping: nothing is compiled any more',
+    });
+  });
+});
