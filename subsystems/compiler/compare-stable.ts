@@ -48,7 +48,7 @@ function verdictOf(diagnostics: readonly Diagnostic[]): StableVerdict {
 
 function textOf(diagnostics: readonly Diagnostic[]): string {
   const texts = diagnostics.slice(0, MESSAGES_MAX).map(({ code, message }) => {
-    const line = message.replaceAll(/\s+/g, ' ').trim();
+    const line = message.replaceAll(/\s+/g, ' ').trim().replace(/[.]$/, '');
     const cut = line.length > MESSAGE_CHARACTERS_MAX ? `${line.slice(0, MESSAGE_CHARACTERS_MAX)}…` : line;
     return `[${code}] ${cut}`;
   });

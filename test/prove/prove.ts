@@ -134,6 +134,19 @@ const PARTS: readonly Part[] = [
     count: 50,
     runs: [{ file: new URL('../e2e/durability/any-order.test.ts', import.meta.url), label: '' }],
   },
+  {
+    name: 'upgrades',
+    claims: 'random upgrades, compatible, incompatible, trapping, forced, leave each variable as it must be',
+    unit: 'seeds',
+    count: 1000,
+    runs: [
+      { file: new URL('../e2e/upgrades/random-upgrades.test.ts', import.meta.url), label: '' },
+      {
+        file: new URL('../subsystems/compatibility/compare-interfaces.test.ts', import.meta.url),
+        label: 'random interfaces',
+      },
+    ],
+  },
 ];
 
 const HELP = `npm run prove                      all parts

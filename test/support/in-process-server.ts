@@ -1,0 +1,76 @@
+/**
+ * A whole server in this process: all plugins over real sockets, threads and files, with a log that tests can read. It starts in a
+ * third of the time of a process of its own; what a process is to show (signals, exit codes, streams) needs `server.ts`.
+ */
+import { createKernel, systemClock, systemRandom } from '../../kernel/index.ts';
+import { loadConfig } from '../../config/load.ts';
+import { builtinPlugins } from '../../plugins/index.ts';
+import { CACHE_HOME } from './caches.ts';
+import { RecordingLogger } from './kernel.ts';
+import type { TestOwner } from './server.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+export interface InProcessServer {
+  readonly origin: string;
+  readonly log: RecordingLogger;
+  post(path: string, body?: string | Uint8Array): Promise<Answer>;
+  get(path: string): Promise<Answer>;
+  /** Ends it gracefully; it is ended anyway when the tests are over. */
+  stop(): Promise<void>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface InProcessOptions {
+  /** Flags, besides `--listen` and one executor; the manifest is empty. */
+  readonly args?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Where the server seems to lie; default: an empty folder. */
+  readonly root?: string;
+}
+
+export async function startInProcess(
+  owner: TestOwner,
+  { args = [], environment = {}, root }: InProcessOptions = {},
+): Promise<InProcessServer> {
+  const directory = await temporaryDirectory();
+  const request = await loadConfig({
+    argv: ['--listen', '127.0.0.1:0', '--executors', '1', '--no-manifest', ...args],
+    environment: { XDG_CACHE_HOME: CACHE_HOME, ...environment },
+    pluginNames: builtinPlugins.map(({ name }) => name),
+    version: '0.0.0',
+    build: 'test',
+    directory,
+    root: root ?? directory,
+  });
+  if (request.kind !== 'serve')
+    throw new Error(request.kind === 'refused' ? request.problems.join('\n') : request.kind);
+  const log = new RecordingLogger();
+  const kernel = createKernel({
+    plugins: builtinPlugins,
+    config: { ...request.config },
+    disabled: request.disabled,
+    ambient: { clock: systemClock, random: systemRandom, logger: log },
+  });
+  let stopping: Promise<void> | undefined;
+  const stop = (): Promise<void> => (stopping ??= kernel.stop());
+  owner.after(stop);
+  await kernel.start();
+  const listening = log.announced.find((line) => line.startsWith('listening on ')) ?? '';
+  const origin = listening.slice('listening on '.length);
+  const ask = async (path: string, init: RequestInit): Promise<Answer> => {
+    const response = await fetch(origin + path, init);
+    return { status: response.status, body: await response.text() };
+  };
+  return {
+    origin,
+    log,
+    post: (path, body = '[]') =>
+      ask(path, { method: 'POST', body: typeof body === 'string' ? body : new Uint8Array(body) }),
+    get: (path) => ask(path, {}),
+    stop,
+  };
+}
