@@ -31,6 +31,12 @@ function versioned(version: number): Uint8Array {
     (func (export "canister_query ${EVIL_METHOD}") (call $answer)))`);
 }
 
+/** A custom section. */
+function section(name: string, content: string): Uint8Array {
+  const [label, body] = [Buffer.from(name), Buffer.from(content)];
+  return Buffer.concat([Buffer.of(0, 1 + label.length + body.length, label.length), label, body]);
+}
+
 const ends: (() => Promise<void>)[] = [];
 let browser: Browser;
 let server: RunningServer;
@@ -335,6 +341,36 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await upgrade.click();
     await page.getByText(/^upgraded in /).waitFor();
     assert.equal(await post('/query-json/box/version?lossless=1'), '[{"$svc":"nat","value":"3"}]');
+  });
+
+  test('what an upgrade changes, or would break, is shown; what was refused can be forced', async (t) => {
+    const described = (method: string): Uint8Array =>
+      Buffer.concat([
+        versioned(4),
+        section('icp:private candid:service', `service : { ${method} : () -> (nat) query }`),
+      ]);
+    assert.match(await post('/install/described', described('version')), /^[0-9a-f]{20}$/);
+    const { page } = await inspect(t, '#/described/code');
+    const choose = async (module: Uint8Array): Promise<void> => {
+      await page.locator('.drop input').setInputFiles({ name: 'v.wasm', mimeType: '', buffer: Buffer.from(module) });
+      await page.getByRole('button', { name: 'Upgrade described' }).click();
+    };
+    await choose(described('other'));
+    await page
+      .getByRole('alert')
+      .getByText(/breaks callers of the old one: version is gone/)
+      .waitFor();
+    const table = page.getByRole('region', { name: 'Interface' });
+    assert.deepEqual(await table.getByRole('row').allInnerTexts(), [
+      'removed\tversion\tfunc () -> (nat) query\tcallers that use the method fail',
+      'added\tother\tfunc () -> (nat) query\t',
+    ]);
+    await page.getByText('breaks callers', { exact: true }).waitFor();
+    await page.getByLabel('Force: do not check').check();
+    await page.getByRole('button', { name: 'Upgrade described' }).click();
+    await page.getByText(/^upgraded in /).waitFor();
+    assert.equal(await table.getByRole('row').count(), 2);
+    assert.ok(!(await page.getByLabel('Force: do not check').isChecked()), 'once');
   });
 
   test('what is refused says why', async (t) => {

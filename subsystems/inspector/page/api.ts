@@ -53,16 +53,65 @@ export interface CallAnswer {
   readonly ms: number;
 }
 
+/** Something that two modules differ in; which members are there depends on the list it is in. */
+export interface Difference {
+  readonly path: string;
+  readonly type?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly breaks?: boolean;
+  readonly why?: string | null;
+}
+
+export interface Differences {
+  readonly compatible: boolean | null;
+  readonly added: readonly Difference[];
+  readonly removed: readonly Difference[];
+  readonly changed: readonly Difference[];
+}
+
+/** What an upgrade changed, or would have changed. */
+export interface UpgradeReport {
+  readonly upgraded: boolean;
+  readonly module: { readonly from: string | null; readonly to: string };
+  readonly stable: Differences & {
+    readonly checked: boolean;
+    readonly checker: string | null;
+    readonly message: string | null;
+  };
+  readonly candid: Differences;
+  readonly persistence: string;
+  readonly instructions: number;
+}
+
+export interface UpgradeRequest {
+  readonly actor: string;
+  /** Undefined: the manifest's file again. */
+  readonly module: Blob | undefined;
+  /** Hex, may be empty. */
+  readonly argument: string;
+  readonly isForced: boolean;
+}
+
+/** What goes with an error besides its words. */
+interface ErrorDetails {
+  /** Lines that a failed hook printed. */
+  readonly logs?: readonly string[];
+  /** Of an upgrade that was refused, or failed. */
+  readonly report?: UpgradeReport;
+}
+
 export class ApiError extends Error {
   readonly status: number;
-  /** Lines that a failed hook printed. */
   readonly logs: readonly string[];
+  readonly report: UpgradeReport | undefined;
 
-  constructor(status: number, message: string, logs: readonly string[] = []) {
+  constructor(status: number, message: string, { logs = [], report }: ErrorDetails = {}) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.logs = logs;
+    this.report = report;
   }
 }
 
@@ -140,11 +189,14 @@ export class Api {
     return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text();
   }
 
-  /** Without a module: the manifest's file again. `argument`: hex, may be empty. */
-  async upgrade(actor: string, module: Blob | undefined, argument: string): Promise<string> {
-    const query = argument === '' ? '' : `?arg=0x${encodeURIComponent(argument.replace(/^0x/i, ''))}`;
-    const path = `/upgrade/${encodeURIComponent(actor)}${query}`;
-    return (await this.#send('POST', path, module === undefined ? {} : { body: module })).text();
+  /** What changed; a refusal is an ApiError, mostly with a report. */
+  async upgrade({ actor, module, argument, isForced }: UpgradeRequest): Promise<UpgradeReport> {
+    const query = ['report=1'];
+    if (argument !== '') query.push(`arg=0x${encodeURIComponent(argument.replace(/^0x/i, ''))}`);
+    if (isForced) query.push('force=true');
+    const path = `/upgrade/${encodeURIComponent(actor)}?${query.join('&')}`;
+    const response = await this.#send('POST', path, module === undefined ? {} : { body: module });
+    return (await response.json()) as UpgradeReport;
   }
 
   async call(request: CallRequest): Promise<CallAnswer> {
@@ -205,8 +257,14 @@ export class Api {
 /** What the body of an error says; built-in routes answer `{code,message}`, what is checked before them plain text. */
 export function errorOf(status: number, text: string): ApiError {
   try {
-    const { message, logs } = JSON.parse(text) as { message?: unknown; logs?: unknown };
-    if (typeof message === 'string') return new ApiError(status, message, Array.isArray(logs) ? logs.map(String) : []);
+    const parsed = JSON.parse(text) as { message?: unknown; logs?: unknown; upgraded?: unknown };
+    const { message, logs } = parsed;
+    if (typeof message === 'string') {
+      return new ApiError(status, message, {
+        ...(Array.isArray(logs) && { logs: logs.map(String) }),
+        ...(parsed.upgraded === false && { report: parsed as unknown as UpgradeReport }),
+      });
+    }
   } catch {
     // Plain text.
   }

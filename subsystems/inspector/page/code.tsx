@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks';
-import type { Actor, Api } from './api.ts';
+import { type Actor, type Api, ApiError, type UpgradeReport } from './api.ts';
 import { bytesText, durationText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { CopyButton, Failure, Hint } from './pieces.tsx';
+import { Report } from './upgrade-report.tsx';
 
 /** The actor's module and interface, and another module in its place. */
 export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
@@ -34,12 +35,14 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
 interface Outcome {
   readonly text?: string;
   readonly error?: unknown;
+  readonly report?: UpgradeReport | undefined;
 }
 
 function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const [file, setFile] = useState<File | undefined>(undefined);
   const [argument, setArgument] = useState('');
   const [isOver, setOver] = useState(false);
+  const [isForced, setForced] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [outcome, setOutcome] = useState<Outcome>({});
   const name = inertText(shortText(actor.name, 60));
@@ -53,11 +56,12 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
     setOutcome({});
     const startedMs = performance.now();
     try {
-      const answer = await api.upgrade(actor.name, module, argument.trim());
-      setOutcome({ text: `${answer} in ${durationText(performance.now() - startedMs)}` });
+      const report = await api.upgrade({ actor: actor.name, module, argument: argument.trim(), isForced });
+      setOutcome({ text: `upgraded in ${durationText(performance.now() - startedMs)}`, report });
       setFile(undefined);
+      setForced(false);
     } catch (error) {
-      setOutcome({ error });
+      setOutcome({ error, report: error instanceof ApiError ? error.report : undefined });
     }
     setBusy(false);
   };
@@ -124,6 +128,15 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
           />
         </label>
       </div>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isForced}
+          disabled={isBusy}
+          onChange={(event) => setForced(event.currentTarget.checked)}
+        />
+        Force: do not check what the new module would lose
+      </label>
       <Hint>The state is kept. If the new module refuses, nothing has changed.</Hint>
       {outcome.text !== undefined && (
         <p class="done" role="status">
@@ -131,6 +144,7 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
         </p>
       )}
       {outcome.error !== undefined && <Failure error={outcome.error} />}
+      {outcome.report !== undefined && <Report report={outcome.report} />}
     </section>
   );
 }

@@ -189,6 +189,11 @@ suite('small texts', () => {
   test('an error says what the server said, in whichever form', () => {
     assert.equal(errorOf(404, '{"code":404,"message":"no such actor"}').message, 'no such actor');
     assert.deepEqual(errorOf(400, '{"code":5,"message":"trapped","logs":["a","b"]}').logs, ['a', 'b']);
+    assert.equal(errorOf(400, '{"code":400,"message":"no"}').report, undefined);
+    assert.equal(
+      errorOf(400, '{"upgraded":false,"persistence":"keep","code":400,"message":"no"}').report?.persistence,
+      'keep',
+    );
     assert.equal(errorOf(503, 'starting: reading').message, 'starting: reading');
     assert.equal(errorOf(500, '').message, 'the server answered 500');
     assert.equal(errorOf(500, 'null').message, 'null');
