@@ -4,7 +4,6 @@
  *
  * A worklist of pairs of types, each pair once, so that recursive types end; `WORK_MAX` bounds what texts that were made for it can cost.
  */
-import { ServerError } from '../../kernel/index.ts';
 import { DifferenceList, moreText } from './difference-list.ts';
 import type { ChangedEntry, SideEntry, StableDifferences } from './index.ts';
 import { named, type Path, pathText, stepped } from './path.ts';
@@ -16,6 +15,7 @@ import {
   type SignatureNode,
   signatureText,
   type SignatureType,
+  UnreadableSignature,
 } from './signature.ts';
 
 /** Nodes of types that are compared. */
@@ -28,7 +28,7 @@ export function compareSignatures(before: string, after: string): StableDifferen
     differences.compareGroups(signatures[0].variables, signatures[1].variables, undefined);
     return differences.run();
   } catch (error) {
-    if (!(error instanceof ServerError)) throw error;
+    if (!(error instanceof UnreadableSignature)) throw error;
     // Nothing is known but that the texts differ.
     return {
       added: [],

@@ -34,7 +34,8 @@ export function judge(
         'name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, or give up the check with ?force=true';
       return { refusal: new ServerError('invalid', 'upgrade-unverified', `${problem}; ${fix}`), warnings: [] };
     }
-    warnings.push(problem);
+    const doubt = 'nobody can verify that its new module takes over its stable variables';
+    warnings.push(`${name} was upgraded, though ${doubt}: ${stable.message ?? ''}`);
   }
   if (candid.compatible === false) {
     const problem = `the new interface of ${name} breaks callers of the old one: ${breaksText(candid)}`;
@@ -42,7 +43,9 @@ export function judge(
       const fix = 'keep what they use, start with --upgrade-policy warn, or give up the check with ?force=true';
       return { refusal: new ServerError('invalid', 'upgrade-breaks-callers', `${problem}; ${fix}`), warnings: [] };
     }
-    warnings.push(problem);
+    warnings.push(
+      `${name} was upgraded, though its new interface breaks callers of the old one: ${breaksText(candid)}`,
+    );
   }
   return { refusal: undefined, warnings };
 }

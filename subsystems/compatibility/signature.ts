@@ -7,8 +7,6 @@
  *     type L = ?(Nat, L);                actor ({ in var n : Nat }, { stable var k : Int });
  *     actor { stable var list : L };
  */
-import { ServerError } from '../../kernel/index.ts';
-
 /** Deeper brackets; what people write stays below 20. */
 const NESTING_MAX = 200;
 
@@ -34,7 +32,10 @@ const CLOSING: Readonly<Record<Bracket, string>> = { '{': '}', '(': ')', '[': ']
 /** Blanks and comments; words, tags and quoted names; signs. */
 const TOKEN = /\s+|\/\/[^\n]*|[#]?[A-Za-z_]\w*|"(?:[^"\\\n]|\\.)*"|\d+|->|<:|./gsu;
 
-/** Throws ServerError `bad-signature`. */
+/** The text is no signature, or one that is not read; nobody sees it but who compares. */
+export class UnreadableSignature extends Error {}
+
+/** Throws UnreadableSignature. */
 export function readSignature(text: string): Signature {
   const nodes = treeOf(text);
   const definitions = new Map<string, SignatureType>();
@@ -121,6 +122,6 @@ function lastGroup({ items }: SignatureGroup): SignatureGroup | undefined {
   return items.findLast((item): item is SignatureGroup => typeof item === 'object' && item.open === '{');
 }
 
-function unreadable(problem: string): ServerError {
-  return new ServerError('invalid', 'bad-signature', `the stable signature cannot be read: ${problem}`);
+function unreadable(problem: string): UnreadableSignature {
+  return new UnreadableSignature(problem);
 }

@@ -45,12 +45,22 @@ export class UpgradeComparisons implements Compatibility {
       heapMb: THREAD_HEAP_MB,
       stackMb: THREAD_STACK_MB,
       refusals: {
-        busy: () => refusal('upgrade-busy', `${WAITING_JOBS_MAX} upgrades are waiting to be compared; try again later`),
-        late: () =>
-          refusal('comparison-failed', `comparing the modules took longer than ${JOB_DEADLINE_MS} ms; ${FORCE}`),
-        failed: (what, cause) =>
-          refusal('comparison-failed', `the thread that compares modules ${what}; try again, or ${FORCE}`, cause),
-        closed: () => refusal('comparison-closed', 'the server is stopping: nothing is upgraded any more'),
+        busy: () => {
+          const text = `${WAITING_JOBS_MAX} upgrades are waiting to be compared; try again later`;
+          return new ServerError('unavailable', 'upgrade-busy', text);
+        },
+        late: () => {
+          const text = `comparing the modules took longer than ${JOB_DEADLINE_MS} ms; ${FORCE}`;
+          return new ServerError('unavailable', 'comparison-failed', text);
+        },
+        failed: (what, cause) => {
+          const text = `the thread that compares modules ${what}; try again, or ${FORCE}`;
+          return new ServerError('unavailable', 'comparison-failed', text, { cause });
+        },
+        closed: () => {
+          const text = 'the server is stopping: nothing is upgraded any more';
+          return new ServerError('unavailable', 'comparison-closed', text);
+        },
       },
     });
   }
@@ -119,10 +129,6 @@ const FORCE = '?force=true upgrades without comparing';
 const NO_DIFFERENCES = { added: [], removed: [], changed: [] };
 /** What a module without a section is compared as: it has no variables. */
 const NO_VARIABLES = 'actor {}';
-
-function refusal(code: string, message: string, cause?: unknown): ServerError {
-  return new ServerError('unavailable', code, message, { cause });
-}
 
 function unchecked(checker: StableFindings['checker'], message: string): Asked {
   return { checked: false, checker, compatible: null, message, isUnverified: true };

@@ -25,20 +25,23 @@ export interface Answer {
 }
 
 export interface InProcessOptions {
-  /** Flags, besides `--listen` and one executor; the manifest is empty. */
+  /** Flags, besides `--listen` and one executor. */
   readonly args?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  /** Default: none. */
+  readonly manifestFile?: string;
   /** Where the server seems to lie; default: an empty folder. */
   readonly root?: string;
 }
 
 export async function startInProcess(
   owner: TestOwner,
-  { args = [], environment = {}, root }: InProcessOptions = {},
+  { args = [], environment = {}, manifestFile, root }: InProcessOptions = {},
 ): Promise<InProcessServer> {
   const directory = await temporaryDirectory();
+  const manifest = manifestFile === undefined ? ['--no-manifest'] : ['--manifest', manifestFile];
   const request = await loadConfig({
-    argv: ['--listen', '127.0.0.1:0', '--executors', '1', '--no-manifest', ...args],
+    argv: ['--listen', '127.0.0.1:0', '--executors', '1', ...manifest, ...args],
     environment: { XDG_CACHE_HOME: CACHE_HOME, ...environment },
     pluginNames: builtinPlugins.map(({ name }) => name),
     version: '0.0.0',
