@@ -2,12 +2,12 @@
  * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT | --seed N]`. Prints every seed that
  * fails, with what was found; exit code 1 if one did.
  */
-import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
 import { SIZE_CLASSES } from '../simulation/durable/payload-sizes.ts';
 import { simulate, type Tally } from '../simulation/durable/world.ts';
+import { digestOf } from '../support/proof-seeds.ts';
 
 const SEEDS = 20_000;
 /** So many draw every size of a payload. */
@@ -64,7 +64,7 @@ async function supervise(count: number): Promise<void> {
   const sum = new Map<string, number>();
   const sizes = new Map<string, number>();
   const failed: number[] = [];
-  const tallies: string[] = [];
+  const tallies: (Tally | undefined)[] = [];
   let done = 0;
   const seconds = (): number => Math.round((performance.now() - startMs) / 1000);
   const progress = setInterval(() => console.log(`  ${done} of ${count}, ${seconds()} s`), PROGRESS_EVERY_MS);
@@ -93,7 +93,7 @@ async function supervise(count: number): Promise<void> {
         stuck = watch();
         next = seed + task.step;
         done++;
-        tallies[seed] = JSON.stringify(tally);
+        tallies[seed] = tally;
         const { sizes: drawn = {}, ...numbers } = tally ?? {};
         for (const [what, many] of Object.entries(numbers)) sum.set(what, (sum.get(what) ?? 0) + many);
         for (const [what, many] of Object.entries(drawn)) sizes.set(what, (sizes.get(what) ?? 0) + many);
@@ -116,7 +116,7 @@ async function supervise(count: number): Promise<void> {
   console.log(`${done} seeds in ${seconds()} s: ${parts.join(', ')}`);
   for (const what of SIZE_CLASSES) console.log(`  ${String(sizes.get(what) ?? 0).padStart(8)} payloads: ${what}`);
   // A change that keeps the behaviour keeps what every seed did.
-  console.log(`digest of what they did: ${createHash('sha256').update(tallies.join('\n')).digest('hex').slice(0, 16)}`);
+  console.log(`digest of what they did: ${digestOf(tallies)}`);
   const missing = SIZE_CLASSES.filter((what) => !sizes.has(what));
   if (missing.length > 0 && count >= SEEDS_FOR_ALL_SIZES) {
     console.log(`no payload was ${missing.join(', or ')}`);

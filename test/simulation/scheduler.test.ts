@@ -44,9 +44,15 @@ const CAPPED = ['evictions'];
 async function simulate(mix: Mix): Promise<void> {
   const seeds = new ProofSeeds(SEEDS);
   const tally = new Tally();
-  for (const seed of seeds) tally.add(await simulateScheduler(seed, mix, OPERATIONS));
+  const cases: Record<string, number>[] = [];
+  for (const seed of seeds) {
+    const one = await simulateScheduler(seed, mix, OPERATIONS);
+    tally.add(one);
+    cases.push(one.flat());
+  }
   const seen = tally.flat();
   seeds.saw(seen);
+  seeds.did(cases);
   // Somebody looks at a few seeds only.
   if (seeds.count < SEEDS) return;
   assert.ok(

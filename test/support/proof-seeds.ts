@@ -6,6 +6,8 @@
  *     for (const seed of seeds) check(seed);
  *     seeds.saw({ completed, trapped });
  */
+import { createHash } from 'node:crypto';
+
 const LONG = process.env['PROOF_SEEDS'];
 const LONG_MIN = 200;
 const PROGRESS_EVERY_MS = 10_000;
@@ -42,4 +44,15 @@ export class ProofSeeds implements Iterable<number> {
     const parts = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
     process.stderr.write(`  ${this.count} seeds: ${parts.join(', ')}\n`);
   }
+
+  /** Says in the long form a digest of what each case did: a change that keeps the behaviour keeps it. */
+  did(cases: readonly unknown[]): void {
+    if (LONG !== undefined) process.stderr.write(`  digest of what they did: ${digestOf(cases)}\n`);
+  }
+}
+
+/** Of plain data. */
+export function digestOf(cases: readonly unknown[]): string {
+  const texts = cases.map((each) => JSON.stringify(each));
+  return createHash('sha256').update(texts.join('\n')).digest('hex').slice(0, 16);
 }
