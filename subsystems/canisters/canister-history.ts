@@ -105,13 +105,14 @@ export class CanisterHistory implements BudgetMember {
     const callerBytes = caller.length;
     const isReply = outcome.kind === 'reply';
     const code = isReply ? 0 : outcome.code;
+    // Nearly always a reply: nothing is looked up for it.
+    const outcomeNumber = isReply ? 0 : NUMBER_OF_OUTCOME[kind];
     rows[row + ROW.timeMs] = timeMs;
     rows[row + ROW.ms] = timeMs - ended.startedMs;
     rows[row + ROW.instructions] = outcome.instructions;
     rows[row + ROW.cycles] = outcome.charge;
     rows[row + ROW.argumentBytes] = argumentBytes;
-    rows[row + ROW.packed] =
-      NUMBER_OF_KIND[ended.kind] | (NUMBER_OF_OUTCOME[kind] << 5) | (code << 10) | (callerBytes << 15);
+    rows[row + ROW.packed] = NUMBER_OF_KIND[ended.kind] | (outcomeNumber << 5) | (code << 10) | (callerBytes << 15);
     const slots = this.#slots;
     const to = place * this.#slotBytes;
     // `?? 0`: of every message, and the loops end with the arrays.
