@@ -1,6 +1,6 @@
 /**
  * The bytes that stored records consist of. Numbers are little-endian and unaligned; a `count` has 7 bits in each byte,
- * the lowest first, and the highest bit where another follows; bytes and texts (UTF-8) begin with their length as a count, or,
+ * the lowest first, and the highest bit where another follows (LEB128, which also writes larger numbers); bytes and texts (UTF-8) begin with their length as a count, or,
  * where they are `sized`, with their length in 32 bits.
  */
 import { ServerError } from '../../kernel/index.ts';
@@ -12,6 +12,8 @@ const KEPT_BYTES_MAX = 1 << 20;
 const COUNT_BITS_MAX = 32;
 const SHORT_LENGTH_MAX = 64;
 const U64_BITS = 64n;
+/** Of the nineteenth byte, which has the last two of 128 bits. */
+const LEB128_SHIFT_MAX = 126n;
 
 /** Puts one record after the other into a buffer that is used again. */
 export class RecordWriter {
@@ -67,6 +69,29 @@ export class RecordWriter {
     let rest = value;
     for (; rest > 0x7f; rest >>>= 7) this.u8((rest & 0x7f) | 0x80);
     this.u8(rest);
+  }
+
+  /** A natural number of at most 128 bits, as `count` writes smaller ones. */
+  leb128(value: bigint | number): void {
+    let rest = BigInt(value);
+    for (; rest > 0x7fn; rest >>= 7n) this.u8(Number(rest & 0x7fn) | 0x80);
+    this.u8(Number(rest));
+  }
+
+  truth(value: boolean): void {
+    this.u8(value ? 1 : 0);
+  }
+
+  /** Whether there is a value, then the value. */
+  optional<T>(value: T | undefined, write: (value: T) => void): void {
+    this.truth(value !== undefined);
+    if (value !== undefined) write(value);
+  }
+
+  /** The number of values, then each. */
+  list<T>(values: readonly T[], write: (value: T) => void): void {
+    this.count(values.length);
+    for (const value of values) write(value);
   }
 
   /** Bytes whose length is known to the reader. */
@@ -223,6 +248,44 @@ export class RecordReader {
       }
     }
     throw this.malformed('a count has more than 32 bits');
+  }
+
+  /** At most 128 bits. */
+  leb128(): bigint {
+    let value = 0n;
+    for (let shift = 0n; shift <= LEB128_SHIFT_MAX; shift += 7n) {
+      const byte = this.u8();
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte <= 0x7f) {
+        if (value >> 128n !== 0n) break;
+        return value;
+      }
+    }
+    throw this.malformed('a number has more than 128 bits');
+  }
+
+  /** As `leb128`; at most `max`, a safe integer. */
+  leb128Number(max: number = Number.MAX_SAFE_INTEGER): number {
+    const value = this.leb128();
+    if (value > BigInt(max)) throw this.malformed(`a number is ${value}, more than ${max}`);
+    return Number(value);
+  }
+
+  truth(): boolean {
+    const byte = this.u8();
+    if (byte > 1) throw this.malformed('neither yes nor no');
+    return byte === 1;
+  }
+
+  optional<T>(read: () => T): T | undefined {
+    return this.truth() ? read() : undefined;
+  }
+
+  list<T>(read: () => T): T[] {
+    const count = this.count();
+    // Each element takes a byte at least.
+    if (count > this.#end - this.#at) throw this.malformed(`a list of ${count} is cut off`);
+    return Array.from({ length: count }, read);
   }
 
   /** The place of one of `names`. */

@@ -6,7 +6,6 @@ import type { HostedCanister } from './backend.ts';
 import { ChunkRecords, readChunkLength } from './records/chunk-records.ts';
 import { HistoryRecords } from './records/history-records.ts';
 import { readHistoryEntry } from './records/history-value.ts';
-import { RecordReader } from './records/record-bytes.ts';
 import {
   canisterOf,
   chunkContentsOf,
@@ -18,7 +17,7 @@ import {
   settingsKey,
   snapshotContentsOf,
 } from './records/record-keys.ts';
-import { corrupt, type RecordStore, unitOf } from './records/record-store.ts';
+import { corrupt, readerOf, type RecordStore, unitOf } from './records/record-store.ts';
 import { readSettingsValue, writeSettings } from './records/settings-value.ts';
 import { readSnapshotCounter, SnapshotRecords } from './records/snapshot-records.ts';
 import { readSnapshotValue } from './records/snapshot-value.ts';
@@ -73,7 +72,7 @@ export class CanisterRecordExtras {
   /** Takes over what was stored under a key of this canister. Throws ServerError `state-corrupt`. */
   restore([key, bytes]: Entry): void {
     const about = parseRecordKey(key);
-    const value = new RecordReader('meta', key, bytes);
+    const value = readerOf('meta', key, bytes);
     switch (about?.kind) {
       case 'settings':
         this.#settings = readSettingsValue(value);
@@ -95,7 +94,7 @@ export class CanisterRecordExtras {
       }
       case 'history':
       case undefined:
-        value.fail('there is no such key');
+        throw value.malformed('there is no such key');
     }
   }
 
@@ -172,10 +171,10 @@ export class CanisterRecords {
       this.of(canister).restore(entry);
       return;
     }
-    const value = new RecordReader('meta', key, bytes);
+    const value = readerOf('meta', key, bytes);
     // Read and not kept: it must be known now whether it is damaged.
     readHistoryEntry(value);
-    if (!this.histories.restore(canister, Number(about.number))) value.fail('one is missing before it');
+    if (!this.histories.restore(canister, Number(about.number))) throw value.malformed('one is missing before it');
   }
 
   forget(canister: HostedCanister): void {

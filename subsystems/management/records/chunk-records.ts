@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { sameBytes } from '../candid-values.ts';
-import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { chunkContentKey, chunkContentsOf, chunkKey, chunksOf } from './record-keys.ts';
 import { corrupt, type RecordStore, unitOf, valueOf } from './record-store.ts';
 
@@ -16,7 +16,9 @@ export class ChunkRecords {
 
   put(hash: Uint8Array, chunk: Uint8Array): void {
     const unit = unitOf(this.#store);
-    unit?.put('meta', chunkKey(this.#owner, hash), new RecordWriter().natural(chunk.length).written());
+    const length = new RecordWriter();
+    length.leb128(chunk.length);
+    unit?.put('meta', chunkKey(this.#owner, hash), length.view());
     unit?.put('blob', chunkContentKey(this.#owner, hash), chunk);
   }
 
@@ -45,8 +47,8 @@ export class ChunkRecords {
 
 /** The length of a chunk. */
 export function readChunkLength(value: RecordReader, max: number): number {
-  const length = value.number(max);
-  value.end();
+  const length = value.leb128Number(max);
+  value.close();
   return length;
 }
 

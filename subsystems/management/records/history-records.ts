@@ -1,8 +1,7 @@
 import type { HistoryEntry } from '../change.ts';
 import { readHistoryEntry, writeHistoryEntry } from './history-value.ts';
-import { RecordReader } from './record-bytes.ts';
 import { historyKey, historyOf, parseRecordKey } from './record-keys.ts';
-import { type RecordStore, unitOf } from './record-store.ts';
+import { type RecordStore, unitOf, readerOf } from './record-store.ts';
 
 /** Where histories are kept: each canister's entries by their numbers, of which none is used twice. */
 export class HistoryRecords {
@@ -32,7 +31,7 @@ export class HistoryRecords {
     for (const [key, value] of await this.#store.range('meta', historyOf(owner))) {
       const about = parseRecordKey(key);
       if (about?.kind !== 'history' || about.number < from || about.number >= end) continue;
-      entries.push(readHistoryEntry(new RecordReader('meta', key, value)));
+      entries.push(readHistoryEntry(readerOf('meta', key, value)));
     }
     return entries;
   }

@@ -1,5 +1,5 @@
 import type { ChangeDetails, ChangeOrigin, HistoryEntry } from '../change.ts';
-import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 
 /** Numbers are positions here: new ones come last. */
 const ORIGINS = ['user', 'canister'] as const;
@@ -7,46 +7,53 @@ const DETAILS = ['creation', 'codeUninstall', 'codeDeployment', 'loadSnapshot', 
 const MODES = ['install', 'reinstall', 'upgrade'] as const;
 
 export function writeHistoryEntry({ timeNs, version, origin, details }: HistoryEntry): Uint8Array {
-  const out = new RecordWriter().natural(timeNs).natural(version);
-  out.byte(ORIGINS.indexOf(origin.kind)).bytes(origin.id);
-  if (origin.kind === 'canister') out.optional(origin.version, (present) => out.natural(present));
+  const out = new RecordWriter();
+  out.leb128(timeNs);
+  out.leb128(version);
+  out.u8(ORIGINS.indexOf(origin.kind));
+  out.data(origin.id);
+  if (origin.kind === 'canister') out.optional(origin.version, (present) => out.leb128(present));
   writeDetails(out, details);
-  return out.written();
+  return out.view();
 }
 
 export function readHistoryEntry(value: RecordReader): HistoryEntry {
-  const timeNs = value.natural();
-  const version = value.number();
+  const timeNs = value.leb128();
+  const version = value.leb128Number();
   const origin = readOrigin(value);
   const details = readDetails(value);
-  value.end();
+  value.close();
   return { timeNs, version, origin, details };
 }
 
 function readOrigin(value: RecordReader): ChangeOrigin {
   const kind = value.oneOf(ORIGINS);
-  const id = value.bytes();
-  return kind === 'user' ? { kind, id } : { kind, id, version: value.optional(() => value.natural()) };
+  const id = value.data().slice();
+  return kind === 'user' ? { kind, id } : { kind, id, version: value.optional(() => value.leb128()) };
 }
 
 function writeDetails(out: RecordWriter, details: ChangeDetails): void {
-  out.byte(DETAILS.indexOf(details.kind));
+  out.u8(DETAILS.indexOf(details.kind));
   switch (details.kind) {
     case 'creation':
-      out.list(details.controllers, (controller) => out.bytes(controller));
-      out.optional(details.environmentHash, (hash) => out.bytes(hash));
+      out.list(details.controllers, (controller) => out.data(controller));
+      out.optional(details.environmentHash, (hash) => out.data(hash));
       return;
     case 'codeUninstall':
       return;
     case 'codeDeployment':
-      out.byte(MODES.indexOf(details.mode)).bytes(details.moduleHash);
+      out.u8(MODES.indexOf(details.mode));
+      out.data(details.moduleHash);
       return;
     case 'loadSnapshot':
-      out.optional(details.from, (from) => out.bytes(from));
-      out.bytes(details.snapshotId).natural(details.version).natural(details.takenAtNs).truth(details.isUploaded);
+      out.optional(details.from, (from) => out.data(from));
+      out.data(details.snapshotId);
+      out.leb128(details.version);
+      out.leb128(details.takenAtNs);
+      out.truth(details.isUploaded);
       return;
     case 'controllersChange':
-      out.list(details.controllers, (controller) => out.bytes(controller));
+      out.list(details.controllers, (controller) => out.data(controller));
   }
 }
 
@@ -56,23 +63,23 @@ function readDetails(value: RecordReader): ChangeDetails {
     case 'creation':
       return {
         kind,
-        controllers: value.list(() => value.bytes()),
-        environmentHash: value.optional(() => value.bytes()),
+        controllers: value.list(() => value.data().slice()),
+        environmentHash: value.optional(() => value.data().slice()),
       };
     case 'codeUninstall':
       return { kind };
     case 'codeDeployment':
-      return { kind, mode: value.oneOf(MODES), moduleHash: value.bytes() };
+      return { kind, mode: value.oneOf(MODES), moduleHash: value.data().slice() };
     case 'loadSnapshot':
       return {
         kind,
-        from: value.optional(() => value.bytes()),
-        snapshotId: value.bytes(),
-        version: value.natural(),
-        takenAtNs: value.natural(),
+        from: value.optional(() => value.data().slice()),
+        snapshotId: value.data().slice(),
+        version: value.leb128(),
+        takenAtNs: value.leb128(),
         isUploaded: value.truth(),
       };
     case 'controllersChange':
-      return { kind, controllers: value.list(() => value.bytes()) };
+      return { kind, controllers: value.list(() => value.data().slice()) };
   }
 }

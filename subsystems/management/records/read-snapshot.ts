@@ -9,9 +9,8 @@ import {
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { StoredBytes } from '../stored-bytes.ts';
 import { expectHash } from './chunk-records.ts';
-import { RecordReader } from './record-bytes.ts';
 import { offsetOf, partOf, pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
-import { corrupt, type RecordStore, valueOf } from './record-store.ts';
+import { corrupt, readerOf, type RecordStore, valueOf } from './record-store.ts';
 import { GLOBAL_TYPES, PIECE_BYTES } from './snapshot-pieces.ts';
 import type { StoredSnapshot } from './snapshot-value.ts';
 
@@ -146,9 +145,9 @@ class PartReader {
     const prefix = partOf(this.#place.content, 'g');
     const pieces = await this.#store.range('blob', prefix);
     this.pieces += pieces.length;
-    const reader = new RecordReader('blob', prefix, Buffer.concat(pieces.map(([, bytes]) => bytes)));
-    const globals = reader.list(() => ({ type: reader.oneOf(GLOBAL_TYPES), bits: reader.natural() }));
-    reader.end();
+    const reader = readerOf('blob', prefix, Buffer.concat(pieces.map(([, bytes]) => bytes)));
+    const globals = reader.list(() => ({ type: reader.oneOf(GLOBAL_TYPES), bits: reader.leb128() }));
+    reader.close();
     return globals;
   }
 

@@ -1,4 +1,5 @@
 import { ServerError } from '../../../kernel/index.ts';
+import { RecordReader } from '../../bytes/index.ts';
 import type { Family, Storage, WriteBatch } from '../../storage/index.ts';
 import { hexOf } from '../candid-values.ts';
 
@@ -23,9 +24,16 @@ export async function valueOf(store: RecordStore, family: Family, key: Uint8Arra
 }
 
 export function corrupt(family: Family, key: Uint8Array, reason: string): ServerError {
-  return new ServerError(
-    'unavailable',
-    'state-corrupt',
-    `the stored value ${family} ${hexOf(key)} is damaged: ${reason}`,
-  );
+  return new ServerError('unavailable', 'state-corrupt', `${nameOf(family, key)} is damaged: ${reason}`);
+}
+
+/** Reads one stored value; whatever is wrong with it is a ServerError `state-corrupt` that names its key. */
+export function readerOf(family: Family, key: Uint8Array, value: Uint8Array): RecordReader {
+  const reader = new RecordReader(value, nameOf(family, key));
+  reader.open(0, value.length);
+  return reader;
+}
+
+function nameOf(family: Family, key: Uint8Array): string {
+  return `the stored value ${family} ${hexOf(key)}`;
 }

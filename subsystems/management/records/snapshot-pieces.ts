@@ -6,7 +6,7 @@
 import type { GlobalValue } from '../backend.ts';
 import { type SnapshotContent, type StablePiece, TakenSnapshot, type UploadedSnapshot } from '../snapshot.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { RecordWriter } from './record-bytes.ts';
+import { RecordWriter } from '../../bytes/index.ts';
 import { pieceKey, snapshotChunkKey, type SnapshotPart } from './record-keys.ts';
 
 /** A key of the family `blob` and its value; a view of the content. */
@@ -76,6 +76,9 @@ function* joined(pieces: readonly StablePiece[]): Generator<StablePiece> {
 
 function globalsBytes(globals: readonly GlobalValue[]): Uint8Array {
   const out = new RecordWriter();
-  out.list(globals, ({ type, bits }) => out.byte(GLOBAL_TYPES.indexOf(type)).natural(bits));
-  return out.written();
+  out.list(globals, ({ type, bits }) => {
+    out.u8(GLOBAL_TYPES.indexOf(type));
+    out.leb128(bits);
+  });
+  return out.view();
 }

@@ -1,7 +1,7 @@
 import type { SnapshotContent, UploadedSnapshot } from '../snapshot.ts';
 import type { StoredBytes } from '../stored-bytes.ts';
 import { readSnapshot } from './read-snapshot.ts';
-import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import {
   snapshotChunkKey,
   snapshotContentOf,
@@ -54,7 +54,9 @@ export class SnapshotRecords {
   }
 
   putCounter(next: bigint): void {
-    unitOf(this.#store)?.put('meta', snapshotCounterKey(this.#owner), new RecordWriter().natural(next).written());
+    const counter = new RecordWriter();
+    counter.leb128(next);
+    unitOf(this.#store)?.put('meta', snapshotCounterKey(this.#owner), counter.view());
   }
 
   /** What an upload has written to. */
@@ -88,7 +90,7 @@ export class SnapshotRecords {
 
 /** The number of the next snapshot. */
 export function readSnapshotCounter(value: RecordReader): bigint {
-  const next = value.natural();
-  value.end();
+  const next = value.leb128();
+  value.close();
   return next;
 }

@@ -1,7 +1,7 @@
 import { LOW_MEMORY_HOOKS, WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { hexOf } from '../candid-values.ts';
 import type { SnapshotDescription } from '../snapshot.ts';
-import { type RecordReader, RecordWriter } from './record-bytes.ts';
+import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { HASH_BYTES } from './record-keys.ts';
 
 /** Numbers are positions here: new ones come last. A snapshot is unfinished while its pieces are being written. */
@@ -17,42 +17,52 @@ export interface StoredSnapshot {
 export const UNFINISHED = Uint8Array.of(STATES.indexOf('unfinished'));
 
 export function writeSnapshot({ takenAtNs, description, pieces }: StoredSnapshot): Uint8Array {
-  const out = new RecordWriter().byte(STATES.indexOf(description.source)).natural(takenAtNs).natural(pieces);
-  out.natural(description.wasmBytes).natural(description.heapBytes).natural(description.stableBytes);
-  out.natural(description.bytes).natural(description.version).bytes(description.certifiedData);
-  out.list(description.chunkHashes, (hash) => out.bytes(Buffer.from(hash, 'hex')));
-  out.optional(description.timerNs, (timerNs) => out.natural(timerNs));
-  out.optional(description.lowMemoryHook, (hook) => out.byte(LOW_MEMORY_HOOKS.indexOf(hook)));
-  return out.written();
+  const out = new RecordWriter();
+  out.u8(STATES.indexOf(description.source));
+  out.leb128(takenAtNs);
+  out.leb128(pieces);
+  out.leb128(description.wasmBytes);
+  out.leb128(description.heapBytes);
+  out.leb128(description.stableBytes);
+  out.leb128(description.bytes);
+  out.leb128(description.version);
+  out.data(description.certifiedData);
+  out.list(description.chunkHashes, (hash) => out.data(Buffer.from(hash, 'hex')));
+  out.optional(description.timerNs, (timerNs) => out.leb128(timerNs));
+  out.optional(description.lowMemoryHook, (hook) => out.u8(LOW_MEMORY_HOOKS.indexOf(hook)));
+  return out.view();
 }
 
 /** Undefined: an unfinished one. */
 export function readSnapshotValue(value: RecordReader): StoredSnapshot | undefined {
   const source = value.oneOf(STATES);
   if (source === 'unfinished') {
-    value.end();
+    value.close();
     return undefined;
   }
-  const takenAtNs = value.natural();
-  const pieces = value.number();
-  const wasmBytes = value.number();
-  const heapBytes = value.number();
-  const stableBytes = value.number();
-  const bytes = value.number();
+  const takenAtNs = value.leb128();
+  const pieces = value.leb128Number();
+  const wasmBytes = value.leb128Number();
+  const heapBytes = value.leb128Number();
+  const stableBytes = value.leb128Number();
+  const bytes = value.leb128Number();
   // Otherwise a damaged length would make room for more than was ever counted.
-  if (wasmBytes + heapBytes > bytes) value.fail(`${wasmBytes} + ${heapBytes} bytes in a snapshot of ${bytes}`);
-  if (stableBytes % WASM_PAGE_BYTES !== 0) value.fail(`${stableBytes} bytes of stable memory are not whole pages`);
-  const version = value.number();
-  const certifiedData = value.bytes();
+  if (wasmBytes + heapBytes > bytes)
+    throw value.malformed(`${wasmBytes} + ${heapBytes} bytes in a snapshot of ${bytes}`);
+  if (stableBytes % WASM_PAGE_BYTES !== 0)
+    throw value.malformed(`${stableBytes} bytes of stable memory are not whole pages`);
+  const version = value.leb128Number();
+  const certifiedData = value.data().slice();
   const chunkHashes = value.list(() => {
-    const hash = value.bytes();
-    return hash.length === HASH_BYTES ? hexOf(hash) : value.fail(`a hash of ${hash.length} bytes`);
+    const hash = value.data();
+    if (hash.length !== HASH_BYTES) throw value.malformed(`a hash of ${hash.length} bytes`);
+    return hexOf(hash);
   });
-  const timerNs = value.optional(() => value.natural());
+  const timerNs = value.optional(() => value.leb128());
   const lowMemoryHook = value.optional(() => value.oneOf(LOW_MEMORY_HOOKS));
   if (source === 'taken' && (timerNs === undefined || lowMemoryHook === undefined))
-    value.fail('a taken one without timer or hook');
-  value.end();
+    throw value.malformed('a taken one without timer or hook');
+  value.close();
   const sizes = { wasmBytes, heapBytes, stableBytes, bytes };
   const description = { source, ...sizes, certifiedData, chunkHashes, version, timerNs, lowMemoryHook };
   return { takenAtNs, description, pieces };

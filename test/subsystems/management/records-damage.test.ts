@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { ServerError } from '../../../kernel/index.ts';
 import type { ChangeDetails, ChangeOrigin } from '../../../subsystems/management/change.ts';
 import { readHistoryEntry, writeHistoryEntry } from '../../../subsystems/management/records/history-value.ts';
-import { RecordReader } from '../../../subsystems/management/records/record-bytes.ts';
+import { readerOf as readerOfValue } from '../../../subsystems/management/records/record-store.ts';
 import { readSettingsValue, writeSettings } from '../../../subsystems/management/records/settings-value.ts';
 import { readSnapshotValue, writeSnapshot } from '../../../subsystems/management/records/snapshot-value.ts';
 import type { Visibility } from '../../../subsystems/management/settings.ts';
@@ -132,7 +132,7 @@ describe('damage', () => {
 });
 
 describe('stored values', () => {
-  const readerOf = (bytes: Uint8Array) => new RecordReader('meta', Uint8Array.of(0xab, 0xcd), bytes);
+  const readerOf = (bytes: Uint8Array) => readerOfValue('meta', Uint8Array.of(0xab, 0xcd), bytes);
   const u64 = fc.bigInt(0n, 2n ** 64n - 1n);
   const u128 = fc.bigInt(0n, 2n ** 128n - 1n);
   const principal = fc.uint8Array({ maxLength: 29 });
