@@ -16,8 +16,6 @@ export interface Comparison {
   readonly stable: StableDifferences | undefined;
 }
 
-export type ComparisonResponse = Comparison | { readonly bug: string };
-
 export function compareTexts({ candid, stable }: ComparisonRequest): Comparison {
   return {
     candid: candid === undefined ? undefined : candidFindings(candid),

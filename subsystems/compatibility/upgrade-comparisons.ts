@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { Comparison, ComparisonRequest, ComparisonResponse } from './comparison.ts';
+import type { Comparison, ComparisonRequest } from './comparison.ts';
 import { DifferenceList, moreText } from './difference-list.ts';
 import type {
   CandidFindings,
@@ -33,7 +33,7 @@ export interface UpgradeComparisonsOptions {
 /** Compares in a thread, asks the compiler meanwhile, and judges by the policy. */
 export class UpgradeComparisons implements Compatibility {
   readonly #options: UpgradeComparisonsOptions;
-  readonly #thread: JobThread<ComparisonRequest, ComparisonResponse>;
+  readonly #thread: JobThread<ComparisonRequest, Comparison>;
 
   constructor(options: UpgradeComparisonsOptions) {
     this.#options = options;
@@ -91,9 +91,7 @@ export class UpgradeComparisons implements Compatibility {
   /** Equal interfaces and signatures, as of most upgrades, are not worth a thread. */
   async #differences(request: ComparisonRequest): Promise<Comparison> {
     if (request.candid === undefined && request.stable === undefined) return { candid: undefined, stable: undefined };
-    const response = await this.#thread.run(request);
-    if ('bug' in response) throw new Error(`bug in the thread that compares modules: ${response.bug}`);
-    return response;
+    return await this.#thread.run(request);
   }
 
   async #ask(
