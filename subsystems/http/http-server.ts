@@ -37,6 +37,7 @@ import { ServedResponse } from './served-response.ts';
 import { BUILT_IN, isDisguisedTarget, type Target, type TargetOptions, Targets } from './targets.ts';
 import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
+import { keepRequestsYoung } from './young-requests.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const TIMEOUT_CHECK_MS = 1000;
@@ -334,6 +335,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #createServer(): Server {
+    keepRequestsYoung();
     const requestTimeoutMs = this.#requestTimeoutMs;
     const server = createServer({
       ServerResponse: ServedResponse,
