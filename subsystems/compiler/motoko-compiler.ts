@@ -196,7 +196,9 @@ class CachingCompiler implements MotokoCompiler {
     await Promise.all([this.#threads.close(), this.#comparisons.close()]);
   }
 
-  async #compile(source: Source, persistence: Persistence): Promise<CompiledActor> {
+  async #compile(given: Source, persistence: Persistence): Promise<CompiledActor> {
+    // It may be prepared twice.
+    const source: Source = { ...given, importActor: askedOnce(given.importActor) };
     const startMs = performance.now();
     const report = (phase: CompileProgress['phase'], text: string): void =>
       this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
@@ -273,6 +275,16 @@ class CachingCompiler implements MotokoCompiler {
     }
     return entry;
   }
+}
+
+/** Asks for each actor once. */
+function askedOnce(importActor: Source['importActor']): Source['importActor'] {
+  const answers = new Map<string, ReturnType<Source['importActor']>>();
+  return (name) => {
+    const known = answers.get(name) ?? importActor(name);
+    answers.set(name, known);
+    return known;
+  };
 }
 
 function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source: Source): SourceView {
