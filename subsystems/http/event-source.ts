@@ -1,5 +1,5 @@
 /**
- * What a browser's `EventSource` needs beyond a stream: any answer but a stream (200) ends it for good, so a server that was
+ * What a browser's `EventSource` needs beyond a stream. What is answered with another status than 200 ends it for good, so a server that was
  * asked half a second too early would lose its watchers until somebody reloads the page. Where a later request may go well, it
  * is therefore answered with a stream that tells when to come back, and ends.
  */
