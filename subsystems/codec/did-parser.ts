@@ -261,7 +261,8 @@ class DidParser {
 
   #methodsOf(token: Token): MethodReference[] {
     const definition = this.#definitions.get(token.value);
-    const type = definition === undefined ? undefined : resolveAlias(definition.type);
+    // A primitive type has no definition, and the library's `instanceof` throws a TypeError for undefined.
+    const type = definition === undefined ? IDL.Reserved : resolveAlias(definition.type);
     if (!(type instanceof IDL.ServiceClass))
       throw this.#lexer.fail(`the type "${token.value}" is not a service`, token.offset);
     const docs = this.#notes?.docsOf(type);

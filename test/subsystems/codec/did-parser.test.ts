@@ -180,6 +180,8 @@ describe('what is refused, with line and column', () => {
     ['type A = A; service : {}', /line 1, column 6: the type "A" stands for itself/],
     ['service : T', 'line 1, column 11: the type "T" is not defined'],
     ['type T = nat; service : T', 'line 1, column 25: the type "T" is not a service'],
+    ['service : nat', 'line 1, column 11: the type "nat" is not a service'],
+    ['service : () -> reserved', 'line 1, column 17: the type "reserved" is not a service'],
     ['service : { a : () -> (); a : () -> () }', 'line 1, column 27: the method "a" stands there twice'],
     ['service : { a : () -> (nat) oneway }', /a oneway function has no results/],
     ['service : { a : () -> () query oneway }', /a function is either query or oneway/],
