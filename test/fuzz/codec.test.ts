@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IDL } from '@dfinity/candid';
-import fc from 'fast-check';
+import fc, { cases } from '../support/properties.ts';
 import { ServerError } from '../../kernel/index.ts';
 import { createCodec } from '../../subsystems/codec/codec.ts';
 import { encodeValueText } from '../../subsystems/codec/encode-value-text.ts';
@@ -39,7 +39,7 @@ for (const lossless of [false, true]) {
         const expected = lossless ? typeCase.toLossless(value) : typeCase.toDefault(value);
         assert.deepEqual(JSON.parse(json), JSON.parse(serialize([expected])));
       }),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
   });
 
@@ -52,7 +52,7 @@ for (const lossless of [false, true]) {
         const [expected] = IDL.decode([typeCase.type], IDL.encode([typeCase.type], [value]));
         assert.deepEqual(read, expected);
       }),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
   });
 }
@@ -65,7 +65,7 @@ test('decoding and encoding again gives the same bytes in both encodings', () =>
       const message = tuple.encode(Buffer.from(json), { lossless });
       assert.deepEqual(tuple.encode(tuple.decode(message, { lossless }), { lossless }), message);
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -86,7 +86,7 @@ test('the order of keys in the text does not change the message', () => {
       const straight = tuple.encode(Buffer.from(serialize(json)), { lossless });
       assert.deepEqual(tuple.encode(Buffer.from(serialize(reversed(json))), { lossless }), straight);
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -98,7 +98,7 @@ test('without an interface a message survives the way to lossless JSON and back'
       const message = codec.untyped.encode(Buffer.from(json), options);
       assert.equal(text(codec.untyped.decode(message, options)), json);
     }),
-    { numRuns: 400 },
+    { numRuns: cases(400) },
   );
 });
 
@@ -111,7 +111,7 @@ test('lossless JSON needs no interface to mean the same values', () => {
       const typed = codec.untyped.decode(tupleOf(typeCase.type).encode(json, options), options);
       assert.equal(text(untyped), text(typed));
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -127,7 +127,7 @@ test('value text of a message, read by its types, has the same values', () => {
         text(codec.untyped.decode(message, { lossless: true })),
       );
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -155,7 +155,7 @@ test('arbitrary bytes never crash the decoder', () => {
       refusesCleanly(() => codec.untyped.decode(message, { lossless: true }));
       refusesCleanly(() => codec.previewText(message, 100));
     }),
-    { numRuns: 3_000 },
+    { numRuns: cases(3_000) },
   );
 });
 
@@ -170,7 +170,7 @@ test('damaged messages are refused cleanly or still make JSON', () => {
       }
       refusesCleanly(() => JSON.parse(text(codec.untyped.decode(damaged, { lossless: true }))));
     }),
-    { numRuns: 600 },
+    { numRuns: cases(600) },
   );
 });
 
@@ -194,7 +194,7 @@ test('damaged JSON is refused cleanly, and what is accepted is JSON', () => {
         refusesCleanly(() => codec.untyped.encode(Buffer.from(damaged), { lossless: true }));
       },
     ),
-    { numRuns: 1_000 },
+    { numRuns: cases(1_000) },
   );
 });
 
@@ -246,7 +246,7 @@ test('arbitrary text never crashes the parsers of interfaces and values', () => 
       refusesCleanly(() => codec.encodeText(source));
       refusesCleanly(() => codec.encodeText(`(${source})`));
     }),
-    { numRuns: 2_000 },
+    { numRuns: cases(2_000) },
   );
 });
 
@@ -259,6 +259,6 @@ test('any type may meet any other: the decoder coerces or says why not', () => {
       const lenient = JSON.parse(text(tupleOf(IDL.Opt(expected.type)).decode(message, { lossless }))) as unknown[];
       assert.equal(lenient.length, 1);
     }),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
 });

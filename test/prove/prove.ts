@@ -7,6 +7,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 interface Run {
@@ -20,7 +21,7 @@ interface Run {
 interface Part {
   readonly name: string;
   readonly claims: string;
-  readonly unit: 'seeds' | 'inputs' | 'modules' | 'kills' | 'seconds';
+  readonly unit: 'seeds' | 'rounds' | 'inputs' | 'modules' | 'kills' | 'seconds';
   /** Cases unless said otherwise; undefined: there are as many as there are. */
   readonly count: number | undefined;
   readonly runs: readonly Run[];
@@ -135,6 +136,13 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/durability/any-order.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'properties',
+    claims: 'what `npm test` says of 100 to 3,000 random values each, of as many others in each round',
+    unit: 'rounds',
+    count: 20,
+    runs: propertyTests(),
+  },
+  {
     name: 'upgrades',
     claims: 'random upgrades, compatible, incompatible, trapping, forced, leave each variable as it must be',
     unit: 'seeds',
@@ -148,6 +156,14 @@ const PARTS: readonly Part[] = [
     ],
   },
 ];
+
+/** Every test over random values: the files that draw them by `test/support/properties.ts`. */
+function propertyTests(): Run[] {
+  const root = new URL('../', import.meta.url);
+  const paths = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.test.ts'));
+  const drawing = paths.filter((path) => /support\/properties\.ts'/.test(readFileSync(new URL(path, root), 'utf8')));
+  return drawing.toSorted().map((path) => ({ file: new URL(path, root), label: path }));
+}
 
 const HELP = `npm run prove                      all parts
 npm run prove -- PART [COUNT]      one of them, with so many cases

@@ -1,6 +1,6 @@
 import { IDL } from '@dfinity/candid';
 import { Principal } from '@dfinity/principal';
-import fc from 'fast-check';
+import fc from '../../support/properties.ts';
 
 /*
  * Random Candid types with random values of them: as @dfinity/candid takes them, and as JSON in both encodings, written

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from '../../support/properties.ts';
 import { readCorePackage } from '../../../subsystems/compiler/core-package.ts';
 import { scanImports } from '../../../subsystems/compiler/import-scanner.ts';
 

@@ -1,7 +1,7 @@
 /** What a log has is read as it was written; and whatever else stands there is refused, without harm. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { FULL_LIMIT, type RejectCode } from '../../../subsystems/ic/index.ts';
 import {
@@ -154,14 +154,14 @@ suite('records of a log', () => {
         const read = parts.map((part) => reader.read(end, (end += part.length)));
         assert.deepEqual(plain(read), plain(records));
       }),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
   });
 
   test('and so is what a log begins with', () => {
     fc.assert(
       fc.property(standing, (one) => assert.deepEqual(plain(decodeCheckpointHeader(encodedStanding(one))), plain(one))),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -193,7 +193,7 @@ suite('records of a log', () => {
         for (let end = 0; end < whole.length; end++) refused(() => decoded(log, 0, end), /cut off|left over|damaged/);
         refused(() => decoded(log), /left over/);
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 
@@ -206,7 +206,7 @@ suite('records of a log', () => {
         assert.ok(sizeOf(readOrRefused(() => decoded(log))) <= log.length + 56);
         assert.ok(sizeOf(readOrRefused(() => decodeCheckpointHeader(log))) <= log.length);
       }),
-      { numRuns: 3000 },
+      { numRuns: cases(3000) },
     );
   });
 
@@ -227,7 +227,7 @@ suite('records of a log', () => {
           }
         }
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import {
   OPEN_CALLS_MAX,
   OPEN_CALLS_PER_CALLEE_MAX,
@@ -33,7 +33,7 @@ test('open calls are counted by callee, slots are used again, and no count is lo
         );
       }
     }),
-    { numRuns: 300, seed: 20_261_120 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -57,7 +57,7 @@ test('what there was when a message began is known until the next one begins', (
         }
       }
     }),
-    { numRuns: 500, seed: 20_261_122 },
+    { numRuns: cases(500) },
   );
 });
 
@@ -115,6 +115,6 @@ test('a new callee gets the lowest free slot, and loaded counts go on as the one
       }
       assert.equal(loaded.total, calls.total);
     }),
-    { numRuns: 200, seed: 20_261_121 },
+    { numRuns: cases(200) },
   );
 });

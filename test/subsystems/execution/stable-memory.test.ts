@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
@@ -108,7 +108,7 @@ test('stable memory behaves as a plain array whose messages are committed or und
       stable.clear();
       assert.equal(pool.used, 0);
     }),
-    { numRuns: 400, seed: 20_260_801 },
+    { numRuns: cases(400) },
   );
 });
 
@@ -238,7 +238,7 @@ test('the deltas of a message are what it changed, and the image is everything',
       }
       check();
     }),
-    { numRuns: 60 },
+    { numRuns: cases(60) },
   );
   assert.ok(changes > 100, String(changes));
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Principal } from '@dfinity/principal';
-import fc from 'fast-check';
+import fc from '../../support/properties.ts';
 import { principalFromText, principalToText } from '../../../subsystems/ic/index.ts';
 import { bytes, hex, refuses } from '../codec/support.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ManagementBench, methods, OWNER, STRANGER, text } from './management-bench.ts';
 
 const NOTHING = Uint8Array.from(Buffer.from('DIDL\0\0'));
@@ -174,7 +174,7 @@ describe('calls to the management canister', () => {
         if (response.kind === 'reject') assert.equal(refunded, 9n);
         assert.deepEqual(bench.log.lines, [], 'a bug was logged');
       }),
-      { numRuns: 1500 },
+      { numRuns: cases(1500) },
     );
   });
 });

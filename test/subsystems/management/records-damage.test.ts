@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import type { ChangeDetails, ChangeOrigin } from '../../../subsystems/management/change.ts';
 import { readHistoryEntry, writeHistoryEntry } from '../../../subsystems/management/records/history-value.ts';
@@ -254,7 +254,7 @@ describe('stored values', () => {
         for (const read of [readSettingsValue, readHistoryEntry, readSnapshotValue])
           expectOrder(() => read(readerOf(bytes)));
       }),
-      { numRuns: 1000 },
+      { numRuns: cases(1000) },
     );
   });
 });

@@ -3,7 +3,7 @@ import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { Ed25519Tree } from '../../../subsystems/management/keys/ed25519-tree.ts';
 import { Secp256k1Tree, signBip340 } from '../../../subsystems/management/keys/secp256k1-tree.ts';
 import { idOf } from './fake-host.ts';
@@ -191,7 +191,7 @@ describe('key trees', () => {
           );
         },
       ),
-      { numRuns: 30 },
+      { numRuns: cases(30) },
     );
   });
 

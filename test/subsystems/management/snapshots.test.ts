@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { type FakeCanister, moduleOf } from './fake-host.ts';
 import { base64, bytesOf, ManagementBench, OWNER, STRANGER, text } from './management-bench.ts';
 
@@ -378,7 +378,7 @@ describe('snapshots', () => {
           assert.deepEqual(bytesOf(chunk), flat.slice(offset, offset + length));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     );
   });
 });

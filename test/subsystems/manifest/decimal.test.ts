@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from '../../support/properties.ts';
 import { readDecimalString, readWholeNumber } from '../../../subsystems/manifest/decimal.ts';
 
 test('a whole number is read exactly, however it is written', () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { checkManifest } from '../../../subsystems/manifest/manifest-check.ts';
 
@@ -119,7 +119,7 @@ test('schema and reader agree on good and bad manifests', async (t) => {
   );
   await fc.assert(
     fc.asyncProperty(definition, definition, (a, b) => agree({ actors: { a, b } })),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
   assert.ok(counts.good > 20 && counts.bad > 50, JSON.stringify(counts));
 });

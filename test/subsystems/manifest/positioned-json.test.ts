@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { JsonSyntaxError, placeOf, readJson } from '../../../subsystems/manifest/positioned-json.ts';
 import type { JsonNode } from '../../../subsystems/manifest/positioned-json.ts';
 
@@ -88,7 +88,7 @@ test('arbitrary text is accepted exactly where JSON.parse accepts it', () => {
         text,
       );
     }),
-    { numRuns: 2000 },
+    { numRuns: cases(2000) },
   );
 });
 

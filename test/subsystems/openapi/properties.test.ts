@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IDL } from '@dfinity/candid';
-import fc from 'fast-check';
+import fc, { cases as drawn } from '../../support/properties.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { typeCases } from '../codec/typed-values.ts';
 import { assertExamples, assertValid, documentOf, SchemaCheck } from './support.ts';
 
-const RUNS = 100;
+const RUNS = drawn(100);
 const VALUES_EACH = 5;
 const codec = createCodec();
 

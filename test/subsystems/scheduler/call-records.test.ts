@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../support/properties.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { ScheduledCanister, CallContext, NOBODY, OpenCall } from '../../../subsystems/scheduler/scheduled-canister.ts';
 import {
@@ -109,7 +109,7 @@ test('contexts and calls are read as they were written', () => {
         record: { number: at, ...structuredClone(other) },
       });
     }),
-    { numRuns: 300, seed: 20_261_120 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -135,7 +135,7 @@ test('damaged entries are refused by name, whatever they hold', () => {
         }
       },
     ),
-    { numRuns: 2000, seed: 20_261_121 },
+    { numRuns: cases(2000) },
   );
   for (const entryKey of [new Uint8Array(0), Uint8Array.of(CONTEXT, 1), key(0x7a, 1), key(CREDIT, 0)]) {
     assert.throws(() => readRecord([entryKey, new Uint8Array(64)]), { code: 'state-corrupt' });

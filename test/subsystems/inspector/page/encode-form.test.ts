@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../../support/properties.ts';
 import { createCodec } from '../../../../subsystems/codec/codec.ts';
 import { type DidType, PRIMITIVES, resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
 import { base64Of, encodeForm, type Problems } from '../../../../subsystems/inspector/page/candid/encode-form.ts';
@@ -178,6 +178,6 @@ test('whatever a form holds, both encodings of it are the same Candid message to
       assert.deepEqual([...problems.values()], []);
       assert.deepEqual(plain, lossless);
     }),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
 });

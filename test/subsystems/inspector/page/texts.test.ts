@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
-import fc from 'fast-check';
+import fc from '../../../support/properties.ts';
 import { errorOf } from '../../../../subsystems/inspector/page/api.ts';
 import { nameFields } from '../../../../subsystems/inspector/page/candid/name-fields.ts';
 import { curlCommand } from '../../../../subsystems/inspector/page/curl.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc, { cases } from '../../../support/properties.ts';
 import { keyHash } from '../../../../subsystems/scheduler/idempotency/key-hash.ts';
 import { KeyIndex } from '../../../../subsystems/scheduler/idempotency/key-index.ts';
 
@@ -76,6 +76,6 @@ test('an index finds what was added and not removed, the newest first, whatever 
         assert.ok(found.every((each) => each.offset === each.row >>> 3 && each.bytes === 5 && each.seconds === 7));
       }
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
