@@ -1,7 +1,10 @@
 /**
  * Connections without a token, in a thread of their own: some send requests as fast as the server takes them and never end,
- * others say nothing at all. Tells how many of the silent ones are open.
+ * others say nothing at all. Says `ready` when it has started, begins when it is told something, and tells from then on how many of
+ * the silent ones are open.
  */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -14,6 +17,10 @@ const EVERY_MS = 50;
 
 // The answers are read and thrown away; a connection that the server ends is no surprise.
 const ignore = (): undefined => undefined;
+
+assert(parentPort, 'floods come from a worker');
+parentPort.postMessage('ready');
+await once(parentPort, 'message');
 
 for (let n = 0; n < flooding; n++) {
   const socket = connect(port, host);
