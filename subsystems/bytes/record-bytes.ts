@@ -45,7 +45,8 @@ export class RecordWriter {
   /** An integer below 2^48. */
   u48(value: number): void {
     const at = this.#room(6);
-    this.#view.setUint32(at, value % 2 ** 32, true);
+    // What is beyond 32 bits is cut off; `%` of such numbers is a call into the C library.
+    this.#view.setUint32(at, value, true);
     this.#view.setUint16(at + 4, value / 2 ** 32, true);
   }
 
@@ -112,10 +113,16 @@ export class RecordWriter {
 
   /** Short, every character a byte; read as `data`. */
   latin1(text: string): void {
+    this.count(text.length);
+    this.characters(text);
+  }
+
+  /** Short, every character a byte, and their number is known to the reader. */
+  characters(text: string): void {
     const { length } = text;
-    this.count(length);
     const at = this.#room(length);
-    for (let k = 0; k < length; k++) this.#bytes[at + k] = text.charCodeAt(k);
+    const bytes = this.#bytes;
+    for (let k = 0; k < length; k++) bytes[at + k] = text.charCodeAt(k);
   }
 
   sized(bytes: Uint8Array): void {
@@ -309,7 +316,12 @@ export class RecordReader {
 
   /** As `latin1` wrote it. */
   latin1(): string {
-    const bytes = this.data();
+    return this.characters(this.count());
+  }
+
+  /** As `characters` wrote it. */
+  characters(length: number): string {
+    const bytes = this.raw(length);
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   }
 

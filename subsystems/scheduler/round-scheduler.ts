@@ -44,7 +44,7 @@ import type {
 import { ExecutorQueue } from './executor-queue.ts';
 import { restoreCalls } from './restore-calls.ts';
 import { digestOf } from './idempotency/argument-digest.ts';
-import { Idempotency, identityOf, type IdempotencyOptions } from './idempotency/idempotency.ts';
+import { Idempotency, type IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
 import { Stopping } from './stopping.ts';
@@ -215,7 +215,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#journal.resume(restored.number, restored.order);
     for (const { context, record } of restored.keyed) {
       const { key, method, digest } = record;
-      const call = { identity: identityOf(context.caller, key), method, digest };
+      const call = { caller: context.caller, key, method, digest };
       context.underWay = this.#idempotency.resume(context.canister, call);
       context.origin = { kind: 'ingress', done: context.underWay.tell };
     }
@@ -443,11 +443,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   #deliverOnce(handle: number, message: DeliveredMessage, key: string): Promise<Outcome> {
     return new Promise((answer, refuse) => {
-      const identity = identityOf(message.caller, key);
       const digest = digestOf(message.argument);
-      if (typeof digest === 'string') this.#ask({ handle, message, identity, digest, answer, refuse });
-      else
-        digest.then((known) => this.#ask({ handle, message, identity, digest: known, answer, refuse })).catch(refuse);
+      if (typeof digest === 'string') this.#ask({ handle, message, key, digest, answer, refuse });
+      else digest.then((known) => this.#ask({ handle, message, key, digest: known, answer, refuse })).catch(refuse);
     });
   }
 

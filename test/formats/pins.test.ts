@@ -32,7 +32,6 @@ import { CALL, CONTEXT, keyOf, CallRecordWriter } from '../../subsystems/schedul
 import { AnswerRow } from '../../subsystems/scheduler/idempotency/answer-record.ts';
 import { digestOf } from '../../subsystems/scheduler/idempotency/argument-digest.ts';
 import { CanisterKeys, UnderWay } from '../../subsystems/scheduler/idempotency/canister-keys.ts';
-import { identityOf } from '../../subsystems/scheduler/idempotency/idempotency.ts';
 import { idToText } from '../../subsystems/ic/id-text.ts';
 import { backupHeader, blockCrc } from '../../subsystems/storage/backup-format.ts';
 import { answersKey, logKey, memoryId, META, metaKey, WriteBatch } from '../../subsystems/storage/index.ts';
@@ -185,8 +184,8 @@ function callRecords(): string[] {
   );
   const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
   const keyed = new CallContext(canister, { kind: 'ingress', done: () => undefined }, { caller: CALLER });
-  const identity = identityOf(CALLER, 'key');
-  keyed.underWay = new UnderWay(identity, 'm', '=abc', 0, new CanisterKeys(canister), undefined, () => undefined);
+  const asked = { caller: CALLER, method: 'm' };
+  keyed.underWay = new UnderWay(asked, 'key', '=abc', 0, new CanisterKeys(canister), undefined, () => undefined);
   const started = new CallContext(canister, { kind: 'canister', call }, { caller: ID });
   started.pending = { kind: 'start', context: started, call: 'update', method: 'größe', argument: BYTES, order: 8 };
   const deleted = new CallContext(canister, { kind: 'system' }, { caller: new Uint8Array(0) });
@@ -227,7 +226,7 @@ function callRecords(): string[] {
 }
 
 function answers(): string[] {
-  const call = { identity: identityOf(CALLER, 'key'), method: 'größer', digest: '=abc' };
+  const call = { caller: CALLER, key: 'key', method: 'größer', digest: '=abc' };
   const nothing = { instructions: 0, charge: 0 };
   const row = new AnswerRow().begin(2 ** 40 + 3);
   row.add(call, { kind: 'reply', data: BYTES, ...nothing }, 1_800_000_000_000.9);

@@ -20,8 +20,9 @@ const OUTCOMES = ['reply', 'reject', 'trap', 'limit', 'noReply', 'outOfCycles', 
 
 /** Whose answer it is, and to what. */
 export interface AnsweredCall {
-  /** Caller and key, a character a byte. */
-  readonly identity: string;
+  readonly caller: Uint8Array;
+  /** Visible ASCII characters. */
+  readonly key: string;
   readonly method: string;
   /** A character a byte. */
   readonly digest: string;
@@ -33,7 +34,8 @@ export interface AnswerRecord extends AnsweredCall {
 
 /** Where a record is in its row, and what the index needs of it. */
 export interface RecordPlace {
-  readonly identity: string;
+  readonly caller: Uint8Array;
+  readonly key: string;
   readonly givenMs: number;
   readonly offset: number;
   readonly bytes: number;
@@ -56,12 +58,15 @@ export class AnswerRow {
     return this.#out.length;
   }
 
-  add({ identity, method, digest }: AnsweredCall, outcome: Outcome, givenMs: number): void {
+  add({ caller, key, method, digest }: AnsweredCall, outcome: Outcome, givenMs: number): void {
     const out = this.#out;
     out.u8(OUTCOMES.indexOf(outcome.kind));
     out.u8(outcome.kind === 'reply' ? 0 : outcome.code);
     out.u48(Math.floor(givenMs));
-    out.latin1(identity);
+    out.count(1 + caller.length + key.length);
+    out.u8(caller.length);
+    out.raw(caller);
+    out.characters(key);
     out.text(method);
     out.latin1(digest);
     if (outcome.kind === 'reply') out.sized(outcome.data);
@@ -99,11 +104,11 @@ export class AnswerRowReader extends RecordReader {
       this.open(offset, this.#length);
       this.raw(2);
       const givenMs = this.u48();
-      const identity = this.latin1();
+      const { caller, key } = this.#identity();
       this.data();
       this.data();
       this.skipSized();
-      places.push({ identity, givenMs, offset, bytes: this.at - offset });
+      places.push({ caller, key, givenMs, offset, bytes: this.at - offset });
       offset = this.at;
     }
     return places;
@@ -114,13 +119,21 @@ export class AnswerRowReader extends RecordReader {
     const kind = this.oneOf(OUTCOMES);
     const code = this.u8();
     this.u48();
-    const identity = this.latin1();
+    const { caller, key } = this.#identity();
     const method = this.text();
     const digest = this.latin1();
     const nothing = { instructions: 0, charge: 0 };
-    if (kind === 'reply') return { identity, method, digest, outcome: { kind, data: this.sized(), ...nothing } };
+    if (kind === 'reply') return { caller, key, method, digest, outcome: { kind, data: this.sized(), ...nothing } };
     if (code < 1 || code > 6) throw this.malformed(`reject code ${code}`);
     const outcome: Outcome = { kind, code: code as RejectCode, message: this.sizedText(), ...nothing };
-    return { identity, method, digest, outcome };
+    return { caller, key, method, digest, outcome };
+  }
+
+  /** The caller is a view. */
+  #identity(): Pick<AnsweredCall, 'caller' | 'key'> {
+    const length = this.count();
+    const callerLength = this.u8();
+    if (callerLength >= length) throw this.malformed(`a caller of ${callerLength} bytes in ${length}`);
+    return { caller: this.raw(callerLength), key: this.characters(length - 1 - callerLength) };
   }
 }

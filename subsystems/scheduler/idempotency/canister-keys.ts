@@ -2,9 +2,10 @@
  * The keys of one actor: those that are answered, and calls with keys that are under way. In one file, because each refers to the
  * other. Main thread: plain state.
  */
-import type { Outcome, Step } from '../../ic/index.ts';
+import { type Outcome, sameBytes, type Step } from '../../ic/index.ts';
 import type { DeliveredMessage } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
+import { latin1Of } from './argument-digest.ts';
 import { KeyIndex } from './key-index.ts';
 
 /** The canister that keys belong to. */
@@ -17,9 +18,13 @@ export interface KeyOwner {
 export class CanisterKeys {
   readonly canister: KeyOwner;
   readonly index = new KeyIndex();
-  /** By identity. */
-  readonly underWay = new Map<string, UnderWay>();
-  /** Those of which it is not known yet whether they are new, by identity: who asks. */
+  /**
+   * By the hash, as a signed number, because those are no objects; of one hash the newest, with a link to the next. By caller and key
+   * it would have to be a text of both, made and hashed for each call.
+   */
+  readonly #underWay = new Map<number, UnderWay>();
+  #underWayCount = 0;
+  /** Those of which it is not known yet whether they are new, by `identityOf`: who asks. */
   readonly looking = new Map<string, Asked[]>();
   /** Of records that are kept, and their entries. */
   bytes = 0;
@@ -33,7 +38,47 @@ export class CanisterKeys {
   }
 
   get isEmpty(): boolean {
-    return this.index.count === 0 && this.underWay.size === 0 && this.looking.size === 0;
+    return this.index.count === 0 && this.#underWayCount === 0 && this.looking.size === 0;
+  }
+
+  get underWayCount(): number {
+    return this.#underWayCount;
+  }
+
+  /** The call of that key that is under way, if there is one. */
+  underWay(hash: number, caller: Uint8Array, key: string): UnderWay | undefined {
+    let call = this.#underWay.get(hash | 0);
+    while (call !== undefined && !(call.key === key && sameBytes(call.caller, caller))) call = call.next;
+    return call;
+  }
+
+  enter(call: UnderWay): void {
+    const hash = call.hash | 0;
+    call.next = this.#underWay.get(hash);
+    this.#underWay.set(hash, call);
+    this.#underWayCount++;
+  }
+
+  /** Returns whether it was entered. */
+  leave(call: UnderWay): boolean {
+    const hash = call.hash | 0;
+    let other = this.#underWay.get(hash);
+    if (other === call) {
+      if (call.next === undefined) this.#underWay.delete(hash);
+      else this.#underWay.set(hash, call.next);
+    } else {
+      while (other !== undefined && other.next !== call) other = other.next;
+      if (other === undefined) return false;
+      other.next = call.next;
+    }
+    this.#underWayCount--;
+    return true;
+  }
+
+  /** None is under way any more. */
+  leaveAll(): void {
+    this.#underWay.clear();
+    this.#underWayCount = 0;
   }
 
   /** The number of a living row of which the index has the lowest 32 bits. */
@@ -47,8 +92,8 @@ export interface Asked {
   /** The canister that is called. */
   readonly handle: number;
   readonly message: DeliveredMessage;
-  /** As `AnsweredCall` has them. */
-  readonly identity: string;
+  readonly key: string;
+  /** As `AnsweredCall` has it. */
   readonly digest: string;
   readonly answer: (outcome: Outcome) => void;
   readonly refuse: (error: unknown) => void;
@@ -56,11 +101,14 @@ export interface Asked {
 
 /** A call with a key that is under way: who waits for its answer, and whether the answer will be kept. */
 export class UnderWay implements AnsweredCall {
-  readonly identity: string;
+  readonly caller: Uint8Array;
+  readonly key: string;
   readonly method: string;
   readonly digest: string;
-  /** Of the identity. */
+  /** Of caller and key. */
   readonly hash: number;
+  /** Entered before it, with the same hash. */
+  next: UnderWay | undefined = undefined;
   /** Where it is entered until it has ended; undefined: nowhere. */
   keys: CanisterKeys | undefined;
   /** Something of it has been executed, so that its answer is kept, whatever it is. */
@@ -74,15 +122,16 @@ export class UnderWay implements AnsweredCall {
    * there.
    */
   constructor(
-    identity: string,
-    method: string,
+    { caller, method }: Pick<AnsweredCall, 'caller' | 'method'>,
+    key: string,
     digest: string,
     hash: number,
     keys: CanisterKeys,
     first: ((outcome: Outcome) => void) | undefined,
     forget: (ended: UnderWay) => void,
   ) {
-    this.identity = identity;
+    this.caller = caller;
+    this.key = key;
     this.method = method;
     this.digest = digest;
     this.hash = hash;
@@ -90,11 +139,6 @@ export class UnderWay implements AnsweredCall {
     this.hasRun = first === undefined;
     this.#first = first;
     this.#forget = forget;
-  }
-
-  /** The key, as the client wrote it. */
-  get key(): string {
-    return this.identity.slice(1 + this.identity.charCodeAt(0));
   }
 
   /** How many repeats wait. */
@@ -121,6 +165,11 @@ export class UnderWay implements AnsweredCall {
     first?.(outcome);
     for (const done of repeats ?? []) done(asRepeat(outcome));
   };
+}
+
+/** Whom a key belongs to, and the key, as one text: a character a byte. A principal has 29 bytes at most. */
+export function identityOf(caller: Uint8Array, key: string): string {
+  return String.fromCharCode(caller.length) + latin1Of(caller) + key;
 }
 
 /** For one who waited: bytes of its own, since they may be handed over. */

@@ -16,15 +16,14 @@
  * Main thread; what it does in one go takes a millisecond or two, but for the growth of an index (key-index.ts).
  */
 import { type Clock, ServerError, TimeSlices } from '../../../kernel/index.ts';
-import { type Outcome, REJECT_CODE } from '../../ic/index.ts';
+import { type Outcome, REJECT_CODE, sameBytes } from '../../ic/index.ts';
 import type { PackedRecords } from '../../storage/index.ts';
 import type { CallJournal } from '../call-journal.ts';
 import type { IdempotencyFigures } from '../index.ts';
 import { type AnsweredCall, type AnswerRecord, AnswerRow, AnswerRowReader } from './answer-record.ts';
-import { latin1Of } from './argument-digest.ts';
 import { type AnswerRows, MemoryRows, ROW_BYTES, type RowStorage, StoredRows } from './answer-rows.ts';
-import { type Asked, CanisterKeys, type KeyOwner, UnderWay } from './canister-keys.ts';
-import { keyHash, newHashSecret } from './key-hash.ts';
+import { type Asked, CanisterKeys, identityOf, type KeyOwner, UnderWay } from './canister-keys.ts';
+import { KeyHashes } from './key-hash.ts';
 import { INDEX_BYTES_PER_KEY, type KeyEntry } from './key-index.ts';
 
 /** What all keys may take, and those of one canister: half of it, so that no canister takes everything. */
@@ -64,7 +63,7 @@ export interface IdempotencyNeeds {
   /** A key is new: its call is to be let in. The answer goes to `underWay`, as soon as it is known and once. */
   readonly begin: (asked: Asked, underWay: UnderWay) => void;
   /** For tests: what the index looks for, below 2^32. */
-  readonly hashOf?: (identity: string) => number;
+  readonly hashOf?: (caller: Uint8Array, key: string) => number;
 }
 
 export interface IdempotencyOptions {
@@ -78,7 +77,7 @@ export class Idempotency {
   readonly #seconds: number;
   readonly #bounds: KeyBounds;
   readonly #rows: AnswerRows;
-  readonly #hashOf: (identity: string) => number;
+  readonly #hashes: Pick<KeyHashes, 'hashOf'>;
   readonly #canisters = new Map<KeyOwner, CanisterKeys>();
   /** Whose rows end with this turn. */
   #open: CanisterKeys[] = [];
@@ -97,8 +96,7 @@ export class Idempotency {
     this.#seconds = idempotencySecs;
     this.#bounds = keyBounds;
     const { storage, hashOf } = needs;
-    const secret = newHashSecret();
-    this.#hashOf = hashOf ?? ((identity) => keyHash(identity, secret));
+    this.#hashes = hashOf === undefined ? new KeyHashes() : { hashOf };
     this.#rows = storage.isKept ? new StoredRows(storage) : new MemoryRows();
     if (this.#rows.endWithTurn) storage.onSeal(() => this.#endRows());
   }
@@ -114,25 +112,25 @@ export class Idempotency {
    * or `state-corrupt` when a kept answer is damaged.
    */
   ask(canister: KeyOwner, asked: Asked): void {
-    const { identity } = asked;
+    const { key, message } = asked;
     const keys = this.#keysOf(canister);
-    const underWay = keys.underWay.get(identity);
+    const hash = this.#hashes.hashOf(message.caller, key);
+    const underWay = keys.underWay(hash, message.caller, key);
     if (underWay !== undefined) {
       if (underWay.repeats >= WAITING_REPEATS_MAX) asked.refuse(tooManyRepeats());
       else this.#repeat(asked, underWay, () => underWay.repeat(asked.answer));
       return;
     }
-    const others = keys.looking.get(identity);
+    const others = keys.looking.size === 0 ? undefined : keys.looking.get(identityOf(message.caller, key));
     if (others !== undefined) {
       if (others.length > WAITING_REPEATS_MAX) asked.refuse(tooManyRepeats());
       else others.push(asked);
       return;
     }
-    const hash = this.#hashOf(identity);
     const found = keys.index.withHash(hash);
     const living = found.length === 0 ? found : found.filter((entry) => !this.#hasExpired(entry.seconds));
     if (living.length === 0) this.#begin(keys, asked, hash);
-    else void this.#look(keys, asked, living);
+    else void this.#look(keys, asked, hash, living);
   }
 
   /** Calls `same` if it is the same call that has come again. */
@@ -145,14 +143,14 @@ export class Idempotency {
   }
 
   /** There may be an answer. Who asks meanwhile for the same waits. */
-  async #look(keys: CanisterKeys, asked: Asked, living: readonly KeyEntry[]): Promise<void> {
-    const { identity } = asked;
+  async #look(keys: CanisterKeys, asked: Asked, hash: number, living: readonly KeyEntry[]): Promise<void> {
+    const identity = identityOf(asked.message.caller, asked.key);
     const waiting = [asked];
     keys.looking.set(identity, waiting);
     const unit = this.#with.journal.newest;
     let record: AnswerRecord | undefined;
     try {
-      record = await this.#find(keys, identity, living);
+      record = await this.#find(keys, asked, living);
     } catch (error) {
       keys.looking.delete(identity);
       for (const each of waiting) each.refuse(error);
@@ -162,7 +160,7 @@ export class Idempotency {
     if (record === undefined) {
       // The first of them lets in its call, and the others wait for that.
       const [first, ...rest] = waiting;
-      if (first !== undefined) this.#begin(this.#keysOf(keys.canister), first, this.#hashOf(identity));
+      if (first !== undefined) this.#begin(this.#keysOf(keys.canister), first, hash);
       for (const each of rest) this.ask(keys.canister, each);
       return;
     }
@@ -172,41 +170,43 @@ export class Idempotency {
     }
   }
 
-  async #find(keys: CanisterKeys, identity: string, living: readonly KeyEntry[]): Promise<AnswerRecord | undefined> {
+  async #find(keys: CanisterKeys, asked: Asked, living: readonly KeyEntry[]): Promise<AnswerRecord | undefined> {
+    const { key, message } = asked;
     for (const { row, offset, bytes, seconds } of living) {
       const number = keys.rowNumber(row);
       const stored = keys.row?.number === number ? keys.row.view() : await this.#rows.get(keys.canister, number);
       // It may have been forgotten meanwhile.
       if (stored === undefined && (this.#hasExpired(seconds) || !this.#knows(keys))) continue;
       const record = new AnswerRowReader(stored ?? NOTHING, nameOf(keys.canister, number)).record(offset, bytes);
-      if (record.identity === identity) return record;
+      if (record.key === key && sameBytes(record.caller, message.caller)) return record;
     }
     return undefined;
   }
 
   #begin(keys: CanisterKeys, asked: Asked, hash: number): void {
-    for (let n = 0; n < EXPIRED_WITH_EACH && this.#hasExpired(keys.index.oldestSeconds); n++) this.#forgetOldest(keys);
+    const expired = this.#expiredUntil();
+    for (let n = 0; n < EXPIRED_WITH_EACH && keys.index.oldestSeconds < expired; n++) this.#forgetOldest(keys);
     const problem = this.#fullness(keys);
     if (problem !== undefined) {
       this.#tidy(keys);
       asked.refuse(problem);
       return;
     }
-    const { identity, digest, message, answer } = asked;
-    const underWay = new UnderWay(identity, message.method, digest, hash, keys, answer, this.#ended);
+    const { key, digest, message, answer } = asked;
+    const underWay = new UnderWay(message, key, digest, hash, keys, answer, this.#ended);
     this.#enter(keys, underWay);
     this.#with.begin(asked, underWay);
   }
 
   #enter(keys: CanisterKeys, underWay: UnderWay): void {
-    keys.underWay.set(underWay.identity, underWay);
+    keys.enter(underWay);
     this.#underWay++;
   }
 
   #fullness(keys: CanisterKeys): ServerError | undefined {
     const { keysMax, bytesMax } = this.#bounds;
-    const own = keys.index.count + keys.underWay.size;
-    const ownBytes = keys.bytes + keys.underWay.size * RESERVED_BYTES;
+    const own = keys.index.count + keys.underWayCount;
+    const ownBytes = keys.bytes + keys.underWayCount * RESERVED_BYTES;
     const all = this.#keys + this.#underWay;
     const allBytes = this.#bytes + this.#underWay * RESERVED_BYTES;
     if (
@@ -242,7 +242,7 @@ export class Idempotency {
     const { keys } = underWay;
     if (keys === undefined) return;
     underWay.keys = undefined;
-    if (!keys.underWay.delete(underWay.identity)) return;
+    if (!keys.leave(underWay)) return;
     this.#underWay--;
     if (!underWay.hasRun) this.#tidy(keys);
   };
@@ -306,7 +306,12 @@ export class Idempotency {
   // ---- forgetting
 
   #hasExpired(seconds: number): boolean {
-    return seconds + this.#seconds < this.#with.clock.nowMs() / 1000;
+    return seconds < this.#expiredUntil();
+  }
+
+  /** What was given before that has expired, s since 1970. */
+  #expiredUntil(): number {
+    return this.#with.clock.nowMs() / 1000 - this.#seconds;
   }
 
   #forgetOldest(keys: CanisterKeys): void {
@@ -343,6 +348,7 @@ export class Idempotency {
   /** One slice of what has expired. */
   readonly #sweep = (): void => {
     let left = SWEPT_AT_ONCE;
+    const expired = this.#expiredUntil();
     this.#unswept ??= this.#canisters.values();
     for (; left > 0; left--) {
       const next = this.#unswept.next();
@@ -351,7 +357,7 @@ export class Idempotency {
         break;
       }
       const keys = next.value;
-      for (; left > 0 && this.#hasExpired(keys.index.oldestSeconds); left--) this.#forgetOldest(keys);
+      for (; left > 0 && keys.index.oldestSeconds < expired; left--) this.#forgetOldest(keys);
       this.#tidy(keys);
     }
     if (this.#keys === 0) this.#rest();
@@ -373,9 +379,9 @@ export class Idempotency {
     this.#canisters.delete(canister);
     this.#rows.forget(canister);
     this.#keys -= keys.index.count;
-    this.#underWay -= keys.underWay.size;
+    this.#underWay -= keys.underWayCount;
     this.#bytes -= keys.bytes;
-    keys.underWay.clear();
+    keys.leaveAll();
     keys.row = undefined;
   }
 
@@ -384,9 +390,9 @@ export class Idempotency {
   /** A call that has awaited others when the process ended that had taken it: what its answer is to be told to. */
   resume(canister: KeyOwner, call: AnsweredCall): UnderWay {
     const keys = this.#keysOf(canister);
-    const hash = this.#hashOf(call.identity);
-    const { identity, method, digest } = call;
-    const underWay = new UnderWay(identity, method, digest, hash, keys, undefined, this.#ended);
+    const { caller, key, digest } = call;
+    const hash = this.#hashes.hashOf(caller, key);
+    const underWay = new UnderWay(call, key, digest, hash, keys, undefined, this.#ended);
     this.#enter(keys, underWay);
     return underWay;
   }
@@ -436,8 +442,8 @@ export class Idempotency {
     if (number <= keys.lastRow) throw reader.malformed(`number ${number} comes after ${keys.lastRow}`);
     keys.lastRow = number;
     // The clock may have been ahead when they were given.
-    for (const { identity, offset, bytes, givenMs } of reader.places()) {
-      this.#index(keys, this.#hashOf(identity), number, offset, bytes, Math.min(givenMs, nowMs));
+    for (const { caller, key, offset, bytes, givenMs } of reader.places()) {
+      this.#index(keys, this.#hashes.hashOf(caller, key), number, offset, bytes, Math.min(givenMs, nowMs));
     }
   }
 
@@ -449,11 +455,6 @@ export class Idempotency {
 }
 
 const NOTHING = new Uint8Array(0);
-
-/** Whom a key belongs to, and the key: a character a byte. A principal has 29 bytes at most. */
-export function identityOf(caller: Uint8Array, key: string): string {
-  return String.fromCharCode(caller.length) + latin1Of(caller) + key;
-}
 
 function nameOf({ idText }: KeyOwner, number: number): string {
   return `${Buffer.from(idText, 'latin1').toString('hex')}/${number}`;

@@ -5,14 +5,36 @@
  * Main thread: plain numbers.
  */
 import { randomBytes } from 'node:crypto';
+import { latin1Of } from './argument-digest.ts';
 
 export interface HashSecret {
   readonly low: number;
   readonly high: number;
 }
 
+/**
+ * Hashes of callers' keys. Each caller has a secret of its own, made of the process's two by its bytes, so that a key is hashed as it
+ * is. That of the newest caller is kept: most calls come from the anonymous one.
+ */
+export class KeyHashes {
+  readonly #secrets = [newHashSecret(), newHashSecret()] as const;
+  #caller: Uint8Array | undefined;
+  #callersSecret: HashSecret = this.#secrets[0];
+
+  /** 0 ≤ result < 2^32. Every character of `key` is a byte. */
+  hashOf(caller: Uint8Array, key: string): number {
+    if (caller !== this.#caller) {
+      const text = latin1Of(caller);
+      const [low, high] = this.#secrets;
+      this.#callersSecret = { low: keyHash(text, low), high: keyHash(text, high) };
+      this.#caller = caller;
+    }
+    return keyHash(key, this.#callersSecret);
+  }
+}
+
 /** A secret that nobody else has. */
-export function newHashSecret(): HashSecret {
+function newHashSecret(): HashSecret {
   const bytes = randomBytes(8);
   return { low: bytes.readInt32LE(0), high: bytes.readInt32LE(4) };
 }

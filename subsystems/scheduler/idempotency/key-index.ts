@@ -14,7 +14,7 @@
  *
  * Main thread: plain data. The longest it holds anybody up is when a full ring of 260,000 entries, 6 MiB, is copied.
  */
-import { assert, numberAt } from '../../../kernel/index.ts';
+import { assert } from '../../../kernel/index.ts';
 
 const FIELDS = 6;
 const HASH = 0;
@@ -70,7 +70,7 @@ export class KeyIndex {
     entries[at + BYTES] = bytes;
     entries[at + SECONDS] = seconds;
     const bucket = this.#bucketOf(hash);
-    entries[at + NEXT] = numberAt(this.#buckets, bucket, 'bucket');
+    entries[at + NEXT] = this.#buckets[bucket] ?? 0;
     this.#buckets[bucket] = number + 1;
     if (this.#count > this.#low + this.#divided) this.#divideBucket();
   }
@@ -93,10 +93,10 @@ export class KeyIndex {
   withHash(hash: number): readonly KeyEntry[] {
     const entries = this.#entries;
     let found: KeyEntry[] | undefined;
-    for (let link = numberAt(this.#buckets, this.#bucketOf(hash), 'bucket'); link !== 0;) {
+    for (let link = this.#buckets[this.#bucketOf(hash)] ?? 0; link !== 0;) {
       const at = this.#placeOf(link);
       if (entries[at + HASH] === hash) (found ??= []).push(this.#entryAt(at));
-      link = numberAt(entries, at + NEXT, 'field of a key');
+      link = entries[at + NEXT] ?? 0;
     }
     return found ?? NONE;
   }
@@ -106,11 +106,11 @@ export class KeyIndex {
     const entries = this.#entries;
     const gone = this.#first + 1;
     const bucket = this.#bucketOf(this.#oldest(HASH));
-    let link = numberAt(this.#buckets, bucket, 'bucket');
+    let link = this.#buckets[bucket] ?? 0;
     if (link === gone) this.#buckets[bucket] = 0;
     else {
       for (;;) {
-        const next = numberAt(entries, this.#placeOf(link) + NEXT, 'field of a key');
+        const next = entries[this.#placeOf(link) + NEXT] ?? 0;
         if (next === gone) break;
         assert(next !== 0, 'a key is not in its bucket');
         link = next;
@@ -122,7 +122,7 @@ export class KeyIndex {
   }
 
   #oldest(field: number): number {
-    return numberAt(this.#entries, (this.#first & this.#mask) * FIELDS + field, 'field of a key');
+    return this.#entries[(this.#first & this.#mask) * FIELDS + field] ?? 0;
   }
 
   #placeOf(link: number): number {
@@ -132,11 +132,11 @@ export class KeyIndex {
   #entryAt(at: number): KeyEntry {
     const entries = this.#entries;
     return {
-      hash: numberAt(entries, at + HASH, 'field of a key'),
-      row: numberAt(entries, at + ROW, 'field of a key'),
-      offset: numberAt(entries, at + OFFSET, 'field of a key'),
-      bytes: numberAt(entries, at + BYTES, 'field of a key'),
-      seconds: numberAt(entries, at + SECONDS, 'field of a key'),
+      hash: entries[at + HASH] ?? 0,
+      row: entries[at + ROW] ?? 0,
+      offset: entries[at + OFFSET] ?? 0,
+      bytes: entries[at + BYTES] ?? 0,
+      seconds: entries[at + SECONDS] ?? 0,
     };
   }
 
@@ -150,13 +150,13 @@ export class KeyIndex {
     const [stays, goes] = [this.#divided, this.#divided + this.#low];
     if (goes >= this.#buckets.length) this.#growBuckets();
     const [entries, buckets] = [this.#entries, this.#buckets];
-    let link = numberAt(buckets, stays, 'bucket');
+    let link = buckets[stays] ?? 0;
     buckets[stays] = 0;
     buckets[goes] = 0;
     let [lastOfStays, lastOfGoes] = [-1, -1];
     while (link !== 0) {
       const at = this.#placeOf(link);
-      if ((numberAt(entries, at + HASH, 'field of a key') & this.#low) === 0) {
+      if (((entries[at + HASH] ?? 0) & this.#low) === 0) {
         if (lastOfStays < 0) buckets[stays] = link;
         else entries[lastOfStays + NEXT] = link;
         lastOfStays = at;
@@ -165,7 +165,7 @@ export class KeyIndex {
         else entries[lastOfGoes + NEXT] = link;
         lastOfGoes = at;
       }
-      link = numberAt(entries, at + NEXT, 'field of a key');
+      link = entries[at + NEXT] ?? 0;
     }
     if (lastOfStays >= 0) entries[lastOfStays + NEXT] = 0;
     if (lastOfGoes >= 0) entries[lastOfGoes + NEXT] = 0;

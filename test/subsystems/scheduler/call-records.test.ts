@@ -12,7 +12,6 @@ import {
   CallRecordWriter,
 } from '../../../subsystems/scheduler/call-records.ts';
 import { idToText } from '../../../subsystems/ic/id-text.ts';
-import { identityOf } from '../../../subsystems/scheduler/idempotency/idempotency.ts';
 import { CanisterKeys, UnderWay } from '../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { restoreCalls } from '../../../subsystems/scheduler/restore-calls.ts';
 import type { RejectCode } from '../../../subsystems/ic/index.ts';
@@ -77,8 +76,7 @@ function writtenContext(record: typeof context extends fc.Arbitrary<infer T> ? T
   if (keyed !== undefined) {
     const { key: its, method, digest } = keyed;
     const keys = new CanisterKeys(canister);
-    const identity = identityOf(record.caller, its);
-    made.underWay = new UnderWay(identity, method, digest, 0, keys, undefined, () => undefined);
+    made.underWay = new UnderWay({ caller: record.caller, method }, its, digest, 0, keys, undefined, () => undefined);
   }
   return writer.context(made, typeof origin === 'number' ? origin : 0).slice();
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../../../kernel/index.ts';
 import { idToText, type Outcome, type Step } from '../../../../subsystems/ic/index.ts';
-import { Idempotency, identityOf } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
+import { Idempotency } from '../../../../subsystems/scheduler/idempotency/idempotency.ts';
 import type { Asked, UnderWay } from '../../../../subsystems/scheduler/idempotency/canister-keys.ts';
 import { applyWriteBatch } from '../../../../subsystems/storage/write-batch.ts';
 import { callOf, idOf, REPLY, STEP } from '../held-execution.ts';
@@ -381,7 +382,7 @@ test('keys of the same hash are told apart by their rows', async () => {
     new Promise((answer, refuse) => {
       const caller = Uint8Array.of(4);
       const message = { kind: 'update', method: 'm', caller, argument: Buffer.from(key) } as const;
-      keys.ask(canister, { handle: 0, message, identity: identityOf(caller, key), digest: '', answer, refuse });
+      keys.ask(canister, { handle: 0, message, key, digest: '', answer, refuse });
     });
   for (let round = 0; round < 2; round++) {
     const names = ['a', 'b', 'a', 'c', 'c', 'b', 'd'];
@@ -391,6 +392,48 @@ test('keys of the same hash are told apart by their rows', async () => {
       names,
     );
     assert.equal(executions, 4);
+  }
+});
+
+test('keys of the same hash that are under way are told apart, in whatever order they end', async () => {
+  const journal = { tell: (_: number, done: (outcome: Outcome) => void, outcome: Outcome) => done(outcome), newest: 0 };
+  const canister = { id: idOf(0), idText: idToText(idOf(0)) };
+  const callers = [ANONYMOUS, Uint8Array.of(5)] as const;
+  for (const order of [
+    [0, 1, 2, 3],
+    [3, 2, 1, 0],
+    [1, 3, 0, 2],
+    [2, 0, 3, 1],
+  ]) {
+    const underWays: UnderWay[] = [];
+    const begin = (_: Asked, underWay: UnderWay): void => void underWays.push(underWay);
+    const needs = { storage: new RecordedStorage(), journal, clock: new FakeClock(), begin, hashOf: () => 7 };
+    const keys = new Idempotency(needs, { idempotencySecs: 10 });
+    const told = new Map<string, string>();
+    const ask = (name: string, at: number): void => {
+      const caller = callers[at % 2] ?? ANONYMOUS;
+      const message = { kind: 'update', method: 'm', caller, argument: HELLO } as const;
+      const answer = (outcome: Outcome): void => {
+        told.set(name, outcome.kind === 'reply' ? Buffer.from(outcome.data).toString() : outcome.kind);
+      };
+      const refuse = (): void => void told.set(name, 'refused');
+      keys.ask(canister, { handle: 0, message, key: `k${at >> 1}`, digest: '', answer, refuse });
+    };
+    for (const at of [0, 1, 2, 3]) ask(`${at}`, at);
+    for (const [ended, at] of order.entries()) {
+      for (const each of order) ask(`${each} again after ${ended}`, each);
+      await nextTurn();
+      assert.equal(keys.figures.keys, 4);
+      const underWay = underWays[at];
+      assert.ok(underWay);
+      underWay.ran(STEP);
+      const outcome = { kind: 'reply', data: Buffer.from(`${at}`), instructions: 0, charge: 0 } as const;
+      keys.answered(underWay, outcome);
+      underWay.tell(outcome);
+    }
+    await nextTurn();
+    assert.deepEqual([underWays.length, told.size], [4, 20]);
+    for (const [name, data] of told) assert.equal(data, name[0], name);
   }
 });
 
