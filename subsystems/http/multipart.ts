@@ -15,6 +15,11 @@ import { GrowingBody, tooLarge } from './request-body.ts';
 /** Headers of one part: a name, a file name and a type, with room. */
 const HEADER_BYTES_MAX = 4096;
 const HEADER_PAIRS_MAX = 16;
+/**
+ * Bytes that are split before anybody looks whether the form is refused: of parts without anything 64 KiB would be eleven
+ * thousand, 3 µs each.
+ */
+const SPLIT_BYTES = 8192;
 /** RFC 2046, section 5.1.1. */
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]$/;
 const SHOWN_CHARACTERS_MAX = 80;
@@ -75,10 +80,13 @@ export class FormReader<Name extends string> {
   /** Throws ServerError. */
   take(piece: Buffer): void | Promise<void> {
     this.#refuse();
-    // What follows the last boundary belongs to nobody.
-    if (!this.#dicer.writable) return undefined;
-    const hasRoom = this.#dicer.write(piece);
-    this.#refuse();
+    let hasRoom = true;
+    for (let at = 0; at < piece.length; at += SPLIT_BYTES) {
+      // What follows the last boundary belongs to nobody.
+      if (!this.#dicer.writable) return undefined;
+      hasRoom = this.#dicer.write(piece.subarray(at, at + SPLIT_BYTES));
+      this.#refuse();
+    }
     if (hasRoom || !this.#dicer.writable) return undefined;
     return new Promise((resolve) => this.#dicer.once('drain', resolve));
   }
@@ -88,11 +96,13 @@ export class FormReader<Name extends string> {
     if (this.#dicer.writable) this.#dicer.end();
     await this.#ended.promise;
     this.#refuse();
-    if (this.#understood < this.#seen) throw badForm('a part has no headers: each says its name (Content-Disposition)');
+    if (this.#understood < this.#seen) throw withoutHeaders();
     return new Map(Array.from(this.#parts, ([name, gathered]) => [name, this.#bytesOf(name, gathered)]));
   }
 
   #began(part: NodeJS.ReadableStream): void {
+    // Its headers would have come before the next part: a form of nothing else is not read to its end.
+    if (this.#understood < this.#seen) this.#fail(withoutHeaders());
     this.#seen++;
     let gathered: GrowingBody | undefined;
     let bytesMax = 0;
@@ -165,6 +175,10 @@ export class FormReader<Name extends string> {
   #refuse(): void {
     if (this.#fault !== undefined) throw this.#fault;
   }
+}
+
+function withoutHeaders(): ServerError {
+  return badForm('a part has no headers: each says its name (Content-Disposition)');
 }
 
 /** `; name="wasm"; filename=x`, names in lower case; undefined when it is something else. */

@@ -10,6 +10,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { type ErrorKind, ServerError } from '../../../kernel/index.ts';
+import { copyInSlices } from '../../bytes/index.ts';
 import { keepOnlyCode, removeCode } from '../wire/code-cache.ts';
 import type { ModuleInfo } from '../index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
@@ -113,7 +114,8 @@ export class ModuleLoader {
   async #load(bytes: Uint8Array): Promise<LoadedModule> {
     if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
     clearTimeout(this.#idle);
-    const answer = await this.#ask(bytes);
+    // The caller may need its bytes again, and a transfer takes them away.
+    const answer = await this.#ask(await copyInSlices(bytes));
     this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
     switch (answer.kind) {
       case 'refused':
@@ -150,7 +152,7 @@ export class ModuleLoader {
     this.#options.onCacheFailure?.(reason);
   }
 
-  #ask(bytes: Uint8Array): Promise<ModuleAnswer> {
+  #ask(bytes: Uint8Array<ArrayBuffer>): Promise<ModuleAnswer> {
     const worker = (this.#worker ??= this.#start());
     return new Promise((resolve) => {
       const settle = (answer: ModuleAnswer): void => {
@@ -179,8 +181,8 @@ export class ModuleLoader {
         giveUp(`checking the module failed: ${error instanceof Error ? error.message : String(error)}`),
       );
       worker.once('exit', () => giveUp('checking the module ended its thread'));
-      // A copy: the caller may need its bytes again, and a transfer would take them away.
-      worker.postMessage({ kind: 'load', bytes, wasmStackBytes: this.#options.wasmStackBytes } satisfies ModuleRequest);
+      const { wasmStackBytes } = this.#options;
+      worker.postMessage({ kind: 'load', bytes, wasmStackBytes } satisfies ModuleRequest, [bytes.buffer]);
     });
   }
 

@@ -256,6 +256,17 @@ test('a part or a form that is too large is 413, chunked too', async (t) => {
   assert.deepEqual(canisters.installed, []);
 });
 
+test('a form of nothing but parts without headers is refused at the second of them', async (t) => {
+  const { origin } = await startHttpHost(t);
+  for (const parts of [`\r\n--${B}`, `\r\n--${B}x`]) {
+    await using client = new RawClient(origin);
+    const length = `content-length: ${150 * 2 ** 20}`;
+    client.write(`POST /install/new HTTP/1.1\r\nhost: x\r\ncontent-type: ${TYPE}\r\n${length}\r\n\r\n`);
+    client.write(Buffer.alloc(16 * 1024, parts));
+    await client.until('a part has no headers');
+  }
+});
+
 test('a client that leaves in the middle of a form leaves nothing behind', async (t) => {
   const { origin, canisters } = await startHttpHost(t);
   await using client = new RawClient(origin);
