@@ -16,6 +16,7 @@ import { parseArgs } from 'node:util';
 import { createCodec } from '../../subsystems/codec/codec.ts';
 import { COUNTER } from './actor-fixtures.ts';
 import { load, type LoadResult, type Request } from './load.ts';
+import { printFigure } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
 
 const { values } = parseArgs({
@@ -82,5 +83,12 @@ for (const label of Object.keys(cases)) {
     const ratios = [against(NUMBER), against(PAGE)].map((ratio) => ratio.toFixed(2));
     console.log(label.padEnd(20) + columns(String(connections), rate.toFixed(0), ...latency, cpu, ...ratios));
   }
+}
+console.log();
+const middle = connectionCounts[connectionCounts.length >> 1] ?? Number.NaN;
+for (const label of Object.keys(cases).filter((each) => each.startsWith('GET'))) {
+  const rate = (of: string): number => median(of, middle, ({ requestsPerSecond }) => requestsPerSecond);
+  const goal = { is: 'at least', reach: 0.6, aim: 0.8 } as const;
+  printFigure(`${label} / ${NUMBER}, ${middle} connections`, rate(label) / rate(NUMBER), '', '', goal);
 }
 await rm(folder, { recursive: true });

@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { load, loadGenerator, type LoadResult, type Request } from './load.ts';
 import { freePort, type ServerProcess, startProcess } from './server-process.ts';
+import { type Goal, printFigure } from './sitting.ts';
 import { workerdBinary } from './workerd-process.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -174,6 +175,28 @@ function print(): void {
       ),
     );
   }
+  printGoals();
+}
+
+/** The ratios that have goals. */
+function printGoals(): void {
+  console.log();
+  const of = (label: string, connections: number): Figures => medianOf(samples.get(keyOf(label, connections)) ?? []);
+  const ratio = (name: string, [a, b]: readonly [string, string], pick: keyof Figures, goal: Goal): void => {
+    for (const connections of connectionCounts.filter((each) => each > 1)) {
+      const value = (of(a, connections)[pick] ?? Number.NaN) / (of(b, connections)[pick] ?? Number.NaN);
+      printFigure(`${name}, ${connections} connections`, value, '', '', goal);
+    }
+  };
+  const cpu: Goal = { is: 'at most', reach: 1.8, aim: 1.5 };
+  ratio("CPU of a read / fastify's floor", ['svc read', 'fastify floor'], 'cpuMicroseconds', cpu);
+  ratio("CPU of an update / fastify's floor", ['svc update', 'fastify floor'], 'cpuMicroseconds', cpu);
+  const json: Goal = { is: 'at most', reach: 1.2, aim: 1.1 };
+  ratio('CPU of /call-json / /call', ['svc update json', 'svc update'], 'cpuMicroseconds', json);
+  const floor: Goal = { is: 'at least', reach: 0.62, aim: 0.8 };
+  ratio("read / fastify's floor", ['svc read', 'fastify floor'], 'requestsPerSecond', floor);
+  if (!cases.some(({ label }) => label === 'workerd read')) return;
+  ratio('read / workerd', ['svc read', 'workerd read'], 'requestsPerSecond', { is: 'at least', reach: 4.5, aim: 5.5 });
 }
 
 /** Beside the figures, which go to stdout. */

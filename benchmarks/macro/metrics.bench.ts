@@ -1,15 +1,15 @@
 /**
- * What do the numbers of `/metrics` cost: requests with them against without, and the main thread while a page of 10,000 actors is made?
+ * What do history and the numbers of `/metrics` cost: requests with them against without, and the main thread while `/metrics` or `/inspect` of 10,000 actors is made?
  *
  *   node benchmarks/macro/metrics.bench.ts [--actors 10000] [--pages 20] [--connections 16] [--seconds 2] [--rounds 5] [--dir FOLDER] [--quick]
  *
- * Two servers in memory, one with `--no-metrics`, are loaded in turn, round after round; the other's page is read once a second
- * meanwhile, fifteen times as often as Prometheus does by default. Shown are medians of the rounds' ratios.
+ * Three servers in memory, one with `--no-metrics`, one with `--history 0` as well (no switch turns the log of jobs or actors'
+ * output off), are loaded in turn, round after round; the first one's page is read once a second meanwhile, fifteen times as often
+ * as Prometheus does by default. Shown are medians of the rounds' ratios.
  *
  * Then one server with many actors, nearly all asleep, whose main thread looks in each turn how long the turn before took
  * (watch-slices.ts): while a page is read, and, for what the machine does to it anyway, for as long while none is.
  */
-import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,11 +20,11 @@ import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
 import { metricsOf, startSvc, type SvcProcess } from './svc-process.ts';
+import { type Slices, slicesDuring } from './watch-slices.ts';
 
 const WATCH = fileURLToPath(new URL('watch-slices.ts', import.meta.url));
 const NO_ARGUMENTS = Buffer.from('4449444c0000', 'hex');
 const WARM_UP_SECONDS = 2;
-const REPORT_DEADLINE_MS = 10_000;
 
 const { values } = parseArgs({
   options: {
@@ -52,28 +52,35 @@ async function requestsWithAndWithout(): Promise<void> {
   const manifest = await manifestOf(scratch.path, 'one', wasm, 1);
   await using shown = await startSvc({ manifest, args: [] });
   await using hidden = await startSvc({ manifest, args: ['--no-metrics'] });
+  await using bare = await startSvc({ manifest, args: ['--no-metrics', '--history', '0'] });
+  const others: readonly (readonly [string, SvcProcess])[] = [
+    ['metrics', hidden],
+    ['history and metrics', bare],
+  ];
   const cases: readonly (readonly [string, Request])[] = [
     ['reads', { method: 'POST', path: '/query/a0/get', body: NO_ARGUMENTS }],
     ['updates', { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS }],
   ];
   for (const [, request] of cases)
-    for (const svc of [shown, hidden]) await load(svc.origin, request, connections, WARM_UP_SECONDS);
+    for (const svc of [shown, hidden, bare]) await load(svc.origin, request, connections, WARM_UP_SECONDS);
   const reading = setInterval(() => void metricsOf(shown.origin), 1000);
   for (const [name, request] of cases) {
-    const throughput: number[] = [];
-    const cpu: number[] = [];
-    for (let round = 0; round < rounds; round++) {
-      // Whoever comes first in a round finds another machine than whoever comes second.
-      const isShownFirst = round % 2 === 0;
-      const first = await measured(isShownFirst ? shown : hidden, request);
-      const second = await measured(isShownFirst ? hidden : shown, request);
-      const [withThem, without] = isShownFirst ? [first, second] : [second, first];
-      throughput.push(withThem.perSecond / without.perSecond - 1);
-      cpu.push(withThem.cpuMicroseconds / without.cpuMicroseconds - 1);
+    for (const [what, without] of others) {
+      const throughput: number[] = [];
+      const cpu: number[] = [];
+      for (let round = 0; round < rounds; round++) {
+        // Whoever comes first in a round finds another machine than whoever comes second.
+        const isShownFirst = round % 2 === 0;
+        const first = await measured(isShownFirst ? shown : without, request);
+        const second = await measured(isShownFirst ? without : shown, request);
+        const [on, off] = isShownFirst ? [first, second] : [second, first];
+        throughput.push(on.perSecond / off.perSecond - 1);
+        cpu.push(on.cpuMicroseconds / off.cpuMicroseconds - 1);
+      }
+      const goal = { is: 'at least', reach: -3, aim: -1 } as const;
+      printFigure(`throughput of ${name} with ${what}, against without`, 100 * median(throughput), '%', '', goal);
+      printFigure(`processor time of one of these ${name}`, 100 * median(cpu), '%');
     }
-    const goal = { is: 'at least', reach: -3, aim: -1 } as const;
-    printFigure(`throughput of ${name} with metrics, against without`, 100 * median(throughput), '%', '', goal);
-    printFigure(`processor time of one of these ${name}`, 100 * median(cpu), '%');
   }
   clearInterval(reading);
 }
@@ -98,40 +105,22 @@ async function pagesOfMany(): Promise<void> {
     nodeArgs: ['--import', WATCH],
     environment: { SVC_BENCH_SLICES: report },
   });
-  const longestDuring = async (work: () => Promise<unknown>): Promise<number> => {
-    process.kill(svc.pid, 'SIGUSR2');
-    await sleep(20);
-    await work();
-    process.kill(svc.pid, 'SIGUSR2');
-    return await reported(report);
-  };
-  const page = async (): Promise<void> => void (await (await fetch(`${svc.origin}/metrics`)).arrayBuffer());
-  const took: number[] = [];
-  const slices: number[] = [];
-  const quiet: number[] = [];
-  for (let turn = 0; turn < pages; turn++) {
-    const startMs = performance.now();
-    slices.push(await longestDuring(page));
-    took.push(performance.now() - startMs);
-    quiet.push(await longestDuring(() => sleep(took.at(-1))));
-  }
-  const goal = { is: 'at most', reach: 10, aim: 5 } as const;
-  const noise = `${median(quiet).toFixed(1)} while none is read; least ${Math.min(...slices).toFixed(1)}`;
-  printFigure(`longest slice of the main thread, page of ${actors} actors`, median(slices), 'ms', noise, goal);
-  const { length } = await (await fetch(`${svc.origin}/metrics`)).text();
-  printFigure('its size', length / 2 ** 20, 'MiB');
-}
-
-async function reported(file: string): Promise<number> {
-  const until = performance.now() + REPORT_DEADLINE_MS;
-  while (performance.now() < until) {
-    try {
-      const longestMs = Number(readFileSync(file, 'utf8'));
-      rmSync(file);
-      return longestMs;
-    } catch {
-      await sleep(5);
+  for (const path of ['/metrics', '/inspect']) {
+    const page = async (): Promise<void> => void (await (await fetch(svc.origin + path)).arrayBuffer());
+    const took: number[] = [];
+    const slices: Slices[] = [];
+    const quiet: Slices[] = [];
+    for (let turn = 0; turn < pages; turn++) {
+      const startMs = performance.now();
+      slices.push(await slicesDuring(svc.pid, report, page));
+      took.push(performance.now() - startMs);
+      quiet.push(await slicesDuring(svc.pid, report, () => sleep(took.at(-1))));
     }
+    const goal = { is: 'at most', reach: 10, aim: 5 } as const;
+    const longest = (of: readonly Slices[]): number => median(of.map(({ longestMs }) => longestMs));
+    const noise = `${longest(quiet).toFixed(1)} while none is read; least ${Math.min(...slices.map(({ longestMs }) => longestMs)).toFixed(1)}`;
+    printFigure(`longest slice of the main thread, ${path} of ${actors} actors`, longest(slices), 'ms', noise, goal);
+    const { length } = await (await fetch(svc.origin + path)).text();
+    printFigure('its size', length / 2 ** 20, 'MiB');
   }
-  throw new Error('the server did not tell of its slices');
 }

@@ -1,33 +1,70 @@
 /**
  * Preloaded into a server (`node --import watch-slices.ts`): from one SIGUSR2 to the next it looks in each turn of the event
- * loop how long the turn before took, and then writes the longest, in ms, into the file that SVC_BENCH_SLICES names.
+ * loop how long the turn before took, and then writes the longest and what all took of the processor, as `Slices` in JSON,
+ * into the file that SVC_BENCH_SLICES names.
  */
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 
+const REPORT_DEADLINE_MS = 10_000;
+
+/** Of the main thread's turns. */
+export interface Slices {
+  /** The longest. */
+  readonly longestMs: number;
+  /** The longest by processor time of the thread, which others on the machine add little to. */
+  readonly longestCpuMs: number;
+}
+
+/** What a server with this in it tells of the time in which `work` was done. `file` is its SVC_BENCH_SLICES. */
+export async function slicesDuring(pid: number, file: string, work: () => Promise<unknown>): Promise<Slices> {
+  process.kill(pid, 'SIGUSR2');
+  await sleep(20);
+  await work();
+  process.kill(pid, 'SIGUSR2');
+  const until = performance.now() + REPORT_DEADLINE_MS;
+  while (performance.now() < until) {
+    try {
+      const slices = JSON.parse(readFileSync(file, 'utf8')) as Slices;
+      rmSync(file);
+      return slices;
+    } catch {
+      await sleep(5);
+    }
+  }
+  throw new Error('the server did not tell of its slices');
+}
+
 let waiting: NodeJS.Immediate | undefined;
-let longestMs = 0;
-let lookedMs = 0;
+let longest = { longestMs: 0, longestCpuMs: 0 };
+let looked = { ms: 0, cpuMs: 0 };
+
+function now(): { readonly ms: number; readonly cpuMs: number } {
+  const { user, system } = process.threadCpuUsage();
+  return { ms: performance.now(), cpuMs: (user + system) / 1000 };
+}
 
 function look(): void {
-  const nowMs = performance.now();
-  longestMs = Math.max(longestMs, nowMs - lookedMs);
-  lookedMs = nowMs;
+  const at = now();
+  longest.longestMs = Math.max(longest.longestMs, at.ms - looked.ms);
+  longest.longestCpuMs = Math.max(longest.longestCpuMs, at.cpuMs - looked.cpuMs);
+  looked = at;
   waiting = setImmediate(look);
 }
 
-if (isMainThread) {
+const report = process.env['SVC_BENCH_SLICES'];
+if (isMainThread && report !== undefined) {
   process.on('SIGUSR2', () => {
     if (waiting === undefined) {
-      longestMs = 0;
-      lookedMs = performance.now();
+      longest = { longestMs: 0, longestCpuMs: 0 };
+      looked = now();
       waiting = setImmediate(look);
       return;
     }
     clearImmediate(waiting);
     waiting = undefined;
-    const report = process.env['SVC_BENCH_SLICES'] ?? '';
-    writeFileSync(`${report}.new`, String(longestMs));
+    writeFileSync(`${report}.new`, JSON.stringify(longest));
     renameSync(`${report}.new`, report);
   });
 }

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { report } from '../figures.ts';
+import { printFigure, printSitting } from './sitting.ts';
 import { metricsOf, startSvc, type SvcProcess } from './svc-process.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../config/examples/actors.json', import.meta.url));
@@ -52,6 +52,7 @@ async function cpuShareOf<T>(svc: SvcProcess, work: () => Promise<T>): Promise<r
   return [result, ((svc.cpuMicroseconds() ?? 0) - before) / 10 / (performance.now() - startedMs)];
 }
 
+await printSitting(`${changes} changes/s`);
 await using svc = await startSvc({ manifest: EXAMPLES, args: [] });
 const { hostname: host, port } = new URL(svc.origin);
 await change(svc.origin);
@@ -80,14 +81,9 @@ for (const count of values.watchers.split(',').map(Number)) {
   const queries = (await executions()) - executedBefore - changes * seconds;
   const events = (await told()).events - eventsBefore;
   await clients.terminate();
-  console.log(
-    `${count} watchers: ${(queries / seconds).toFixed(0)} executions/s, ${(events / count / seconds).toFixed(1)} events/s each, all told ${lagMs.toFixed(0)} ms after the last change`,
-  );
-  report({
-    panel: 'ratio',
-    name: `${count} watchers, % of a core beside the changes`,
-    value: share - alone,
-    unit: '',
-    reach: 60,
-  });
+  const asked = { is: 'at most', reach: changes, aim: changes } as const;
+  const heard = `${(events / count / seconds).toFixed(1)} events/s each, all told ${lagMs.toFixed(0)} ms after the last change`;
+  printFigure(`${count} watchers: executions`, queries / seconds, '/s', heard, asked);
+  const goal = { is: 'at most', reach: 60, aim: 30 } as const;
+  printFigure(`${count} watchers: CPU of a core beside the changes`, share - alone, '%', '', goal);
 }
