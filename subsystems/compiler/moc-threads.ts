@@ -90,9 +90,7 @@ export class MocThreads {
   }
 
   #startThread(): Thread {
-    // From source the neighbour is TypeScript; in a published package it has been compiled like this file.
-    const entry = new URL(`./moc-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url);
-    const worker = new Worker(entry, {
+    const worker = new Worker(new URL('./moc-thread.ts', import.meta.url), {
       name: 'motoko',
       resourceLimits: RESOURCE_LIMITS,
       execArgv: [],

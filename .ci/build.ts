@@ -1,0 +1,51 @@
+/**
+ * `npm run build`: the whole package as JavaScript with declarations, in `dist/`, which is what `npm pack` ships. Node strips no
+ * types below node_modules, so a package cannot run from source; a clone does.
+ *
+ * tsc rewrites imports. What it does not see is mended here, and whatever still names a `.ts` file afterwards fails the
+ * build: URLs that threads are started from, and imports of declarations.
+ */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const ROOT = resolve(import.meta.dirname, '..');
+/** Built beside it and put in its place when it is whole: whoever packs at the same time gets one or the other. */
+const DIST = join(ROOT, 'dist');
+const FRESH = join(ROOT, `.dist-${process.pid}`);
+/** What the program reads besides code. */
+const ASSETS = ['subsystems/inspector/page.html'];
+const ROOMS = '{kernel,subsystems,plugins,config,api}';
+
+try {
+  compile();
+  for (const file of globSync('**/*.js', { cwd: FRESH })) mend(file, /(new URL\(\s*'\.[^']+)\.ts'/g, "$1.js'");
+  for (const file of globSync('**/*.d.ts', { cwd: FRESH })) {
+    mend(file, /((?:from|import\()\s*(['"])\.[^'"]*(?<!\.d))\.ts\2/g, '$1.js$2');
+  }
+  const declarations = globSync(`${ROOMS}/**/*.d.ts`, { cwd: ROOT });
+  for (const asset of [...ASSETS, ...declarations]) copyFileSync(join(ROOT, asset), join(FRESH, asset));
+  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
+  writeFileSync(join(FRESH, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, undefined, 2)}\n`);
+  chmodSync(join(FRESH, 'config/main.js'), 0o755);
+  rmSync(DIST, { recursive: true, force: true });
+  renameSync(FRESH, DIST);
+} finally {
+  rmSync(FRESH, { recursive: true, force: true });
+}
+
+function compile(): void {
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const args = [tsc, '-p', join(ROOT, 'tsconfig.build.json'), '--outDir', FRESH];
+  const { status } = spawnSync(process.execPath, args, { stdio: 'inherit' });
+  if (status !== 0) throw new Error(`tsc ended with code ${status}`);
+}
+
+function mend(file: string, pattern: RegExp, replacement: string): void {
+  const path = join(FRESH, file);
+  const before = readFileSync(path, 'utf8');
+  const after = before.replaceAll(pattern, replacement);
+  if (after !== before) writeFileSync(path, after);
+  const left = after.split('\n').find((line) => !/^\s*(?:\*|\/[/*])/.test(line) && /['"`]\.[^'"`\s]*(?<!\.d)\.ts['"`]/.test(line));
+  if (left !== undefined) throw new Error(`${file} still names source: ${left.trim()}`);
+}
