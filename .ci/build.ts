@@ -15,7 +15,7 @@ const DIST = join(ROOT, 'dist');
 const FRESH = join(ROOT, `.dist-${process.pid}`);
 /** What the program reads besides code. */
 const ASSETS = ['subsystems/inspector/page.html'];
-const ROOMS = '{kernel,subsystems,plugins,config,api}';
+const ROOMS = '{kernel,subsystems,plugins,config,api,loader}';
 
 try {
   compile();
@@ -46,6 +46,8 @@ function mend(file: string, pattern: RegExp, replacement: string): void {
   const before = readFileSync(path, 'utf8');
   const after = before.replaceAll(pattern, replacement);
   if (after !== before) writeFileSync(path, after);
-  const left = after.split('\n').find((line) => !/^\s*(?:\*|\/[/*])/.test(line) && /['"`]\.[^'"`\s]*(?<!\.d)\.ts['"`]/.test(line));
+  const left = after
+    .split('\n')
+    .find((line) => !/^\s*(?:\*|\/[/*])/.test(line) && /['"`]\.[^'"`\s]*(?<!\.d)\.ts['"`]/.test(line));
   if (left !== undefined) throw new Error(`${file} still names source: ${left.trim()}`);
 }

@@ -86,6 +86,32 @@ export const always: readonly IForbiddenRuleType[] = [
     to: { path: '^plugins/' },
   },
   {
+    name: 'api-is-made-of-faces',
+    comment:
+      'What plugins from outside are written with (api/) are faces and the kernel; only api/storage.ts and api/contracts show what a storage, or a test of one, is made of.',
+    from: { path: '^api/', pathNot: '^api/(storage[.]ts|contracts/)' },
+    to: { path: '^(subsystems|plugins|config|loader)/', pathNot: FACES },
+  },
+  {
+    name: 'api-knows-no-wiring',
+    comment: 'The API is below whoever loads, wires and configures plugins.',
+    from: { path: '^api/' },
+    to: { path: '^(plugins|config|loader)/' },
+  },
+  {
+    name: 'loader-knows-faces-only',
+    comment: 'The loader judges plugins from outside by api/ and the faces; which plugins there are, it is told.',
+    from: { path: '^loader/' },
+    to: { path: '^(subsystems|plugins|config)/', pathNot: FACES },
+  },
+  {
+    name: 'loader-and-api-are-asked-for',
+    comment:
+      'The server knows nothing of plugins from outside: only config/main.ts loads them, and config/ knows their types.',
+    from: { path: '^(kernel|subsystems|plugins)/' },
+    to: { path: '^(api|loader)/' },
+  },
+  {
     name: 'log-and-flags-know-the-kernel-only',
     comment: 'The logger and the flags stand below every subsystem: hand them what they need as an argument.',
     from: { path: '^config/(log|parse-flags)[.]ts$' },
@@ -166,9 +192,9 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
   {
     name: 'config-is-data',
     comment:
-      'Only config/main.ts composes the server (config/log.ts implements its Logger, and config/parse-flags.ts takes suggestions from the kernel); the rest of config imports types at most.',
-    from: { path: '^config/', pathNot: '^config/(main|log|parse-flags)[.]ts$' },
-    to: { path: '^(kernel|subsystems|plugins)/' },
+      'Only config/main.ts composes the server (config/log.ts implements its Logger, config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, config/config-file.ts reads JSON as the manifest does); the rest of config imports types at most.',
+    from: { path: '^config/', pathNot: '^config/(main|log|parse-flags|config-file|plugin-options)[.]ts$' },
+    to: { path: '^(kernel|subsystems|plugins|api|loader)/' },
   },
   {
     name: 'no-development-packages',

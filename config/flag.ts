@@ -29,8 +29,14 @@ export interface Described {
   readonly notBuilt?: string;
 }
 
+/** What a value looks like in `svc.config.json`: text, a whole number (also as text), true or false, or text for each name. */
+export type ValueKind = 'text' | 'number' | 'switch' | 'names';
+
 /** One flag, whose parsed value is a `T`. */
 export interface Flag<T> extends Described {
+  readonly kind: ValueKind;
+  /** May be given more than once: `parse` gives a list of one, and all of them make one list. */
+  readonly isRepeatable?: boolean;
   /** What stands for the value in `--help`; undefined: a switch. */
   readonly placeholder: string | undefined;
   readonly defaultValue: T;
@@ -56,6 +62,7 @@ export function text(options: TextOptions<string>): Flag<string>;
 export function text(options: TextOptions<undefined>): Flag<string | undefined>;
 export function text(options: TextOptions<string | undefined>): Flag<string | undefined> {
   return {
+    kind: 'text',
     defaultText: options.defaultValue,
     ...options,
     parse(value) {
@@ -80,6 +87,7 @@ interface IntegerOptions extends Described {
 export function integer(options: IntegerOptions): Flag<number> {
   const { min, max = Number.MAX_SAFE_INTEGER, unit, defaultValue } = options;
   return {
+    kind: 'number',
     defaultText: `${formatNumber(defaultValue)} ${unit}`,
     ...options,
     parse: (value) => Number(parseDecimal(value, BigInt(min), BigInt(max), unit)),
@@ -98,6 +106,7 @@ interface BigIntegerOptions extends Described {
 export function bigInteger(options: BigIntegerOptions): Flag<bigint> {
   const { min, max, unit, defaultValue } = options;
   return {
+    kind: 'number',
     defaultText: `${formatNumber(defaultValue)} ${unit}`,
     ...options,
     parse: (value) => parseDecimal(value, min, max, unit),
@@ -112,6 +121,7 @@ interface ChoiceOptions<C extends string> extends Described {
 /** One of a few words. */
 export function choice<const C extends string>(options: ChoiceOptions<C>): Flag<C> {
   return {
+    kind: 'text',
     placeholder: options.choices.join('|'),
     defaultText: options.defaultValue,
     ...options,
@@ -126,11 +136,45 @@ export function choice<const C extends string>(options: ChoiceOptions<C>): Flag<
 /** On or off; off by default. */
 export function toggle(options: Described): Flag<boolean> {
   return {
+    kind: 'switch',
     placeholder: undefined,
     defaultValue: false,
     defaultText: undefined,
     ...options,
     parse: (value) => value === 'true',
+  };
+}
+
+/** A value for each of several names: `NAME=VALUE`. */
+export interface NamedValue {
+  readonly name: string;
+  readonly value: string;
+}
+
+interface NamedOptions extends Described {
+  readonly placeholder: string;
+  /** What a name looks like, and how that is said. */
+  readonly name: RegExp;
+  readonly nameText: string;
+}
+
+/** `NAME=VALUE`, as often as there are names. */
+export function named({ name: pattern, nameText, ...described }: NamedOptions): Flag<readonly NamedValue[]> {
+  return {
+    kind: 'names',
+    isRepeatable: true,
+    defaultValue: [],
+    defaultText: undefined,
+    ...described,
+    parse(written) {
+      const equals = written.indexOf('=');
+      const name = written.slice(0, Math.max(0, equals));
+      if (equals < 0 || !pattern.test(name)) {
+        throw new FlagProblem(`'${written.slice(0, 80)}' is not of the form ${described.placeholder}: ${nameText}`);
+      }
+      const value = written.slice(equals + 1);
+      return [{ name, value }];
+    },
   };
 }
 

@@ -4,10 +4,7 @@
  * words; it is never accepted and ignored. To build it, drop `notBuilt` and use its value in `load.ts`.
  */
 import * as defaults from './defaults.ts';
-import { bigInteger, choice, type Flag, integer, text, toggle } from './flag.ts';
-
-const NO_PLUGIN_LOADING = 'this version runs its own plugins only';
-const FLAGS_ONLY = 'this version is configured by flags and environment variables only';
+import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
 
 /** By their long name; the order is that of `--help` within a group. */
 export const FLAGS = {
@@ -21,13 +18,11 @@ export const FLAGS = {
     group: 'general',
     placeholder: 'FILE',
     defaultValue: undefined,
-    summary: 'Read flags from a file (svc.config.json).',
-    notBuilt: FLAGS_ONLY,
+    summary: 'Read flags from a file too, such as svc.config.json; the command line and the environment win.',
   }),
   'print-config': toggle({
     group: 'general',
-    summary: 'Print the configuration that results from all flags and exit.',
-    notBuilt: FLAGS_ONLY,
+    summary: 'Print each value of the configuration and where it comes from, and exit.',
   }),
   check: toggle({
     group: 'general',
@@ -39,19 +34,20 @@ export const FLAGS = {
     summary: 'Print what this machine can host and exit.',
     notBuilt: 'this version does not measure what a machine can host',
   }),
-  plugin: text({
+  plugin: named({
     group: 'general',
-    placeholder: 'NAME=MODULE',
-    defaultValue: undefined,
-    summary: 'Replace a plugin with one from a module.',
-    notBuilt: NO_PLUGIN_LOADING,
+    placeholder: 'CAPABILITY=MODULE',
+    name: /^[a-z][a-z0-9-]*$/,
+    nameText: 'name what it provides, and a module by its path (./my-storage.js) or its package',
+    summary:
+      'Load a plugin: one that takes the place of a part of the server (storage, outcalls, metrics, …), or adds something. May be repeated (docs/plugins.md).',
   }),
-  'plugin-option': text({
+  'plugin-option': named({
     group: 'general',
-    placeholder: 'NAME.KEY=VALUE',
-    defaultValue: undefined,
-    summary: 'Hand an option to a plugin that was loaded with --plugin.',
-    notBuilt: NO_PLUGIN_LOADING,
+    placeholder: 'CAPABILITY.NAME=VALUE',
+    name: /^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*$/,
+    nameText: 'name the capability as with --plugin, and the option',
+    summary: 'An option of a plugin that was loaded with --plugin. May be repeated.',
   }),
   manifest: text({
     group: 'manifest',

@@ -1,6 +1,7 @@
 /** `--help`, and the same facts as a document: both are drawn from the declarations in `flags.ts`. */
 import type { Described, Flag, FlagGroup } from './flag.ts';
 import { flagsByName, PLUGINS_NOT_BUILT, variablesByName } from './flags.ts';
+import { type ConfiguredPlugin, flagOf } from './plugin-options.ts';
 
 export interface HelpOptions {
   readonly version: string;
@@ -8,6 +9,8 @@ export interface HelpOptions {
   readonly width: number;
   readonly hasColor: boolean;
   readonly plugins: readonly { readonly name: string; readonly neededBecause?: string }[];
+  /** Those that `--plugin` names on the same line. */
+  readonly loaded?: readonly Pick<ConfiguredPlugin, 'capability' | 'module' | 'definition'>[];
 }
 
 const GROUPS: Readonly<Record<FlagGroup, string>> = {
@@ -40,7 +43,7 @@ interface Section {
   readonly entries: readonly Entry[];
 }
 
-function sectionsOf(plugins: HelpOptions['plugins']): readonly Section[] {
+function sectionsOf(plugins: HelpOptions['plugins'], loaded: HelpOptions['loaded'] = []): readonly Section[] {
   const sections = Object.entries(GROUPS).map(([group, title]) => ({
     title,
     entries: [
@@ -48,7 +51,23 @@ function sectionsOf(plugins: HelpOptions['plugins']): readonly Section[] {
       ...[...variablesByName].filter(([, flag]) => flag.group === group).map(([name, flag]) => entry(name, flag)),
     ],
   }));
-  return [...sections, { title: 'Turning parts off', entries: turningOff(plugins) }];
+  return [...sections, ...loaded.map(pluginSection), { title: 'Turning parts off', entries: turningOff(plugins) }];
+}
+
+function pluginSection({ capability, module, definition }: NonNullable<HelpOptions['loaded']>[number]): Section {
+  const options = Object.entries(definition.options ?? {});
+  const entries = options.map(([name, spec]) => {
+    const flag = flagOf(spec);
+    const shown = entry(`    --plugin-option ${capability}.${name}=${flag.placeholder ?? 'true|false'}`, flag);
+    return spec.required === true ? { ...shown, notes: [...shown.notes, 'Required.'] } : shown;
+  });
+  const routes = (definition.routes ?? []).map(({ method, path }) => ({
+    usage: `    ${method} /x/${definition.name}${path}`,
+    summary: 'A route of the plugin.',
+    notes: [],
+    isBuilt: true,
+  }));
+  return { title: `${definition.name}: plugin ${capability}=${module}`, entries: [...entries, ...routes] };
 }
 
 function flagEntry(name: string, flag: Flag<unknown>): Entry {
@@ -95,7 +114,7 @@ export function helpText(options: HelpOptions): string {
     `${paint(1, 'Usage:')} svc [flags]`,
     '       npm run svc -- [flags]   from a checkout',
   ];
-  for (const { title, entries } of sectionsOf(options.plugins)) {
+  for (const { title, entries } of sectionsOf(options.plugins, options.loaded)) {
     if (entries.length === 0) continue;
     lines.push('', paint(1, title));
     for (const { usage, summary, notes, isBuilt } of entries) {

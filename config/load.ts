@@ -1,12 +1,20 @@
 /** From a command line and an environment to a checked, frozen configuration. */
 import { dirname, join, resolve } from 'node:path';
 import { cacheHome } from './cache-home.ts';
-import { FlagProblem } from './flag.ts';
+import { FlagProblem, type NamedValue } from './flag.ts';
+import { flagsByName } from './flags.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
+import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
 
-export interface LoadOptions {
+/** What loading the plugins of `--plugin` has come to. */
+export interface LoadedPlugins<L extends ConfiguredPlugin> {
+  readonly loaded: readonly L[];
+  readonly problems: readonly string[];
+}
+
+export interface LoadOptions<L extends ConfiguredPlugin = ConfiguredPlugin> {
   /** Without the interpreter and the script. */
   readonly argv: readonly string[];
   readonly environment: Environment;
@@ -19,6 +27,10 @@ export interface LoadOptions {
   /** Where the server itself lies; undefined: nothing is looked for there. */
   readonly root?: string;
   readonly lookup?: Lookup;
+  /** Loads what `--plugin` names. Not called where it names nothing. */
+  readonly loadPlugins?: (
+    requests: readonly { readonly capability: string; readonly module: string }[],
+  ) => Promise<LoadedPlugins<L>>;
 }
 
 export interface LogConfig {
@@ -28,16 +40,22 @@ export interface LogConfig {
 
 export interface RestoreConfig {
   readonly file: string;
-  readonly directory: string;
+  /** Undefined: a plugin's storage takes it. */
+  readonly directory: string | undefined;
 }
 
 /** What the command line asks for. */
-export type Request =
-  | { readonly kind: 'help' | 'version' }
+export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
+  | { readonly kind: 'version' }
+  | { readonly kind: 'help'; readonly loaded: readonly L[]; readonly problems: readonly string[] }
+  | { readonly kind: 'print'; readonly text: string }
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
   | {
       readonly kind: 'serve';
       readonly config: ServerConfig;
+      /** Plugins from outside, and their sections of the configuration by their names. */
+      readonly loaded: readonly L[];
+      readonly sections: PluginSections['sections'];
       /** Names of plugins that are turned off. */
       readonly disabled: ReadonlySet<string>;
       readonly log: LogConfig;
@@ -45,18 +63,27 @@ export type Request =
       readonly restore: RestoreConfig | undefined;
     };
 
-/** Never rejects for what an operator may have written: that is `refused`, with every problem named. */
-export async function loadConfig(options: LoadOptions): Promise<Request> {
-  const parsed = parseFlags(options.argv, options.environment, options.pluginNames);
-  const { flags, disabled } = parsed;
-  // Whoever asks for help gets it, whatever else stands on the line.
-  if (flags.help) return { kind: 'help' };
-  if (flags.version) return { kind: 'version' };
+const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
 
+/** Never rejects for what an operator may have written: that is `refused`, with every problem named. */
+export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
+  options: LoadOptions<L>,
+): Promise<Request<L>> {
+  const parsed = await parse(options);
+  const { flags, disabled } = parsed;
+  if (flags.version && !flags.help) return { kind: 'version' };
+  const { loaded, problems: pluginProblems } = await pluginsOf(flags.plugin, options);
+  // Whoever asks for help gets it, whatever else stands on the line.
+  if (flags.help) return { kind: 'help', loaded, problems: pluginProblems };
+
+  const sections = await sectionsOf(loaded, parsed, options, pluginProblems.length > 0);
   const problems = [
     ...parsed.problems,
+    ...pluginProblems,
+    ...sections.problems,
     ...checkToken(parsed),
-    ...checkState(parsed),
+    ...checkState(parsed, loaded),
+    ...checkReplaced(parsed, loaded),
     ...checkWebsites(parsed),
     ...checkOutcalls(parsed),
     ...checkProject(parsed),
@@ -64,19 +91,86 @@ export async function loadConfig(options: LoadOptions): Promise<Request> {
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
   if (problems.length > 0 || address === undefined) return { kind: 'refused', problems };
+  if (flags['print-config']) {
+    const { printConfig } = await import('./print-config.ts');
+    return { kind: 'print', text: printConfig(parsed, sections.values) };
+  }
 
   return {
     kind: 'serve',
     disabled,
     log: { isJson: flags['log-json'], isVerbose: flags.verbose },
     config: buildConfig(parsed, address, options),
+    loaded,
+    sections: sections.sections,
     restore: restoreOf(parsed, options),
   };
 }
 
+/** The file of `--config` is read by code that a start without one does not load. */
+async function parse({ argv, environment, pluginNames, directory }: LoadOptions): Promise<ParsedFlags> {
+  const parsed = parseFlags(argv, environment, pluginNames);
+  const { config } = parsed.flags;
+  if (config === undefined) return parsed;
+  const { readConfigFile } = await import('./config-file.ts');
+  return parseFlags(argv, environment, pluginNames, (path) =>
+    readConfigFile(resolve(directory, path), path, { flags: flagsByName, pluginNames }),
+  );
+}
+
+async function pluginsOf<L extends ConfiguredPlugin>(
+  named: readonly NamedValue[],
+  { loadPlugins }: LoadOptions<L>,
+): Promise<LoadedPlugins<L>> {
+  if (named.length === 0 || loadPlugins === undefined) return { loaded: [], problems: [] };
+  return loadPlugins(named.map(({ name, value }) => ({ capability: name, module: value })));
+}
+
+/** Where a plugin cannot be loaded, nobody knows which options it has. */
+async function sectionsOf(
+  loaded: readonly ConfiguredPlugin[],
+  parsed: ParsedFlags,
+  { environment }: LoadOptions,
+  isIncomplete: boolean,
+): Promise<PluginSections> {
+  if (isIncomplete || (loaded.length === 0 && parsed.flags['plugin-option'].length === 0)) return NO_SECTIONS;
+  const { pluginSections } = await import('./plugin-options.ts');
+  return pluginSections(loaded, parsed, environment);
+}
+
+/** What only the server's own part reads would be ignored. */
+const OWN_FLAGS = {
+  storage: ['state', 'fsync'],
+  outcalls: ['outcalls-record', 'outcalls-replay', 'outcalls-deny-private'],
+  auth: ['auth-token'],
+  metering: ['cycles'],
+  manifest: ['manifest'],
+  'mops-closure': ['project'],
+} as const;
+
+function checkReplaced(
+  { flags, given, sources, disabled }: ParsedFlags,
+  loaded: readonly ConfiguredPlugin[],
+): string[] {
+  return loaded.flatMap(({ capability, module, replaces }) => {
+    if (replaces === undefined) return [];
+    const plugin = `--plugin ${capability}=${module}`;
+    const own: Readonly<Record<string, readonly (keyof typeof flags)[]>> = OWN_FLAGS;
+    const problems = (Object.hasOwn(own, replaces) ? (own[replaces] ?? []) : [])
+      .filter((name) => (given.has(name) || sources.has(name)) && flags[name] !== false)
+      .map((name) => {
+        const shown = given.has(name) ? `--${name}` : sources.get(name);
+        return `${shown} and ${plugin} contradict each other: only the server's own ${replaces} reads it; drop one of them`;
+      });
+    return disabled.has(replaces)
+      ? [...problems, `--no-${replaces} and ${plugin} contradict each other: drop one of them`]
+      : problems;
+  });
+}
+
 function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: LoadOptions): RestoreConfig | undefined {
-  if (restore === undefined || state === undefined) return undefined;
-  return { file: resolve(directory, restore), directory: resolve(directory, state) };
+  if (restore === undefined) return undefined;
+  return { file: resolve(directory, restore), directory: state === undefined ? undefined : resolve(directory, state) };
 }
 
 function buildConfig(
@@ -178,10 +272,10 @@ async function resolveListen(
 }
 
 /** Never shows the token itself: what is printed may end up in a log. */
-function checkToken({ flags, given, disabled }: ParsedFlags): string[] {
+function checkToken({ flags, sources, disabled }: ParsedFlags): string[] {
   const token = flags['auth-token'];
   if (token === undefined) return [];
-  const name = given.has('auth-token') ? '--auth-token' : 'SVC_TOKEN';
+  const name = sources.get('auth-token') ?? '--auth-token';
   if (disabled.has('auth')) return [`${name} and --no-auth contradict each other: drop one of them`];
   // Node hands header values over as Latin-1 with outer blanks removed: such a token would never match.
   if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
@@ -193,7 +287,9 @@ function checkToken({ flags, given, disabled }: ParsedFlags): string[] {
 }
 
 /** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
-function checkState({ flags, given, disabled }: ParsedFlags): string[] {
+function checkState({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+  const storage = loaded.find(({ replaces }) => replaces === 'storage');
+  if (storage?.definition.isDurable === true) return [];
   if (flags.state !== undefined) {
     return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
   }

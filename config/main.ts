@@ -7,7 +7,9 @@
  * modules and say so in words that help nobody.
  */
 import { fileURLToPath } from 'node:url';
-import type { Request, RestoreConfig } from './load.ts';
+import type { Plugin } from '../kernel/index.ts';
+import type { LoadedPlugin } from '../loader/index.ts';
+import type { Request } from './load.ts';
 import type { ServerLog } from './log.ts';
 
 const NODE_MAJOR_MIN = 24;
@@ -28,6 +30,10 @@ async function run(): Promise<number> {
     build: await readBuild(),
     directory: process.cwd(),
     root: ROOT,
+    async loadPlugins(requests) {
+      const { loadPlugins } = await import('../loader/index.ts');
+      return loadPlugins(requests, { directory: process.cwd(), builtin: builtinPlugins });
+    },
   });
   switch (request.kind) {
     case 'help': {
@@ -40,10 +46,15 @@ async function run(): Promise<number> {
           width: columns ?? 80,
           hasColor: hasColors(process.stdout),
           plugins: builtinPlugins,
+          loaded: request.loaded,
         }),
       );
+      for (const problem of request.problems) process.stderr.write(`svc: ${problem}\n`);
       return 0;
     }
+    case 'print':
+      process.stdout.write(request.text);
+      return 0;
     case 'version':
       process.stdout.write(`${VERSION}\n`);
       return 0;
@@ -54,9 +65,16 @@ async function run(): Promise<number> {
   }
 }
 
-type ServeRequest = Extract<Request, { kind: 'serve' }>;
+type ServeRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
 
-async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: ServeRequest): Promise<number> {
+async function serve(request: ServeRequest): Promise<number> {
+  const {
+    config,
+    disabled,
+    log: { isJson, isVerbose },
+    loaded,
+    restore,
+  } = request;
   const { createKernel, handleSignals, messageOf, ServerError, systemClock, systemRandom } =
     await import('../kernel/index.ts');
   const { createLog } = await import('./log.ts');
@@ -85,27 +103,29 @@ async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: 
       : leaveNow('the server ends because of a bug', error),
   );
 
+  const { plugins, sections } = await compose(request, builtinPlugins);
   const kernel = attempt(() =>
     createKernel({
-      plugins: builtinPlugins,
+      plugins,
       disabled,
-      config: { ...config },
+      config: sections,
       ambient: { clock: systemClock, random: systemRandom, logger: log },
     }),
   );
   if ('error' in kernel) {
     if (!(kernel.error instanceof ServerError)) throw kernel.error;
-    if (kernel.error.code === 'plugin-needed') return refuse(kernel.error.message.split('\n'));
+    // Of the server's own plugins alone a plan can always be made.
+    if (kernel.error.code === 'plugin-needed' || loaded.length > 0) return refuse(kernel.error.message.split('\n'));
     log.error(`cannot start: ${kernel.error.message}`);
     await log.close();
     return 1;
   }
 
-  if (config.storage.directory !== undefined) {
+  if (config.storage.directory !== undefined || loaded.some(({ definition }) => definition.isDurable === true)) {
     const { keepNewFilesPrivate } = await import('../subsystems/storage/private-files.ts');
     keepNewFilesPrivate();
   }
-  if (restore !== undefined && !(await restored(restore, log))) {
+  if (restore?.directory !== undefined && !(await restored(restore.file, restore.directory, log))) {
     await log.close();
     return 1;
   }
@@ -154,8 +174,26 @@ async function serve({ config, disabled, log: { isJson, isVerbose }, restore }: 
   }
 }
 
+/** The plugins of this server, those from outside among them, and what each is configured with. */
+async function compose(
+  { config, loaded, sections, restore }: ServeRequest,
+  builtin: readonly Plugin[],
+): Promise<Composed> {
+  if (loaded.length === 0) return { plugins: builtin, sections: { ...config } };
+  const { composePlugins } = await import('../loader/index.ts');
+  const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
+  const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
+  const { plugins, routes } = composePlugins({ builtin, loaded, backup });
+  return { plugins, sections: { ...config, ...sections, http: { ...config.http, pluginRoutes: routes } } };
+}
+
+interface Composed {
+  readonly plugins: readonly Plugin[];
+  readonly sections: Readonly<Record<string, unknown>>;
+}
+
 /** Puts the backup into the state directory; false: it cannot be, and has been said. */
-async function restored({ file, directory }: RestoreConfig, log: ServerLog): Promise<boolean> {
+async function restored(file: string, directory: string, log: ServerLog): Promise<boolean> {
   const { ServerError } = await import('../kernel/index.ts');
   const { restoreBackup } = await import('../subsystems/storage/restore.ts');
   try {

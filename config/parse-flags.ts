@@ -4,7 +4,8 @@
  * once, so that an operator does not mend one flag at a time.
  */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { Flag } from './flag.ts';
+import type { ConfigFile } from './config-file.ts';
+import type { Flag, NamedValue } from './flag.ts';
 import {
   type FlagName,
   FLAGS,
@@ -22,8 +23,10 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface ParsedFlags {
   readonly flags: FlagValues;
   readonly variables: VariableValues;
-  /** Flags that stood on the command line. */
+  /** Flags that stood on the command line, or in the file. */
   readonly given: ReadonlySet<FlagName>;
+  /** Where values come from that are no defaults: `--state`, `SVC_TOKEN`, `svc.config.json:3:5`. Of a named one `plugin storage`. */
+  readonly sources: ReadonlyMap<string, string>;
   /** Plugins turned off with `--no-<plugin>`. */
   readonly disabled: ReadonlySet<string>;
   /** Everything that is wrong, one sentence each; empty: all is well. */
@@ -33,15 +36,18 @@ export interface ParsedFlags {
 type Token = ReturnType<typeof tokenize>[number];
 type OptionToken = Extract<Token, { kind: 'option' }>;
 
-/** `pluginNames`: what `--no-<plugin>` may name. */
+/** `pluginNames`: what `--no-<plugin>` may name. `readFile`: how the file of `--config` is read. */
 export function parseFlags(
   argv: readonly string[],
   environment: Environment,
   pluginNames: readonly string[],
+  readFile?: (path: string) => ConfigFile,
 ): ParsedFlags {
   const parser = new FlagParser(pluginNames);
   for (const token of tokenize(argv)) parser.take(token);
   parser.readEnvironment(environment);
+  const file = parser.configFile;
+  if (file !== undefined && readFile !== undefined) parser.takeFile(readFile(file));
   return parser.result();
 }
 
@@ -59,6 +65,7 @@ class FlagParser {
   readonly #seen = new Set<string>();
   readonly #disabled = new Set<string>();
   readonly #values = new Map<string, unknown>();
+  readonly #sources = new Map<string, string>();
 
   constructor(pluginNames: readonly string[]) {
     this.#pluginNames = pluginNames;
@@ -84,11 +91,21 @@ class FlagParser {
     if (!isPlugin && reason === undefined && !isSwitch) return this.#unknown(rawName);
     if (this.#isRepeated(isPlugin ? rawName : name, rawName)) return undefined;
     if (value !== undefined) this.#problems.push(`${rawName} takes no value: drop '=${value}'`);
-    else if (isPlugin) this.#disabled.add(name);
+    else if (isPlugin) this.#turnOff(name, rawName);
     else if (reason !== undefined) this.#problems.push(`${rawName} is not built yet: ${reason}`);
     else if (flag?.notBuilt !== undefined) this.#problems.push(`--${name} is not built yet: ${flag.notBuilt}`);
-    else this.#values.set(name, false);
+    else this.#set(name, false, rawName);
     return undefined;
+  }
+
+  #turnOff(name: string, source: string): void {
+    this.#disabled.add(name);
+    this.#sources.set(`no-${name}`, source);
+  }
+
+  #set(name: string, value: unknown, source: string): void {
+    this.#values.set(name, value);
+    this.#sources.set(name, source);
   }
 
   #positive({ name, rawName, value, inlineValue }: OptionToken): void {
@@ -96,7 +113,8 @@ class FlagParser {
     // parseArgs takes `--h` for the letter h and `-manifest` for letters too: only what was written counts.
     const isWritten = rawName === `--${name}` || rawName === `-${flag?.short}`;
     if (flag === undefined || !isWritten) return this.#unknown(rawName);
-    if (this.#isRepeated(name, rawName)) return undefined;
+    if (flag.isRepeatable !== true && this.#isRepeated(name, rawName)) return undefined;
+    this.#seen.add(name);
     if (flag.notBuilt !== undefined) this.#problems.push(`${rawName} is not built yet: ${flag.notBuilt}`);
     else if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
     else if (value === undefined) this.#problems.push(`${rawName} needs a value: ${rawName} ${flag.placeholder}`);
@@ -109,7 +127,7 @@ class FlagParser {
   }
 
   #takeSwitch(name: string, rawName: string, value: string | undefined): void {
-    if (value === undefined) this.#values.set(name, true);
+    if (value === undefined) this.#set(name, true, rawName);
     else this.#problems.push(`${rawName} is a switch and takes no value: drop '=${value}'`);
   }
 
@@ -139,11 +157,46 @@ class FlagParser {
     }
   }
 
-  #parse(key: string, shown: string, flag: Flag<unknown>, value: string): void {
+  /** Of `--config`; undefined: none is named. */
+  get configFile(): string | undefined {
+    const file = this.#values.get('config');
+    return typeof file === 'string' ? file : undefined;
+  }
+
+  /** What stands on the command line or in the environment stays. */
+  takeFile({ values, disabled, problems }: ConfigFile): void {
+    this.#problems.push(...problems);
+    for (const [name, place] of disabled) if (!this.#disabled.has(name)) this.#turnOff(name, place);
+    const earlier = new Set(this.#sources.keys());
+    for (const { name, text, place } of values) {
+      const flag = flagsByName.get(name);
+      if (flag === undefined || (flag.isRepeatable !== true && earlier.has(name))) continue;
+      this.#seen.add(name);
+      if (flag.notBuilt !== undefined) this.#problems.push(`${place} ${name} is not built yet: ${flag.notBuilt}`);
+      else this.#parse(name, `${place} ${name}`, flag, text, place);
+    }
+  }
+
+  #parse(key: string, shown: string, flag: Flag<unknown>, value: string, source = shown): void {
     try {
-      this.#values.set(key, flag.parse(value));
+      const parsed = flag.parse(value);
+      if (flag.isRepeatable === true) this.#addNamed(key, parsed as readonly NamedValue[], source);
+      else this.#set(key, parsed, source);
     } catch (error) {
       this.#problems.push(`${shown}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** A name counts once; the command line comes first, and wins. */
+  #addNamed(key: string, [added]: readonly NamedValue[], source: string): void {
+    if (added === undefined) return;
+    const named = `${key} ${added.name}`;
+    const before = this.#sources.get(named);
+    if (before === undefined) {
+      this.#values.set(key, [...((this.#values.get(key) ?? []) as readonly NamedValue[]), added]);
+      this.#sources.set(named, source);
+    } else if (source.startsWith('--')) {
+      this.#problems.push(`${source} ${added.name}=… is given more than once: keep one`);
     }
   }
 
@@ -158,6 +211,7 @@ class FlagParser {
       variables: Object.fromEntries(Object.entries(VARIABLES).map(valueOf)) as unknown as VariableValues,
       given: this.#seen as ReadonlySet<string> as ReadonlySet<FlagName>,
       disabled: this.#disabled,
+      sources: this.#sources,
       problems: this.#problems,
     };
   }

@@ -20,7 +20,9 @@ import 'reflect-metadata';
 import { container, type DependencyContainer, inject, injectable, type InjectionToken, Lifecycle } from 'tsyringe';
 import { assert } from './assert.ts';
 import type { Capability } from './capability.ts';
-import { definePlugin, type Plugin, type Requirements } from './plugin.ts';
+import { type CreateContext, definePlugin, type Plugin, type Requirements } from './plugin.ts';
+
+export { inject, injectable };
 
 /** A class that can be built from values of the types `A`. */
 export type Class<T, A extends readonly unknown[] = readonly never[]> = new (...parameters: [...A]) => T;
@@ -76,11 +78,29 @@ export function defineClassPlugin<P, T extends P, R extends Requirements, C>({
 }: ClassPlugin<P, T, R, C>): Plugin<P, T, R, C> {
   return definePlugin({
     ...plugin,
-    create(granted) {
-      const grants = Object.entries(plugin.requires).map(([key, capability]) => grant(capability, granted[key]));
-      return keysOf.has(made) ? assemble(made, ...grants) : containerOf(grants).resolve<T>(tokenOf(made));
-    },
+    create: (granted, context) => instantiate(made, grantsOf(plugin.requires, granted), context.owns),
   });
+}
+
+/** What a plugin was granted, as what its classes may ask for. */
+export function grantsOf(requires: Requirements, granted: Readonly<Record<string, unknown>>): readonly Grant[] {
+  return Object.entries(requires).map(([key, capability]) => grant(capability, granted[key]));
+}
+
+/**
+ * Builds a class that says with `injects` or by decorators what it needs, from exactly these grants. What was built and has a
+ * `dispose` is disposed of when the plugin has stopped.
+ */
+export function instantiate<T>(made: Class<T>, grants: readonly Grant[], owns: CreateContext<unknown>['owns']): T {
+  if (keysOf.has(made)) return assemble(made, ...grants);
+  const graph = owns(containerOf(grants), (built) => built.dispose());
+  try {
+    return graph.resolve<T>(tokenOf(made));
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.includes('TypeInfo not known')) throw error;
+    const text = 'is not decorated, or by another copy of tsyringe: take inject and injectable from svc/plugin/classes';
+    throw new Error(`${made.name} ${text} (${error.message})`, { cause: error });
+  }
 }
 
 /** The key third-party plugin classes give to `@inject(…)`: the same for every token of that name. */

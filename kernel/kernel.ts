@@ -9,7 +9,7 @@
  * every `start`, one after the other. If one fails, everything created is stopped in reverse order, and the error
  * names the plugin. Stopping: readiness goes off first, then every `drain` runs in reverse boot order, then every `stop`
  * in the same order, so what others stand on ends after them. A `drain` takes as long as it takes, a `stop` has its
- * deadline; a failure is recorded and the rest go on. Drains are a phase of their own because what must end before
+ * deadline (so has the drain of a plugin that says so); a failure is recorded and the rest go on. Drains are a phase of their own because what must end before
  * anything closes is not where it is closed: the listener, last in boot order, is told first that it takes nothing more,
  * but its answers are made by those that boot before it, and it can close only when they have ended.
  *
@@ -20,7 +20,14 @@ import { planBoot, type PlannedPlugin } from './boot-plan.ts';
 import type { Capability } from './capability.ts';
 import { Clock } from './clock.ts';
 import { messageOf, ServerError } from './errors.ts';
-import { Lifecycle, type LifecycleState, OverrunError, reportAtGrowingGaps, runWithDeadline } from './lifecycle.ts';
+import {
+  Lifecycle,
+  type LifecycleState,
+  OverrunError,
+  reportAtGrowingGaps,
+  runWithDeadline,
+  SilenceWatch,
+} from './lifecycle.ts';
 import { Logger } from './logger.ts';
 import type { Plugin, StartContext } from './plugin.ts';
 import { Random } from './random.ts';
@@ -72,9 +79,10 @@ export class PluginError extends ServerError {
   override readonly name = 'PluginError';
   readonly plugin: string;
 
-  constructor(plugin: string, did: string, cause: unknown) {
-    super('unavailable', 'plugin-failed', `plugin '${plugin}' ${did}: ${messageOf(cause)}`, { cause });
-    this.plugin = plugin;
+  constructor({ name, origin }: Pick<Plugin, 'name' | 'origin'>, did: string, cause: unknown) {
+    const from = origin === undefined ? '' : ` (${origin})`;
+    super('unavailable', 'plugin-failed', `plugin '${name}'${from} ${did}: ${messageOf(cause)}`, { cause });
+    this.plugin = name;
   }
 }
 
@@ -194,15 +202,17 @@ class PluginKernel implements Kernel {
   async #run({ plugin, value }: LivePlugin, phase: 'open' | 'start'): Promise<void> {
     const { signal } = this.#abortStart;
     if (signal.aborted || plugin[phase] === undefined) return;
+    using silence = new SilenceWatch(this.#options.ambient.clock, plugin.startSilenceMs);
     const waiting = (note: string): void => {
+      silence.heard();
       if (!signal.aborted) this.readiness.waiting(plugin.name, note);
     };
     const context: StartContext = { log: this.#log, signal, readiness: { waiting } };
     waiting('starting');
     try {
-      await plugin[phase](value, context);
+      await silence.unlessSilent(plugin[phase](value, context));
     } catch (error) {
-      throw new PluginError(plugin.name, phase === 'open' ? 'could not open' : 'could not start', error);
+      throw new PluginError(plugin, phase === 'open' ? 'could not open' : 'could not start', error);
     }
     this.readiness.done(plugin.name);
   }
@@ -245,15 +255,15 @@ class PluginKernel implements Kernel {
     const failures: PluginError[] = [];
     const attemptEnd = async (
       { plugin }: LivePlugin,
-      did: string,
+      did: 'drain' | 'stop',
       end: () => Promise<void> | undefined,
     ): Promise<void> => {
       try {
         await end();
       } catch (error) {
         const failure = new PluginError(
-          plugin.name,
-          error instanceof OverrunError ? 'did not stop in time' : did,
+          plugin,
+          error instanceof OverrunError ? `did not ${did} in time` : `failed to ${did}`,
           error,
         );
         failures.push(failure);
@@ -263,7 +273,9 @@ class PluginKernel implements Kernel {
     const reversed = this.#live.toReversed();
     for (const live of reversed) {
       const { plugin, value, isEnabled } = live;
-      if (isEnabled) await attemptEnd(live, 'failed to drain', () => plugin.drain?.(value, { log }));
+      if (!isEnabled || plugin.drain === undefined) continue;
+      const options = { clock, deadlineMs: plugin.drainDeadlineMs, graceMs };
+      await attemptEnd(live, 'drain', () => runWithDeadline(() => plugin.drain?.(value, { log }), options));
     }
     for (const live of reversed) {
       const { plugin, value, scope, isEnabled } = live;
@@ -271,7 +283,7 @@ class PluginKernel implements Kernel {
       const stop = (signal: AbortSignal): Promise<void> | undefined =>
         isEnabled ? plugin.stop?.(value, { log, signal }) : undefined;
       for (const step of [stop, () => scope.dispose()]) {
-        await attemptEnd(live, 'failed to stop', () => runWithDeadline(step, options));
+        await attemptEnd(live, 'stop', () => runWithDeadline(step, options));
       }
     }
     return failures;
@@ -282,7 +294,7 @@ function attempt<T>(plugin: Plugin, did: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new PluginError(plugin.name, did, error);
+    throw new PluginError(plugin, did, error);
   }
 }
 

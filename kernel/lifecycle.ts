@@ -91,3 +91,35 @@ export async function runWithDeadline(
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }
+
+/** Work that may take long, as long as it says now and then what it is doing. */
+export class SilenceWatch implements Disposable {
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #silenceMaxMs: number | undefined;
+  readonly #over = Promise.withResolvers<never>();
+  #timer: Disposable | undefined;
+
+  /** `silenceMaxMs` undefined: it may be silent. */
+  constructor(clock: Pick<Clock, 'after'>, silenceMaxMs: number | undefined) {
+    this.#clock = clock;
+    this.#silenceMaxMs = silenceMaxMs;
+    this.#over.promise.catch(() => undefined);
+  }
+
+  heard(): void {
+    const ms = this.#silenceMaxMs;
+    if (ms === undefined) return;
+    this.#timer?.[Symbol.dispose]();
+    const text = `nothing was heard of it for ${ms} ms: call readiness.waiting('…') while it works, and give up on what does not answer`;
+    this.#timer = this.#clock.after(ms, () => this.#over.reject(new OverrunError(text)));
+  }
+
+  /** The work's own end, or an `OverrunError` if it is silent for too long; it is left behind then. */
+  unlessSilent<T>(work: Promise<T> | T): Promise<T> {
+    return Promise.race([work, this.#over.promise]);
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.[Symbol.dispose]();
+  }
+}

@@ -65,6 +65,8 @@ export function face<F, T>(capability: Capability<F>, of: (made: T) => NoInfer<F
  */
 export interface Plugin<P = unknown, T extends P = P, R extends Requirements = Requirements, C = unknown> {
   readonly name: string;
+  /** The module it was loaded from, for messages; undefined: it is part of the server. */
+  readonly origin?: string;
   readonly provides: Capability<P>;
   /** Further faces of what `create` makes. When the plugin is turned off, nobody provides them. */
   readonly alsoProvides?: readonly Face<T>[];
@@ -88,11 +90,18 @@ export interface Plugin<P = unknown, T extends P = P, R extends Requirements = R
   ready?(value: T, context: ReadyContext): void;
   /**
    * The server ends: take no more work, and let what has begun end. Whoever brings work is drained before whoever does
-   * it, and all plugins are still there meanwhile, so work that ends can be answered. There is no deadline: resolve at
-   * once where only others can end what is left (the listener's answers), and close in `stop`.
+   * it, and all plugins are still there meanwhile, so work that ends can be answered. There is no deadline unless the plugin
+   * has one: resolve at once where only others can end what is left (the listener's answers), and close in `stop`.
    */
   drain?(value: T, context: DrainContext): Promise<void>;
   stop?(value: T, context: StopContext): Promise<void>;
+  /**
+   * Milliseconds that `open` and `start` may each take without a word: each `readiness.waiting` begins them anew. Passing them
+   * fails the start; undefined: no limit.
+   */
+  readonly startSilenceMs?: number;
+  /** Milliseconds `drain` may take; as with `stopDeadlineMs`. */
+  readonly drainDeadlineMs?: number;
   /** Milliseconds `stop` may take before it is named in the log and fails the exit code; undefined: no limit. */
   readonly stopDeadlineMs?: number;
 }

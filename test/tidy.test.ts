@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** Rooms of the server itself, and everything that is source. */
-const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
+const SERVER = ['kernel', 'subsystems', 'plugins', 'config', 'api', 'loader'];
 const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 
 function files(rooms: readonly string[], pattern: string): readonly string[] {
@@ -157,7 +157,7 @@ test('every decision stands in the index of decisions', () => {
 });
 
 test('documents and comments name only files that are there; decisions may name what was', () => {
-  const inRoom = /`((?:kernel|subsystems|plugins|config|test|benchmarks|docs)\/[\w./-]*\w)`/g;
+  const inRoom = /`((?:kernel|subsystems|plugins|config|api|loader|test|benchmarks|docs)\/[\w./-]*\w)`/g;
   const source = /[\w./-]+\.ts\b/g;
   const comment = /^\s*(?:\/?\*|\/\/).*$/gm;
   const isKnown = (name: string): boolean => sources.some((file) => `/${file}`.endsWith(`/${name}`));

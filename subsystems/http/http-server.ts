@@ -22,19 +22,20 @@ import {
 } from './descriptors.ts';
 import { EventStreams } from './event-streams.ts';
 import type { Gateway } from '../gateway/index.ts';
-import type { HttpServer } from './index.ts';
+import type { HttpServer, PluginRouteSpec } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
 import { isOpenTarget, queryOf } from './request-target.ts';
 import { Responder } from './responder.ts';
+import { pluginHandler, pluginRouteSpec } from './plugin-routes.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
 import { servedRoutes } from './handlers.ts';
 import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
 import type { VersionInfo } from './routes/version.ts';
 import { ServedResponse } from './served-response.ts';
-import { BUILT_IN, isDisguisedTarget, type Target, type TargetOptions, Targets } from './targets.ts';
+import { BUILT_IN, type Target, type TargetOptions, Targets } from './targets.ts';
 import { Websites } from './websites.ts';
 import { CallerClaims } from './x-caller.ts';
 import { keepRequestsYoung } from './young-requests.ts';
@@ -83,6 +84,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly port: number;
   /** Keeps pages of other sites out; the names that mean this server besides loopback's (`--browser-guard`). */
   readonly browserGuard?: { readonly names: readonly string[] } | undefined;
+  /** Of plugins from outside. */
+  readonly pluginRoutes?: readonly PluginRouteSpec[];
   /** For tests: how long a request may take to come in (30 s), and how long a connection may be idle (75 s). */
   readonly requestTimeoutMs?: number;
   readonly idleMaxMs?: number;
@@ -143,6 +146,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   #displacedLoggedMs = Number.NEGATIVE_INFINITY;
   /** How many of them the log has told of. */
   #displacedLogged = 0;
+  readonly #pluginSpecs: readonly RouteSpec[];
   readonly #app: FastifyInstance;
   readonly #server: Server;
   #origin: string | undefined;
@@ -176,7 +180,8 @@ class FastifyHttpServer implements OpenableHttpServer {
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
     this.#checks = new CheckOrder(auth, readiness, this.#responder, guard);
     this.#gateway = gateway;
-    this.#targets = new Targets(gateway, readiness, options);
+    this.#pluginSpecs = (options.pluginRoutes ?? []).map(pluginRouteSpec);
+    this.#targets = new Targets(gateway, readiness, options, this.#pluginSpecs);
     this.#auth = auth;
     this.#readiness = readiness;
     this.#connections = new Connections({
@@ -398,7 +403,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       tally.answered(response.statusCode, this.#clock.nowMs() - response.startedMs);
       return;
     }
-    if (target === BUILT_IN && isDisguisedTarget(request.url ?? '')) {
+    if (target === BUILT_IN && this.#targets.isDisguised(request.url ?? '')) {
       this.#notFound(request, response);
       return;
     }
@@ -418,7 +423,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   #notFound(request: IncomingMessage, response: ServerResponse): void {
     countedBy(this.#unknown, response);
-    this.#responder.error(response, notFound(request));
+    this.#responder.error(response, notFound(request, this.#pluginSpecs));
   }
 
   #createRouter(host: RouteHost): FastifyInstance {
@@ -447,6 +452,8 @@ class FastifyHttpServer implements OpenableHttpServer {
       },
     });
     for (const [spec, handle] of servedRoutes(host, this.#options)) this.#register(app, spec, handle);
+    for (const route of this.#options.pluginRoutes ?? [])
+      this.#register(app, pluginRouteSpec(route), pluginHandler(route, this.#responder));
     return app;
   }
 

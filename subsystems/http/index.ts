@@ -6,3 +6,37 @@ export interface HttpServer {
   readonly origin: string | undefined;
 }
 export const HttpServer = defineCapability<HttpServer>('http');
+
+/** A request for a route that a plugin from outside has added. */
+export interface PluginRequest {
+  /** Percent-decoded segments by name: `/items/:id` has `id`. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** The query parameters that the route takes, raw; each at most once. */
+  readonly query: ReadonlyMap<string, string>;
+  /** By their names in small letters; those that came more than once joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The whole body, once. Rejects with ServerError `body-too-large` when it passes what the route takes. */
+  body(): Promise<Uint8Array>;
+}
+
+export interface PluginAnswer {
+  /** 200 to 599; default 200. */
+  readonly status?: number;
+  /** Default: JSON for `json`, plain text for text, `application/octet-stream` for bytes. */
+  readonly contentType?: string;
+  /** At most one of `body` and `json`; neither: an empty body. */
+  readonly body?: string | Uint8Array;
+  readonly json?: unknown;
+}
+
+/** A route below `/x/<plugin>/`. */
+export interface PluginRouteSpec {
+  readonly plugin: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Behind `/x/<plugin>`: `/status`, `/items/:id`. */
+  readonly path: string;
+  readonly query: readonly string[];
+  /** Undefined: as for most routes, 64 MiB. */
+  readonly bodyBytesMax: number | undefined;
+  answer(request: PluginRequest): Promise<PluginAnswer>;
+}

@@ -1,17 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError, suggestionFor } from '../../kernel/index.ts';
-import { firstSegmentOf, readablePathOf, ROUTES } from './route-table.ts';
+import { firstSegmentOf, readablePathOf, type RouteSpec, ROUTES } from './route-table.ts';
 
 const SHOWN_CHARACTERS_MAX = 100;
 
-/** The error for a target that no route has; it names the routes that were probably meant. */
-export function notFound(request: IncomingMessage): ServerError {
+/** The error for a target that no route has; it names the routes that were probably meant. `added`: those of plugins from outside. */
+export function notFound(request: IncomingMessage, added: readonly RouteSpec[] = []): ServerError {
   const target = request.url ?? '';
-  const shared = ROUTES.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(target));
+  const routes = [...ROUTES, ...added];
+  const shared = routes.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(target));
   const hint =
     shared.length > 0
       ? `; there is ${shared.map(({ method, path }) => `${method} ${readablePathOf(path)}`).join(', ')}`
-      : suggestionFor(`/${firstSegmentOf(target)}`, new Set(ROUTES.map(({ path }) => `/${firstSegmentOf(path)}`)));
+      : suggestionFor(`/${firstSegmentOf(target)}`, new Set(routes.map(({ path }) => `/${firstSegmentOf(path)}`)));
   const shown = target.length > SHOWN_CHARACTERS_MAX ? `${target.slice(0, SHOWN_CHARACTERS_MAX)}…` : target;
   return new ServerError('missing', 'no-such-path', `no such path: ${request.method ?? ''} ${shown}${hint}`);
 }

@@ -49,15 +49,19 @@ export class Targets {
   readonly #readiness: { readonly isReady: boolean };
   readonly #web: string | undefined;
   readonly #hasHosts: boolean;
+  readonly #patterns: Patterns;
   /** The host that was asked last, and its label: most requests name the same. */
   #host: string | undefined = undefined;
   #label: string | undefined = undefined;
 
+  /** `added`: routes of plugins from outside. */
   constructor(
     gateway: Pick<Gateway, 'referenceOfHost'>,
     readiness: { readonly isReady: boolean },
     { web, siteHosts = false }: TargetOptions,
+    added: readonly Pick<RouteSpec, 'path'>[] = [],
   ) {
+    this.#patterns = added.length === 0 ? PATTERNS : patternsOf([...ROUTES, ...added]);
     this.#gateway = gateway;
     this.#readiness = readiness;
     this.#web = web;
@@ -86,12 +90,36 @@ export class Targets {
 
   #atRoot({ headers }: IncomingMessage, target: string): Target {
     const path = pathOf(target);
-    if (path !== '/' && isBuiltInPath(path)) return BUILT_IN;
+    if (path !== '/' && this.#isBuiltIn(path)) return BUILT_IN;
     const byHost = this.#hasHosts ? this.#actorOfHost(headers.host) : undefined;
     if (byHost !== undefined) return { actor: byHost, url: target };
     if (path === '/' && this.#web === undefined) return BUILT_IN;
     const actor = (this.#hasHosts ? this.#actorOfQuery(target) : undefined) ?? this.#web;
     return actor === undefined ? BUILT_IN : { actor, url: target };
+  }
+
+  /** Whether some route has this path, which has no query. */
+  #isBuiltIn(path: string): boolean {
+    const end = path.indexOf('/', 1);
+    const candidates = this.#patterns.get(end < 0 ? path.slice(1) : path.slice(1, end));
+    if (candidates === undefined) return false;
+    const segments = end < 0 ? [] : path.slice(end + 1).split('/');
+    return candidates.some(({ rest, isOpen }) => {
+      if (isOpen ? segments.length < rest.length : segments.length !== rest.length) return false;
+      return rest.every((word, at) => (word === undefined ? segments[at] !== '' || isOpen : segments[at] === word));
+    });
+  }
+
+  /**
+   * Whether the router would see another path than the client wrote: it percent-decodes the whole path, ends it at a `#`
+   * and takes an empty segment for a parameter, but built-in paths are matched exactly. Only what stands in a parameter's
+   * place (ACTOR, METHOD, a name) is decoded.
+   */
+  isDisguised(target: string): boolean {
+    if (target.indexOf('#') >= 0 || (target.length > 1 && target.charCodeAt(target.length - 1) === SLASH)) return true;
+    if (target.indexOf('%') < 0) return false;
+    const path = pathOf(target);
+    return path.includes('%') && !this.#isBuiltIn(path);
   }
 
   #actorOfHost(host: string | undefined): string | undefined {
@@ -165,7 +193,8 @@ interface PathPattern {
   readonly isOpen: boolean;
 }
 
-const PATTERNS: ReadonlyMap<string, readonly PathPattern[]> = patternsOf(ROUTES);
+type Patterns = ReadonlyMap<string, readonly PathPattern[]>;
+const PATTERNS: Patterns = patternsOf(ROUTES);
 
 function patternsOf(routes: readonly Pick<RouteSpec, 'path'>[]): Map<string, PathPattern[]> {
   const patterns = new Map<string, PathPattern[]>();
@@ -178,28 +207,4 @@ function patternsOf(routes: readonly Pick<RouteSpec, 'path'>[]): Map<string, Pat
     patterns.set(first, [...(patterns.get(first) ?? []), pattern]);
   }
   return patterns;
-}
-
-/** Whether some route has this path, which has no query. */
-export function isBuiltInPath(path: string): boolean {
-  const end = path.indexOf('/', 1);
-  const candidates = PATTERNS.get(end < 0 ? path.slice(1) : path.slice(1, end));
-  if (candidates === undefined) return false;
-  const segments = end < 0 ? [] : path.slice(end + 1).split('/');
-  return candidates.some(({ rest, isOpen }) => {
-    if (isOpen ? segments.length < rest.length : segments.length !== rest.length) return false;
-    return rest.every((word, at) => (word === undefined ? segments[at] !== '' || isOpen : segments[at] === word));
-  });
-}
-
-/**
- * Whether the router would see another path than the client wrote: it percent-decodes the whole path, ends it at a `#`
- * and takes an empty segment for a parameter, but built-in paths are matched exactly. Only what stands in a parameter's
- * place (ACTOR, METHOD, a name) is decoded.
- */
-export function isDisguisedTarget(target: string): boolean {
-  if (target.indexOf('#') >= 0 || (target.length > 1 && target.charCodeAt(target.length - 1) === SLASH)) return true;
-  if (target.indexOf('%') < 0) return false;
-  const path = pathOf(target);
-  return path.includes('%') && !isBuiltInPath(path);
 }

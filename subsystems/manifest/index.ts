@@ -26,3 +26,5 @@ export interface Manifest {
   read(): Promise<readonly ManifestActor[]>;
 }
 export const Manifest = defineCapability<Manifest>('manifest');
+
+export { type JsonNode, type JsonObject, JsonSyntaxError, placeOf, readJson } from './positioned-json.ts';

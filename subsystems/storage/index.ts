@@ -1,11 +1,11 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { HistogramFigures } from '../figures/index.ts';
-import type { Entry, Family } from './tables.ts';
+import type { Change, Entry, Family } from './tables.ts';
 import type { StoredPages } from './stored-pages.ts';
 import type { WriteBatch } from './write-batch.ts';
 
 export { answersKey, answersOf, logKey, memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-export { FAMILIES, type Entry, type Family } from './tables.ts';
+export { FAMILIES, type Change, type Entry, type Family } from './tables.ts';
 export { letGo } from './let-go.ts';
 export { buffersOf, CHUNK_PAGES, type StoredPages } from './stored-pages.ts';
 export { ID_BYTES, PATCH_PAGES_MAX, WriteBatch } from './write-batch.ts';
@@ -98,3 +98,17 @@ export interface Storage extends CommitPort {
   backup(): AsyncIterable<Uint8Array>;
 }
 export const Storage = defineCapability<Storage>('storage');
+
+/** A backup (`GET /backup`) that is to be put into a store. */
+export interface BackupFile {
+  readonly path: string;
+  /**
+   * What is to be stored, in the order of families and keys, about a mebibyte at a time; bytes are valid until the next ones are
+   * asked for. The file is known to be whole when this has ended without an error, and not before. Errors are ServerErrors
+   * (`backup-unreadable`, `backup-foreign`, `backup-truncated`, `backup-damaged`, …) and say where.
+   */
+  changes(): AsyncIterable<readonly Change[]>;
+  /** How much has been read. */
+  readonly entries: number;
+  readonly bytes: number;
+}

@@ -9,11 +9,11 @@
  * whole state; `unfinished-restore` is there from the first step to the last, and until then another restore begins anew.
  * A start takes it away before it makes `log`: what has been served is never restored over.
  */
-import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Clock, type Logger, messageOf, ServerError, systemClock } from '../../kernel/index.ts';
-import { BLOCK_BYTES_MAX } from './backup-format.ts';
-import { BackupParser, type BackupSource } from './backup-parser.ts';
+import { FileSource } from './backup-file.ts';
+import { BackupParser } from './backup-parser.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, writeFormat } from './state-directory.ts';
@@ -152,63 +152,6 @@ async function removeEmpty(root: string, created: string): Promise<void> {
   }
 }
 
-/** The file, from its beginning to its end; a pipe will do. */
-class FileSource implements BackupSource, AsyncDisposable {
-  readonly name: string;
-  /** Undefined for what has no size, such as a pipe. */
-  readonly sizeBytes: number | undefined;
-  readonly #file: FileHandle;
-  readonly #buffer = Buffer.alloc(2 * BLOCK_BYTES_MAX);
-  #start = 0;
-  #end = 0;
-  #isAtEnd = false;
-
-  static async open(path: string): Promise<FileSource> {
-    let file: FileHandle | undefined;
-    try {
-      file = await open(path, 'r');
-      const status = await file.stat();
-      if (status.isDirectory()) throw new Error('it is a directory');
-      return new FileSource(path, file, status.isFile() ? status.size : undefined);
-    } catch (error) {
-      await file?.close();
-      throw unreadable(path, error);
-    }
-  }
-
-  private constructor(name: string, file: FileHandle, sizeBytes: number | undefined) {
-    this.name = name;
-    this.sizeBytes = sizeBytes;
-    this.#file = file;
-  }
-
-  async take(length: number): Promise<Uint8Array> {
-    if (this.#end - this.#start < length) {
-      this.#buffer.copyWithin(0, this.#start, this.#end);
-      this.#end -= this.#start;
-      this.#start = 0;
-      while (this.#end < length && !this.#isAtEnd) await this.#read();
-    }
-    const bytes = this.#buffer.subarray(this.#start, Math.min(this.#start + length, this.#end));
-    this.#start += bytes.length;
-    return bytes;
-  }
-
-  async #read(): Promise<void> {
-    try {
-      const { bytesRead } = await this.#file.read(this.#buffer, this.#end, this.#buffer.length - this.#end, null);
-      this.#end += bytesRead;
-      this.#isAtEnd = bytesRead === 0;
-    } catch (error) {
-      throw unreadable(this.name, error);
-    }
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#file.close();
-  }
-}
-
 /** A line every few seconds. */
 class Progress {
   readonly #source: FileSource;
@@ -247,12 +190,6 @@ async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
 function unwritable(root: string, cause: unknown): ServerError {
   const message = `nothing can be restored into ${root}: ${messageOf(cause)}`;
   return new ServerError('unavailable', 'state-unwritable', message, { cause });
-}
-
-function unreadable(path: string, cause: unknown): ServerError {
-  return new ServerError('invalid', 'backup-unreadable', `the backup ${path} cannot be read: ${messageOf(cause)}`, {
-    cause,
-  });
 }
 
 function codeOf(error: unknown): string {

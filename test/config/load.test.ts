@@ -171,7 +171,7 @@ test('websites and their guard are told to http; what --no-gateway takes away is
 });
 
 test('whoever asks for help or the version gets it, whatever else stands there', async () => {
-  assert.deepEqual(await load(['--help', '--frobnicate', '-l', 'x']), { kind: 'help' });
+  assert.deepEqual(await load(['--help', '--frobnicate', '-l', 'x']), { kind: 'help', loaded: [], problems: [] });
   assert.deepEqual(await load(['--version', '--state', 'x']), { kind: 'version' });
 });
 

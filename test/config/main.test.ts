@@ -29,12 +29,12 @@ test('--help goes to stdout, plain where it is no terminal', () => {
 });
 
 test('bad usage is exit code 2, with every problem on stderr and nothing on stdout', () => {
-  const { status, stdout, stderr } = svc(['--frobnicate', '--cycles=-1', '--plugin=a=b']);
+  const { status, stdout, stderr } = svc(['--frobnicate', '--cycles=-1', '--plugin=a=./b.js']);
   assert.equal(status, 2);
   assert.equal(stdout, '');
   assert.match(
     stderr,
-    /^svc: unknown flag --frobnicate\nsvc: --cycles: .*\nsvc: --plugin is not built yet: .*\nsvc: run svc --help/,
+    /^svc: unknown flag --frobnicate\nsvc: --cycles: .*\nsvc: plugin a=\.\/b\.js: there is no file .*\nsvc: run svc --help/,
   );
 });
 

@@ -1,0 +1,148 @@
+/** The options that loaded plugins declare: checked like flags, from the command line, the environment and the file. */
+import type { PluginDefinition } from '../api/definition.ts';
+import type { OptionSpec } from '../api/options.ts';
+import { suggestionFor } from '../kernel/index.ts';
+import { choice, type Flag, FlagProblem, integer, text } from './flag.ts';
+import type { Environment, ParsedFlags } from './parse-flags.ts';
+
+/** What is known of a loaded plugin here. */
+export interface ConfiguredPlugin {
+  /** What stood before `=` in `--plugin`. */
+  readonly capability: string;
+  readonly module: string;
+  readonly definition: PluginDefinition;
+  /** Which of the server's own plugins it takes the place of. */
+  readonly replaces: string | undefined;
+}
+
+export interface OptionValue {
+  /** `storage.path`. */
+  readonly name: string;
+  readonly value: unknown;
+  /** Where it comes from. */
+  readonly source: string;
+  readonly isSecret: boolean;
+}
+
+export interface PluginSections {
+  /** By the plugin's own name, as the kernel hands them out; frozen. */
+  readonly sections: Readonly<Record<string, unknown>>;
+  readonly values: readonly OptionValue[];
+  readonly problems: readonly string[];
+}
+
+export function pluginSections(
+  plugins: readonly ConfiguredPlugin[],
+  { flags, sources }: Pick<ParsedFlags, 'flags' | 'sources'>,
+  environment: Environment,
+): PluginSections {
+  const given = new Map(flags['plugin-option'].map(({ name, value }) => [name, value]));
+  const problems: string[] = [];
+  const values: OptionValue[] = [];
+  const sections: Record<string, unknown> = {};
+  for (const { capability, definition } of plugins) {
+    const section: Record<string, unknown> = {};
+    for (const [name, spec] of Object.entries(definition.options ?? {})) {
+      const full = `${capability}.${name}`;
+      const variable = spec.variable === undefined ? undefined : environment[spec.variable];
+      const written = given.get(full);
+      const source = sources.get(`plugin-option ${full}`);
+      const isFromLine = source?.startsWith('--') === true;
+      const isFromVariable = variable !== undefined && !isFromLine;
+      const from = isFromVariable ? (spec.variable ?? '') : source;
+      const shown = from === undefined || isFromVariable ? (from ?? full) : `${from} ${full}`;
+      const found = valueOf(spec, isFromVariable ? variable : written, shown);
+      if ('problem' in found) problems.push(found.problem);
+      else {
+        section[name] = found.value;
+        values.push({ name: full, value: found.value, source: from ?? 'default', isSecret: isSecret(spec) });
+      }
+      if (spec.required === true && written === undefined && variable === undefined) problems.push(missing(full, spec));
+    }
+    sections[definition.name] = Object.freeze(section);
+  }
+  for (const name of given.keys()) {
+    const problem = strayProblem(name, plugins);
+    if (problem !== undefined)
+      problems.push(`${sources.get(`plugin-option ${name}`) ?? '--plugin-option'} ${name}: ${problem}`);
+  }
+  return { sections, values, problems };
+}
+
+function isSecret(spec: OptionSpec): boolean {
+  return spec.type === 'text' && spec.isSecret === true;
+}
+
+function missing(full: string, { variable }: OptionSpec): string {
+  const orVariable = variable === undefined ? '' : `, or ${variable} in the environment`;
+  return `the plugin needs --plugin-option ${full}=…${orVariable}`;
+}
+
+/** An option that no loaded plugin has. */
+function strayProblem(name: string, plugins: readonly ConfiguredPlugin[]): string | undefined {
+  const [capability = '', option = ''] = name.split('.', 2);
+  const plugin = plugins.find((each) => each.capability === capability);
+  if (plugin === undefined) {
+    const loaded = plugins.map((each) => each.capability);
+    const hint = loaded.length === 0 ? '' : `${suggestionFor(capability, loaded)} (loaded: ${loaded.join(', ')})`;
+    return `no plugin is loaded for '${capability}'${hint}: add --plugin ${capability}=MODULE, or drop the option`;
+  }
+  const known = Object.keys(plugin.definition.options ?? {});
+  if (known.includes(option)) return undefined;
+  const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`;
+  return `plugin '${plugin.definition.name}' has no option '${option}'${suggestionFor(option, known)} (${has})`;
+}
+
+function valueOf(
+  spec: OptionSpec,
+  written: string | undefined,
+  shown: string,
+): { readonly value: unknown } | { readonly problem: string } {
+  if (written === undefined) return { value: defaultOf(spec) };
+  try {
+    return { value: flagOf(spec).parse(written) };
+  } catch (error) {
+    if (!(error instanceof FlagProblem)) throw error;
+    // The value itself may stand in the reason.
+    return { problem: `${shown}: ${isSecret(spec) ? 'the value cannot be used' : error.message}` };
+  }
+}
+
+function defaultOf(spec: OptionSpec): unknown {
+  return spec.type === 'switch' ? (spec.default ?? false) : spec.default;
+}
+
+/** The option as a flag, which knows how to read it. */
+export function flagOf(spec: OptionSpec): Flag<unknown> {
+  const described = {
+    group: 'general',
+    summary: spec.summary,
+    ...(spec.variable !== undefined && { variable: spec.variable }),
+  } as const;
+  switch (spec.type) {
+    case 'text': {
+      const { placeholder = 'TEXT', default: value } = spec;
+      return value === undefined
+        ? text({ ...described, placeholder, defaultValue: undefined })
+        : text({ ...described, placeholder, defaultValue: value });
+    }
+    case 'integer': {
+      const { unit, min, max, default: value } = spec;
+      const flag = integer({ ...described, placeholder: 'N', unit, min, max, defaultValue: value ?? min });
+      return value === undefined ? { ...flag, defaultText: undefined } : flag;
+    }
+    case 'choice': {
+      const [first] = spec.choices;
+      const flag = choice({ ...described, choices: spec.choices, defaultValue: spec.default ?? first });
+      return spec.default === undefined ? { ...flag, defaultText: undefined } : flag;
+    }
+    case 'switch': {
+      const words = choice({
+        ...described,
+        choices: ['true', 'false'],
+        defaultValue: spec.default === true ? 'true' : 'false',
+      });
+      return { ...words, defaultValue: spec.default === true, parse: (value) => words.parse(value) === 'true' };
+    }
+  }
+}

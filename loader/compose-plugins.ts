@@ -1,0 +1,94 @@
+/** The kernel's list of plugins, with those from outside in it: what they make is checked, and what they wait for has an end. */
+import type { PluginDefinition } from '../api/definition.ts';
+import type { PluginAnswer, PluginRequest, PluginRoute } from '../api/routes.ts';
+import type { CreateContext, Plugin, StartContext } from '../kernel/index.ts';
+import type { PluginRouteSpec } from '../subsystems/http/index.ts';
+import type { BackupFile } from '../subsystems/storage/index.ts';
+import type { LoadedPlugin } from './load-plugins.ts';
+import { shapeProblem } from './shapes.ts';
+
+export interface ComposeOptions {
+  readonly builtin: readonly Plugin[];
+  readonly loaded: readonly LoadedPlugin[];
+  /** With `--restore`, what goes into a durable storage from outside. */
+  readonly backup?: BackupFile | undefined;
+}
+
+/** Milliseconds in which a plugin that starts has to say what it waits for: a database that is asked answers, or times out, before. */
+const START_SILENCE_MS = 60_000;
+/** Milliseconds for each of drain and stop: as the server's own plugins have. */
+const STOP_DEADLINE_MS = 10_000;
+
+export interface Composed {
+  readonly plugins: readonly Plugin[];
+  /** What the listener serves for them. */
+  readonly routes: readonly PluginRouteSpec[];
+}
+
+/** Those that replace one of the server's own stand in its place; others come before the last, which is the listener. */
+export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
+  const guests = loaded.map((each) => new Guest(each, backup));
+  const plugins = builtin.map((own) => guests.find(({ replaces }) => replaces === own.name)?.plugin ?? own);
+  const added = guests.filter(({ replaces }) => replaces === undefined).map(({ plugin }) => plugin);
+  return {
+    plugins: [...plugins.slice(0, -1), ...added, ...plugins.slice(-1)],
+    routes: guests.flatMap(({ routes }) => routes),
+  };
+}
+
+/** One plugin from outside, as the kernel has it. */
+class Guest {
+  readonly replaces: string | undefined;
+  readonly plugin: Plugin;
+  readonly routes: readonly PluginRouteSpec[];
+  #made: unknown;
+
+  constructor({ file, definition, replaces }: LoadedPlugin, backup: BackupFile | undefined) {
+    const { name, provides, alsoProvides = [], requires = {}, isDurable = false, routes = [] } = definition;
+    const { startSilenceMs = START_SILENCE_MS, stopDeadlineMs = STOP_DEADLINE_MS } = definition;
+    this.replaces = replaces;
+    this.plugin = Object.freeze({
+      name,
+      origin: file,
+      provides,
+      alsoProvides,
+      requires,
+      startSilenceMs,
+      stopDeadlineMs,
+      drainDeadlineMs: stopDeadlineMs,
+      create: (granted, context) => {
+        const made = definition.create(granted, context as CreateContext<never>);
+        const problem = shapeProblem(provides.name, made);
+        if (problem !== undefined) throw new Error(problem);
+        this.#made = made;
+        return made;
+      },
+      open: async (made, context) => definition.open?.(made, context),
+      async start(made, context) {
+        if (isDurable && backup !== undefined) await restore(definition, made, backup, context);
+        await definition.start?.(made, context);
+      },
+      ready: (made, context) => definition.ready?.(made, context),
+      drain: async (made, context) => definition.drain?.(made, context),
+      stop: async (made, context) => definition.stop?.(made, context),
+    } satisfies Plugin);
+    this.routes = routes.map((route) => this.#served(name, route));
+  }
+
+  #served(plugin: string, { method, path, query = [], bodyBytesMax, ...route }: PluginRoute): PluginRouteSpec {
+    const answer = async (request: PluginRequest): Promise<PluginAnswer> => route.answer(this.#made, request);
+    return { plugin, method, path, query, bodyBytesMax, answer };
+  }
+}
+
+async function restore(
+  definition: PluginDefinition,
+  made: unknown,
+  backup: BackupFile,
+  context: StartContext,
+): Promise<void> {
+  if (definition.restore === undefined) throw new Error('it cannot restore backups: start without --restore');
+  context.readiness.waiting(`restoring ${backup.path}`);
+  const { entries, bytes } = await definition.restore(made, backup, context);
+  context.log.announce(`restored ${entries} entries (${bytes} bytes) from ${backup.path}`);
+}

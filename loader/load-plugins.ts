@@ -1,0 +1,262 @@
+/** From `storage=./my-storage.js` to a definition that has been checked, or to the reason why not. */
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { PluginDefinition } from '../api/definition.ts';
+import * as api from '../api/plugin.ts';
+import {
+  Clock,
+  Logger,
+  messageOf,
+  type Plugin,
+  Random,
+  Readiness,
+  sleep,
+  suggestionFor,
+  systemClock,
+} from '../kernel/index.ts';
+import { isPluginLike, judge, kindOf } from './judge.ts';
+import { importFrom, OWN_MODULES } from './own-modules.ts';
+import { REPLACEABLE } from './shapes.ts';
+
+/** What an operator asked for. */
+export interface PluginRequest {
+  /** A capability, or the name of one of the server's own plugins. */
+  readonly capability: string;
+  /** A path, or the name of a package. */
+  readonly module: string;
+}
+
+export interface LoadedPlugin extends PluginRequest {
+  /** Path of the module. */
+  readonly file: string;
+  readonly definition: PluginDefinition;
+  /** Which of the server's own plugins it takes the place of; undefined: it adds something. */
+  readonly replaces: string | undefined;
+}
+
+export interface PluginsFound {
+  readonly loaded: readonly LoadedPlugin[];
+  /** One sentence or more for each that cannot be used. */
+  readonly problems: readonly string[];
+}
+
+export interface LoadPluginsOptions {
+  /** What paths are relative to, and where packages are looked for. */
+  readonly directory: string;
+  /** The server's own. */
+  readonly builtin: readonly Plugin[];
+  /** Default: LOAD_DEADLINE_MS. */
+  readonly loadDeadlineMs?: number;
+  readonly clock?: Pick<Clock, 'after'>;
+}
+
+/** Milliseconds that a module may take to load, with all it imports: a large one takes a second. */
+const LOAD_DEADLINE_MS = 30_000;
+
+/** What the kernel provides itself. */
+const AMBIENT = [Clock, Random, Logger, Readiness].map(({ name }) => name);
+
+/** Why a plugin cannot be used; the message goes on after `plugin storage=./x.js: `. */
+class Unusable extends Error {
+  override readonly name = 'Unusable';
+}
+
+/** One after the other, in their order. */
+export async function loadPlugins(
+  requests: readonly PluginRequest[],
+  options: LoadPluginsOptions,
+): Promise<PluginsFound> {
+  const loaded: LoadedPlugin[] = [];
+  const problems: string[] = [];
+  for (const request of requests) {
+    try {
+      loaded.push(await load(request, options));
+    } catch (error) {
+      if (!(error instanceof Unusable)) throw error;
+      problems.push(`plugin ${request.capability}=${request.module}: ${error.message}`);
+    }
+  }
+  return { loaded, problems: [...problems, ...problemsTogether(loaded, options)] };
+}
+
+async function load(request: PluginRequest, options: LoadPluginsOptions): Promise<LoadedPlugin> {
+  const target = targetOf(request.capability, options.builtin);
+  const { file, exports } = await importModule(request.module, options);
+  const definition = await definitionIn(exports, file, options);
+  const [first, ...more] = judge(definition, { capability: target.capability, key: request.capability });
+  if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
+  return { ...request, file, definition: definition as PluginDefinition, replaces: target.replaces };
+}
+
+interface Target {
+  readonly capability: string;
+  readonly replaces: string | undefined;
+}
+
+/** Which capability is meant by the word before `=`, and whose it is now. */
+function targetOf(key: string, builtin: readonly Plugin[]): Target {
+  const own = builtin.find(({ name, provides }) => name === key || provides.name === key);
+  if (own === undefined) return { capability: key, replaces: undefined };
+  if (REPLACEABLE.includes(own.provides.name)) return { capability: own.provides.name, replaces: own.name };
+  throw new Unusable(`the server's own '${own.name}' cannot be replaced; what can be is ${REPLACEABLE.join(', ')}`);
+}
+
+// ---- the module
+
+interface FoundModule {
+  readonly file: string;
+  readonly exports: Readonly<Record<string, unknown>>;
+}
+
+async function importModule(module: string, options: LoadPluginsOptions): Promise<FoundModule> {
+  const { directory } = options;
+  const path = pathOf(module, directory);
+  if (path !== undefined) await checkFile(path, module, directory);
+  const imported = importFrom(directory, path === undefined ? module : pathToFileURL(path).href);
+  const file = (): string => (imported.url?.startsWith('file:') === true ? fileURLToPath(imported.url) : module);
+  const outcome = await within(imported.outcome, options, () => {
+    const text = 'has not finished loading: does it wait at its top level for what never comes? Wait in start instead';
+    return new Unusable(`${file()} ${text} (given up after ${deadlineMsOf(options)} ms)`);
+  });
+  if ('exports' in outcome) return { file: file(), exports: outcome.exports };
+  if (imported.url === undefined) throw new Unusable(await notFoundText(module, directory, outcome.error));
+  throw new Unusable(`${file()} throws while it is loaded: ${loadErrorText(outcome.error)}`);
+}
+
+/** Of what is written as a path; undefined: it is the name of a package. */
+function pathOf(module: string, directory: string): string | undefined {
+  if (module.startsWith('file:')) return fileURLToPath(module);
+  return /^\.{0,2}\//.test(module) ? resolve(directory, module) : undefined;
+}
+
+async function checkFile(path: string, module: string, directory: string): Promise<void> {
+  const status = await stat(path).catch(() => undefined);
+  if (status === undefined) {
+    const from = module.startsWith('.') ? ` (relative paths start at ${directory})` : '';
+    throw new Unusable(`there is no file ${path}: correct the path${from}`);
+  }
+  if (!status.isFile()) throw new Unusable(`${path} is not a file: name the module in it, such as ${module}/index.js`);
+}
+
+async function notFoundText(module: string, directory: string, error: unknown): Promise<string> {
+  const status = await stat(resolve(directory, module)).catch(() => undefined);
+  if (status?.isFile() === true) return `there is no package of this name; for the file, write ./${module}`;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND')
+    return `the package cannot be used: ${messageOf(error)}`;
+  const own = suggestionFor(module, Object.keys(OWN_MODULES));
+  return `there is no such package to be found from ${directory}${own}: install it there (npm install ${module}), or give a path that begins with ./`;
+}
+
+/** What is wrong, and where, as far as Node says it. */
+function loadErrorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const place = /((?:file:\/\/)?\/[^\s():]+:\d+(?::\d+)?)/.exec(error.stack ?? '')?.[1];
+  return `${error.name}: ${error.message}${place === undefined ? '' : ` (${place.replace('file://', '')})`}`;
+}
+
+// ---- what it exports
+
+async function definitionIn(
+  exports: Readonly<Record<string, unknown>>,
+  file: string,
+  options: LoadPluginsOptions,
+): Promise<object> {
+  const found = [...new Set(Object.values(exports))].filter(isPluginLike);
+  const [first, second] = found;
+  if (second !== undefined) {
+    const names = Object.keys(exports).filter((name) => isPluginLike(exports[name]));
+    throw new Unusable(
+      `${file} exports ${found.length} plugins (${names.join(', ')}): export one, and the others from modules of their own`,
+    );
+  }
+  if (first !== undefined) return first;
+  const { default: made } = exports;
+  if (typeof made === 'function') return await definitionBy(made, file, options);
+  const names = Object.keys(exports);
+  const what = names.length === 0 ? 'exports nothing' : `exports no plugin, only ${names.slice(0, 5).join(', ')}`;
+  throw new Unusable(`${file} ${what}: export default definePlugin({ apiVersion: ${api.API_VERSION}, … })`);
+}
+
+/** A module may export a function that is given what `svc/plugin` exports, and returns the plugin. */
+async function definitionBy(make: Function, file: string, options: LoadPluginsOptions): Promise<object> {
+  if (/^class\b/.test(Function.prototype.toString.call(make))) {
+    throw new Unusable(
+      `${file} exports a class: export default defineClassPlugin({ made: ${make.name || 'TheClass'}, … }) from svc/plugin/classes`,
+    );
+  }
+  let definition: unknown;
+  try {
+    const made: unknown = (make as (svc: typeof api) => unknown)(api);
+    const late = new Unusable(
+      `the function that ${file} exports has not returned a plugin after ${deadlineMsOf(options)} ms`,
+    );
+    definition = await within(Promise.resolve(made), options, () => late);
+  } catch (error) {
+    if (error instanceof Unusable) throw error;
+    throw new Unusable(`the function that ${file} exports throws: ${loadErrorText(error)}`);
+  }
+  if (isPluginLike(definition)) return definition;
+  throw new Unusable(
+    `the function that ${file} exports returned ${kindOf(definition)}, not a plugin: return definePlugin({ apiVersion: ${api.API_VERSION}, … })`,
+  );
+}
+
+function deadlineMsOf({ loadDeadlineMs = LOAD_DEADLINE_MS }: LoadPluginsOptions): number {
+  return loadDeadlineMs;
+}
+
+async function within<T>(work: Promise<T>, options: LoadPluginsOptions, late: () => Error): Promise<T> {
+  // A timer of the system's clock keeps no process alive, and a module that waits for nothing does neither.
+  const alive = setInterval(() => undefined, 2 ** 30);
+  const over = sleep(options.clock ?? systemClock, deadlineMsOf(options)).then(() => Promise.reject(late()));
+  try {
+    return await Promise.race([work, over]);
+  } finally {
+    clearInterval(alive);
+    over.catch(() => undefined);
+  }
+}
+
+// ---- all of them together
+
+function problemsTogether(loaded: readonly LoadedPlugin[], { builtin }: LoadPluginsOptions): string[] {
+  const replaced = new Set(loaded.map(({ replaces }) => replaces));
+  const kept = builtin.filter(({ name }) => !replaced.has(name));
+  const provided = new Set([
+    ...AMBIENT,
+    ...kept
+      .flatMap(({ provides, alsoProvides = [] }) => [provides, ...alsoProvides.map((each) => each.capability)])
+      .map(({ name }) => name),
+    ...loaded
+      .flatMap(({ definition: { provides, alsoProvides = [] } }) => [
+        provides,
+        ...alsoProvides.map((each) => each.capability),
+      ])
+      .map(({ name }) => name),
+  ]);
+  const problems: string[] = [];
+  for (const [index, { capability, module, file, replaces, definition }] of loaded.entries()) {
+    const { name, requires = {} } = definition;
+    const report = (text: string): void => void problems.push(`plugin ${capability}=${module}: ${file} ${text}`);
+    const twin = kept.find((own) => own.name === name);
+    if (twin !== undefined) report(`is called '${name}', as one of the server's own plugins is: give it another name`);
+    const earlier = loaded
+      .slice(0, index)
+      .find(
+        ({ definition: other, replaces: also }) => other.name === name || (also !== undefined && also === replaces),
+      );
+    if (earlier?.definition.name === name)
+      report(`is called '${name}', as ${earlier.file} is: give one of them another name`);
+    else if (earlier !== undefined)
+      report(`takes the place of '${replaces}', as ${earlier.file} does: drop one of them`);
+    for (const required of Object.values(requires)) {
+      if (provided.has(required.name)) continue;
+      report(
+        `requires '${required.name}', which nothing provides${suggestionFor(required.name, provided)}: take it out of requires, or load a plugin that provides it (--plugin ${required.name}=…)`,
+      );
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,70 @@
+/**
+ * What a plugin imports as `svc/…` is this server's own, wherever the plugin lies: beside an installed package, in a
+ * folder without one, or beside another copy. Two copies would have two classes `ServerError`, and two containers of
+ * classes that know nothing of each other.
+ */
+import { registerHooks } from 'node:module';
+import { pathToFileURL } from 'node:url';
+
+/** The exports of the package; package.json has the same for everybody else. */
+export const OWN_MODULES: Readonly<Record<string, URL>> = {
+  'svc/plugin': new URL('../api/plugin.ts', import.meta.url),
+  'svc/plugin/classes': new URL('../api/classes.ts', import.meta.url),
+  'svc/plugin/storage': new URL('../api/storage.ts', import.meta.url),
+};
+
+/** Marks an import of ours that is to be resolved as if it stood in a file of the working directory. */
+const FROM_DIRECTORY = 'svc-plugin-from:';
+
+interface Marked {
+  readonly directory: string;
+  readonly specifier: string;
+}
+
+let isRegistered = false;
+/** Where the module of a plugin was found, by the mark that it was imported with. */
+const found = new Map<string, string>();
+
+function register(): void {
+  if (isRegistered) return;
+  isRegistered = true;
+  registerHooks({
+    resolve(specifier, context, next) {
+      const own = Object.hasOwn(OWN_MODULES, specifier) ? OWN_MODULES[specifier] : undefined;
+      if (own !== undefined) return { url: own.href, shortCircuit: true };
+      if (!specifier.startsWith(FROM_DIRECTORY)) return next(specifier, context);
+      const { directory, specifier: wanted } = JSON.parse(specifier.slice(FROM_DIRECTORY.length)) as Marked;
+      const ours = Object.hasOwn(OWN_MODULES, wanted) ? OWN_MODULES[wanted] : undefined;
+      const resolved =
+        ours === undefined
+          ? next(wanted, { ...context, parentURL: pathToFileURL(`${directory}/`).href })
+          : { url: ours.href, shortCircuit: true };
+      found.set(specifier, resolved.url);
+      return resolved;
+    },
+  });
+}
+
+/** A module that was asked for; `url` undefined: it was not found. */
+export interface Imported {
+  readonly url: string | undefined;
+  /** What it exports, or why it cannot be loaded. */
+  readonly outcome: Promise<{ readonly exports: Readonly<Record<string, unknown>> } | { readonly error: unknown }>;
+}
+
+/** Imports a package by its name, or a module by its URL, as a file of `directory` would. */
+export function importFrom(directory: string, specifier: string): Imported {
+  register();
+  const marked = FROM_DIRECTORY + JSON.stringify({ directory, specifier } satisfies Marked);
+  const loading = import(marked) as Promise<Readonly<Record<string, unknown>>>;
+  const outcome = loading.then(
+    (exports) => ({ exports }),
+    (error: unknown) => ({ error }),
+  );
+  return {
+    get url() {
+      return found.get(marked);
+    },
+    outcome,
+  };
+}

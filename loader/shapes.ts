@@ -1,0 +1,222 @@
+/**
+ * What an object must have to stand for a capability: types are gone when a plugin is loaded. The compiler keeps these lists
+ * equal to the faces.
+ */
+import type { Auth } from '../subsystems/auth/index.ts';
+import type { Canisters } from '../subsystems/canisters/index.ts';
+import type { Codec } from '../subsystems/codec/index.ts';
+import type { Compatibility } from '../subsystems/compatibility/index.ts';
+import type { Compiler } from '../subsystems/compiler/index.ts';
+import type { Execution } from '../subsystems/execution/index.ts';
+import type { Gateway } from '../subsystems/gateway/index.ts';
+import type { Inspector } from '../subsystems/inspector/index.ts';
+import type { Management } from '../subsystems/management/index.ts';
+import type { Manifest } from '../subsystems/manifest/index.ts';
+import type { Metering } from '../subsystems/metering/index.ts';
+import type { Metrics } from '../subsystems/metrics/index.ts';
+import type { MopsClosures } from '../subsystems/mops-closure/index.ts';
+import type { OpenApi } from '../subsystems/openapi/index.ts';
+import type { Outcalls } from '../subsystems/outcalls/index.ts';
+import type { Scheduler } from '../subsystems/scheduler/index.ts';
+import type { Storage } from '../subsystems/storage/index.ts';
+
+type Member<V> = NonNullable<V> extends (...parameters: never[]) => unknown ? 'method' : 'value';
+type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? 'optional' : Member<T[K]> };
+
+interface Faces {
+  readonly auth: Auth;
+  readonly canisters: Canisters;
+  readonly codec: Codec;
+  readonly compatibility: Compatibility;
+  readonly compiler: Compiler;
+  readonly execution: Execution;
+  readonly gateway: Gateway;
+  readonly inspector: Inspector;
+  readonly management: Management;
+  readonly manifest: Manifest;
+  readonly metering: Metering;
+  readonly metrics: Metrics;
+  readonly 'mops-closures': MopsClosures;
+  readonly openapi: OpenApi;
+  readonly outcalls: Outcalls;
+  readonly scheduler: Scheduler;
+  readonly storage: Storage;
+}
+
+const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
+  auth: {
+    needsToken: 'value',
+    allows: 'method',
+  },
+  canisters: {
+    wakeSeconds: 'value',
+    replaySeconds: 'value',
+    resolve: 'method',
+    referenceOfHost: 'method',
+    list: 'method',
+    interfaceOf: 'method',
+    giveInterface: 'method',
+    call: 'method',
+    ask: 'method',
+    install: 'method',
+    upgrade: 'method',
+    reinstall: 'method',
+    stop: 'method',
+    start: 'method',
+    remove: 'method',
+    addCycles: 'method',
+    historyOf: 'method',
+    takeLogs: 'method',
+    watch: 'method',
+    followOutput: 'method',
+  },
+  codec: {
+    parseInterface: 'method',
+    parseInterfaceAnySize: 'method',
+    encodeText: 'method',
+    previewText: 'method',
+    untyped: 'value',
+    websites: 'value',
+  },
+  compatibility: {
+    compare: 'method',
+  },
+  compiler: {
+    compile: 'method',
+    sourcesOf: 'method',
+    closureOf: 'method',
+    compareStable: 'method',
+  },
+  execution: {
+    prepare: 'method',
+    create: 'method',
+    createAsleep: 'method',
+    wake: 'method',
+    sleep: 'method',
+    remove: 'method',
+    checkpoint: 'method',
+    shareEnvironment: 'method',
+    aheadOf: 'method',
+    executorCount: 'value',
+    executorFigures: 'method',
+    executorOf: 'method',
+    run: 'method',
+    change: 'method',
+    uninstall: 'method',
+    configure: 'method',
+    giveCertificate: 'method',
+    addCycles: 'method',
+    capture: 'method',
+    restore: 'method',
+    executing: 'method',
+    refuseNew: 'method',
+    memory: 'value',
+    memoryByKind: 'method',
+    attendMemory: 'method',
+    holdMemory: 'method',
+    trim: 'method',
+  },
+  gateway: {
+    find: 'method',
+    referenceOfHost: 'method',
+    respond: 'method',
+  },
+  inspector: {
+    page: 'method',
+  },
+  management: {
+    call: 'method',
+    outcalls: 'value',
+    restore: 'method',
+    forget: 'method',
+    record: 'method',
+    exclusive: 'method',
+  },
+  manifest: {
+    read: 'method',
+  },
+  metering: {
+    policy: 'value',
+  },
+  metrics: {
+    contentType: 'value',
+    requestsOf: 'method',
+    show: 'method',
+    page: 'method',
+  },
+  'mops-closures': {
+    closureOf: 'method',
+  },
+  openapi: {
+    documentOf: 'method',
+  },
+  outcalls: {
+    send: 'method',
+  },
+  scheduler: {
+    admit: 'method',
+    deliver: 'method',
+    change: 'method',
+    uninstall: 'method',
+    endCalls: 'method',
+    lock: 'method',
+    lockBetweenMessages: 'method',
+    pin: 'method',
+    handleOf: 'method',
+    isLive: 'method',
+    queuedOf: 'method',
+    live: 'value',
+    queuedMax: 'value',
+    idempotency: 'value',
+    openCallsOf: 'method',
+    restored: 'method',
+    statusOf: 'method',
+    timerOf: 'method',
+    storedTimerOf: 'method',
+    start: 'method',
+    stop: 'method',
+    refuseStops: 'method',
+    withdraw: 'method',
+    setMinimumCycles: 'method',
+    lowMemory: 'method',
+    lost: 'method',
+  },
+  storage: {
+    range: 'method',
+    get: 'method',
+    values: 'method',
+    canister: 'method',
+    figures: 'method',
+    backup: 'method',
+    isKept: 'value',
+    unit: 'value',
+    current: 'value',
+    durable: 'value',
+    newest: 'value',
+    markDirty: 'method',
+    onSeal: 'method',
+    whenDurable: 'method',
+    settled: 'method',
+  },
+};
+
+/** The capabilities that a plugin from outside may provide in place of the server's own. */
+export const REPLACEABLE: readonly string[] = Object.keys(SHAPES);
+
+/** What `made` lacks to stand for the capability, one sentence; undefined: nothing, or nobody knows what it must have. */
+export function shapeProblem(capability: string, made: unknown): string | undefined {
+  if (typeof made !== 'object' || made === null)
+    return `its create returned ${made === null ? 'null' : typeof made}, not an object for '${capability}'`;
+  if ('then' in made && typeof made.then === 'function')
+    return 'its create returned a promise: build the object at once, and wait in start';
+  const shapes: Readonly<Record<string, Readonly<Record<string, string>>>> = SHAPES;
+  if (!Object.hasOwn(shapes, capability)) return undefined;
+  const members = made as Readonly<Record<string, unknown>>;
+  const missing: string[] = [];
+  for (const [name, kind] of Object.entries(shapes[capability] ?? {})) {
+    if (kind === 'method' && typeof members[name] !== 'function') missing.push(`${name}()`);
+    else if (kind === 'value' && !(name in made)) missing.push(name);
+  }
+  if (missing.length === 0) return undefined;
+  return `what its create returned is no '${capability}': it lacks ${missing.join(', ')}; the face in svc/plugin says what each has to do`;
+}

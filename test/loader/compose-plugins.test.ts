@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import type { PluginDefinition } from '../../api/definition.ts';
+import { definePlugin, Logger, Outcalls, Storage } from '../../api/plugin.ts';
+import type { Kernel } from '../../kernel/index.ts';
+import { composePlugins, type LoadedPlugin } from '../../loader/index.ts';
+import { outcallsPlugin } from '../../plugins/outcalls.ts';
+import { storagePlugin } from '../../plugins/storage.ts';
+import type { BackupFile } from '../../subsystems/storage/index.ts';
+import { NoStorage } from '../../subsystems/storage/no-storage.ts';
+import { createTestKernel, type FakeAmbient, fakeAmbient } from '../support/kernel.ts';
+
+const never = (): Promise<never> => new Promise(() => undefined);
+const outcalls = (): Outcalls => ({ send: never });
+
+interface Hosted {
+  readonly kernel: Kernel;
+  readonly ambient: FakeAmbient;
+}
+
+/** A kernel with this plugin in the place of the server's own. */
+function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile): Hosted {
+  const own = definition.provides.name === 'storage' ? storagePlugin : outcallsPlugin;
+  const loaded: LoadedPlugin = {
+    capability: definition.provides.name,
+    module: './mine.js',
+    file: '/srv/mine.js',
+    definition,
+    replaces: own.name,
+  };
+  const { plugins } = composePlugins({ builtin: [own], loaded: [loaded], backup });
+  const ambient = fakeAmbient();
+  return { kernel: createTestKernel(t, plugins, { ambient, stopMayFail: true }), ambient };
+}
+
+/** Why the kernel does not start; time goes on meanwhile. */
+async function failure({ kernel, ambient }: Hosted, passMs = 0): Promise<string> {
+  let outcome: unknown;
+  void kernel.start().then(
+    () => (outcome = new Error('it started')),
+    (error: unknown) => (outcome = error),
+  );
+  for (let turn = 0; turn < 100 && outcome === undefined; turn++) {
+    await nextTurn();
+    ambient.clock.advance(passMs);
+  }
+  assert.ok(outcome instanceof Error, 'the start has not ended');
+  return outcome.message;
+}
+
+const MINE = { apiVersion: 1, name: 'mine', provides: Outcalls, create: outcalls } as const;
+
+test('a plugin from outside is called through its whole life, with what it requires', async (t) => {
+  const calls: string[] = [];
+  const call = (name: string) => (): void => void calls.push(name);
+  const made = outcalls();
+  const definition = definePlugin({
+    ...MINE,
+    requires: { log: Logger },
+    create: ({ log }) => {
+      log.info('created');
+      return made;
+    },
+    open: call('open'),
+    start: call('start'),
+    ready: call('ready'),
+    drain: call('drain'),
+    stop: call('stop'),
+  });
+  const { kernel, ambient } = host(t, definition);
+  await kernel.start();
+  assert.equal(kernel.get(Outcalls), made);
+  await kernel.stop();
+  assert.deepEqual(calls, ['open', 'start', 'ready', 'drain', 'stop']);
+  assert.deepEqual(ambient.logger.lines, ['info: created']);
+});
+
+test('what create returns is checked: the members that it lacks are named, and so is its file', async (t) => {
+  const made = (value: unknown) => definePlugin({ ...MINE, provides: Storage, create: () => value as Storage });
+  const start = "plugin 'mine' (/srv/mine.js) could not be created: ";
+  assert.equal(
+    await failure(host(t, made({ isKept: true, unit: 0, current: 0, durable: 0, newest: 0, markDirty: never }))),
+    `${start}what its create returned is no 'storage': it lacks range(), get(), values(), canister(), figures(), backup(), onSeal(), whenDurable(), settled(); the face in svc/plugin says what each has to do`,
+  );
+  assert.equal(
+    await failure(host(t, made(undefined))),
+    `${start}its create returned undefined, not an object for 'storage'`,
+  );
+  assert.equal(
+    await failure(host(t, made(Promise.resolve()))),
+    `${start}its create returned a promise: build the object at once, and wait in start`,
+  );
+});
+
+test('one that throws in create, open or start fails the start, and what was started is stopped', async (t) => {
+  const fail = (): never => {
+    throw new TypeError('no luck');
+  };
+  const stopped: string[] = [];
+  const stop = (name: string) => (): void => void stopped.push(name);
+  assert.equal(
+    await failure(host(t, definePlugin({ ...MINE, create: fail, stop: stop('create') }))),
+    "plugin 'mine' (/srv/mine.js) could not be created: no luck",
+  );
+  assert.equal(
+    await failure(host(t, definePlugin({ ...MINE, open: fail, stop: stop('open') }))),
+    "plugin 'mine' (/srv/mine.js) could not open: no luck",
+  );
+  assert.equal(
+    await failure(host(t, definePlugin({ ...MINE, start: fail, stop: stop('start') }))),
+    "plugin 'mine' (/srv/mine.js) could not start: no luck",
+  );
+  assert.deepEqual(stopped, ['open', 'start'], 'what was created is stopped, once');
+});
+
+test('one that hangs in start is given up when nothing was heard of it for a time, and not before', async (t) => {
+  const silent = host(t, definePlugin({ ...MINE, start: never }));
+  assert.match(
+    await failure(silent, 10_000),
+    /^plugin 'mine' \(\/srv\/mine\.js\) could not start: nothing was heard of it for 60000 ms: call readiness\.waiting\('…'\)/,
+  );
+  assert.ok(silent.ambient.clock.nowMs() >= 60_000);
+
+  const standby = definePlugin({
+    ...MINE,
+    startSilenceMs: 1_000,
+    async start(_made, { readiness }) {
+      for (let turn = 0; turn < 20; turn++) {
+        readiness.waiting(`standby ${turn}`);
+        await nextTurn();
+      }
+    },
+  });
+  const hosted = host(t, standby);
+  assert.equal(await failure(hosted, 900), 'it started', 'it may take as long as it says what it waits for');
+  assert.ok(hosted.ambient.clock.nowMs() > 10_000);
+});
+
+test('one that hangs in drain or stop is left behind, named, and the stop fails', async (t) => {
+  for (const phase of ['drain', 'stop'] as const) {
+    const { kernel, ambient } = host(t, definePlugin({ ...MINE, [phase]: never, stopDeadlineMs: 500 }));
+    await kernel.start();
+    let outcome: unknown;
+    kernel.stop().catch((error: unknown) => (outcome = error));
+    for (let turn = 0; turn < 50 && outcome === undefined; turn++) {
+      await nextTurn();
+      ambient.clock.advance(200);
+    }
+    assert.ok(outcome instanceof AggregateError);
+    assert.equal(outcome.message, `plugin 'mine' (/srv/mine.js) did not ${phase} in time: it took longer than 500 ms`);
+  }
+});
+
+test('a backup goes into a durable storage before it starts; one that cannot restore says so', async (t) => {
+  const backup: BackupFile = { path: 'a.backup', entries: 0, bytes: 0, changes: () => assert.fail('not read') };
+  const calls: string[] = [];
+  const storage = definePlugin({
+    apiVersion: 1,
+    name: 'mine',
+    provides: Storage,
+    isDurable: true,
+    create: () => new NoStorage(),
+    restore: async (_made, { path }) => {
+      calls.push(`restore ${path}`);
+      return { entries: 3, bytes: 70 };
+    },
+    start: () => void calls.push('start'),
+  });
+  const { kernel, ambient } = host(t, storage, backup);
+  await kernel.start();
+  assert.deepEqual(calls, ['restore a.backup', 'start']);
+  assert.deepEqual(ambient.logger.announced, ['restored 3 entries (70 bytes) from a.backup']);
+  const without = { ...storage, restore: undefined } as unknown as typeof storage;
+  assert.match(
+    await failure(host(t, without, backup)),
+    /could not start: it cannot restore backups: start without --restore$/,
+  );
+});
