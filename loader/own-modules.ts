@@ -11,6 +11,10 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/plugin': new URL('../api/plugin.ts', import.meta.url),
   'svc/plugin/classes': new URL('../api/classes.ts', import.meta.url),
   'svc/plugin/storage': new URL('../api/storage.ts', import.meta.url),
+  'svc/contracts/storage': new URL('../api/contracts/storage.ts', import.meta.url),
+  'svc/contracts/tables': new URL('../api/contracts/tables.ts', import.meta.url),
+  'svc/contracts/commit-queue': new URL('../api/contracts/commit-queue.ts', import.meta.url),
+  'svc/contracts/outcalls': new URL('../api/contracts/outcalls.ts', import.meta.url),
 };
 
 /** Marks an import of ours that is to be resolved as if it stood in a file of the working directory. */

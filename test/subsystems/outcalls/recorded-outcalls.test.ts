@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { HostOutcalls } from '../../../subsystems/outcalls/host-outcalls.ts';
 import { OUTCALL_FAILURES, type Outcalls } from '../../../subsystems/outcalls/index.ts';
 import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
 import { RecordingOutcalls } from '../../../subsystems/outcalls/recording-outcalls.ts';
 import { ReplayedOutcalls } from '../../../subsystems/outcalls/replayed-outcalls.ts';
-import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../contracts/outcalls.ts';
+import type { SuiteContext } from '../../../api/contracts/runner.ts';
+import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../../api/contracts/outcalls.ts';
 import { startOutsideServer } from '../../support/outside-server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-async function recordTo(t: TestContext, file: string): Promise<HostOutcalls> {
+async function recordTo(t: SuiteContext, file: string): Promise<HostOutcalls> {
   const outcalls = new HostOutcalls({ denyPrivate: false, recordFile: file, replayFile: undefined });
   t.after(() => outcalls.close());
   await outcalls.open();

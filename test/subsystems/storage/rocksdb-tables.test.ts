@@ -3,16 +3,17 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import type { SuiteContext } from '../../../api/contracts/runner.ts';
 import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
 import type { Change } from '../../../subsystems/storage/tables.ts';
-import { all, bytes, describeTables, hex, number, put, write } from '../../contracts/tables.ts';
+import { all, bytes, describeTables, hex, number, put, write } from '../../../api/contracts/tables.ts';
 import { seeded } from '../../support/seeded.ts';
 import { killed, runStateProcess } from '../../support/state-process.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-async function open(t: TestContext, directory: string): Promise<RocksdbTables> {
+async function open(t: SuiteContext, directory: string): Promise<RocksdbTables> {
   const tables = await RocksdbTables.open(directory);
   t.after(() => tables.close());
   return tables;

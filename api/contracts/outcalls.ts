@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
 import { ServerError } from '../../kernel/index.ts';
 import {
   OUTCALL_FAILURES,
@@ -7,10 +6,9 @@ import {
   type Outcalls,
   type OutcallResponse,
 } from '../../subsystems/outcalls/index.ts';
-import { type OutsideServer, startOutsideServer } from '../support/outside-server.ts';
+import { type OutsideServer, startOutsideServer } from './support/outside-server.ts';
+import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** Of a test that waits for what never comes. */
-const TIMEOUT_MS = 120_000;
 /** What the limits leave of a flood, with what the system's buffers hold. */
 const FLOOD_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -44,13 +42,17 @@ export async function failureOf(sent: Promise<OutcallResponse>): Promise<{ code:
 }
 
 /** What everybody who sends outcalls has to pass. `make` gives one that may reach 127.0.0.1, and that ends with the test. */
-export function describeOutcalls(name: string, make: (t: TestContext) => Promise<Outcalls>): void {
-  const both = async (t: TestContext): Promise<{ outcalls: Outcalls; server: OutsideServer }> => ({
+export function describeOutcalls(
+  name: string,
+  make: (t: SuiteContext) => Promise<Outcalls>,
+  runner: SuiteRunner = nodeRunner,
+): void {
+  const both = async (t: SuiteContext): Promise<{ outcalls: Outcalls; server: OutsideServer }> => ({
     outcalls: await make(t),
     server: await startOutsideServer(t),
   });
 
-  describe(name, { timeout: TIMEOUT_MS }, () => {
+  suite(runner, name, (test) => {
     test('a response comes back with status, headers in lower case and body', async (t) => {
       const { outcalls, server } = await both(t);
       const response = await outcalls.send(requestOf(`${server.origin}/json/7`), NEVER);

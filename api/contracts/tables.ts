@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader } from '../../subsystems/storage/tables.ts';
 import type { Tables } from '../../subsystems/storage/tables.ts';
-import { seeded } from '../support/seeded.ts';
+import { seeded } from './support/seeded.ts';
+import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeTables {
   readonly tables: Tables;
@@ -11,8 +11,12 @@ export interface MadeTables {
 }
 
 /** What every implementation of Tables has to pass. `makeTables` gives empty ones; what it opens ends with the test. */
-export function describeTables(name: string, makeTables: (t: TestContext) => Promise<MadeTables>): void {
-  describe(name, () => {
+export function describeTables(
+  name: string,
+  makeTables: (t: SuiteContext) => Promise<MadeTables>,
+  runner: SuiteRunner = nodeRunner,
+): void {
+  suite(runner, name, (test) => {
     test('keys come in the order of their bytes, shorter ones before what they begin', async (t) => {
       const { tables } = await makeTables(t);
       const ordered = ['', '00', '0000', '00ff', '01', '7f', '80', 'c3a9', 'ff', 'ff00', 'fffe', 'ffff', 'ffffff'];

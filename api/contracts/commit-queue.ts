@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
 import type { CommitPort } from '../../subsystems/storage/index.ts';
 import { INLINE_BYTES_MAX, RING_BYTES } from '../../subsystems/storage/storage-wire.ts';
+import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeQueue {
   readonly queue: CommitPort;
@@ -13,12 +13,13 @@ export interface MadeQueue {
   readonly stored: () => Promise<ReadonlyMap<string, Uint8Array>>;
 }
 
-/** Of a test that waits for what never comes. */
-const TIMEOUT_MS = 120_000;
-
 /** What every commit queue has to pass. `makeQueue` gives an open one without anything in it, which ends with the test. */
-export function describeCommitQueue(name: string, makeQueue: (t: TestContext) => Promise<MadeQueue>): void {
-  describe(name, { timeout: TIMEOUT_MS }, () => {
+export function describeCommitQueue(
+  name: string,
+  makeQueue: (t: SuiteContext) => Promise<MadeQueue>,
+  runner: SuiteRunner = nodeRunner,
+): void {
+  suite(runner, name, (test) => {
     test('what a turn changes is one unit, microtasks included', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
       const { current } = queue;

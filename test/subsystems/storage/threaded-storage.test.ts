@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describeStorage } from '../../../api/contracts/storage.ts';
+import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+describeStorage('ThreadedStorage', async (t) => {
+  const directory = await temporaryDirectory();
+  const open = async (path = directory): Promise<ThreadedStorage> => {
+    const onFailure = (error: Error): void => assert.ifError(error);
+    const opened = new ThreadedStorage({ directory: path, isSynced: false, onFailure, onWarning: assert.fail });
+    await opened.open();
+    return opened;
+  };
+  let storage = await open();
+  t.after(() => storage.close());
+  const reopen = async (): Promise<ThreadedStorage> => {
+    await storage.close();
+    storage = await open();
+    return storage;
+  };
+  const crash = async (): Promise<ThreadedStorage> => {
+    const image = await temporaryDirectory();
+    cpSync(directory, image, { recursive: true });
+    rmSync(join(image, 'lock'));
+    const survived = await open(image);
+    t.after(() => survived.close());
+    return survived;
+  };
+  return { storage, reopen, crash };
+});
