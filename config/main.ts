@@ -236,7 +236,7 @@ if (isEntryPoint()) {
   if (major < NODE_MAJOR_MIN) {
     process.stderr.write(
       `svc: this is Node ${process.versions.node}, and svc needs Node ${NODE_MAJOR_MIN} or later: ` +
-        'run it with "npm start" or "npm run svc", which use the Node that npm ci installed\n',
+        'run it with "npm start" or "npm run svc" (in a project that has installed it: "npx svc"), which use the Node that npm installed\n',
     );
     process.exit(1);
   }

@@ -25,7 +25,7 @@ export function requestOf(url: string, more: Partial<OutcallRequest> = {}): Outc
   };
 }
 
-export const NEVER = { signal: new AbortController().signal };
+export const NEVER: { readonly signal: AbortSignal } = { signal: new AbortController().signal };
 
 export const textOf = ({ body }: OutcallResponse): string => Buffer.from(body).toString('utf8');
 
