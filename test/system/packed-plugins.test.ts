@@ -54,7 +54,7 @@ async function start(t: TestContext, { directory }: App, args: readonly string[]
   };
   const stop = async (): Promise<string> => {
     child.kill('SIGTERM');
-    const [code] = await exited;
+    const [code] = (await exited) as [number | null];
     return `${code}\n${output}`;
   };
   return { ask, stop };
@@ -90,8 +90,8 @@ test('tarballs of the server and of two plugins work in an empty directory', { t
     });
   });
 
-  await t.test('the one that is a plain function answers outcalls, and its routes are served', async (t) => {
-    const { ask, stop } = await start(t, { directory }, ['--plugin', 'outcalls=@team/function-outcalls']);
+  await t.test('the one that is a plain function answers outcalls, and its routes are served', async (part) => {
+    const { ask, stop } = await start(part, { directory }, ['--plugin', 'outcalls=@team/function-outcalls']);
     assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST), /asked for http:\/\/example\.org\/a\.json/);
     assert.equal(await ask('GET', '/x/function-outcalls/sent'), '200 ["GET http://example.org/a.json"]');
     assert.equal(
@@ -109,9 +109,9 @@ test('tarballs of the server and of two plugins work in an empty directory', { t
 
   await t.test(
     'the one of decorated classes answers them, with its options, and its parts are disposed of',
-    async (t) => {
+    async (part) => {
       const args = ['--plugin', 'outcalls=@team/class-outcalls', '--plugin-option', 'outcalls.greeting=Servus'];
-      const { ask, stop } = await start(t, { directory }, args);
+      const { ask, stop } = await start(part, { directory }, args);
       assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST), /Servus example\.org, for time 1/);
       assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST.replace('/a', '/b')), /for time 2/);
       assert.match(await stop(), /^0\n[^]*counted 1 host\(s\)/);
