@@ -14,6 +14,8 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/storage': new URL('../api/contracts/storage.ts', import.meta.url),
   'svc/contracts/tables': new URL('../api/contracts/tables.ts', import.meta.url),
   'svc/contracts/commit-queue': new URL('../api/contracts/commit-queue.ts', import.meta.url),
+  'svc/contracts/metrics': new URL('../api/contracts/metrics.ts', import.meta.url),
+  'svc/contracts/codec': new URL('../api/contracts/codec.ts', import.meta.url),
   'svc/contracts/outcalls': new URL('../api/contracts/outcalls.ts', import.meta.url),
 };
 

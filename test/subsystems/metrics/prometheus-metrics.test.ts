@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { describeMetrics } from '../../../api/contracts/metrics.ts';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
 import { Histogram, type HistogramFigures } from '../../../subsystems/figures/index.ts';
 import { Collections } from '../../../subsystems/metrics/collections.ts';
@@ -96,6 +97,8 @@ async function read(metrics: PrometheusMetrics): Promise<ReadonlyMap<string, Fam
 function samplesOf(families: ReadonlyMap<string, Family>, name: string): Record<string, number> {
   return Object.fromEntries(families.get(name)?.samples ?? []);
 }
+
+describeMetrics('PrometheusMetrics', () => new PrometheusMetrics(new Sources()));
 
 test('numbers are those of the moment the page is read', async () => {
   const sources = new Sources();

@@ -1,0 +1,129 @@
+/** docs/plugins.md: the walk-through is done, and what else it shows is loaded. */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { before, test, type TestContext } from 'node:test';
+import { loadConfig } from '../../config/load.ts';
+import { loadPlugins } from '../../loader/index.ts';
+import { builtinPlugins } from '../../plugins/index.ts';
+import { CACHE_HOME } from '../support/caches.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'config/main.ts');
+const FETCHER = join(ROOT, 'config/examples/fetcher/Fetcher.mo');
+const READY_DEADLINE_MS = 120_000;
+const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, SVC_TOKEN: undefined };
+
+/** By the titles of sections: the listings, each with its language and the file that is named before it. */
+const sections = new Map<
+  string,
+  { readonly language: string; readonly file: string | undefined; readonly text: string }[]
+>();
+before(async () => {
+  const [, ...parts] = (await readFile(join(ROOT, 'docs/plugins.md'), 'utf8')).split(/^## /m);
+  for (const part of parts) {
+    const title = part.slice(0, part.indexOf('\n'));
+    const listings = [...part.matchAll(/(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```$/gms)];
+    sections.set(
+      title,
+      listings.map(([, file, language = '', text = '']) => ({ language, file, text })),
+    );
+  }
+});
+
+/** `…` stands for anything. */
+function assertShows(shown: string, expected: string): void {
+  const parts = expected.trim().split('…');
+  const pattern = parts.map((part) => part.replaceAll(/[^\w"\s]/g, String.raw`\$&`)).join('.*');
+  assert.match(shown.trim(), new RegExp(`^${pattern}$`));
+}
+
+/** Starts it in that folder on a free port; its origin. */
+async function serve(t: TestContext, folder: string, args: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [MAIN, ...args, '-l', '127.0.0.1:0'], {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const exited = once(child, 'close');
+  t.after(async () => {
+    child.kill('SIGTERM');
+    assert.deepEqual((await exited)[0], 0, output);
+  });
+  const untilMs = Date.now() + READY_DEADLINE_MS;
+  while (!/^ready: /m.test(output)) {
+    assert.ok(child.exitCode === null && Date.now() < untilMs, output);
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  return /listening on (http:\S+)/.exec(output)?.[1] ?? '';
+}
+
+test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
+  const folder = await temporaryDirectory();
+  await writeFile(join(folder, 'actors.json'), JSON.stringify({ actors: { fetcher: { main: FETCHER } } }));
+  let origin = '';
+  let done = 0;
+  for (const { language, file, text } of sections.get('A walk-through') ?? []) {
+    if (file !== undefined) await writeFile(join(folder, file), text);
+    if (language !== 'sh') continue;
+    for (const part of text.split(/^\$ /m).slice(1)) {
+      const [line = '', ...shown] = part.split('\n');
+      const expected = shown.join('\n');
+      const [, flags, filter, isServer] = /^svc (.*?)(?: \| grep (\w+))?( &)?$/.exec(line) ?? [];
+      const [, body, path] = /^curl (?:-X POST -d '([^']*)' )?http:\/\/127\.0\.0\.1:7000(\S+)$/.exec(line) ?? [];
+      if (flags !== undefined && isServer !== undefined) origin = await serve(t, folder, flags.split(' '));
+      else if (flags !== undefined) {
+        const { stdout, stderr } = spawnSync(process.execPath, [MAIN, ...flags.split(' ')], {
+          cwd: folder,
+          env,
+          encoding: 'utf8',
+        });
+        const lines = (stdout + stderr).split('\n').filter((each) => filter === undefined || each.includes(filter));
+        assertShows(lines.join('\n').replaceAll(/ +$/gm, ''), expected);
+      } else {
+        assert.ok(path !== undefined, `no command that this test understands: ${line}`);
+        const response = await fetch(origin + path, body === undefined ? {} : { method: 'POST', body });
+        assertShows(await response.text(), expected);
+      }
+      done++;
+    }
+  }
+  assert.equal(done, 5);
+});
+
+test('definitions, options and routes that the page shows can be loaded', async () => {
+  const directory = await temporaryDirectory();
+  const [definition] = sections.get('A definition') ?? [];
+  const [routes] = sections.get('Routes') ?? [];
+  const [options] = sections.get('Options') ?? [];
+  assert.ok(definition !== undefined && routes !== undefined && options !== undefined);
+  await writeFile(join(directory, 'my-outcalls.js'), definition.text);
+  await writeFile(
+    join(directory, 'routes.js'),
+    `export default ({ Outcalls }) => ({ apiVersion: 1, name: 'a', provides: Outcalls, create: () => ({ send() {} }), ${routes.text} });`,
+  );
+  await writeFile(join(directory, 'svc.config.json'), options.text);
+  const { problems, loaded } = await loadPlugins([{ capability: 'outcalls', module: './routes.js' }], {
+    directory,
+    builtin: builtinPlugins,
+  });
+  assert.deepEqual(problems, []);
+  assert.equal(loaded[0]?.definition.routes?.length, 1);
+  const request = await loadConfig({
+    argv: ['--config', 'svc.config.json'],
+    environment: {},
+    pluginNames: [],
+    version: '0.1.0',
+    build: 'dev',
+    directory,
+    loadPlugins: (requests) => loadPlugins(requests, { directory, builtin: builtinPlugins }),
+  });
+  assert.ok(request.kind === 'serve', request.kind === 'refused' ? request.problems.join('\n') : request.kind);
+  assert.deepEqual(request.sections, { 'my-outcalls': { proxy: 'http://proxy:3128', tries: 5 } });
+});
