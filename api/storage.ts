@@ -36,4 +36,6 @@ export {
 } from '../subsystems/storage/tables.ts';
 export { applyWriteBatch, WriteBatch } from '../subsystems/storage/write-batch.ts';
 export { logKey, memoryId, META, metaKey, type MetaLetter } from '../subsystems/storage/keyspace.ts';
-export { buffersOf, CHUNK_PAGES, type StoredPages } from '../subsystems/storage/stored-pages.ts';
+export { buffersOf, CHUNK_PAGES, PageCollector, type StoredPages } from '../subsystems/storage/stored-pages.ts';
+export { PAGE_BYTES, readPageEntries } from '../subsystems/bytes/index.ts';
+export { MemoryTables } from '../subsystems/storage/memory-tables.ts';
