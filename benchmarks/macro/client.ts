@@ -78,3 +78,16 @@ export async function forEachOf(
     }),
   );
 }
+
+/** Candid's `(n : nat)`. */
+export function naturalArgument(n: number): Buffer {
+  const leb: number[] = [];
+  for (let rest = n; ; rest = Math.floor(rest / 128)) {
+    if (rest < 128) {
+      leb.push(rest);
+      break;
+    }
+    leb.push((rest % 128) + 128);
+  }
+  return Buffer.concat([NATURAL, Buffer.from(leb)]);
+}

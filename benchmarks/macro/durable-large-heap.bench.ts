@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { compiled, manifestOf } from './actor-fixtures.ts';
-import { Client } from './client.ts';
+import { Client, naturalArgument } from './client.ts';
 import { quantile } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
@@ -46,17 +46,17 @@ const args = [
 ];
 await using svc = await startSvc({ manifest, args });
 using client = new Client(svc.origin, 1);
-await client.send('/call/a0/reserve', natural(chunks));
+await client.send('/call/a0/reserve', naturalArgument(chunks));
 for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/add');
 await settled();
 
 const normal = await touches(seconds * 1000);
-for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
+for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', naturalArgument(chunk));
 await settled();
-for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', natural(chunk));
+for (let chunk = 0; chunk < chunks; chunk++) await client.send('/call/a0/dirty', naturalArgument(chunk));
 const before = await sampleOf('svc_commit_bytes_total');
 while ((await sampleOf('svc_replay_seconds')) < REPLAY_BUDGET_SECONDS / 2) {
-  await client.send('/call/a0/burn', natural(BURN_ROUNDS));
+  await client.send('/call/a0/burn', naturalArgument(BURN_ROUNDS));
 }
 const during = await touches(seconds * 1000);
 const written = (await sampleOf('svc_commit_bytes_total')) - before;
@@ -104,17 +104,4 @@ async function sampleOf(name: string): Promise<number> {
 
 function mean(times: readonly number[]): number {
   return times.reduce((sum, time) => sum + time, 0) / times.length;
-}
-
-/** Candid's `(n : nat)`. */
-function natural(n: number): Buffer {
-  const leb: number[] = [];
-  for (let rest = n; ; rest = Math.floor(rest / 128)) {
-    if (rest < 128) {
-      leb.push(rest);
-      break;
-    }
-    leb.push((rest % 128) + 128);
-  }
-  return Buffer.concat([Buffer.from('4449444c00017d', 'hex'), Buffer.from(leb)]);
 }
