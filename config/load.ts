@@ -225,7 +225,11 @@ function buildConfig(
       besideServer: options.root === undefined ? undefined : join(options.root, 'moc'),
       searchPath: options.environment['PATH'],
     },
-    compiler: { cacheDirectory: motokoCache(state, options.environment), mops: mopsOf(options.environment) },
+    compiler: {
+      cacheDirectory: motokoCache(state, options.environment),
+      mops: mopsOf(options.environment),
+      isKeptWarm: flags.watch,
+    },
     'mops-closure': { project: flags.project === undefined ? undefined : resolve(options.directory, flags.project) },
     codec: {},
     management: { hostVersion: version, outcallTimeoutMs: flags['outcall-timeout-secs'] * 1000 },

@@ -100,6 +100,8 @@ export interface CompilerSection {
   readonly cacheDirectory: string | undefined;
   /** Where mops keeps packages besides a project's own folder, and what `{MOPS_ENV}` in a path stands for. */
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
+  /** Sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next. */
+  readonly isKeptWarm: boolean;
 }
 
 export interface MopsClosureSection {

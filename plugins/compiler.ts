@@ -5,6 +5,7 @@ import { createCompiler } from '../subsystems/compiler/motoko-compiler.ts';
 interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
+  readonly isKeptWarm: boolean;
 }
 
 const refuse = (mainFile: string): Promise<never> =>
@@ -28,6 +29,7 @@ export const compilerPlugin = definePlugin({
     createCompiler({
       cacheDirectory: config.cacheDirectory,
       mops: config.mops,
+      isKeptWarm: config.isKeptWarm,
       onProgress: ({ text }) => log.info(text),
       onCacheFailure: (message) => log.warn(message),
     }),

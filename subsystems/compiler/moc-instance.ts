@@ -47,17 +47,39 @@ const BEFORE = 'before.most';
 const AFTER = 'after.most';
 
 let parser: { readonly program: string; readonly moc: Moc } | undefined;
+/** For the next compilation, and no other: made while there was nothing to compile. */
+let spare: { readonly program: string; readonly moc: Moc } | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
 /** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
 let comparing: { readonly file: string; readonly moc: Moc } | undefined;
 
 export function runMoc(request: MocRequest): MocResponse {
-  if (request.kind === 'compile') return compile(instantiate(request.program), request);
-  if (request.kind === 'stable') return compare(request);
-  // Nothing that reading a text leaves behind is seen by the next.
-  if (parser?.program !== request.program) parser = { program: request.program, moc: instantiate(request.program) };
-  return readImports(parser.moc, request);
+  switch (request.kind) {
+    case 'compile':
+      return compile(freshInstance(request.program), request);
+    case 'stable':
+      return compare(request);
+    case 'imports':
+      return readImports(parserOf(request.program), request);
+    case 'warm':
+      parserOf(request.program);
+      if (spare?.program !== request.program) spare = { program: request.program, moc: instantiate(request.program) };
+      return { kind: 'warm' };
+  }
+}
+
+/** One that has compiled nothing. */
+function freshInstance(file: string): Moc {
+  const moc = spare?.program === file ? spare.moc : instantiate(file);
+  spare = undefined;
+  return moc;
+}
+
+/** Nothing that reading a text leaves behind is seen by the next: one instance reads them all. */
+function parserOf(file: string): Moc {
+  if (parser?.program !== file) parser = { program: file, moc: instantiate(file) };
+  return parser.moc;
 }
 
 function compare({ program: file, before, after }: StableRequest): MocResponse {

@@ -16,7 +16,7 @@ export interface ImportedActor {
 }
 
 /** Sent to the compiler's thread: all it may see. */
-export type MocRequest = CompileRequest | ImportsRequest | StableRequest;
+export type MocRequest = CompileRequest | ImportsRequest | StableRequest | WarmRequest;
 
 export interface ImportsRequest {
   readonly kind: 'imports';
@@ -47,6 +47,12 @@ export interface StableRequest {
   readonly after: string;
 }
 
+/** Whatever can be done before there is a source: the next compilation takes so much less time. */
+export interface WarmRequest {
+  readonly kind: 'warm';
+  readonly program: string;
+}
+
 /** An import as the compiler's parser read it: the text between the quotes. */
 export interface ParsedImport {
   readonly url: string;
@@ -55,7 +61,7 @@ export interface ParsedImport {
   readonly byte: number;
 }
 
-export type MocResponse = CompileResponse | ImportsResponse | ComparedResponse | CrashedResponse;
+export type MocResponse = CompileResponse | ImportsResponse | ComparedResponse | WarmResponse | CrashedResponse;
 
 export interface ImportsResponse {
   readonly kind: 'imports';
@@ -67,6 +73,10 @@ export interface ImportsResponse {
 export interface CrashedResponse {
   readonly kind: 'crashed';
   readonly reason: string;
+}
+
+export interface WarmResponse {
+  readonly kind: 'warm';
 }
 
 export interface ComparedResponse {

@@ -53,8 +53,10 @@ test('an actor compiles to a module with its interface and its stable types', as
 });
 
 test('both persistence modes compile in any order, and the bytes depend on the source alone', async (t) => {
-  const one = compiler(t, { threadsMax: 1 });
+  const one = compiler(t, { threadsMax: 1, isKeptWarm: true });
   const files = new Map([['Main.mo', ANY_ACTOR]]);
+  // From here on each finds an instance that was made ahead for it alone.
+  assert.match(await refusal(one.compileText(new Map([['Main.mo', 'actor {']]))), /syntax error/u);
   const classical = await one.compileText(files, { persistence: 'classical' });
   const enhanced = await one.compileText(files);
   assert.equal(sections(classical.wasm, 'icp:private enhanced-orthogonal-persistence').length, 0);
