@@ -15,6 +15,7 @@ import type { ImportReference } from './import-scanner.ts';
 import { type ImportTarget, isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
 import type { MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
+import { lockProblem } from './mops/mops-toml.ts';
 import { SOURCE_BYTES_MAX } from './source-reader.ts';
 import type { SourceReader } from './source-reader.ts';
 
@@ -217,7 +218,10 @@ class SourceGraph {
     const reading = this.#slots.run(async () => {
       try {
         const text = await this.#reader.read(path);
-        return text === undefined ? undefined : this.#add(path, text, owner);
+        if (text === undefined) return undefined;
+        const problem = owner && lockProblem(path, text, owner.hashes.get(lockedName(owner, path)));
+        if (problem !== undefined) return new ServerError('invalid', 'mops-invalid', problem);
+        return this.#add(path, text, owner);
       } catch (error) {
         // `source-unreadable` is a problem at the import; anything else ends the whole.
         if (error instanceof ServerError && error.code === 'source-unreadable') return error;
@@ -400,6 +404,11 @@ class Slots {
 /** Where the compiler sees a package that mops has fetched: by the folder's name, which has the version; two names may mean one folder. */
 function mountOf({ root }: MopsPackage): string {
   return `mo:${posix.basename(root)}`;
+}
+
+/** How `mops.lock` names a file. */
+function lockedName({ root }: MopsPackage, path: string): string {
+  return `${posix.basename(root)}/${posix.relative(root, path)}`;
 }
 
 function isInside(path: string, folder: string): boolean {

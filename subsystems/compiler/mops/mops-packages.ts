@@ -12,6 +12,7 @@ import {
   compareVersions,
   type Dependency,
   folderOf,
+  lockProblem,
   type MopsManifest,
   PACKAGES_MAX,
   parseMopsLock,
@@ -37,6 +38,8 @@ export interface MopsPackage {
   readonly base: string;
   /** It is a part of the project, or of one beside it, and not one that mops has fetched. */
   readonly isLocal: boolean;
+  /** Of files that mops has fetched, by `<name of the root's folder>/<path in it>`: what `mops.lock` says, if it says something. */
+  readonly hashes: ReadonlyMap<string, string>;
 }
 
 /** Why there is no such package, as a part of a sentence. */
@@ -45,6 +48,7 @@ export interface MissingPackage {
 }
 
 const LEVELS_MAX = 64;
+const NO_HASHES: ReadonlyMap<string, string> = new Map();
 
 interface Chosen {
   readonly dependency: Dependency;
@@ -57,6 +61,7 @@ export class MopsPackages {
   readonly #reader: SourceReader;
   readonly #options: MopsOptions;
   readonly #root: string | undefined;
+  #hashes: ReadonlyMap<string, string> = NO_HASHES;
   readonly #chosen = new Map<string, Chosen>();
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
 
@@ -104,7 +109,9 @@ export class MopsPackages {
     const lock = await this.#reader.read(lockFile);
     const locked = lock === undefined ? undefined : parseMopsLock(lock, lockFile, manifest);
     if (locked !== undefined) {
-      for (const dependency of locked) this.#chosen.set(dependency.name, { dependency, isRoot: true, from: root });
+      for (const dependency of locked.dependencies)
+        this.#chosen.set(dependency.name, { dependency, isRoot: true, from: root });
+      this.#hashes = locked.hashes;
       return;
     }
     await this.#walk([...manifest.dependencies, ...manifest.devDependencies], root);
@@ -146,14 +153,19 @@ export class MopsPackages {
     const root = await this.#folderOf(dependency, from);
     if (root === undefined)
       return { missing: `the package ${name} (${dependency.value}) is not installed; run mops install` };
-    const manifest = await this.#manifestIn(root);
     const isLocal = dependency.source.kind === 'local';
+    const hashes = isLocal ? NO_HASHES : this.#hashes;
+    const file = posix.join(root, 'mops.toml');
+    const text = await this.#reader.read(file);
+    const missing = text && lockProblem(file, text, hashes.get(`${posix.basename(root)}/mops.toml`));
+    if (missing) return { missing };
+    const manifest = text === undefined ? undefined : parseMopsToml(text, file);
     const base = posix.join(root, manifest?.baseDir ?? 'src');
     if (base !== root && !base.startsWith(`${root}/`))
       return { missing: `the package ${name} has a baseDir outside of itself` };
     const isBaseMissing = isLocal && !(await this.#reader.isFolder(base));
     const version = dependency.source.kind === 'registry' ? dependency.source.version : manifest?.version;
-    return { name, version, root, base: (isBaseMissing ? root : base).replace(/\/$/u, ''), isLocal };
+    return { name, version, root, base: (isBaseMissing ? root : base).replace(/\/$/u, ''), isLocal, hashes };
   }
 
   /** Undefined: it is not there. */

@@ -33,6 +33,13 @@ export interface MopsManifest {
   readonly devDependencies: readonly Dependency[];
 }
 
+/** What a `mops.lock` says. */
+export interface MopsLock {
+  readonly dependencies: readonly Dependency[];
+  /** SHA-256 in hex of files that mops has fetched, by package and path: `json@1.0.0/src/lib.mo`. */
+  readonly hashes: ReadonlyMap<string, string>;
+}
+
 /** `file` is what errors call it. Throws ServerError `mops-invalid`. */
 export function parseMopsToml(text: string, file: string): MopsManifest {
   if (text.length > MOPS_TOML_CHARACTERS_MAX)
@@ -53,10 +60,10 @@ export function parseMopsToml(text: string, file: string): MopsManifest {
 }
 
 /**
- * The packages that a lock file has for these dependencies of the root; undefined if it is of another version, or of other
+ * What a lock file has for these dependencies of the root; undefined if it is of another version, or of other
  * dependencies: then the manifests are asked. Throws ServerError `mops-invalid`.
  */
-export function parseMopsLock(text: string, file: string, root: MopsManifest): readonly Dependency[] | undefined {
+export function parseMopsLock(text: string, file: string, root: MopsManifest): MopsLock | undefined {
   if (text.length > MOPS_LOCK_CHARACTERS_MAX)
     throw invalid(file, `it has more than ${MOPS_LOCK_CHARACTERS_MAX} characters`);
   let lock: unknown;
@@ -66,7 +73,33 @@ export function parseMopsLock(text: string, file: string, root: MopsManifest): r
     throw invalid(file, `it is not JSON: ${messageOf(error)}; remove it, or let mops make it anew`, error);
   }
   if (field(lock, 'version') !== 3 || field(lock, 'mopsTomlDepsHash') !== dependenciesHash(root)) return undefined;
-  return dependenciesOf(field(lock, 'deps'), 'deps', file);
+  return { dependencies: dependenciesOf(field(lock, 'deps'), 'deps', file), hashes: hashesIn(lock, file) };
+}
+
+/** A table of tables: files with their hashes, by package. Older locks, and those without packages, have none. */
+function hashesIn(lock: unknown, file: string): ReadonlyMap<string, string> {
+  const hashes = new Map<string, string>();
+  for (const files of Object.values(tableOf(field(lock, 'hashes') ?? {}, 'hashes', file))) {
+    for (const [path, hash] of Object.entries(tableOf(files, 'hashes', file))) {
+      if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/iu.test(hash))
+        throw invalid(file, `what hashes has for ${JSON.stringify(path.slice(0, 300))} is no SHA-256`);
+      hashes.set(path, hash.toLowerCase());
+    }
+  }
+  return hashes;
+}
+
+/** Why a text is not the file that the lock file means, as a sentence; undefined: it is, or the lock file does not have it. */
+export function lockProblem(path: string, text: string, locked: string | undefined): string | undefined {
+  if (locked === undefined) return undefined;
+  const found = sha256(text);
+  // A mark at its beginning, which says that it is UTF-8, is not part of the text.
+  if (found === locked || sha256(`\ufeff${text}`) === locked) return undefined;
+  return `${path} is not the file that mops.lock means: its SHA-256 is ${found.slice(0, 16)}…, and not ${locked.slice(0, 16)}…; run mops install`;
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** What mops writes into a lock file as `mopsTomlDepsHash`. */
@@ -74,9 +107,7 @@ function dependenciesHash({ dependencies, devDependencies }: MopsManifest): stri
   const values = new Map([...dependencies, ...devDependencies].map(({ name, value }) => [name, value]));
   const sorted = [...values].toSorted(([a], [b]) => (a < b ? -1 : 1));
   // Numbers as names would come first in an object, so there they do in mops.
-  return createHash('sha256')
-    .update(JSON.stringify(Object.fromEntries(sorted)))
-    .digest('hex');
+  return sha256(JSON.stringify(Object.fromEntries(sorted)));
 }
 
 /** As mops names a folder of its own. */
@@ -110,9 +141,7 @@ function dependenciesIn(table: unknown, name: string, file: string): readonly De
 }
 
 function dependenciesOf(section: unknown, where: string, file: string): readonly Dependency[] {
-  if (typeof section !== 'object' || section === null || Array.isArray(section))
-    throw invalid(file, `${where} is not a table`);
-  const entries: readonly (readonly [string, unknown])[] = Object.entries(section);
+  const entries = Object.entries(tableOf(section, where, file));
   if (entries.length > PACKAGES_MAX) throw invalid(file, `${where} has more than ${PACKAGES_MAX} packages`);
   return entries.map(([name, value]) => {
     const place = `${where}.${name}`;
@@ -121,6 +150,12 @@ function dependenciesOf(section: unknown, where: string, file: string): readonly
     if (typeof value !== 'string') throw invalid(file, `${place} is not a text`);
     return { name, value, source: sourceOf(value, place, file) };
   });
+}
+
+function tableOf(value: unknown, where: string, file: string): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid(file, `${where} is not a table`);
+  return value as Readonly<Record<string, unknown>>;
 }
 
 function sourceOf(value: string, place: string, file: string): DependencySource {

@@ -98,6 +98,50 @@ describe('packages of mops', () => {
     assert.deepEqual(namesOf(stale), ['Main.mo', 'mo:a@1.0.0/src/lib.mo']);
   });
 
+  it('a file of a package that is not the one in the lock file is refused by name, also its manifest', async () => {
+    const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
+    const dependencies = { a: '1.0.0' };
+    const [library, toml] = ['import N "N"; module {}', '[package]\nbaseDir = "lib"\n'];
+    const lock = {
+      version: 3,
+      mopsTomlDepsHash: hash(JSON.stringify(dependencies)),
+      deps: dependencies,
+      hashes: { 'a@1.0.0': { 'a@1.0.0/lib/lib.mo': hash(`\ufeff${library}`), 'a@1.0.0/mops.toml': hash(toml) } },
+    };
+    const files = {
+      '/p/mops.toml': manifest('a = "1.0.0"'),
+      '/p/mops.lock': JSON.stringify(lock),
+      '/cache/a@1.0.0/mops.toml': toml,
+      '/cache/a@1.0.0/lib/lib.mo': library,
+      // Nothing is said of it.
+      '/cache/a@1.0.0/lib/N.mo': 'module {}',
+      '/p/src/Main.mo': main('mo:a'),
+    };
+    assert.deepEqual(messagesOf(await collect(files, ['/cache'])), []);
+    const changed = async (path: string): Promise<readonly string[]> =>
+      messagesOf(await collect({ ...files, [path]: `${library} ` }, ['/cache']));
+    for (const path of ['/cache/a@1.0.0/lib/lib.mo', '/cache/a@1.0.0/mops.toml'])
+      assert.match(
+        (await changed(path)).join(),
+        new RegExp(`^${path} is not the file that mops.lock means: its SHA-256 is`, 'u'),
+      );
+    // Where the lock file is of other dependencies, nothing of it counts.
+    const stale = {
+      ...files,
+      '/p/mops.toml': manifest('a = "1.0.0"', 'b = "1.0.0"'),
+      '/cache/a@1.0.0/lib/lib.mo': 'module { }',
+    };
+    assert.deepEqual(messagesOf(await collect(stale, ['/cache'])), []);
+    const bad = {
+      ...files,
+      '/p/mops.lock': JSON.stringify({ ...lock, hashes: { 'a@1.0.0': { 'a@1.0.0/lib/lib.mo': 7 } } }),
+    };
+    await assert.rejects(collect(bad, ['/cache']), {
+      code: 'mops-invalid',
+      message: /"a@1\.0\.0\/lib\/lib\.mo" is no SHA-256/u,
+    });
+  });
+
   it('GitHub packages, paths with {MOPS_ENV}, and other stores are found', async () => {
     const files = {
       '/p/mops.toml': manifest(
