@@ -20,6 +20,24 @@ const SEEDS_UNTIL_FOUND = 150;
 /** So many draw every size; mostly the first sixty do. */
 const SEEDS_FOR_ALL_SIZES = 150;
 
+/**
+ * Seeds that are looked at before all others, because they have found the rarer bugs, and drawn the rarer sizes. Where the
+ * simulation has changed and they do so no more, all are looked at from the first: that takes longer, and shows the same.
+ */
+const FOUND_BY: Partial<Record<Bug, number>> = {
+  'swapped-units': 17,
+  'overtaking-unit': 24,
+  'queue-before-state': 9,
+  'key-after-effect': 62,
+  'key-expires-early': 9,
+};
+const SIZES_DRAWN_BY = [40, 36, 72, 80, 46, 53];
+
+function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
+  yield* likely;
+  for (let seed = 1; seed <= count; seed++) if (!likely.includes(seed)) yield seed;
+}
+
 const sizes = new Map<string, number>();
 const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
 
@@ -45,7 +63,8 @@ test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
 
 test('payloads have sizes on each side of every threshold', { timeout: 300_000 }, async () => {
   const missing = (): readonly string[] => SIZE_CLASSES.filter((what) => !sizes.has(what));
-  for (let seed = 1 + 2 * SEEDS; seed <= SEEDS_FOR_ALL_SIZES && missing().length > 0; seed++) {
+  for (const seed of seedsFrom(SIZES_DRAWN_BY, SEEDS_FOR_ALL_SIZES)) {
+    if (missing().length === 0) break;
     await simulateMany(seed, 1);
   }
   assert.deepEqual(missing(), []);
@@ -54,7 +73,9 @@ test('payloads have sizes on each side of every threshold', { timeout: 300_000 }
 for (const bug of BUGS) {
   test(`the simulator finds a planted bug: ${bug}`, { timeout: 300_000 }, async () => {
     let found: unknown;
-    for (let seed = 1; seed <= SEEDS_UNTIL_FOUND && found === undefined; seed++) {
+    const likely = FOUND_BY[bug];
+    for (const seed of seedsFrom(likely === undefined ? [] : [likely], SEEDS_UNTIL_FOUND)) {
+      if (found !== undefined) break;
       await simulate(seed, bug).catch((error: unknown) => (found = error));
     }
     assert.ok(found, `${bug} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
