@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
-import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
@@ -17,14 +17,13 @@ const LEDGER = `
     };
     public shared ({ caller }) func whoami() : async Principal { caller };
   };`;
-const NO_ACTORS = '{"actors":{}}';
 /** ("T", 5) */
 const ARGUMENT = '0x4449444c0002717d015405';
 
 for (const persistence of ['enhanced', 'classical'] as const) {
   test(`a Motoko module in ${persistence} persistence installs, raw and gzip, and works`, async (t) => {
     const { wasm } = await compileMotoko(LEDGER, { persistence });
-    const server = await startServer(t, { manifest: NO_ACTORS });
+    const server = await startInProcess(t);
     const installed = await server.post(`/install/ledger?arg=${ARGUMENT}`, wasm);
     assert.equal(installed.status, 200, installed.body);
     assert.match(installed.body, /^[0-9a-f]{20}$/);
@@ -49,7 +48,7 @@ test('an init hook that traps leaves no actor, and tells what it printed', async
   const { wasm } = await compileMotoko(`
     import Debug "mo:core/Debug";
     persistent actor { Debug.print("looking around"); assert false; }`);
-  const server = await startServer(t, { manifest: NO_ACTORS });
+  const server = await startInProcess(t);
   const failed = await server.post('/install/unlucky', wasm);
   assert.equal(failed.status, 400);
   const error = JSON.parse(failed.body) as { code: number; message: string; logs: string[] };
@@ -87,7 +86,7 @@ test('a module as Rust makes them: no exported table, a mutable stack pointer, a
     (func (export "canister_update fail") (call $add) (global.set $__stack_pointer (i32.const 0)) (unreachable))
     (func (export "canister_query total") (call $answer))
     (func (export "get_candid_pointer") (result i32) (i32.const 1048700)))`);
-  const server = await startServer(t, { manifest: NO_ACTORS });
+  const server = await startInProcess(t);
   assert.equal((await server.post('/install/rusty', module)).status, 200);
   assert.deepEqual(await server.post('/call-json/rusty/add', '[5]'), { status: 200, body: '[5]' });
   const failed = await server.post('/call-json/rusty/fail', '[100]');
@@ -112,7 +111,7 @@ test('why an interface was not understood is told to who needs it, also after a 
   const args = ['--state', await temporaryDirectory()];
   const place = /line 1, column 20: the type "Nat65" is not defined/;
   {
-    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    const server = await startInProcess(t, { args });
     const broken = withInterface('service : { run : (Nat65) -> () }');
     assert.equal((await server.post('/install/broken', broken)).status, 200);
     assert.equal(
@@ -127,7 +126,7 @@ test('why an interface was not understood is told to who needs it, also after a 
     assert.match(refused.body.replaceAll('\\"', '"'), place);
     await server.stop();
   }
-  const server = await startServer(t, { args, manifest: NO_ACTORS });
+  const server = await startInProcess(t, { args });
   assert.match((await server.post('/call-json/broken/run')).body.replaceAll('\\"', '"'), place);
   const inspected = JSON.parse((await server.get('/inspect')).body) as Record<string, unknown>[];
   const [broken, plain] = ['broken', 'plain'].map((name) => inspected.find((actor) => actor['name'] === name));

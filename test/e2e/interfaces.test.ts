@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -47,7 +48,7 @@ function adder({ says, asked, carries }: Shape = {}): Uint8Array {
 }
 
 async function put(
-  server: RunningServer,
+  server: RunningServer | InProcessServer,
   actor: string,
   did: string | Uint8Array,
 ): Promise<{ status: number; body: string }> {
@@ -66,7 +67,7 @@ function formOf(parts: Readonly<Record<string, string | Uint8Array>>): FormData 
 }
 
 async function send(
-  server: RunningServer,
+  server: RunningServer | InProcessServer,
   path: string,
   parts: Parameters<typeof formOf>[0],
 ): Promise<{ status: number; body: string }> {
@@ -161,7 +162,9 @@ test("a module's own interface wins over a given one, and a given one over what 
   const manifest = JSON.stringify({
     actors: { mended: { wasm: join(folder, 'broken.wasm'), candid: join(folder, 'given.did') } },
   });
-  const server = await startServer(t, { manifest });
+  const manifestFile = join(folder, 'actors.json');
+  await writeFile(manifestFile, manifest);
+  const server = await startInProcess(t, { manifestFile });
   assert.deepEqual(await server.post('/call-json/mended/add', '[3]'), { status: 200, body: '[3]' });
   assert.equal((await server.get('/candid/mended')).body, DID);
 
@@ -181,7 +184,7 @@ test("a module's own interface wins over a given one, and a given one over what 
 test('a module with neither is asked for its interface: when it is installed, and after a restart by the first who needs it', async (t) => {
   const args = ['--state', await temporaryDirectory()];
   for (const first of ['installed', 'call', 'candid', 'openapi']) {
-    const server = await startServer(t, { args, manifest: NO_ACTORS });
+    const server = await startInProcess(t, { args });
     if (first === 'installed') {
       assert.equal((await server.post('/install/old', adder({ says: DID }))).status, 200);
       const [inspected] = JSON.parse((await server.get('/inspect')).body) as { candid: string; messages: number }[];
@@ -259,7 +262,7 @@ test('arguments in a form are Candid text or JSON of any size', async (t) => {
         (init.name, init.data.size(), switch (init.bytes) { case null 0; case (?b) b.size() })
       };
     }`);
-  const server = await startServer(t, { manifest: NO_ACTORS });
+  const server = await startInProcess(t);
   const numbers = Array.from({ length: 250_000 }, (_, at) => at);
   const blob = Buffer.alloc(700_000, 0xab);
   const forms: Readonly<Record<string, readonly [args: string, size: readonly unknown[]]>> = {

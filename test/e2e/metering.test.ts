@@ -1,18 +1,26 @@
 /** Cycles as a client sees them: what a message costs, what happens when they run out, and how they come back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type RunningServer, startServer } from '../support/server.ts';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
+import type { TestOwner } from '../support/server.ts';
 
 const EMPTY_MESSAGE_CYCLES = 590_000n;
 
-async function cycles(server: RunningServer): Promise<bigint> {
+/** The manifest of the example counter alone: the other examples would be installed, too. */
+const COUNTER = new URL('../fixtures/counter.json', import.meta.url).pathname;
+
+function startCounter(t: TestOwner, args: readonly string[] = []): Promise<InProcessServer> {
+  return startInProcess(t, { manifestFile: COUNTER, args });
+}
+
+async function cycles(server: InProcessServer): Promise<bigint> {
   const answer = await server.get('/cycles/counter');
   assert.equal(answer.status, 200);
   return BigInt(answer.body);
 }
 
 test('an update costs 590,000 cycles and 4 for ten instructions; a query costs nothing', async (t) => {
-  const server = await startServer(t);
+  const server = await startCounter(t);
   const before = await cycles(server);
   await server.post('/query-json/counter/get');
   assert.equal(await cycles(server), before);
@@ -27,7 +35,7 @@ test('an update costs 590,000 cycles and 4 for ten instructions; a query costs n
 test('the same message costs the same in every run', async (t) => {
   const costs: bigint[] = [];
   for (let run = 0; run < 2; run++) {
-    const server = await startServer(t);
+    const server = await startCounter(t);
     const before = await cycles(server);
     for (let i = 0; i < 20; i++) await server.post('/call-json/counter/inc');
     costs.push(before - (await cycles(server)));
@@ -36,7 +44,7 @@ test('the same message costs the same in every run', async (t) => {
 });
 
 test('a dry actor answers 402 until it is topped up; the state is as it was', async (t) => {
-  const server = await startServer(t, { args: ['--cycles', '3000000'] });
+  const server = await startCounter(t, ['--cycles', '3000000']);
   // Installing has cost its share.
   let answer = await server.post('/call-json/counter/inc');
   let count = 0;
@@ -60,7 +68,7 @@ test('a dry actor answers 402 until it is topped up; the state is as it was', as
 });
 
 test('a balance that pays for less than the limit ends the message with 402, rolled back', async (t) => {
-  const server = await startServer(t, { args: ['--cycles', '50000000'] });
+  const server = await startCounter(t, ['--cycles', '50000000']);
   await server.post('/call-json/counter/inc');
   const spun = await server.post('/call-json/counter/spin');
   assert.equal(spun.status, 402);
@@ -71,7 +79,7 @@ test('a balance that pays for less than the limit ends the message with 402, rol
 });
 
 test('--cycles 0 disables metering: nothing is charged, and nothing can be added', async (t) => {
-  const server = await startServer(t, { args: ['--cycles', '0'] });
+  const server = await startCounter(t, ['--cycles', '0']);
   await server.post('/call-json/counter/inc');
   assert.equal(await cycles(server), 0n);
   const refused = await server.post('/cycles/counter', '5');
@@ -80,7 +88,7 @@ test('--cycles 0 disables metering: nothing is charged, and nothing can be added
 });
 
 test('--instruction-limit stops a message at exactly that many instructions', async (t) => {
-  const server = await startServer(t, { args: ['--instruction-limit', '1000000'] });
+  const server = await startCounter(t, ['--instruction-limit', '1000000']);
   const before = await cycles(server);
   const stopped = await server.post('/call-json/counter/spin');
   assert.equal(stopped.status, 400);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { type Family, parseExposition } from '../support/exposition-parser.ts';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
@@ -44,7 +45,7 @@ const RESTLESS = wat(`(module (memory 1) (func (export "canister_heartbeat") unr
 
 type Page = ReadonlyMap<string, Family>;
 
-async function pageOf(server: RunningServer, headers: Record<string, string> = {}): Promise<Page> {
+async function pageOf(server: RunningServer | InProcessServer, headers: Record<string, string> = {}): Promise<Page> {
   const response = await server.fetch('/metrics', { headers });
   assert.equal(response.status, 200);
   assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
@@ -66,7 +67,12 @@ async function stateDirectory(t: TestContext): Promise<string> {
   return join(folder, 'state');
 }
 
-async function install(server: RunningServer, name: string, module: Uint8Array, headers = {}): Promise<string> {
+async function install(
+  server: RunningServer | InProcessServer,
+  name: string,
+  module: Uint8Array,
+  headers = {},
+): Promise<string> {
   const { status, body } = await server.post(`/install/${name}`, module, headers);
   assert.equal(status, 200, body);
   return body;
@@ -157,7 +163,7 @@ test('a durable server tells of requests, messages, commits, and of actors that 
 });
 
 test('messages that no client sent count by the name of the actor', async (t) => {
-  const server = await startServer(t, { manifest: NO_ACTORS, args: ['--heartbeat-ms', '20'] });
+  const server = await startInProcess(t, { args: ['--heartbeat-ms', '20'] });
   const id = await install(server, 'callee', PLAIN);
   await install(server, 'caller', CALLER);
   const begun = await pageOf(server);
@@ -204,7 +210,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
 });
 
 test('with --no-metrics the route says so, and all else works', async (t) => {
-  const server = await startServer(t, { manifest: NO_ACTORS, args: ['--no-metrics'] });
+  const server = await startInProcess(t, { args: ['--no-metrics'] });
   const { status, body } = await server.get('/metrics');
   assert.equal(status, 404);
   assert.deepEqual(JSON.parse(body), { code: 404, message: 'GET /metrics is turned off (--no-metrics)' });

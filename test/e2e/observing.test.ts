@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { RawClient } from '../support/http-client.ts';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { ANY_ACTOR, compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -33,11 +34,11 @@ interface Entry {
   readonly ms: number;
 }
 
-async function historyOf(server: RunningServer, actor: string): Promise<readonly Entry[]> {
+async function historyOf(server: RunningServer | InProcessServer, actor: string): Promise<readonly Entry[]> {
   return JSON.parse((await server.get(`/history/${actor}`)).body) as Entry[];
 }
 
-async function install(server: RunningServer, name: string, source: string): Promise<void> {
+async function install(server: RunningServer | InProcessServer, name: string, source: string): Promise<void> {
   assert.equal((await server.post(`/install/${name}`, (await compileMotoko(source)).wasm)).status, 200);
 }
 
@@ -98,7 +99,7 @@ suite('history', () => {
   });
 
   test('has at most so many entries as --history says, and none with 0', async (t) => {
-    const three = await startServer(t, { manifest: NO_ACTORS, args: ['--history', '3'] });
+    const three = await startInProcess(t, { args: ['--history', '3'] });
     await install(three, 'counter', ANY_ACTOR);
     for (let count = 0; count < 5; count++) await three.post('/call-json/counter/inc');
     assert.deepEqual(
@@ -106,7 +107,7 @@ suite('history', () => {
       [4, 5, 6],
     );
     await three.stop();
-    const none = await startServer(t, { manifest: NO_ACTORS, args: ['--history', '0'] });
+    const none = await startInProcess(t, { args: ['--history', '0'] });
     await install(none, 'counter', ANY_ACTOR);
     await none.post('/call-json/counter/inc');
     assert.equal((await none.get('/history/counter')).body, '[]');

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
-import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { assertExamples, assertValid, type Document, SchemaCheck } from '../subsystems/openapi/support.ts';
 
@@ -104,7 +104,7 @@ const MISTAKES = [
 
 test('a client whose types are generated compiles, finds mistakes, and calls a real actor', async (t) => {
   const { wasm } = await compileMotoko(LEDGER);
-  const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--auth-token', 'secret'] });
+  const server = await startInProcess(t, { args: ['--auth-token', 'secret'] });
   const authorization = 'Bearer secret';
   const form = new FormData();
   form.set('wasm', new Blob([new Uint8Array(wasm)]), 'ledger.wasm');
@@ -174,7 +174,7 @@ test('a client whose types are generated compiles, finds mistakes, and calls a r
 
 test('every example of a document can be sent as it is', async (t) => {
   const { wasm } = await compileMotoko(LEDGER);
-  const server = await startServer(t, { manifest: '{"actors":{}}' });
+  const server = await startInProcess(t);
   const form = new FormData();
   form.set('wasm', new Blob([new Uint8Array(wasm)]));
   form.set('args', '[{"symbol":"T"}]');

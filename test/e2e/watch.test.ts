@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { EventClient } from '../support/event-client.ts';
+import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -25,12 +26,12 @@ before(async () => {
 });
 
 const valueOf = async (client: EventClient): Promise<string | undefined> => (await client.next())?.data;
-const install = async (server: RunningServer, name: string): Promise<void> => {
+const install = async (server: RunningServer | InProcessServer, name: string): Promise<void> => {
   assert.equal((await server.post(`/install/${name}`, first)).status, 200);
 };
 
 test('each change of the answer is told once, through upgrade and deletion', async (t) => {
-  const server = await startServer(t, { manifest: '{"actors":{}}' });
+  const server = await startInProcess(t);
   await install(server, 'it');
   await using counts = await EventClient.open(server.origin, '/watch/it/get');
   await using over = await EventClient.open(server.origin, '/watch/it/over?args=%5B5%5D');
@@ -56,7 +57,7 @@ test('each change of the answer is told once, through upgrade and deletion', asy
 
 test('an actor that sleeps is left asleep, and wakes with a message, of which the watcher is told', async (t) => {
   const state = await temporaryDirectory();
-  const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--state', state, '--live-cap', '1'] });
+  const server = await startInProcess(t, { args: ['--state', state, '--live-cap', '1'] });
   await install(server, 'a');
   await install(server, 'b');
   await using watched = await EventClient.open(server.origin, '/watch/a/get');

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { RawClient, send } from '../support/http-client.ts';
+import { startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -153,12 +154,12 @@ suite('websites', () => {
   });
 
   test('an actor that is dry answers 402, and says so in plain text', async (t) => {
-    const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--cycles', '100000'] });
+    const server = await startInProcess(t, { args: ['--cycles', '100000'] });
     const { wasm } = await compileMotoko(MIRROR);
     const installed = await server.post('/install/mirror', wasm);
     // Too dry for its own init, too: so it is given some, and uses it up.
     assert.equal(installed.status, 402, installed.body);
-    const rich = await startServer(t, { manifest: '{"actors":{}}', args: ['--cycles', '2000000'] });
+    const rich = await startInProcess(t, { args: ['--cycles', '2000000'] });
     assert.equal((await rich.post('/install/mirror', wasm)).status, 200);
     let answer = await rich.fetch('/site/mirror/', { method: 'POST' });
     while (answer.status === 201) answer = await rich.fetch('/site/mirror/', { method: 'POST' });
@@ -213,7 +214,7 @@ suite('websites', () => {
   });
 
   test('--no-gateway takes websites away and says so', async (t) => {
-    const server = await startServer(t, { manifest: '{"actors":{}}', args: ['--no-gateway'] });
+    const server = await startInProcess(t, { args: ['--no-gateway'] });
     const answer = await server.get('/site/mirror/');
     assert.deepEqual(answer, { status: 404, body: 'websites (/site/<ACTOR>/<PATH>) are turned off (--no-gateway)' });
   });

@@ -13,8 +13,9 @@ import { temporaryDirectory } from './temporary-directory.ts';
 export interface InProcessServer {
   readonly origin: string;
   readonly log: RecordingLogger;
-  post(path: string, body?: string | Uint8Array): Promise<Answer>;
-  get(path: string): Promise<Answer>;
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  post(path: string, body?: string | Uint8Array, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+  get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   /** Ends it gracefully; it is ended anyway when the tests are over. */
   stop(): Promise<void>;
 }
@@ -71,9 +72,10 @@ export async function startInProcess(
   return {
     origin,
     log,
-    post: (path, body = '[]') =>
-      ask(path, { method: 'POST', body: typeof body === 'string' ? body : new Uint8Array(body) }),
-    get: (path) => ask(path, {}),
+    fetch: (path, init) => fetch(origin + path, init),
+    post: (path, body = '[]', headers = {}) =>
+      ask(path, { method: 'POST', headers, body: typeof body === 'string' ? body : new Uint8Array(body) }),
+    get: (path, headers = {}) => ask(path, { headers }),
     stop,
   };
 }
