@@ -3,6 +3,8 @@
  * the record, of `module` the SHA-256 of the bytes, of `blob` id · letter · rest: `c` and `s` are the management canister's,
  * `a` the scheduler's. A key of `meta` begins with one of these letters.
  */
+import { numberAt } from '../../kernel/index.ts';
+
 export const META = {
   /** Name, settings and code of a canister (canisters). */
   identity: 'i',
@@ -47,7 +49,7 @@ export function metaKey(letter: MetaLetter, rest: Uint8Array = new Uint8Array(0)
 export function memoryId(id: Uint8Array, copy: number): Uint8Array {
   if (copy === 0) return id;
   const other = new Uint8Array(id);
-  other[other.length - 1] = (other.at(-1) ?? 0) ^ 0x80;
+  other[other.length - 1] = numberAt(id, id.length - 1, 'byte of an id') ^ 0x80;
   return other;
 }
 

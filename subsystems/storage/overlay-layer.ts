@@ -2,6 +2,7 @@
  * What units have changed and the tables do not have yet: entries by key, and whole pages that patches were applied to.
  * A page of a layer is made of the page below it, once; then patches cost a copy of the bytes that changed.
  */
+import { numberAt } from '../../kernel/index.ts';
 import { ENTRY_OVERHEAD_BYTES, LayerTable } from './layer-table.ts';
 import type { Family } from './tables.ts';
 import { ID_BYTES } from './write-batch.ts';
@@ -87,7 +88,7 @@ export function prefixEnd(prefix: Uint8Array): Uint8Array | undefined {
   const end = new Uint8Array(prefix);
   for (let at = end.length - 1; at >= 0; at--) {
     if (end[at] !== 0xff) {
-      end[at] = (end[at] ?? 0) + 1;
+      end[at] = numberAt(end, at, 'byte of a prefix') + 1;
       return end.slice(0, at + 1);
     }
   }

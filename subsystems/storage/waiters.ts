@@ -1,4 +1,6 @@
 /** Callbacks that wait for units to be durable, in the order they came. */
+import { at, numberAt } from '../../kernel/index.ts';
+
 export class Waiters {
   #units: number[] = [];
   #callbacks: (() => void)[] = [];
@@ -15,9 +17,12 @@ export class Waiters {
 
   /** Calls those whose units are durable. One that waits for an older unit than the one before it waits for that, too. */
   release(durable: number): void {
-    while (this.#first < this.#units.length && (this.#units[this.#first] ?? 0) <= durable) {
-      const callback = this.#callbacks[this.#first++];
-      callback?.();
+    while (
+      this.#first < this.#units.length &&
+      numberAt(this.#units, this.#first, 'unit that is waited for') <= durable
+    ) {
+      const callback = at(this.#callbacks, this.#first++, 'waiter');
+      callback();
     }
     if (this.#first === this.#units.length) {
       this.#units = [];

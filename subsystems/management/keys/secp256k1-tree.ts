@@ -1,5 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
+import { numberAt } from '../../../kernel/index.ts';
 import { bigEndian, bigEndianBytes, CHAIN_CODE_BYTES, type DerivedKey, type KeyTree, secretFrom } from './key-tree.ts';
 
 const { Point } = secp256k1;
@@ -51,7 +52,7 @@ export function signBip340(key: DerivedKey, message: Uint8Array, auxiliary: Uint
   const secret = withEvenY(key.secret, key.publicKey);
   const publicKey = key.publicKey.subarray(1);
   const mask = taggedHash('BIP0340/aux', auxiliary);
-  const masked = bigEndianBytes(secret).map((byte, index) => byte ^ (mask[index] ?? 0));
+  const masked = bigEndianBytes(secret).map((byte, index) => byte ^ numberAt(mask, index, 'byte of the mask'));
   const drawn = bigEndian(taggedHash('BIP0340/nonce', masked, publicKey, message)) % ORDER;
   const commitment = Point.BASE.multiply(drawn).toBytes(true);
   const nonce = withEvenY(drawn, commitment);
