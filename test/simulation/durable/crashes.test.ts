@@ -26,12 +26,12 @@ const SEEDS_FOR_ALL_SIZES = 150;
  */
 const FOUND_BY: Partial<Record<Bug, number>> = {
   'swapped-units': 17,
-  'overtaking-unit': 24,
-  'queue-before-state': 9,
+  'overtaking-unit': 17,
+  'queue-before-state': 13,
   'key-after-effect': 62,
-  'key-expires-early': 9,
+  'key-expires-early': 18,
 };
-const SIZES_DRAWN_BY = [40, 36, 72, 80, 46, 53];
+const SIZES_DRAWN_BY = [40, 36, 46, 80, 77, 43];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
   yield* likely;
