@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { type InProcessServer, startInProcess } from '../../support/in-process-server.ts';
+import { type Answer, type InProcessServer, startInProcess } from '../../support/in-process-server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { argumentOf, MOOD, moduleOf, type SourceName } from './modules.ts';
 
@@ -18,15 +18,16 @@ after(async () => {
 type Policy = 'refuse' | 'warn';
 type Checker = 'bundled' | 'missing' | 'broken';
 
-/** Compilers that are no use; the path is in what is answered. */
-async function broken(): Promise<string> {
+/** A compiler that is no use; the path is in what is answered. */
+async function useless(script: string): Promise<string> {
   const file = join(await temporaryDirectory(), 'moc');
-  await writeFile(file, '#!/bin/sh\necho garbage\n');
+  await writeFile(file, `#!/bin/sh\n${script}\n`);
   await chmod(file, 0o755);
   return file;
 }
 
-const BROKEN = await broken();
+const BROKEN = await useless('echo garbage');
+const HANGING = await useless('sleep 600');
 const WHY: Readonly<Record<Checker, string>> = {
   bundled: '',
   missing: 'the bundled compiler is turned off with --no-compiler',
@@ -102,6 +103,27 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a break of callers, forced': { to: 'breaking', isForced: true, expected: () => DONE },
 };
 
+/** Ten seconds of nothing pass while the others are at work. */
+const hung = upgradeThatNobodyChecks();
+hung.catch(() => undefined);
+
+async function upgradeThatNobodyChecks(): Promise<{
+  readonly answer: Answer;
+  readonly servedMeanwhile: Answer;
+  readonly after: Answer;
+}> {
+  const environment = { SVC_BIN: HANGING };
+  const server = await startInProcess({ after: (end) => endings.push(end) }, { environment });
+  await server.post(`/install/ledger?${argumentOf(MOOD.works)}`, await moduleOf('base'));
+  const answered = server.post(`/upgrade/ledger?${argumentOf(MOOD.works)}`, await moduleOf('wider'));
+  const servedMeanwhile = await server.post('/call-json/ledger/inc');
+  assert.equal(
+    await Promise.race([answered, server.post('/query-json/ledger/get').then(() => 'nothing yet')]),
+    'nothing yet',
+  );
+  return { answer: await answered, servedMeanwhile, after: await server.post('/query-json/ledger/digest') };
+}
+
 for (const policy of ['refuse', 'warn'] as const) {
   for (const checker of ['bundled', 'missing', 'broken'] as const) {
     suite(`--upgrade-policy ${policy}, the checker is ${checker === 'bundled' ? 'there' : checker}`, () => {
@@ -156,3 +178,13 @@ for (const policy of ['refuse', 'warn'] as const) {
     });
   }
 }
+
+test('a checker that hangs ends after ten seconds, the actor serves meanwhile, and the upgrade is refused with the reason', async () => {
+  const { answer, servedMeanwhile, after: left } = await hung;
+  const why = `SVC_BIN (${HANGING}) did not answer within 10000 ms`;
+  const problem = `nobody can verify that the new module of ledger takes over its stable variables: ${why}`;
+  const fix = `name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, ${FORCE}`;
+  assert.deepEqual([answer.status, JSON.parse(answer.body)], [400, { code: 400, message: `${problem}; ${fix}` }]);
+  assert.deepEqual(servedMeanwhile, { status: 200, body: '[1]' });
+  assert.equal(left.body, JSON.stringify(['(1, ["1!"], 0)']));
+});
