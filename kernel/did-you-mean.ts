@@ -8,7 +8,13 @@ const COMPARISONS_MAX = 250_000;
 /** What a candidate costs that differs too much in length to be compared. */
 const COMPARISONS_A_CANDIDATE = 8;
 
-/** The candidate closest to `word`, if it is close enough to be a slip: less than a third of the word's letters differ. */
+/** Of two letters everything is close. */
+const SLIP_LENGTH_MIN = 3;
+
+/**
+ * The candidate closest to `word`, if it is close enough to be a slip: less than a third of the word's letters differ, or two
+ * neighbours are swapped, or all that differs is the case.
+ */
 export function closestTo(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > WORD_LENGTH_MAX) return undefined;
   const distanceMax = Math.ceil(word.length / 3) - 1;
@@ -16,6 +22,7 @@ export function closestTo(word: string, candidates: Iterable<string>): string | 
   let bestDistance = distanceMax + 1;
   let comparisonsLeft = COMPARISONS_MAX;
   for (const candidate of candidates) {
+    if (isSlip(word, candidate)) return candidate;
     const isPrefix = word.length > 4 && candidate.startsWith(word);
     const isComparable = !isPrefix && Math.abs(candidate.length - word.length) < bestDistance;
     comparisonsLeft -= COMPARISONS_A_CANDIDATE + (isComparable ? word.length * candidate.length : 0);
@@ -25,6 +32,17 @@ export function closestTo(word: string, candidates: Iterable<string>): string | 
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best;
+}
+
+/** Whether two neighbours are swapped, or all that differs is the case. */
+function isSlip(word: string, candidate: string): boolean {
+  const { length } = word;
+  if (length < SLIP_LENGTH_MIN || candidate.length !== length || candidate === word) return false;
+  let at = 0;
+  while (word[at] === candidate[at]) at++;
+  const [first = '', second = ''] = [word[at], word[at + 1]];
+  const isSwapped = candidate.startsWith(second + first, at) && candidate.endsWith(word.slice(at + 2));
+  return isSwapped || candidate.toLowerCase() === word.toLowerCase();
 }
 
 /** `: did you mean greet?`, to be put behind the error that says what there is not; empty where nothing is close. */

@@ -182,7 +182,8 @@ export function sequenceEncoder(elements: readonly EncodeSlot[], noun: string): 
     if (!reader.take(CLOSE_BRACKET)) {
       do {
         const element = elements[count];
-        if (element === undefined) throw wrongCount(reader, level, expected, 'more');
+        if (element === undefined)
+          throw wrongCount(reader, level, expected, reader.peek() < 0 ? reader.describe() : 'more');
         reader.path[level] = count++;
         element.run(reader, writer);
       } while (!reader.endOrComma(CLOSE_BRACKET));

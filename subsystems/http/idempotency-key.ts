@@ -8,7 +8,7 @@ const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 export function idempotencyKeyOf(header: string | string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
   // Node joins repeated ones by a comma and a blank, which no key has.
-  const key = String(header);
+  const key = typeof header === 'string' ? header : header.join(', ');
   if (key.length <= LENGTH_MAX && VISIBLE_ASCII.test(key)) return key;
   const reason =
     key.length === 0 || key.length > LENGTH_MAX

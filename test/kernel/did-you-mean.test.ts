@@ -7,11 +7,16 @@ suite('did you mean', () => {
     const methods = ['greet', 'great', 'get', 'set_greeting'];
     assert.equal(closestTo('gret', methods), 'greet');
     assert.equal(closestTo('greeet', methods), 'greet');
-    assert.equal(closestTo('Get', methods), undefined, 'a third of so short a word is no letter');
+    assert.equal(closestTo('gat', methods), undefined, 'a third of so short a word is no letter');
     assert.equal(closestTo('set_greating', methods), 'set_greeting');
     assert.equal(closestTo('set_g', methods), 'set_greeting', 'the beginning of a name');
     assert.equal(closestTo('delete', methods), undefined);
     assert.equal(closestTo('', methods), undefined);
+    assert.equal(closestTo('Get', methods), 'get', 'only the case');
+    assert.equal(closestTo('gte', methods), 'get', 'neighbours that are swapped');
+    assert.equal(closestTo('teg', methods), undefined);
+    assert.equal(closestTo('gertet', [...methods, 'gretet']), 'gretet', 'closer than a letter that differs');
+    assert.equal(closestTo('ab', ['ba']), undefined);
     assert.equal(suggestionFor('gret', methods), ': did you mean greet?');
     assert.equal(suggestionFor('delete', methods), '');
   });

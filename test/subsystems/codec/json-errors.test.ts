@@ -9,6 +9,8 @@ const REFUSED: readonly (readonly [types: string, json: string, message: string 
   ['(nat)', '[]', 'args: expected an array of 1 argument, found 0'],
   ['(nat)', '[1,2]', 'args: expected an array of 1 argument, found more'],
   ['()', '[1]', 'args: expected an array of 0 arguments, found more'],
+  ['()', '[', 'args: expected an array of 0 arguments, found the end of the text'],
+  ['(nat)', '[1, ', 'args: expected an array of 1 argument, found the end of the text'],
   ['(nat)', '[1', 'args[0]: expected "," or "]", found the end of the text'],
   ['(nat)', '[1]x', 'args: expected the end of the text, found "x"'],
   ['(nat)', '[1,]', 'args: expected an array of 1 argument, found more'],
