@@ -93,10 +93,15 @@ export class ConfinedSources implements SourceReader {
   }
 
   #expectInside(place: string, path: string): void {
-    if (place === this.#project || place.startsWith(this.#project === '/' ? '/' : `${this.#project}/`)) return;
-    const shown = posix.relative(this.#project, path);
-    throw new ServerError('forbidden', 'outside-project', `${shown} is outside of the directory that --project names`);
+    expectInside(this.#project, place, path);
   }
+}
+
+/** Throws ServerError `outside-project` if `place` is not in the project; `path` is how it was meant. */
+export function expectInside(project: string, place: string, path = place): void {
+  if (place === project || place.startsWith(project === '/' ? '/' : `${project}/`)) return;
+  const shown = posix.relative(project, path);
+  throw new ServerError('forbidden', 'outside-project', `${shown} is outside of the directory that --project names`);
 }
 
 /** Where an open file is. */

@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises';
 import { ServerError } from '../../kernel/index.ts';
 import type { Compiler, NamedImport, SourceClosure } from '../compiler/index.ts';
 import { type ClosureContent, type ClosureFile, jsonPieces } from './closure-json.ts';
-import { ConfinedSources } from './confined-sources.ts';
+import { ConfinedSources, expectInside } from './confined-sources.ts';
 import type { ClosureDocument, MopsClosures } from './index.ts';
 
 /** A larger document is made anew each time; all kept ones together take at most `KEPT_BYTES_MAX`. */
@@ -67,12 +67,12 @@ export class ProjectClosures implements MopsClosures {
       const message = 'this server has no project: start it with --project DIR';
       throw new ServerError('missing', 'project-unset', message);
     }
-    if (entry.includes('\0') || entry.length > ENTRY_CHARACTERS_MAX || !entry.endsWith('.mo')) {
-      const message = `${JSON.stringify(entry.slice(0, 80))} is not the path of a Motoko file: it ends in .mo`;
-      throw new ServerError('invalid', 'bad-entry', message);
-    }
+    if (entry.includes('\0') || entry.length > ENTRY_CHARACTERS_MAX) throw badEntry(entry);
     const project = await realpath(this.#directory);
     const file = posix.resolve(project, entry.replace(/^\/+/u, ''));
+    // Whatever it is: what is outside is 403.
+    expectInside(project, file);
+    if (!entry.endsWith('.mo')) throw badEntry(entry);
     const kept = await this.#keptOf(file);
     if (kept !== undefined) return { isCached: true, pieces: () => asynchronous(kept.pieces) };
     // Who asks meanwhile gets the same.
@@ -183,6 +183,11 @@ export class ProjectClosures implements MopsClosures {
       else next();
     }
   }
+}
+
+function badEntry(entry: string): ServerError {
+  const message = `${JSON.stringify(entry.slice(0, 80))} is not the path of a Motoko file: it ends in .mo`;
+  return new ServerError('invalid', 'bad-entry', message);
 }
 
 /** How a file of the closure is called in the document: `json@1.0.0/src/lib.mo`, or its path in the project. */

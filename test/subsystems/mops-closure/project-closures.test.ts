@@ -139,6 +139,9 @@ describe('GET /mops/closure/<ENTRY>', () => {
     await symlink('inside/Real.mo', join(project, 'inner.mo'));
     const entries = [
       '..%2Fsecret.mo',
+      '../secret.mo',
+      'inside/../../secret',
+      '..%2F..%2Fetc%2Fpasswd',
       'linked.mo',
       'away/secret.mo',
       'Up.mo',
