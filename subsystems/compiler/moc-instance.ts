@@ -33,6 +33,7 @@ interface Moc {
   setCandidPath(folder: string): unknown;
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
+  setExtraFlags(flags: readonly string[]): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
   parseMotoko(recovers: boolean, text: string): unknown;
   /** Takes names of files. */
@@ -113,6 +114,7 @@ function compile(moc: Moc, request: CompileRequest): MocResponse {
   moc.setActorAliases(request.actors.map(({ name, principal }) => [name, principal]));
   if (request.persistence === 'classical') moc.gcFlags('classicOP');
   try {
+    if (request.flags.length > 0) moc.setExtraFlags(request.flags);
     return readResult(moc.compileWasm('ic', request.main));
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };

@@ -34,6 +34,8 @@ export interface CompileRequest {
   /** Texts by path, the library's included. */
   readonly files: ReadonlyMap<string, string>;
   readonly persistence: Persistence;
+  /** Flags that say which warnings there are, and what `actor` means. */
+  readonly flags: readonly string[];
   readonly actors: readonly ImportedActor[];
   /** Folders of packages among `files`, by the names they are imported by; the library is not named here. */
   readonly packages: ReadonlyMap<string, string>;

@@ -25,7 +25,14 @@ import type { CompileResponse, CrashedResponse, ImportedActor, Persistence } fro
 import { MOC_STACK_MB, MOC_THREADS_DEFAULTS, MocThreads } from './moc-threads.ts';
 import type { MocThreadsOptions } from './moc-threads.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
-import type { MopsOptions } from './mops/mops-packages.ts';
+import {
+  type CompilerArgs,
+  compilerArgsOf,
+  NO_ARGS,
+  WARNINGS_ARE_ERRORS,
+  WARNINGS_ARE_HIDDEN,
+} from './mops/compiler-args.ts';
+import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
 import { collectClosure, importProblem } from './source-closure.ts';
 import type { SourceClosure } from './source-closure.ts';
 import { diskSources, memorySources, NotedSources } from './source-reader.ts';
@@ -49,7 +56,7 @@ export interface MotokoCompilerOptions extends Partial<MocThreadsOptions> {
 }
 
 export interface MotokoCompileOptions extends CompileOptions {
-  /** Motoko's default is `enhanced`. */
+  /** Without it the project's `mops.toml` decides, and else Motoko's default, which is `enhanced`. */
   readonly persistence?: Persistence;
 }
 
@@ -102,6 +109,7 @@ interface Prepared {
   readonly closure: SourceClosure;
   readonly actors: readonly ImportedActor[];
   readonly persistence: Persistence;
+  readonly flags: readonly string[];
   readonly view: SourceView;
   /** What the cache has the module under. */
   readonly key: string;
@@ -142,7 +150,7 @@ class CachingCompiler implements MotokoCompiler {
         reader: diskSources,
         displayName: (path) => displayPath(directory, path),
       },
-      options.persistence ?? 'enhanced',
+      options.persistence,
     );
   }
 
@@ -152,6 +160,7 @@ class CachingCompiler implements MotokoCompiler {
     if (!this.#isWarm) this.#warm();
     const reader = new NotedSources(diskSources);
     try {
+      await this.#argsFor(file, reader);
       const { places, actors } = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
       // What mops has fetched stays as it is: another version has another folder.
       const fetched = [...places.values()].flatMap(({ package: owner }) =>
@@ -175,7 +184,7 @@ class CachingCompiler implements MotokoCompiler {
         reader: memorySources(new Map([...files].map(([path, text]) => [posix.resolve('/', path), text]))),
         displayName: (path) => posix.relative('/', path),
       },
-      options.persistence ?? 'enhanced',
+      options.persistence,
     );
   }
 
@@ -207,7 +216,7 @@ class CachingCompiler implements MotokoCompiler {
     await Promise.all([this.#threads.close(), this.#comparisons.close()]);
   }
 
-  async #compile(given: Source, persistence: Persistence): Promise<CompiledActor> {
+  async #compile(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
     // It may be prepared twice.
     const source: Source = { ...given, importActor: askedOnce(given.importActor) };
     const startMs = performance.now();
@@ -246,13 +255,21 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   /** Rejects with ServerError `compile-failed` where an import cannot be resolved. */
-  async #prepare(source: Source, persistence: Persistence, parser: ImportParser | undefined): Promise<Prepared> {
+  async #prepare(source: Source, wanted: Persistence | undefined, parser: ImportParser | undefined): Promise<Prepared> {
     const mops = this.#options.mops ?? NO_MOPS;
+    const { flags, persistence: told } = await this.#argsFor(source.mainFile, source.reader);
+    const persistence = wanted ?? told ?? 'enhanced';
     const closure = await collectClosure(source.mainFile, source.reader, { mops, ...(parser && { parser }) });
     const { actors, problems } = await importedActors(closure, source.importActor);
     const view = viewOf(closure, actors, source);
     refuseIf([...closure.problems, ...problems], source, view);
-    return { closure, actors, persistence, view, key: keyOf(closure, actors, persistence) };
+    return { closure, actors, persistence, flags, view, key: keyOf(closure, actors, persistence, flags) };
+  }
+
+  /** What the project says of its compilations. Rejects with ServerError `mops-invalid`. */
+  async #argsFor(mainFile: string, reader: SourceReader): Promise<CompilerArgs> {
+    const project = await projectOf(mainFile, reader, this.#options.mops ?? NO_MOPS);
+    return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);
   }
 
   /** Before the next compilation, where one is expected: it is about half a second that nobody waits for. */
@@ -272,7 +289,10 @@ class CachingCompiler implements MotokoCompiler {
     return started;
   }
 
-  async #compileAndStore({ key, closure, actors, persistence, view }: Prepared, source: Source): Promise<CacheEntry> {
+  async #compileAndStore(
+    { key, closure, actors, persistence, flags, view }: Prepared,
+    source: Source,
+  ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
     const response = await this.#threads.run({
@@ -281,13 +301,14 @@ class CachingCompiler implements MotokoCompiler {
       main: closure.main,
       files: new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]),
       persistence,
+      flags,
       actors,
       packages: closure.packages,
     });
     this.#warm();
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
-    const entry = entryOf(response, source, view);
+    const entry = entryOf(response, flags, source, view);
     const failure = await this.#cache?.write(key, entry);
     if (failure !== undefined && !this.#hasReportedCache) {
       this.#hasReportedCache = true;
@@ -322,15 +343,27 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
 }
 
 /** Everything the module depends on, in an unambiguous form. */
-function keyOf(closure: SourceClosure, actors: readonly ImportedActor[], persistence: Persistence): string {
+function keyOf(
+  closure: SourceClosure,
+  actors: readonly ImportedActor[],
+  persistence: Persistence,
+  flags: readonly string[],
+): string {
   const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const packages = [...closure.packages].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const parts = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];
-  const content = JSON.stringify(packages.length === 0 ? parts : [...parts, packages]);
+  const parts: unknown[] = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];
+  if (packages.length > 0 || flags.length > 0) parts.push(packages);
+  if (flags.length > 0) parts.push(flags);
+  const content = JSON.stringify(parts);
   return createHash('sha256').update(content).digest('hex');
 }
 
-function entryOf(response: CompileResponse | CrashedResponse, source: Source, view: SourceView): CacheEntry {
+function entryOf(
+  response: CompileResponse | CrashedResponse,
+  flags: readonly string[],
+  source: Source,
+  view: SourceView,
+): CacheEntry {
   const main = source.displayName(source.mainFile);
   if (response.kind === 'crashed') {
     const reason = isStackOverflow(response.reason)
@@ -344,7 +377,17 @@ function entryOf(response: CompileResponse | CrashedResponse, source: Source, vi
     throw new ServerError('invalid', 'compile-failed', message);
   }
   const { wasm, candid, stableTypes, diagnostics } = response;
-  return { wasm, candid, stableTypes, warnings: diagnostics };
+  // What is to count as an error (`-E`) does not keep this entry of the compiler from making a module, and these two are left to its caller.
+  if (hasError(diagnostics)) throw compileError(diagnostics, source, view);
+  if (flags.includes(WARNINGS_ARE_ERRORS) && diagnostics.length > 0) {
+    const errors = diagnostics.map((warning) => ({ ...warning, severity: 'error' as const }));
+    throw compileError(errors, source, view);
+  }
+  return { wasm, candid, stableTypes, warnings: flags.includes(WARNINGS_ARE_HIDDEN) ? [] : diagnostics };
+}
+
+function hasError(diagnostics: readonly Diagnostic[]): boolean {
+  return diagnostics.some(({ severity }) => severity === 'error');
 }
 
 function missingCoreModules(closure: SourceClosure, core: CorePackage): readonly Diagnostic[] {

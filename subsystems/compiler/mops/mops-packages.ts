@@ -73,19 +73,10 @@ export class MopsPackages {
 
   /** For the project that a file is in. Rejects with ServerError `mops-invalid`, or what the reader rejects with. */
   static async of(file: string, reader: SourceReader, options: MopsOptions): Promise<MopsPackages> {
-    let folder = posix.dirname(file);
-    for (let level = 0; level < LEVELS_MAX; level++) {
-      const path = posix.join(folder, 'mops.toml');
-      const text = await reader.read(path);
-      if (text !== undefined) {
-        const packages = new MopsPackages(reader, options, folder);
-        await packages.#choose(parseMopsToml(text, path));
-        return packages;
-      }
-      if (folder === options.ceiling || folder === '/') break;
-      folder = posix.dirname(folder);
-    }
-    return new MopsPackages(reader, options, undefined);
+    const project = await projectOf(file, reader, options);
+    const packages = new MopsPackages(reader, options, project && posix.dirname(project.file));
+    if (project !== undefined) await packages.#choose(project.manifest);
+    return packages;
   }
 
   /** Whether the project has a package of that name, there or not. */
@@ -189,6 +180,23 @@ export class MopsPackages {
     const text = await this.#reader.read(file);
     return text === undefined ? undefined : parseMopsToml(text, file);
   }
+}
+
+/** The manifest of the project that a file is in; undefined: it is in none. Rejects as `MopsPackages.of` does. */
+export async function projectOf(
+  path: string,
+  reader: SourceReader,
+  { ceiling }: Pick<MopsOptions, 'ceiling'>,
+): Promise<{ readonly file: string; readonly manifest: MopsManifest } | undefined> {
+  let folder = posix.dirname(path);
+  for (let level = 0; level < LEVELS_MAX; level++) {
+    const file = posix.join(folder, 'mops.toml');
+    const text = await reader.read(file);
+    if (text !== undefined) return { file, manifest: parseMopsToml(text, file) };
+    if (folder === ceiling || folder === '/') return undefined;
+    folder = posix.dirname(folder);
+  }
+  return undefined;
 }
 
 /** Whether a dependency takes the place of one of the same name; of the root neither is. */

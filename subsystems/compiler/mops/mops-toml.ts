@@ -8,6 +8,8 @@ export const MOPS_TOML_CHARACTERS_MAX = 256 * 1024;
 export const MOPS_LOCK_CHARACTERS_MAX = 8 * 1024 * 1024;
 /** Real projects have tens of packages. */
 export const PACKAGES_MAX = 1000;
+/** The compiler has some 60 flags. */
+const COMPILER_ARGS_MAX = 256;
 /** Nested deeper, a manifest says nothing that is read here. */
 const TOML_DEPTH_MAX = 32;
 
@@ -31,6 +33,8 @@ export interface MopsManifest {
   readonly baseDir: string | undefined;
   readonly dependencies: readonly Dependency[];
   readonly devDependencies: readonly Dependency[];
+  /** `[moc] args`, as written. */
+  readonly compilerArgs: readonly string[];
 }
 
 /** What a `mops.lock` says. */
@@ -56,6 +60,7 @@ export function parseMopsToml(text: string, file: string): MopsManifest {
     baseDir: textIn(about, 'baseDir', file),
     dependencies: dependenciesIn(table, 'dependencies', file),
     devDependencies: dependenciesIn(table, 'dev-dependencies', file),
+    compilerArgs: argsIn(field(table, 'moc'), file),
   };
 }
 
@@ -133,6 +138,14 @@ export function compareVersions(a: string, b: string): number {
     if (difference !== 0) return Math.sign(difference);
   }
   return 0;
+}
+
+function argsIn(section: unknown, file: string): readonly string[] {
+  const args: unknown = field(section, 'args') ?? [];
+  if (!Array.isArray(args) || !args.every((arg) => typeof arg === 'string'))
+    throw invalid(file, 'args in [moc] is not a list of texts');
+  if (args.length > COMPILER_ARGS_MAX) throw invalid(file, `[moc] has more than ${COMPILER_ARGS_MAX} args`);
+  return args;
 }
 
 function dependenciesIn(table: unknown, name: string, file: string): readonly Dependency[] {

@@ -248,3 +248,69 @@ describe('packages of mops', () => {
     });
   });
 });
+
+describe('[moc] args of mops.toml', () => {
+  const SOURCE = 'actor { var n = 0; public func inc() : async Nat { let spare = 1; n += 1; n } };\n';
+  const said = (...args: readonly unknown[]): string => `[moc]\nargs = ${JSON.stringify(args)}\n`;
+
+  it('hold for every main of the project, also without packages, and are a part of what a module is kept under', async () => {
+    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 200 });
+    const compiled = (toml: string, persistence?: 'enhanced') =>
+      compiler.compileText(
+        new Map([
+          ['src/Main.mo', SOURCE],
+          ['mops.toml', toml],
+        ]),
+        { ...(persistence && { persistence }) },
+      );
+    try {
+      const quiet = await compiled(said('--default-persistent-actors', '-A=M0194', '--incremental-gc'));
+      assert.match(quiet.stableTypes, /stable var n : Nat/u);
+      assert.deepEqual(quiet.warnings, []);
+      const loud = await compiled(said('--default-persistent-actors', '-W', 'M0194'));
+      assert.match(loud.warnings.join(), /unused/u);
+      assert.deepEqual(loud.wasm, quiet.wasm);
+      await assert.rejects(compiled(said('--default-persistent-actors', '-E', 'M0194')), {
+        code: 'compile-failed',
+        message: /M0194/u,
+      });
+      await assert.rejects(compiled(said('--default-persistent-actors', '-W=M0194', '-Werror')), {
+        code: 'compile-failed',
+        message: /error \[M0194\]/u,
+      });
+      const classical = await compiled(said('--default-persistent-actors', '--legacy-persistence'));
+      assert.notEqual(classical.wasm.length, quiet.wasm.length);
+      const wanted = await compiled(
+        said('--default-persistent-actors', '--legacy-persistence', '-A=M0194'),
+        'enhanced',
+      );
+      assert.deepEqual(wanted.wasm, quiet.wasm);
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  for (const [args, says] of [
+    [
+      ['-W=M0194', '--enhanced-migration', 'x'],
+      /cannot use \/mops\.toml: "--enhanced-migration" in \[moc\] args is not one that is taken here; those are --default-persistent-actors, /u,
+    ],
+    [['--args', '/etc/passwd'], /"--args" in \[moc\] args is not one/u],
+    [['-A'], /"-A" in \[moc\] args needs codes of warnings/u],
+    [['-E=all'], /"-E=all" in \[moc\] args needs codes/u],
+    [['--legacy-persistence', '--enhanced-orthogonal-persistence'], /contradicts the one before it/u],
+    [['--incremental-gc', '--legacy-persistence'], /is not taken with --legacy-persistence/u],
+    [[7], /args in \[moc\] is not a list of texts/u],
+    [Array.from({ length: 257 }, () => '-Werror'), /more than 256 args/u],
+  ] as const) {
+    it(`${JSON.stringify(args).slice(0, 60)} is refused by name`, async () => {
+      const compiler = createCompiler({ cacheDirectory: undefined, threadsMax: 1, idleMs: 0 });
+      const files = new Map([
+        ['Main.mo', SOURCE],
+        ['mops.toml', said(...args)],
+      ]);
+      await assert.rejects(compiler.compileText(files), { code: 'mops-invalid', message: says });
+      await compiler.close();
+    });
+  }
+});
