@@ -4,7 +4,7 @@ import type { Codec, WebsiteResponse } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../ic/index.ts';
 import type { Gateway, SiteAnswer, SiteOutcome, SiteRequest } from './index.ts';
 import { headerProblem, statusProblem } from './response-checks.ts';
-import { siteFault, siteRefusal } from './site-faults.ts';
+import { siteFault, siteMissing, siteRefusal } from './site-faults.ts';
 import { streamedBody } from './streamed-body.ts';
 
 /** Visitors are nobody in particular: an `x-caller` of theirs is a header like any other. */
@@ -32,7 +32,11 @@ export class CanisterGateway implements Gateway {
   }
 
   find(reference: string): Canister {
-    return this.#with.canisters.resolve(reference);
+    try {
+      return this.#with.canisters.resolve(reference);
+    } catch (error) {
+      throw siteMissing(reference, error);
+    }
   }
 
   referenceOfHost(label: string): string | undefined {

@@ -27,6 +27,23 @@ export function siteFault(called: string, { kind, message }: Fault): ServerError
   return new ServerError(KIND_OF_FAULT[kind], 'website-failed', text);
 }
 
+/**
+ * Why there is no such actor, as visitors may know it: the reason of a rejected one has lines of its source and names of folders, and
+ * websites are open. Whoever has the token asks any other path.
+ */
+export function siteMissing(reference: string, error: unknown): ServerError {
+  if (!(error instanceof ServerError)) throw error;
+  if (error.code !== 'actor-rejected') return error;
+  return new ServerError(
+    error.kind,
+    error.code,
+    `actor ${reference} was rejected: what the server has printed says why`,
+    {
+      cause: error,
+    },
+  );
+}
+
 /** What kept the call from being made: a method that is not there, or of the wrong kind, is the actor's fault. */
 export function siteRefusal(name: string, error: unknown): ServerError {
   if (!(error instanceof ServerError)) throw error;

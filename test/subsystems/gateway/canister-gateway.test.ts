@@ -92,6 +92,20 @@ async function answerOf(actor: Actor, nowMs?: () => number): Promise<SiteAnswer>
   return answer;
 }
 
+test('why an actor was rejected is not for visitors', () => {
+  const refusing = (code: string) => (): Canister => {
+    throw new ServerError('missing', code, 'actor blog was rejected: /home/ada/Blog.mo:1: let secret = 5;');
+  };
+  const others = { referenceOfHost: (): undefined => undefined, call: () => Promise.reject(new Error('not called')) };
+  const gatewayOf = (code: string): CanisterGateway =>
+    new CanisterGateway({ canisters: { ...others, resolve: refusing(code) }, codec, nowMs: () => 0 });
+  assert.throws(() => gatewayOf('actor-rejected').find('blog'), {
+    kind: 'missing',
+    message: 'actor blog was rejected: what the server has printed says why',
+  });
+  assert.throws(() => gatewayOf('no-such-actor').find('blog'), /secret/, 'others are as they are');
+});
+
 suite('requests', () => {
   test('go to http_request as a query of nobody, all headers but authorization with them', async () => {
     const { gateway, calls } = gatewayTo(() => response({ body: 'YWJj', headers: [['a', 'b']] }));
