@@ -7,6 +7,9 @@ import type { IForbiddenRuleType } from 'dependency-cruiser';
 /** What runs in a browser; the server knows only the file that is made of it. */
 const PAGE = '^subsystems/inspector/page/';
 
+/** A plugin as others write it, which only comes with the package. */
+const POSTGRES = '^plugins/storage-postgres/';
+
 /** Every third-party package has one owner: replacing it touches one place. */
 const OWNERS: Readonly<Record<string, string>> = {
   awilix: '^kernel/registry[.]ts$',
@@ -24,6 +27,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   'prom-client': '^subsystems/metrics/',
   undici: '^subsystems/outcalls/',
   preact: PAGE,
+  pg: POSTGRES,
 };
 
 /** A subsystem's face, or that of a folder inside it. */
@@ -76,14 +80,29 @@ export const always: readonly IForbiddenRuleType[] = [
     name: 'plugin-is-thin',
     comment:
       'A plugin wires; it knows neither flags nor packages. Its configuration is the section it is handed, and packages belong to subsystems.',
-    from: { path: '^plugins/' },
+    from: { path: '^plugins/', pathNot: POSTGRES },
     to: { path: '^(config|node_modules)/' },
   },
   {
     name: 'plugins-do-not-know-each-other',
     comment: 'Require the capability instead; only plugins/index.ts lists plugins.',
-    from: { path: '^plugins/', pathNot: '^plugins/index[.]ts$' },
+    from: { path: '^plugins/', pathNot: ['^plugins/index[.]ts$', POSTGRES] },
     to: { path: '^plugins/' },
+  },
+  {
+    name: 'postgres-is-a-plugin-from-outside',
+    comment:
+      'plugins/storage-postgres proves what svc/plugin and svc/plugin/storage offer: it imports these two, and pg. What it lacks, others lack, too: extend the API.',
+    from: { path: POSTGRES },
+    to: {
+      pathNot: [POSTGRES, '^api/(plugin|storage)[.]ts$', '^node_modules/(@types/)?pg/', '^node:', '^(crypto|os)$'],
+    },
+  },
+  {
+    name: 'postgres-is-asked-for',
+    comment: 'It is loaded by --plugin storage=svc/storage-postgres and knows nobody: nobody imports it.',
+    from: { pathNot: [POSTGRES, TESTS] },
+    to: { path: POSTGRES },
   },
   {
     name: 'api-is-made-of-faces',
@@ -108,7 +127,7 @@ export const always: readonly IForbiddenRuleType[] = [
     name: 'loader-and-api-are-asked-for',
     comment:
       'The server knows nothing of plugins from outside: only config/main.ts loads them, and config/ knows their types.',
-    from: { path: '^(kernel|subsystems|plugins)/' },
+    from: { path: '^(kernel|subsystems|plugins)/', pathNot: POSTGRES },
     to: { path: '^(api|loader)/' },
   },
   {

@@ -1,0 +1,18 @@
+/** One waits, others ring: a ring before somebody waits is heard, too. */
+export class Bell {
+  #hasRung = false;
+  #waiting: (() => void) | undefined;
+
+  ring(): void {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting === undefined) this.#hasRung = true;
+    else waiting();
+  }
+
+  heard(): Promise<void> {
+    if (!this.#hasRung) return new Promise((resolve) => (this.#waiting = resolve));
+    this.#hasRung = false;
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,276 @@
+/** What the owner of a namespace writes with: connections that are made again when they break, and nothing written twice. */
+import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../../api/plugin.ts';
+import { META, metaKey } from '../../api/storage.ts';
+import { byteaArray } from './arrays.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  isTransient,
+  placeOf,
+  type Statement,
+  type Value,
+  wordsOf,
+} from './connection.ts';
+import type { Lease } from './lease.ts';
+import { familyNumber, PIECE_BYTES, SQL } from './schema.ts';
+
+/** Units that are committed together. */
+export interface Batch {
+  readonly first: number;
+  readonly last: number;
+  readonly bytes: number;
+  /** One after the other. */
+  readonly units: readonly Uint8Array[];
+}
+
+/**
+ * Two connections under one fence. When either breaks, both are given up, and the next session has a new fence: what the database
+ * still has of the old one, on its way or waiting, is not done any more.
+ */
+export interface Session {
+  /** Units. */
+  readonly commits: Connection;
+  /** Entries: read and written. */
+  readonly entries: Connection;
+  readonly fence: string;
+  /** The newest unit in the database. */
+  last: number;
+}
+
+export interface DatabaseOptions {
+  readonly url: string;
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+  readonly lease: Lease;
+  readonly leaseMs: number;
+}
+
+const RETRY_MS_MIN = 50;
+const RETRY_MS_MAX = 1_000;
+
+/** Somebody else owns the namespace; the lease tells it. */
+export class NotOwner extends Error {
+  override readonly name = 'NotOwner';
+}
+
+export class Database {
+  readonly namespace: string;
+  readonly #options: DatabaseOptions;
+  readonly #connectionOptions: ConnectionOptions;
+  #session: Session | undefined;
+  #opening: Promise<Session> | undefined;
+  #awaySinceMs: number | undefined;
+  #failures = 0;
+  #isEnded = false;
+
+  constructor(options: DatabaseOptions) {
+    const { url, namespace, clock, leaseMs } = options;
+    this.namespace = namespace;
+    this.#options = options;
+    this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs };
+  }
+
+  /** A connection for whoever reads for long. */
+  connect(): Promise<Connection> {
+    return Connection.open({ ...this.#connectionOptions, idleTransactionMs: 0 });
+  }
+
+  /**
+   * Does it again until the database has answered: so `work` must be such that it may be done twice. Rejects with NotOwner, or
+   * with the ServerError that says why it never will.
+   */
+  async persist<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    for (;;) {
+      let session: Session | undefined;
+      try {
+        session = await this.#current();
+        const result = await work(session);
+        this.#isBack();
+        return result;
+      } catch (error) {
+        if (error instanceof NotOwner || error instanceof ServerError) throw error;
+        if (this.#isEnded) throw ended();
+        if (!isTransient(error)) throw this.#unwritable(error);
+        if (session !== undefined) this.#giveUpBroken(session);
+        this.#isAway(error);
+        await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, this.#failures++)));
+      }
+    }
+  }
+
+  /** For work that cannot be done again. */
+  session(): Promise<Session> {
+    return this.#current();
+  }
+
+  wordsOf(error: unknown): string {
+    return wordsOf(error, this.#options.url);
+  }
+
+  #current(): Promise<Session> {
+    if (this.#isEnded) return Promise.reject(ended());
+    const session = this.#session;
+    if (session !== undefined && !session.commits.isBroken && !session.entries.isBroken)
+      return Promise.resolve(session);
+    if (session !== undefined) this.#giveUpBroken(session);
+    this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
+    return this.#opening;
+  }
+
+  #giveUpBroken(session: Session): void {
+    if (!session.commits.isBroken && !session.entries.isBroken) return;
+    session.commits.destroy();
+    session.entries.destroy();
+    if (this.#session === session) this.#session = undefined;
+  }
+
+  async #open(): Promise<Session> {
+    const made: Connection[] = [];
+    try {
+      for (let count = 0; count < 2; count++) made.push(await Connection.open(this.#connectionOptions));
+      const [commits, entries] = made;
+      assert(commits !== undefined && entries !== undefined, 'two connections');
+      const { namespace } = this;
+      // What is seen in this transaction was committed before it, and has reached every replica that its own commit waits for.
+      const { fence, last } = await commits.transaction(async () => {
+        const { rows } = await commits.query(SQL.nextFence, [namespace, this.#options.lease.owner]);
+        if (rows[0] === undefined) throw new NotOwner();
+        const newest = await commits.query(SQL.lastUnit, [namespace]);
+        return {
+          fence: String(rows[0][0]),
+          last: Number(newest.rows[0]?.[0] ?? (await foldedUnit(commits, namespace))),
+        };
+      });
+      return (this.#session = { commits, entries, fence, last });
+    } catch (error) {
+      for (const connection of made) connection.destroy();
+      throw error;
+    }
+  }
+
+  /** A write, by a statement that answers a row if the fence was right. The row. */
+  async write(
+    session: Session,
+    connection: Connection,
+    statement: Statement,
+    values: Value[],
+  ): Promise<readonly (string | number | Buffer | null)[]> {
+    const { rows } = await connection.query(statement, [this.namespace, session.fence, ...values]);
+    return rows[0] ?? this.#fenced(session);
+  }
+
+  /** The fence is another: ours of another session, or another owner's, which the next session finds out. */
+  #fenced(session: Session): never {
+    session.commits.destroy();
+    session.entries.destroy();
+    throw new Error('the fence has moved');
+  }
+
+  /** Resolves when the units are committed. */
+  commit(batch: Batch): Promise<void> {
+    return this.persist(async (session) => {
+      // It was, and the answer was lost.
+      if (session.last >= batch.last) return;
+      if (session.last !== batch.first - 1) throw this.#tampered(session.last, batch.first - 1);
+      if (batch.bytes <= PIECE_BYTES) await this.#commitSmall(session, batch);
+      else await this.#commitLarge(session, batch);
+      session.last = batch.last;
+    });
+  }
+
+  /** Nobody else writes there: rows were taken away, or an older copy of the database was brought back. */
+  #tampered(found: number, expected: number): ServerError {
+    return new ServerError(
+      'unavailable',
+      'state-corrupt',
+      `${placeOf(this.#options.url)} has unit ${found} as the newest of namespace '${this.namespace}', and unit ${expected} was committed: it is not the database of before`,
+    );
+  }
+
+  async #commitSmall(session: Session, { first, last, units }: Batch): Promise<void> {
+    const [unit] = units;
+    const bytes = units.length === 1 && unit !== undefined ? bufferOf(unit) : Buffer.concat(units);
+    const { count } = await session.commits.query(SQL.commit, [this.namespace, session.fence, first, last, bytes]);
+    if (count !== 1) this.#fenced(session);
+  }
+
+  async #commitLarge(session: Session, { first, last, units }: Batch): Promise<void> {
+    const { commits } = session;
+    await commits.transaction(async () => {
+      let piece = 0;
+      for (const unit of units) {
+        for (let at = 0; at < unit.length; at += PIECE_BYTES) {
+          const bytes = bufferOf(unit.subarray(at, at + PIECE_BYTES));
+          await commits.query(SQL.piece, [this.namespace, first, piece++, last, bytes]);
+        }
+      }
+      // Last, so that nobody waits for this lock for long.
+      const { rows } = await commits.query(SQL.own, [this.namespace, session.fence]);
+      if (rows.length === 0) this.#fenced(session);
+    });
+  }
+
+  // ---- coming and going
+
+  #isAway(error: unknown): void {
+    if (this.#awaySinceMs !== undefined) return;
+    const { clock, log, url } = this.#options;
+    this.#awaySinceMs = clock.nowMs();
+    log.warn(`${placeOf(url)} does not take what is written (${wordsOf(error, url)}): requests wait until it does`);
+  }
+
+  #isBack(): void {
+    this.#failures = 0;
+    if (this.#awaySinceMs === undefined) return;
+    const { clock, log, url } = this.#options;
+    log.info(`${placeOf(url)} is back after ${((clock.nowMs() - this.#awaySinceMs) / 1000).toFixed(1)} s`);
+    this.#awaySinceMs = undefined;
+  }
+
+  #unwritable(error: unknown): ServerError {
+    const { url } = this.#options;
+    return new ServerError(
+      'unavailable',
+      'state-unwritable',
+      `${placeOf(url)} refuses what is written: ${wordsOf(error, url)}`,
+      { cause: error },
+    );
+  }
+
+  abandon(): void {
+    this.#isEnded = true;
+    this.#session?.commits.destroy();
+    this.#session?.entries.destroy();
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    const session = this.#session;
+    this.#session = undefined;
+    if (session !== undefined) await Promise.all([session.commits.end(), session.entries.end()]);
+  }
+}
+
+/** The newest unit that the tables have. */
+async function foldedUnit(connection: Connection, namespace: string): Promise<number> {
+  const { rows } = await connection.query(SQL.readKeys, [namespace, familyNumber('meta'), byteaArray([UNIT_KEY])]);
+  const [, , value] = rows[0] ?? [];
+  return value instanceof Buffer && value.length === 8 ? Number(value.readBigUInt64BE()) : 0;
+}
+
+/** Under which it stands, in 8 bytes, big-endian: as in every storage, and in backups. */
+export const UNIT_KEY: Uint8Array = metaKey(META.unit);
+
+export function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+function ended(): ServerError {
+  return new ServerError('unavailable', 'storage-failed', 'the storage is closed');
+}
+
+export function asServerError(error: unknown): ServerError {
+  if (error instanceof ServerError) return error;
+  return new ServerError('unavailable', 'storage-failed', `the storage failed: ${messageOf(error)}`, { cause: error });
+}

@@ -1,0 +1,281 @@
+/** What is under keys, in the tables and in the layers over them: read in pieces, in the order of the keys. */
+import { ServerError } from '../../api/plugin.ts';
+import {
+  CHUNK_PAGES,
+  type Family,
+  memoryId,
+  META,
+  metaKey,
+  type MetaLetter,
+  RecordPacker,
+  type StorageAnswers,
+  type StoredPages,
+} from '../../api/storage.ts';
+import { byteaArray } from './arrays.ts';
+import { bufferOf } from './database.ts';
+import { codeOf, type Connection, type Row } from './connection.ts';
+import { bytesOf, type Content, type Layer, Page, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
+import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
+
+export type TableEntry = readonly [key: Buffer, value: Buffer];
+
+/** Entries of the tables alone, with `from` ≤ key < `to`, some at a time. */
+export async function* tableEntries(
+  connection: Connection,
+  namespace: string,
+  family: Family,
+  from: Uint8Array,
+  to: Buffer | undefined,
+): AsyncGenerator<readonly TableEntry[], void, void> {
+  let after: readonly [key: Buffer, piece: number] = [bufferOf(from), -1];
+  const joiner = new PieceJoiner();
+  for (;;) {
+    const bounds = [namespace, familyNumber(family), ...after];
+    const { rows } =
+      to === undefined
+        ? await connection.query(SQL.readFrom, bounds)
+        : await connection.query(SQL.readBetween, [...bounds, to]);
+    let bytes = 0;
+    for (const row of rows) {
+      const { key, piece, value } = pieceOf(row);
+      bytes += value.length;
+      joiner.add(key, piece, value);
+      after = [key, piece];
+    }
+    const isLast = rows.length < CHUNK_ROWS && bytes < CHUNK_BYTES;
+    const whole = joiner.take(isLast);
+    if (whole.length > 0) yield whole;
+    if (isLast) return;
+  }
+}
+
+function pieceOf([key, piece, value]: Row): { readonly key: Buffer; readonly piece: number; readonly value: Buffer } {
+  if (!(key instanceof Buffer) || !(value instanceof Buffer)) throw corrupt('a row of svc_entries has no bytes');
+  return { key, piece: Number(piece), value };
+}
+
+/** Makes values of their pieces. */
+class PieceJoiner {
+  #whole: TableEntry[] = [];
+  #key: Buffer | undefined;
+  #pieces: Buffer[] = [];
+
+  add(key: Buffer, piece: number, value: Buffer): void {
+    if (piece === 0) this.#close();
+    else if (this.#key?.equals(key) !== true || this.#pieces.length !== piece)
+      throw corrupt(`svc_entries lacks a piece before piece ${piece} of ${key.toString('hex')}`);
+    this.#key = key;
+    this.#pieces.push(value);
+  }
+
+  #close(): void {
+    const [first, ...more] = this.#pieces;
+    if (this.#key === undefined || first === undefined) return;
+    this.#whole.push([this.#key, more.length === 0 ? first : Buffer.concat(this.#pieces)]);
+    this.#key = undefined;
+    this.#pieces = [];
+  }
+
+  /** What is whole; all, if there is nothing more to come. */
+  take(isLast: boolean): readonly TableEntry[] {
+    const { length } = this.#pieces;
+    // A last piece that is full may have another behind it; so may none be told from it.
+    if (isLast || (length > 0 && (this.#pieces[length - 1]?.length ?? 0) < PIECE_BYTES)) this.#close();
+    const whole = this.#whole;
+    this.#whole = [];
+    return whole;
+  }
+}
+
+/** Values of some keys, in the tables alone. */
+export async function tableValues(
+  connection: Connection,
+  namespace: string,
+  family: Family,
+  keys: readonly Uint8Array[],
+): Promise<ReadonlyMap<string, Buffer>> {
+  if (keys.length === 0) return new Map();
+  const { rows } = await connection.query(SQL.readKeys, [namespace, familyNumber(family), byteaArray(keys)]);
+  const joiner = new PieceJoiner();
+  for (const row of rows) {
+    const { key, piece, value } = pieceOf(row);
+    joiner.add(key, piece, value);
+  }
+  return new Map(joiner.take(true).map(([key, value]) => [textOf(key), value]));
+}
+
+/** Reads what units up to now have made; `layers`: the oldest first. What comes out is the caller's own. */
+export class EntryReader {
+  readonly #connection: Connection;
+  readonly #namespace: string;
+  readonly #layers: readonly Layer[];
+
+  constructor(connection: Connection, namespace: string, layers: readonly Layer[]) {
+    this.#connection = connection;
+    this.#namespace = namespace;
+    this.#layers = layers;
+  }
+
+  async get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined> {
+    return (await this.#getMany(family, [key]))[0];
+  }
+
+  async #getMany(family: Family, keys: readonly Uint8Array[]): Promise<(Uint8Array | undefined)[]> {
+    const texts = keys.map(textOf);
+    const said = new Said();
+    for (const layer of this.#layers) for (const key of texts) layer.layOverOne(said, family, key);
+    const isOpen = (key: string): boolean => !said.hides(key) && !isKnown(said, key);
+    const values = await tableValues(this.#connection, this.#namespace, family, texts.filter(isOpen).map(bytesOf));
+    return texts.map((key) => {
+      const value = settled(said.entries.get(key), values.get(key));
+      return value && new Uint8Array(value);
+    });
+  }
+
+  async range(family: Family, prefix: Uint8Array): Promise<StorageAnswers['range']> {
+    const found: [Uint8Array, Uint8Array][] = [];
+    await this.#each(family, prefix, this.#said(family, prefix), (key, value) =>
+      found.push([new Uint8Array(bytesOf(key)), new Uint8Array(value)]),
+    );
+    return found;
+  }
+
+  async values(
+    family: Family,
+    prefix: Uint8Array,
+    said = this.#said(family, prefix),
+  ): Promise<StorageAnswers['values']> {
+    const packer = new RecordPacker();
+    await this.#each(family, prefix, said, (_key, value) => packer.add(value));
+    return packer.take();
+  }
+
+  async canister(id: Uint8Array): Promise<StorageAnswers['canister']> {
+    const letters: readonly MetaLetter[] = [META.copy, META.globals, META.certifiedData, META.checkpoint];
+    const keys = letters.map((letter) => metaKey(letter, id));
+    const meta = this.#getMany('meta', keys);
+    // All of it as of one moment, before anything is waited for: of both copies of the memory.
+    const said = [0, 1].map((copy) => ({
+      heap: this.#said('heap', memoryId(id, copy)),
+      stable: this.#said('stable', memoryId(id, copy)),
+    }));
+    const log = this.#said('log', id);
+    const [copied, globals, certifiedData, checkpoint] = await meta;
+    const copy = copied?.[0] ?? 0;
+    const memory = memoryId(id, copy);
+    const { heap, stable } = said[copy] ?? { heap: new Said(), stable: new Said() };
+    return {
+      memory: { heap: await this.#pages('heap', memory, heap), stable: await this.#pages('stable', memory, stable) },
+      copy,
+      globals,
+      certifiedData,
+      checkpoint,
+      records: await this.values('log', id, log),
+    };
+  }
+
+  async #pages(family: 'heap' | 'stable', id: Uint8Array, said: Said): Promise<StoredPages> {
+    const pages = new PageCollector();
+    await this.#each(family, id, said, (key, value) => {
+      if (value.length !== PAGE_BYTES || key.length !== id.length + 4)
+        throw corrupt(
+          `the page ${family}/${bytesOf(key).toString('hex')} has ${value.length} bytes instead of ${PAGE_BYTES}`,
+        );
+      pages.add(bytesOf(key).readUInt32BE(id.length), value);
+    });
+    return pages.take();
+  }
+
+  /** What the layers say now: what is applied to them later is not in it. */
+  #said(family: Family, prefix: Uint8Array): Said {
+    const said = new Said();
+    for (const layer of this.#layers) layer.layOver(said, family, textOf(prefix));
+    return said;
+  }
+
+  /** In the order of the keys. */
+  async #each(
+    family: Family,
+    prefix: Uint8Array,
+    said: Said,
+    take: (key: string, value: Uint8Array) => void,
+  ): Promise<void> {
+    const keys = [...said.entries.keys()].toSorted();
+    let at = 0;
+    const takeUntil = (end: string | undefined): void => {
+      for (let key = keys[at]; key !== undefined && (end === undefined || key < end); key = keys[++at]) {
+        const value = settled(said.entries.get(key), undefined);
+        if (value !== undefined) take(key, value);
+      }
+    };
+    if (!said.hides(textOf(prefix))) {
+      for await (const entries of tableEntries(this.#connection, this.#namespace, family, prefix, prefixEnd(prefix))) {
+        for (const [bytes, value] of entries) {
+          const key = textOf(bytes);
+          takeUntil(key);
+          if (keys[at] === key) {
+            at++;
+            const newer = settled(said.entries.get(key), value);
+            if (newer !== undefined) take(key, newer);
+          } else if (!said.hides(key)) take(key, value);
+        }
+      }
+    }
+    takeUntil(undefined);
+  }
+}
+
+function isKnown({ entries }: Said, key: string): boolean {
+  return entries.has(key) && !(entries.get(key) instanceof Page);
+}
+
+/** What is there, of what the layers say and of what is below them. */
+function settled(content: Content, below: Uint8Array | undefined): Uint8Array | undefined {
+  if (content === undefined) return content;
+  return content instanceof Page ? content.bytesOver(below) : content;
+}
+
+/** Puts pages into chunks of their own buffers, which can be handed to other threads. */
+class PageCollector {
+  readonly #numbers: number[] = [];
+  readonly #chunks: Uint8Array[] = [];
+  #chunk: Uint8Array | undefined;
+  #used = 0;
+
+  add(number: number, page: Uint8Array): void {
+    this.#numbers.push(number);
+    const chunk = (this.#chunk ??= new Uint8Array(CHUNK_PAGES * PAGE_BYTES));
+    chunk.set(page, this.#used * PAGE_BYTES);
+    if (++this.#used === CHUNK_PAGES) this.#close();
+  }
+
+  #close(): void {
+    if (this.#chunk === undefined) return;
+    this.#chunks.push(this.#used === CHUNK_PAGES ? this.#chunk : this.#chunk.slice(0, this.#used * PAGE_BYTES));
+    this.#chunk = undefined;
+    this.#used = 0;
+  }
+
+  take(): StoredPages {
+    this.#close();
+    return { numbers: Uint32Array.from(this.#numbers), chunks: this.#chunks };
+  }
+}
+
+export function corrupt(message: string): ServerError {
+  return new ServerError('unavailable', 'state-corrupt', message);
+}
+
+/** About what the tables take; counted where the engine cannot say. */
+export async function tableBytes(connection: Connection, namespace: string): Promise<number> {
+  try {
+    const { rows } = await connection.query(SQL.bytes, []);
+    return Number(rows[0]?.[0] ?? 0);
+  } catch (error) {
+    if (codeOf(error) !== UNDEFINED_FUNCTION) throw error;
+    const { rows } = await connection.query(SQL.countBytes, [namespace]);
+    return Number(rows[0]?.[0] ?? 0);
+  }
+}
+
+const UNDEFINED_FUNCTION = '42883';

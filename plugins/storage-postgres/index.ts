@@ -1,0 +1,61 @@
+/** `svc/storage-postgres`: the state of a server in PostgreSQL, and a standby that takes over (docs/postgres.md, ADR 55). */
+import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../../api/plugin.ts';
+import { PostgresStorage } from './postgres-storage.ts';
+
+/** Milliseconds: long enough for a pause of a second, short enough to be waited for. */
+const LEASE_MS = 5_000;
+const LEASE_MS_MIN = 500;
+const LEASE_MS_MAX = 600_000;
+
+export default definePlugin({
+  apiVersion: API_VERSION,
+  name: 'storage-postgres',
+  provides: Storage,
+  requires: { log: Logger, clock: Clock },
+  isDurable: true,
+  options: {
+    url: {
+      type: 'text',
+      summary:
+        'The database; the environment variables of libpq (PGPASSWORD, PGSSLMODE, …) fill in what it leaves out.',
+      placeholder: 'URL',
+      variable: 'SVC_POSTGRES_URL',
+      required: true,
+      isSecret: true,
+    },
+    namespace: {
+      type: 'text',
+      summary: 'Which of the states in this database; a second server with the same one is its standby.',
+      placeholder: 'NAME',
+      default: 'svc',
+    },
+    'lease-ms': {
+      type: 'integer',
+      summary: 'After this time without a sign of life a standby takes over.',
+      unit: 'ms',
+      min: LEASE_MS_MIN,
+      max: LEASE_MS_MAX,
+      default: LEASE_MS,
+    },
+  },
+  create: ({ log, clock }, { config }) =>
+    new PostgresStorage({
+      url: config.url,
+      namespace: config.namespace,
+      leaseMs: config['lease-ms'],
+      log,
+      clock,
+      onFailure: (error) => {
+        // Not within somebody's call: nothing can handle it, and nothing is to be answered any more.
+        setImmediate(() => {
+          throw error;
+        });
+      },
+    }),
+  restore: (storage, backup, context) => storage.restore(backup, context),
+  async start(storage, context) {
+    await storage.own(context);
+    await storage.open();
+  },
+  stop: (storage, { signal }) => storage.end(signal),
+});

@@ -1,0 +1,253 @@
+/**
+ * What units have changed and the tables do not have yet. Units that are committed are applied to the upper layer; when it has
+ * become large it is frozen and brought into the tables (fold.ts), while a new upper layer takes what comes.
+ *
+ * Keys are Latin-1 strings of their bytes, which sort like the bytes. Of a page a layer may know some bytes only: those below
+ * come from the layer or the tables beneath, when somebody needs them.
+ */
+import { applyWriteBatch, type Family } from '../../api/storage.ts';
+
+/** Pages of the families `heap` and `stable` have so many bytes. */
+export const PAGE_BYTES = 4096;
+/** In these families a key begins with an id of so many bytes: what one actor has is found without the others'. */
+const GROUP_BYTES = 10;
+const GROUPED: ReadonlySet<Family> = new Set(['heap', 'stable', 'log', 'blob']);
+/** About what an entry costs besides its bytes. */
+const ENTRY_OVERHEAD_BYTES = 100;
+const ALL = '';
+
+/** A page of which some bytes are known. */
+export class Page {
+  readonly bytes = new Uint8Array(PAGE_BYTES);
+  /** Where known bytes begin and end, in turn, ascending, apart from each other. */
+  #runs: number[] = [];
+
+  /** With all bytes known. */
+  static whole(bytes?: Uint8Array): Page {
+    const page = new Page();
+    if (bytes !== undefined) page.bytes.set(bytes);
+    page.#runs = [0, PAGE_BYTES];
+    return page;
+  }
+
+  get isWhole(): boolean {
+    return this.#runs[0] === 0 && this.#runs[1] === PAGE_BYTES;
+  }
+
+  put(offset: number, bytes: Uint8Array): void {
+    this.bytes.set(bytes, offset);
+    let [start, end] = [offset, offset + bytes.length];
+    const runs = this.#runs;
+    let from = 0;
+    while (from < runs.length && (runs[from + 1] ?? 0) < start) from += 2;
+    let to = from;
+    for (; to < runs.length && (runs[to] ?? 0) <= end; to += 2) {
+      start = Math.min(start, runs[to] ?? 0);
+      end = Math.max(end, runs[to + 1] ?? 0);
+    }
+    runs.splice(from, to - from, start, end);
+  }
+
+  /** What is known here, over what `below` knows. */
+  over(below: Page): Page {
+    const page = new Page();
+    for (const one of [below, this]) one.#copyTo(page);
+    return page;
+  }
+
+  /** The whole page, with what it lacks from below; undefined: zeros. */
+  bytesOver(below: Uint8Array | undefined): Uint8Array {
+    return this.over(Page.whole(below)).bytes;
+  }
+
+  #copyTo(page: Page): void {
+    for (let at = 0; at < this.#runs.length; at += 2) {
+      const start = this.#runs[at] ?? 0;
+      page.put(start, this.bytes.subarray(start, this.#runs[at + 1]));
+    }
+  }
+}
+
+/** What is under a key; undefined: nothing. Bytes are never changed, pages are. */
+export type Content = Uint8Array | Page | undefined;
+
+interface Group {
+  /** Nothing below the layer counts whose key begins with one of these. */
+  readonly cleared: Set<string>;
+  /** Set since. */
+  readonly entries: Map<string, Content>;
+}
+
+interface Table {
+  readonly groups: Map<string, Group>;
+  /** Clears that reach beyond a group. */
+  readonly wide: Set<string>;
+}
+
+export class Layer {
+  readonly #tables = new Map<Family, Table>();
+  /** About what it holds in memory. */
+  bytes = 0;
+
+  /** Keeps views of the unit. Throws ServerError `state-corrupt` when it is malformed. */
+  apply(unit: Uint8Array): void {
+    this.bytes += unit.length;
+    applyWriteBatch(unit, {
+      put: (family, key, value) => this.#set(family, key, value),
+      delete: (family, key) => this.#set(family, key, undefined),
+      clear: (family, prefix) => this.#clear(family, textOf(prefix)),
+      patch: (family, id, page, offset, bytes) => this.#patch(family, id, page, offset, bytes),
+    });
+  }
+
+  #set(family: Family, key: Uint8Array, value: Uint8Array | undefined): void {
+    const text = textOf(key);
+    this.#groupOf(family, text).entries.set(text, value);
+    this.bytes += ENTRY_OVERHEAD_BYTES;
+  }
+
+  #patch(family: Family, id: Uint8Array, number: number, offset: number, bytes: Uint8Array): void {
+    const key =
+      textOf(id) + String.fromCharCode(number >>> 24, (number >>> 16) & 255, (number >>> 8) & 255, number & 255);
+    const group = this.#groupOf(family, key);
+    if (bytes.length === PAGE_BYTES) {
+      group.entries.set(key, bytes);
+      this.bytes += ENTRY_OVERHEAD_BYTES;
+      return;
+    }
+    let page = group.entries.get(key);
+    if (!(page instanceof Page)) {
+      const isKnown = page !== undefined || group.entries.has(key) || this.#isCleared(family, group, key);
+      page = isKnown ? Page.whole(page) : new Page();
+      group.entries.set(key, page);
+      this.bytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
+    }
+    page.put(offset, bytes);
+  }
+
+  #clear(family: Family, prefix: string): void {
+    const table = this.#tableOf(family);
+    const isWide = GROUPED.has(family) && prefix.length < GROUP_BYTES;
+    if (isWide) table.wide.add(prefix);
+    else this.#groupOf(family, prefix).cleared.add(prefix);
+    for (const { entries } of groupsUnder(family, table, prefix)) {
+      for (const key of entries.keys()) if (key.startsWith(prefix)) entries.delete(key);
+    }
+  }
+
+  #isCleared(family: Family, group: Group, key: string): boolean {
+    return beginsWithOne(key, group.cleared) || beginsWithOne(key, this.#tableOf(family).wide);
+  }
+
+  #tableOf(family: Family): Table {
+    let table = this.#tables.get(family);
+    if (table === undefined) this.#tables.set(family, (table = { groups: new Map(), wide: new Set() }));
+    return table;
+  }
+
+  #groupOf(family: Family, key: string): Group {
+    const { groups } = this.#tableOf(family);
+    const name = GROUPED.has(family) ? key.slice(0, GROUP_BYTES) : ALL;
+    let group = groups.get(name);
+    if (group === undefined) groups.set(name, (group = { cleared: new Set(), entries: new Map() }));
+    return group;
+  }
+
+  /** All that was cleared, each before anything under it was set again. */
+  *cleared(): Generator<readonly [family: Family, prefix: string]> {
+    for (const [family, { groups, wide }] of this.#tables) {
+      for (const prefix of wide) yield [family, prefix];
+      for (const { cleared } of groups.values()) for (const prefix of cleared) yield [family, prefix];
+    }
+  }
+
+  *entries(): Generator<readonly [family: Family, key: string, content: Content]> {
+    for (const [family, { groups }] of this.#tables) {
+      for (const { entries } of groups.values()) for (const [key, content] of entries) yield [family, key, content];
+    }
+  }
+
+  /** Lays what it says of keys that begin with `prefix` over what those below have said. */
+  layOver(said: Said, family: Family, prefix: string): void {
+    const table = this.#tables.get(family);
+    if (table === undefined) return;
+    const groups = groupsUnder(family, table, prefix);
+    for (const cleared of [table.wide, ...groups.map((group) => group.cleared)]) {
+      for (const gone of cleared) if (gone.startsWith(prefix) || prefix.startsWith(gone)) said.clear(gone);
+    }
+    for (const { entries } of groups) {
+      for (const [key, content] of entries) if (key.startsWith(prefix)) said.set(key, content);
+    }
+  }
+
+  /** The same of one key. */
+  layOverOne(said: Said, family: Family, key: string): void {
+    const table = this.#tables.get(family);
+    if (table === undefined) return;
+    const group = table.groups.get(GROUPED.has(family) ? key.slice(0, GROUP_BYTES) : ALL);
+    if (beginsWithOne(key, table.wide) || beginsWithOne(key, group?.cleared ?? NONE)) said.clear(key);
+    if (group?.entries.has(key) === true) said.set(key, group.entries.get(key));
+  }
+}
+
+/** What layers say of some keys, the oldest laid down first. It does not change when they do. */
+export class Said {
+  readonly entries = new Map<string, Content>();
+  readonly #hidden: string[] = [];
+
+  clear(prefix: string): void {
+    this.#hidden.push(prefix);
+    for (const key of this.entries.keys()) if (key.startsWith(prefix)) this.entries.delete(key);
+  }
+
+  set(key: string, content: Content): void {
+    if (!(content instanceof Page)) {
+      this.entries.set(key, content);
+      return;
+    }
+    const below = this.entries.get(key);
+    if (below instanceof Page) this.entries.set(key, content.over(below));
+    else if (below !== undefined || this.entries.has(key) || this.hides(key))
+      this.entries.set(key, content.bytesOver(below));
+    else this.entries.set(key, content.over(new Page()));
+  }
+
+  /** Whether nothing of the tables counts under that key, whatever is under it here. */
+  hides(key: string): boolean {
+    return beginsWithOne(key, this.#hidden);
+  }
+}
+
+/** The narrowest group, or all of them. */
+function groupsUnder(family: Family, { groups }: Table, prefix: string): readonly Group[] {
+  if (GROUPED.has(family) && prefix.length < GROUP_BYTES) return [...groups.values()];
+  const group = groups.get(GROUPED.has(family) ? prefix.slice(0, GROUP_BYTES) : ALL);
+  return group === undefined ? [] : [group];
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+function beginsWithOne(key: string, prefixes: Iterable<string>): boolean {
+  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
+  return false;
+}
+
+export function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+export function bytesOf(text: string): Buffer {
+  return Buffer.from(text, 'latin1');
+}
+
+/** The first key after all that begin with `prefix`; undefined: there is none. */
+export function prefixEnd(prefix: Uint8Array): Buffer | undefined {
+  for (let length = prefix.length; length > 0; length--) {
+    const last = prefix[length - 1] ?? 0xff;
+    if (last === 0xff) continue;
+    const end = Buffer.from(prefix.subarray(0, length));
+    end[length - 1] = last + 1;
+    return end;
+  }
+  return undefined;
+}

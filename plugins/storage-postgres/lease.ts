@@ -1,0 +1,267 @@
+/**
+ * Who owns a namespace. The owner makes a number grow (`beat`); whoever wants the namespace looks at it, and takes over when it
+ * has not grown for the length of the lease, by his own steady clock, or when it was handed over. No clock is compared with
+ * another, so none can jump: the owner may count on a lease from the moment in which it sent a beat that was taken, and the
+ * one who waits counts from when he saw that beat, which is later.
+ *
+ * Writes do not need this to be safe: they carry the fence (schema.ts). What needs it is what was only read: it leaves while
+ * `holds`, and otherwise waits for the next beat, or for the end.
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { type Clock, type Logger, ServerError, sleep } from '../../api/plugin.ts';
+import { Connection, type ConnectionOptions, isTransient, placeOf, startProblem, wordsOf } from './connection.ts';
+import { prepareSchema, SQL } from './schema.ts';
+
+export interface LeaseOptions {
+  readonly url: string;
+  readonly namespace: string;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+}
+
+/** So many beats in a lease: one or two may be late. */
+const BEATS = 4;
+/** This part of a lease is not counted on: for clocks that do not run alike, and the way from the last look to the socket. */
+const MARGIN = 1 / 5;
+/** How often one who waits looks: so many times in a lease, and within these bounds in milliseconds. */
+const LOOKS = 10;
+const LOOK_MS_MIN = 50;
+const LOOK_MS_MAX = 500;
+const RETRY_MS = 250;
+/** A database that is being made, or whose rows another standby takes. */
+const STANDBY = 'standby, the namespace has another owner';
+
+/** What is known of an owner. */
+interface Seen {
+  readonly owner: string | null;
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly beat: string;
+}
+
+export class Lease {
+  /** Of this process, and of no other. */
+  readonly owner: string = randomUUID();
+  readonly #options: LeaseOptions;
+  readonly #connectionOptions: ConnectionOptions;
+  #connection: Connection | undefined;
+  /** It is known to hold until then. */
+  #untilMs = 0;
+  readonly #held: (() => void)[] = [];
+  #isEnded = false;
+  #beating: Promise<void> | undefined;
+  #onLost: (error: ServerError) => void = () => undefined;
+
+  constructor(options: LeaseOptions) {
+    const { url, leaseMs, clock } = options;
+    this.#options = options;
+    this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs, statementMs: leaseMs };
+  }
+
+  /** What was read may leave now. */
+  get holds(): boolean {
+    return this.#options.clock.nowMs() < this.#untilMs;
+  }
+
+  /** Calls back when it holds again; never if it is lost. */
+  whenHeld(callback: () => void): void {
+    this.#held.push(callback);
+  }
+
+  /**
+   * Resolves when this process owns the namespace. Rejects with a ServerError that says why it cannot, or when the signal is
+   * aborted. `onLost` is told when it is lost later.
+   */
+  async acquire(
+    waiting: (note: string) => void,
+    signal: AbortSignal,
+    onLost: (error: ServerError) => void,
+  ): Promise<void> {
+    const { url, log, clock } = this.#options;
+    this.#onLost = onLost;
+    try {
+      this.#connection = await Connection.open(this.#connectionOptions);
+      await prepareSchema(this.#connection);
+      await this.#makeRows(this.#connection);
+    } catch (error) {
+      throw startProblem(error, url);
+    }
+    let isAway = false;
+    const watch = new Watch(this.#options);
+    for (;;) {
+      if (signal.aborted) throw stopped();
+      try {
+        this.#connection ??= await Connection.open(this.#connectionOptions);
+        if (await this.#tryOnce(this.#connection, watch)) break;
+        if (isAway) log.info(`${placeOf(url)} answers again`);
+        isAway = false;
+        waiting(STANDBY);
+        await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watch.leaseMs / LOOKS)));
+      } catch (error) {
+        if (!isTransient(error)) throw startProblem(error, url);
+        this.#drop();
+        if (!isAway) log.warn(`${placeOf(url)} does not answer: ${wordsOf(error, url)}`);
+        isAway = true;
+        waiting('the database does not answer');
+        await sleep(clock, RETRY_MS);
+      }
+    }
+    this.#beating = this.#beat();
+  }
+
+  async #makeRows(connection: Connection): Promise<void> {
+    const { namespace } = this.#options;
+    await connection.query(SQL.makeOwner, [namespace]);
+    await connection.query(SQL.makeFence, [namespace]);
+  }
+
+  /** Looks, and takes the namespace if it is free. */
+  async #tryOnce(connection: Connection, watch: Watch): Promise<boolean> {
+    const { namespace, leaseMs, clock } = this.#options;
+    const { rows } = await connection.query(SQL.seeOwner, [namespace]);
+    const [owner, holder, theirMs, beat] = rows[0] ?? [];
+    if (beat === undefined) {
+      await this.#makeRows(connection);
+      return false;
+    }
+    const seen: Seen = {
+      owner: owner === null ? null : String(owner),
+      holder: String(holder),
+      leaseMs: Number(theirMs),
+      beat: String(beat),
+    };
+    // An earlier try of ours was taken, and its answer lost.
+    const isOurs = seen.owner === this.owner;
+    if (!isOurs && !watch.isFree(seen)) return false;
+    const sentMs = clock.nowMs();
+    const isTaken = await connection.transaction(async () => {
+      const mine = `${hostname()} pid ${process.pid}`;
+      const taken = await connection.query(SQL.takeOwner, [namespace, seen.beat, this.owner, mine, leaseMs]);
+      // Waits for writes of the one before that have begun.
+      if (taken.count === 1) await connection.query(SQL.takeFence, [namespace, this.owner]);
+      return taken.count === 1;
+    });
+    if (isTaken) this.#extend(sentMs);
+    return isTaken;
+  }
+
+  #extend(sentMs: number): void {
+    const { leaseMs } = this.#options;
+    this.#untilMs = sentMs + leaseMs * (1 - MARGIN);
+    while (this.#held.length > 0 && this.holds) for (const callback of this.#held.splice(0)) callback();
+  }
+
+  async #beat(): Promise<void> {
+    const { namespace, leaseMs, clock } = this.#options;
+    while (!this.#isEnded) {
+      await sleep(clock, Math.min(leaseMs / BEATS, this.holds ? Infinity : RETRY_MS));
+      if (this.#isEnded) return;
+      const sentMs = clock.nowMs();
+      try {
+        this.#connection ??= await Connection.open(this.#connectionOptions);
+        const { count } = await this.#connection.query(SQL.beat, [namespace, this.owner]);
+        if (count === 1) this.#extend(sentMs);
+        else return await this.lost();
+      } catch {
+        // Whether the database is there is told by the ones who write. What was only read waits.
+        this.#drop();
+      }
+    }
+  }
+
+  /** Somebody has found that another owns the namespace. */
+  async lost(): Promise<void> {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#untilMs = 0;
+    const { namespace, leaseMs } = this.#options;
+    const holder = await this.#holder();
+    this.#onLost(
+      new ServerError(
+        'unavailable',
+        'namespace-lost',
+        `the namespace '${namespace}' is owned by ${holder} now: nothing was heard of this process for ${leaseMs} ms; what it has answered is kept`,
+      ),
+    );
+  }
+
+  async #holder(): Promise<string> {
+    try {
+      this.#connection ??= await Connection.open(this.#connectionOptions);
+      const { rows } = await this.#connection.query(SQL.seeOwner, [this.#options.namespace]);
+      const [, holder] = rows[0] ?? [];
+      return typeof holder === 'string' ? holder : 'another process';
+    } catch {
+      return 'another process';
+    }
+  }
+
+  #drop(): void {
+    this.#connection?.destroy();
+    this.#connection = undefined;
+  }
+
+  /** Nothing more is written: whoever waits may go on at once. */
+  async release(): Promise<void> {
+    const { namespace } = this.#options;
+    this.#isEnded = true;
+    this.#untilMs = 0;
+    try {
+      const connection = (this.#connection ??= await Connection.open(this.#connectionOptions));
+      await connection.transaction(async () => {
+        await connection.query(SQL.leaveOwner, [namespace, this.owner]);
+        await connection.query(SQL.leaveFence, [namespace, this.owner]);
+      });
+    } finally {
+      await this.end();
+    }
+  }
+
+  abandon(): void {
+    this.#isEnded = true;
+    this.#untilMs = 0;
+    this.#drop();
+  }
+
+  /** Without a word: the lease ends by itself. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    this.#untilMs = 0;
+    await this.#connection?.end();
+    this.#connection = undefined;
+    // It may be sleeping, and then finds that all is over.
+    void this.#beating;
+  }
+}
+
+/** What one who waits has seen of the owner, and since when it is the same. */
+class Watch {
+  readonly #options: LeaseOptions;
+  #seen: Seen | undefined;
+  #sinceMs = 0;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+  }
+
+  /** The longer one of the owner's and ours. */
+  get leaseMs(): number {
+    return Math.max(this.#options.leaseMs, this.#seen?.leaseMs ?? 0);
+  }
+
+  isFree(seen: Seen): boolean {
+    const { clock, log, namespace } = this.#options;
+    if (seen.owner === null) return true;
+    if (this.#seen?.owner !== seen.owner)
+      log.info(`standby: the namespace '${namespace}' is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
+    if (this.#seen?.beat !== seen.beat) this.#sinceMs = clock.nowMs();
+    this.#seen = seen;
+    return clock.nowMs() - this.#sinceMs >= this.leaseMs;
+  }
+}
+
+export function stopped(): ServerError {
+  return new ServerError('unavailable', 'storage-failed', 'the server was told to stop');
+}

@@ -1,0 +1,436 @@
+/**
+ * The way of units and requests to the database, behind the commit queue.
+ *
+ *     units ─► batches ─► committed, one transaction after the other ─► durable is told ─► upper layer
+ *                                         frozen layer ─► tables (fold.ts)        requests are answered from layers and tables
+ *
+ * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables do not
+ * change under a read. A batch is applied while the next one is on its way.
+ */
+import { type Clock, type Logger, ServerError } from '../../api/plugin.ts';
+import {
+  carried,
+  CommitFigures,
+  type StorageAnswers,
+  type StoragePort,
+  type StorageReceiver,
+  type StorageRequest,
+  type ToStorage,
+} from '../../api/storage.ts';
+import { Backup } from './backup.ts';
+import { Bell } from './bell.ts';
+import { asServerError, type Batch, type Database, NotOwner, type Session } from './database.ts';
+import { EntryReader, tableBytes } from './entries.ts';
+import { Fold } from './fold.ts';
+import { Layer } from './layer.ts';
+import type { Lease } from './lease.ts';
+import { recoverLog } from './recover-log.ts';
+
+export interface PostgresPortOptions {
+  readonly database: Database;
+  readonly lease: Lease;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** From how many bytes on a layer goes to the tables. */
+  readonly foldBytes?: number;
+}
+
+/** Units that are committed together have so many bytes, or the last one makes it more: a database takes some tens of milliseconds. */
+const BATCH_BYTES = 8 * 2 ** 20;
+const FOLD_BYTES = 24 * 2 ** 20;
+/** Commits wait for the tables where the upper layer has become so many times larger than it is to be. */
+const TOO_LARGE_FACTOR = 3;
+/** Units wait in memory for a database that is away: what has no client waiting for it goes on, and has to end somewhere. */
+const WAITING_BYTES_MAX = 512 * 2 ** 20;
+/** What the tables take is asked for at most so often. */
+const FIGURES_MS = 30_000;
+
+/** What is answered in the order of units and requests; the others at once. */
+type QueuedRequest = Exclude<StorageRequest, { readonly kind: 'figures' | 'nextPiece' }>;
+type OrderedRequest = Exclude<QueuedRequest, { readonly kind: 'close' }>;
+
+interface Asked {
+  readonly call: number;
+  readonly request: QueuedRequest;
+  /** The newest unit that was handed over before it. */
+  readonly after: number;
+}
+
+export class PostgresPort implements StoragePort {
+  readonly #options: PostgresPortOptions;
+  readonly #database: Database;
+  readonly #lease: Lease;
+  #receiver: StorageReceiver | undefined;
+  #isOver = false;
+  // Units that are handed over and not on their way.
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #handed = 0;
+  #committed = 0;
+  #applied = 0;
+  /** Committed, and not applied. */
+  #unapplied: Batch | undefined;
+  // Layers.
+  #active = new Layer();
+  #frozen: Layer | undefined;
+  #fold: Fold | undefined;
+  #isFoldWanted = false;
+  readonly #asked: Asked[] = [];
+  readonly #backups = new Map<number, Backup>();
+  #backupsOpened = 0;
+  #closing: number | undefined;
+  /** Units are committed, and told when the lease holds again. */
+  #isTellingDue = false;
+  readonly #figures = new CommitFigures();
+  #logBytes = 0;
+  #frozenLogBytes = 0;
+  #tableBytes = 0;
+  #countedMs = Number.NEGATIVE_INFINITY;
+  readonly #unitsBell = new Bell();
+  readonly #workBell = new Bell();
+  readonly #foldBell = new Bell();
+
+  constructor(options: PostgresPortOptions) {
+    this.#options = options;
+    this.#database = options.database;
+    this.#lease = options.lease;
+  }
+
+  // ---- the queue's side
+
+  /** The lease is held. */
+  open(receiver: StorageReceiver): void {
+    this.#receiver = receiver;
+    void this.#run();
+  }
+
+  copy(unit: Uint8Array): boolean {
+    this.#add(unit.slice());
+    return true;
+  }
+
+  send(message: ToStorage): boolean {
+    if (message.kind === 'unit') this.#add(message.unit);
+    else if (message.request.kind === 'figures') void this.#answer(message.call, Promise.resolve(this.#countFigures()));
+    else if (message.request.kind === 'nextPiece')
+      void this.#answer(message.call, this.#nextPiece(message.request.backup));
+    else this.#asked.push({ call: message.call, request: message.request, after: this.#handed });
+    return true;
+  }
+
+  #add(unit: Uint8Array): void {
+    this.#waiting.push(unit);
+    this.#waitingBytes += unit.length;
+    this.#handed++;
+    if (this.#waitingBytes > WAITING_BYTES_MAX)
+      this.fail(
+        new ServerError(
+          'unavailable',
+          'state-unwritable',
+          `${WAITING_BYTES_MAX >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
+        ),
+      );
+  }
+
+  publish(): void {
+    this.#unitsBell.ring();
+    if (this.#asked.length > 0) this.#workBell.ring();
+  }
+
+  async end(): Promise<void> {
+    this.#stop();
+    for (const backup of this.#backups.values()) backup.close();
+    this.#backups.clear();
+    await this.#database.end();
+    await this.#lease.end();
+  }
+
+  abandon(): void {
+    this.#stop();
+    for (const backup of this.#backups.values()) backup.close();
+    this.#database.abandon();
+    this.#lease.abandon();
+  }
+
+  #stop(): void {
+    this.#isOver = true;
+    for (const bell of [this.#unitsBell, this.#workBell, this.#foldBell]) bell.ring();
+  }
+
+  /** Nothing more comes. */
+  fail(error: ServerError): void {
+    if (this.#isOver) return;
+    this.#stop();
+    this.#receiver?.receive({ kind: 'failed', error: carried(error) });
+  }
+
+  async #guarded(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      // The lease says who it is.
+      if (error instanceof NotOwner) await this.#lease.lost();
+      else this.fail(asServerError(error));
+    }
+  }
+
+  async #run(): Promise<void> {
+    await this.#guarded(async () => {
+      await this.#recover();
+      void this.#guarded(() => this.#work());
+      await this.#commitAll();
+    });
+  }
+
+  async #recover(): Promise<void> {
+    const database = this.#database;
+    const recovered = await database.persist(async (session) => {
+      const layer = new Layer();
+      await recoverLog(session.entries, database.namespace, (unit) => layer.apply(unit));
+      return { layer, last: session.last, tableBytes: await tableBytes(session.entries, database.namespace) };
+    });
+    this.#active = recovered.layer;
+    this.#logBytes = recovered.layer.bytes;
+    this.#tableBytes = recovered.tableBytes;
+    this.#handed = this.#committed = this.#applied = recovered.last;
+    this.#receiver?.receive({ kind: 'opened', last: recovered.last });
+  }
+
+  // ---- units
+
+  async #commitAll(): Promise<void> {
+    for (;;) {
+      if (this.#isOver) return;
+      const batch = this.#takeBatch();
+      if (batch === undefined) {
+        this.#apply();
+        if (this.#closing !== undefined) return this.#close(this.#closing);
+        await this.#unitsBell.heard();
+        continue;
+      }
+      while (this.#active.bytes > TOO_LARGE_FACTOR * this.#foldBytes && !this.#isOver) {
+        this.#workBell.ring();
+        await this.#foldBell.heard();
+      }
+      const startedMs = performance.now();
+      const committing = this.#database.commit(batch);
+      // Meanwhile, and whatever becomes of it.
+      committing.catch(() => undefined);
+      this.#apply();
+      await committing;
+      this.#figures.committed(batch.units);
+      this.#figures.took(performance.now() - startedMs);
+      this.#unapplied = batch;
+      this.#committed = batch.last;
+      this.#tell();
+    }
+  }
+
+  #takeBatch(): Batch | undefined {
+    if (this.#waiting.length === 0) return undefined;
+    let count = 0;
+    let bytes = 0;
+    while (count < this.#waiting.length && bytes < BATCH_BYTES) bytes += this.#waiting[count++]?.length ?? 0;
+    const units = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
+    this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
+    this.#waitingBytes -= bytes;
+    const first = this.#handed - this.#waiting.length - count + 1;
+    return { first, last: first + count - 1, bytes, units };
+  }
+
+  /** What leaves because of it may have been read before: so it waits for the lease, too. */
+  #tell(): void {
+    if (this.#lease.holds) this.#receiver?.durable(this.#committed);
+    else if (!this.#isTellingDue) {
+      this.#isTellingDue = true;
+      this.#lease.whenHeld(() => {
+        this.#isTellingDue = false;
+        this.#tell();
+      });
+    }
+  }
+
+  #apply(): void {
+    const batch = this.#unapplied;
+    if (batch === undefined) return;
+    this.#unapplied = undefined;
+    for (const unit of batch.units) this.#active.apply(unit);
+    this.#logBytes += batch.bytes;
+    this.#applied = batch.last;
+    if (this.#asked.length > 0 || this.#active.bytes > this.#foldBytes) this.#workBell.ring();
+  }
+
+  get #foldBytes(): number {
+    return this.#options.foldBytes ?? FOLD_BYTES;
+  }
+
+  // ---- requests and folds, in turn
+
+  async #work(): Promise<void> {
+    while (!this.#isOver) {
+      const isBusy = await this.#answerNext();
+      if (this.#isOver) return;
+      if (!(await this.#foldNext()) && !isBusy) await this.#workBell.heard();
+    }
+  }
+
+  /** False: there is nothing to be answered now. */
+  async #answerNext(): Promise<boolean> {
+    const [asked] = this.#asked;
+    if (asked === undefined) return false;
+    if (asked.after > this.#applied) {
+      if (asked.after <= this.#committed) this.#apply();
+      else return false;
+    }
+    this.#asked.shift();
+    const { call, request } = asked;
+    if (request.kind === 'close') {
+      this.#closing = call;
+      this.#unitsBell.ring();
+      return true;
+    }
+    await this.#answer(call, this.#answerTo(request));
+    return true;
+  }
+
+  async #answer(call: number, work: Promise<unknown>): Promise<void> {
+    await this.#guarded(async () => {
+      try {
+        const answer = await work;
+        if (!this.#isOver) this.#receiver?.receive({ kind: 'answer', call, answer });
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        if (!this.#isOver) this.#receiver?.receive({ kind: 'refusal', call, error: carried(error) });
+      }
+    });
+  }
+
+  #answerTo(request: OrderedRequest): Promise<unknown> {
+    switch (request.kind) {
+      case 'range':
+        return this.#read((reader) => reader.range(request.family, request.prefix));
+      case 'get':
+        return this.#read((reader) => reader.get(request.family, request.key));
+      case 'values':
+        return this.#read((reader) => reader.values(request.family, request.prefix));
+      case 'canister':
+        return this.#read((reader) => reader.canister(request.id));
+      case 'openBackup':
+        return this.#openBackup();
+      case 'closeBackup':
+        this.#closeBackup(request.backup);
+        return Promise.resolve();
+    }
+  }
+
+  #read<T>(read: (reader: EntryReader) => Promise<T>): Promise<T> {
+    return this.#database.persist((session) => read(this.#readerOf(session)));
+  }
+
+  #readerOf({ entries }: Session): EntryReader {
+    const layers = this.#frozen === undefined ? [this.#active] : [this.#frozen, this.#active];
+    return new EntryReader(entries, this.#database.namespace, layers);
+  }
+
+  /** Never waits for the database: who looks at the figures wants to know how that is. */
+  #countFigures(): StorageAnswers['figures'] {
+    const nowMs = this.#options.clock.nowMs();
+    if (nowMs - this.#countedMs > FIGURES_MS) {
+      this.#countedMs = nowMs;
+      void this.#database
+        .persist(({ entries }) => tableBytes(entries, this.#database.namespace))
+        .then(
+          (bytes) => (this.#tableBytes = bytes),
+          () => undefined,
+        );
+    }
+    const logBytes = this.#logBytes + this.#frozenLogBytes;
+    return { stateBytes: this.#tableBytes + logBytes, logBytes, ...this.#figures.figures };
+  }
+
+  // ---- folds
+
+  /** A step; false: there is nothing to fold. */
+  async #foldNext(): Promise<boolean> {
+    if (this.#fold === undefined) {
+      if (this.#active.bytes <= this.#foldBytes && !this.#isFoldWanted) return false;
+      this.#apply();
+      this.#isFoldWanted = false;
+      this.#frozen = this.#active;
+      this.#active = new Layer();
+      this.#frozenLogBytes = this.#logBytes;
+      this.#logBytes = 0;
+      this.#fold = new Fold(this.#database, this.#frozen, this.#applied);
+    }
+    if (await this.#fold.step()) {
+      this.#fold = undefined;
+      this.#frozen = undefined;
+      this.#frozenLogBytes = 0;
+      this.#foldBell.ring();
+    }
+    return true;
+  }
+
+  // ---- backups
+
+  /** Everything is brought into the tables first: all that is read then is theirs. */
+  async #openBackup(): Promise<number> {
+    while (this.#fold !== undefined && !this.#isOver) await this.#foldNext();
+    this.#isFoldWanted = true;
+    do await this.#foldNext();
+    while (this.#fold !== undefined && !this.#isOver);
+    const backup = await this.#beginBackup();
+    this.#backups.set(++this.#backupsOpened, backup);
+    return this.#backupsOpened;
+  }
+
+  async #beginBackup(): Promise<Backup> {
+    const { database, log } = this.#options;
+    try {
+      return await Backup.begin(await database.connect(), database.namespace);
+    } catch (error) {
+      throw this.#unreadable(error, log);
+    }
+  }
+
+  async #nextPiece(number: number): Promise<Uint8Array | undefined> {
+    const { log } = this.#options;
+    try {
+      const piece = await this.#backups.get(number)?.next();
+      if (piece === undefined) this.#closeBackup(number);
+      return piece;
+    } catch (error) {
+      this.#closeBackup(number);
+      throw error instanceof ServerError ? error : this.#unreadable(error, log);
+    }
+  }
+
+  /** A backup has a transaction of its own, which is gone with its connection; nothing else is. */
+  #unreadable(error: unknown, log: PostgresPortOptions['log']): ServerError {
+    const words = this.#database.wordsOf(error);
+    log.warn(`a backup was broken off: ${words}`);
+    return new ServerError('unavailable', 'storage-failed', `the backup cannot be read from the database: ${words}`);
+  }
+
+  #closeBackup(number: number): void {
+    this.#backups.get(number)?.close();
+    this.#backups.delete(number);
+  }
+
+  // ---- the end
+
+  /** Everything is committed: the next owner may go on at once. */
+  async #close(call: number): Promise<void> {
+    this.#stop();
+    for (const number of this.#backups.keys()) this.#closeBackup(number);
+    await this.#database.end();
+    try {
+      await this.#lease.release();
+    } catch (error) {
+      this.#options.log.warn(
+        `the namespace could not be handed over (${this.#database.wordsOf(error)}): its lease ends by itself`,
+      );
+    }
+    this.#receiver?.receive({ kind: 'answer', call, answer: undefined });
+  }
+}

@@ -1,0 +1,108 @@
+/** The commit queue before a database. What leaves because of it leaves while the lease holds. */
+import type { BackupFile, RestoredBackup, ServerError, StartContext } from '../../api/plugin.ts';
+import { type Clock, type Logger } from '../../api/plugin.ts';
+import { CommitQueue } from '../../api/storage.ts';
+import { startProblem } from './connection.ts';
+import { Database } from './database.ts';
+import { Lease } from './lease.ts';
+import { PostgresPort } from './postgres-port.ts';
+import { restoreInto } from './restore.ts';
+
+export interface PostgresStorageOptions {
+  readonly url: string;
+  /** Which of the states in the database. */
+  readonly namespace: string;
+  /** After so many milliseconds without a sign of life another process may take over. */
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** The state can no longer be written, or is another's: the process must end, and nothing must leave it. */
+  readonly onFailure: (error: ServerError) => void;
+  /** From how many bytes on what was committed goes to the tables. */
+  readonly foldBytes?: number;
+}
+
+export class PostgresStorage extends CommitQueue {
+  readonly #options: PostgresStorageOptions;
+  readonly #lease: Lease;
+  readonly #database: Database;
+  readonly #port: PostgresPort;
+  /** What waits for the lease, in order. */
+  #held: (() => void)[] = [];
+  #isOwner = false;
+
+  constructor(options: PostgresStorageOptions) {
+    const lease = new Lease(options);
+    const database = new Database({ ...options, lease });
+    const port = new PostgresPort({ ...options, lease, database });
+    super(port, options);
+    this.#options = options;
+    this.#lease = lease;
+    this.#database = database;
+    this.#port = port;
+  }
+
+  /** Resolves when this process owns the namespace, however long that takes. */
+  async own({ readiness, signal }: Pick<StartContext, 'readiness' | 'signal'>): Promise<void> {
+    if (this.#isOwner) return;
+    readiness.waiting('connecting to the database');
+    await this.#lease.acquire(
+      (note) => readiness.waiting(note),
+      signal,
+      (error) => this.#port.fail(error),
+    );
+    this.#isOwner = true;
+    readiness.waiting('reading the state from the database');
+  }
+
+  async restore(backup: BackupFile, context: Pick<StartContext, 'readiness' | 'signal'>): Promise<RestoredBackup> {
+    await this.own(context);
+    try {
+      return await restoreInto(this.#database, backup, (note) => context.readiness.waiting(note));
+    } catch (error) {
+      throw startProblem(error, this.#options.url);
+    }
+  }
+
+  /** Writes what is left and hands the namespace over; what takes too long is broken off, and the lease ends by itself. */
+  async end(signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await Promise.race([this.close(), aborted]);
+    if (signal.aborted) this.abandon();
+    signal.throwIfAborted();
+  }
+
+  /** At once and without a word, as a process that is killed. */
+  abandon(): void {
+    this.#port.abandon();
+  }
+
+  override whenDurable(unit: number, callback: () => void): void {
+    if (unit > this.durable || (this.#lease.holds && this.#held.length === 0)) super.whenDurable(unit, callback);
+    else this.#hold(callback);
+  }
+
+  override settled(): Promise<void> {
+    const { newest } = this;
+    return new Promise((resolve) => this.whenDurable(newest, resolve));
+  }
+
+  /** It was durable already; what it has seen may be another's by now. */
+  #hold(callback: () => void): void {
+    this.#held.push(callback);
+    if (this.#held.length === 1) this.#lease.whenHeld(this.#letGo);
+  }
+
+  readonly #letGo = (): void => {
+    const held = this.#held;
+    this.#held = [];
+    for (const [at, callback] of held.entries()) {
+      if (!this.#lease.holds) {
+        this.#held = [...held.slice(at), ...this.#held];
+        this.#lease.whenHeld(this.#letGo);
+        return;
+      }
+      callback();
+    }
+  };
+}

@@ -1,0 +1,46 @@
+/** A backup into a namespace that has nothing: in one transaction, so wholly or not at all. */
+import { type BackupFile, ServerError } from '../../api/plugin.ts';
+import type { RestoredBackup } from '../../api/plugin.ts';
+import type { Change } from '../../api/storage.ts';
+import { bufferOf, type Database } from './database.ts';
+import { writePieces } from './fold.ts';
+import { SQL } from './schema.ts';
+
+export async function restoreInto(
+  database: Database,
+  backup: BackupFile,
+  tell: (note: string) => void,
+): Promise<RestoredBackup> {
+  const { namespace } = database;
+  // Not again if it breaks: the file may be a pipe. The transaction is gone then, and the namespace as empty as before.
+  const { entries, fence } = await database.session();
+  for (const statement of [SQL.hasEntries, SQL.hasLog]) {
+    const { rows } = await entries.query(statement, [namespace]);
+    if (rows.length > 0) throw notEmpty(namespace);
+  }
+  await entries.transaction(async () => {
+    for await (const changes of backup.changes()) {
+      await writePieces(changes.map(written), {
+        remove: () => Promise.resolve(),
+        write: (values) => entries.query(SQL.insert, [namespace, ...values]),
+      });
+      tell(`restoring ${backup.path}: ${backup.entries} entries`);
+    }
+    // Last, so that nobody waits for this lock for long.
+    const { rows } = await entries.query(SQL.own, [namespace, fence]);
+    if (rows.length === 0) throw new Error('another server has taken the namespace meanwhile');
+  });
+  return { entries: backup.entries, bytes: backup.bytes };
+}
+
+function written({ family, key, value }: Change): { family: Change['family']; key: Buffer; value: Change['value'] } {
+  return { family, key: bufferOf(key), value };
+}
+
+function notEmpty(namespace: string): ServerError {
+  return new ServerError(
+    'invalid',
+    'restore-not-empty',
+    `the namespace '${namespace}' holds a state already (drop --restore to serve it): a backup is restored into a namespace that has nothing, --plugin-option storage.namespace=NAME`,
+  );
+}

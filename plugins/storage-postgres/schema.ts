@@ -1,0 +1,241 @@
+/**
+ * The tables, and every statement that is sent. A namespace is one server's state; many may share a database.
+ *
+ *     svc_schema    the version of all this
+ *     svc_owner     who owns a namespace, as the ones who want it see it: `beat` grows while the owner lives
+ *     svc_fence     the number that every write of the owner must carry, and names in the row that it locks
+ *     svc_log       what was committed and is not in svc_entries yet: the operations of units `unit` to `last`, in pieces
+ *     svc_entries   the tables of `svc/plugin/storage`: what is under a key of a family, in pieces
+ *
+ * Each write is one statement that locks the row of svc_fence (shared: the owner's own do not wait for each other) and does
+ * nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so waits for the
+ * writes that have begun, and ends those that come later.
+ */
+import { FAMILIES, type Family } from '../../api/storage.ts';
+import { ServerError } from '../../api/plugin.ts';
+import { codeOf, type Connection, type Statement } from './connection.ts';
+
+export const SCHEMA_VERSION = 1;
+/** What a row holds at most of a longer value. */
+export const PIECE_BYTES = 2 ** 20;
+/** What one answer of the database holds at most, or one row more: rows by number, and about so many bytes. */
+export const CHUNK_ROWS = 4096;
+export const CHUNK_BYTES = 2 ** 20;
+
+const TABLES = [
+  `CREATE TABLE IF NOT EXISTS svc_schema (version integer NOT NULL PRIMARY KEY)`,
+  `CREATE TABLE IF NOT EXISTS svc_owner (
+     namespace text NOT NULL PRIMARY KEY,
+     owner text,
+     holder text,
+     lease_ms bigint NOT NULL,
+     beat bigint NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS svc_fence (
+     namespace text NOT NULL PRIMARY KEY,
+     owner text,
+     fence bigint NOT NULL)`,
+  `CREATE TABLE IF NOT EXISTS svc_log (
+     namespace text NOT NULL,
+     unit bigint NOT NULL,
+     piece integer NOT NULL,
+     last bigint NOT NULL,
+     bytes bytea NOT NULL,
+     PRIMARY KEY (namespace, unit, piece))`,
+  `CREATE TABLE IF NOT EXISTS svc_entries (
+     namespace text NOT NULL,
+     family smallint NOT NULL,
+     key bytea NOT NULL,
+     piece integer NOT NULL,
+     value bytea NOT NULL,
+     PRIMARY KEY (namespace, family, key, piece))`,
+  `INSERT INTO svc_schema SELECT ${SCHEMA_VERSION} WHERE NOT EXISTS (SELECT 1 FROM svc_schema)`,
+];
+/** Bytes that live for seconds are not worth being compressed. Where there is no such thing it is done without. */
+const UNCOMPRESSED = `ALTER TABLE svc_log ALTER COLUMN bytes SET STORAGE EXTERNAL`;
+const UNDEFINED_TABLE = '42P01';
+/** Two servers make the tables at the same time. */
+const MADE_MEANWHILE: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
+const TRIES = 5;
+
+/** Makes the tables where there are none. Throws ServerError `state-corrupt` for tables of another version. */
+export async function prepareSchema(connection: Connection): Promise<void> {
+  for (let left = TRIES; ; left--) {
+    const version = await versionOf(connection);
+    if (version !== undefined) return checkVersion(version);
+    try {
+      await connection.transaction(async () => {
+        for (const table of TABLES) await connection.run(table);
+      });
+      await connection.run(UNCOMPRESSED).catch((error: unknown) => {
+        if (connection.isBroken) throw error;
+      });
+    } catch (error) {
+      if (left === 0 || !MADE_MEANWHILE.has(codeOf(error))) throw error;
+    }
+  }
+}
+
+/** Undefined: there are no tables. */
+async function versionOf(connection: Connection): Promise<number | undefined> {
+  try {
+    const { rows } = await connection.run('SELECT version FROM svc_schema ORDER BY version DESC LIMIT 1');
+    return rows[0] === undefined ? undefined : Number(rows[0][0]);
+  } catch (error) {
+    if (codeOf(error) === UNDEFINED_TABLE) return undefined;
+    throw error;
+  }
+}
+
+function checkVersion(version: number): void {
+  if (version === SCHEMA_VERSION) return;
+  const fix =
+    version > SCHEMA_VERSION
+      ? 'use the newer svc that made them'
+      : 'move the state by GET /backup with the svc that made them, and --restore into a new database with this one';
+  throw new ServerError(
+    'unavailable',
+    'state-corrupt',
+    `the tables in the database have version ${version} of the schema, and this svc has version ${SCHEMA_VERSION}: ${fix}`,
+  );
+}
+
+export function familyNumber(family: Family): number {
+  return FAMILIES.indexOf(family);
+}
+
+/** What a write begins with: parameters 1 and 2 are namespace and fence. `own` has a row if they are right, which is locked. */
+const OWN = `WITH own AS (SELECT 1 FROM svc_fence WHERE namespace = $1 AND fence = $2 FOR SHARE)`;
+
+function reads(name: string, bounds: string): Statement {
+  return {
+    name: `svc_${name}`,
+    text: `SELECT key, piece, value FROM (
+        SELECT key, piece, value, sum(octet_length(value)) OVER (ORDER BY key, piece) - octet_length(value) AS before
+        FROM (SELECT key, piece, value FROM svc_entries
+              WHERE namespace = $1 AND family = $2 AND (key, piece) > ($3, $4)${bounds}
+              ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS next) AS sized
+      WHERE before < ${CHUNK_BYTES} ORDER BY key, piece`,
+  };
+}
+
+export const SQL = {
+  // ---- ownership
+  makeOwner: {
+    name: 'svc_make_owner',
+    text: 'INSERT INTO svc_owner VALUES ($1, NULL, NULL, 0, 0) ON CONFLICT DO NOTHING',
+  },
+  makeFence: { name: 'svc_make_fence', text: 'INSERT INTO svc_fence VALUES ($1, NULL, 0) ON CONFLICT DO NOTHING' },
+  seeOwner: { name: 'svc_see_owner', text: 'SELECT owner, holder, lease_ms, beat FROM svc_owner WHERE namespace = $1' },
+  takeOwner: {
+    name: 'svc_take_owner',
+    text: `UPDATE svc_owner SET owner = $3, holder = $4, lease_ms = $5, beat = beat + 1
+      WHERE namespace = $1 AND beat = $2`,
+  },
+  takeFence: {
+    name: 'svc_take_fence',
+    text: 'UPDATE svc_fence SET owner = $2, fence = fence + 1 WHERE namespace = $1',
+  },
+  beat: {
+    name: 'svc_beat',
+    text: 'UPDATE svc_owner SET beat = beat + 1 WHERE namespace = $1 AND owner = $2',
+  },
+  leaveOwner: {
+    name: 'svc_leave_owner',
+    text: 'UPDATE svc_owner SET owner = NULL, holder = NULL, beat = beat + 1 WHERE namespace = $1 AND owner = $2',
+  },
+  leaveFence: {
+    name: 'svc_leave_fence',
+    text: 'UPDATE svc_fence SET owner = NULL, fence = fence + 1 WHERE namespace = $1 AND owner = $2',
+  },
+  // ---- sessions of the owner
+  nextFence: {
+    name: 'svc_next_fence',
+    text: 'UPDATE svc_fence SET fence = fence + 1 WHERE namespace = $1 AND owner = $2 RETURNING fence',
+  },
+  lastUnit: { name: 'svc_last_unit', text: 'SELECT max(last) FROM svc_log WHERE namespace = $1' },
+  // ---- units
+  commit: {
+    name: 'svc_commit',
+    text: `${OWN} INSERT INTO svc_log SELECT $1, $3, 0, $4, $5 FROM own`,
+  },
+  piece: { name: 'svc_piece', text: 'INSERT INTO svc_log VALUES ($1, $2, $3, $4, $5)' },
+  own: { name: 'svc_own', text: 'SELECT 1 FROM svc_fence WHERE namespace = $1 AND fence = $2 FOR SHARE' },
+  log: {
+    name: 'svc_read_log',
+    text: `SELECT unit, piece, last, bytes FROM (
+        SELECT unit, piece, last, bytes, sum(octet_length(bytes)) OVER (ORDER BY unit, piece) - octet_length(bytes) AS before
+        FROM (SELECT unit, piece, last, bytes FROM svc_log
+              WHERE namespace = $1 AND (unit, piece) > ($2, $3)
+              ORDER BY unit, piece LIMIT ${CHUNK_ROWS}) AS next) AS sized
+      WHERE before < ${CHUNK_BYTES} ORDER BY unit, piece`,
+  },
+  // ---- entries
+  readFrom: reads('read_from', ''),
+  readBetween: reads('read_between', ' AND key < $5'),
+  /** All pieces of some keys of one family. */
+  readKeys: {
+    name: 'svc_read_keys',
+    text: `SELECT key, piece, value FROM svc_entries
+      WHERE namespace = $1 AND family = $2 AND key = ANY($3::bytea[]) ORDER BY key, piece`,
+  },
+  /** Rows as arrays: families, keys, pieces, values. */
+  write: {
+    name: 'svc_write',
+    text: `${OWN}, written AS (
+        INSERT INTO svc_entries
+        SELECT $1, family, key, piece, value FROM own, unnest($3::smallint[], $4::bytea[], $5::integer[], $6::bytea[])
+          AS given (family, key, piece, value)
+        ON CONFLICT (namespace, family, key, piece) DO UPDATE SET value = excluded.value)
+      SELECT 1 FROM own`,
+  },
+  /** Of these keys, pieces from that number on. */
+  remove: {
+    name: 'svc_remove',
+    text: `${OWN}, removed AS (
+        DELETE FROM svc_entries AS entry
+        USING own, unnest($3::smallint[], $4::bytea[], $5::integer[]) AS given (family, key, piece)
+        WHERE entry.namespace = $1 AND entry.family = given.family AND entry.key = given.key
+          AND entry.piece >= given.piece)
+      SELECT 1 FROM own`,
+  },
+  /** Some thousands of the keys from one on and before another; the count is of the rows that were there. */
+  clearFrom: clears('clear_from', ''),
+  clearBetween: clears('clear_between', ' AND key < $5'),
+  forgetLog: {
+    name: 'svc_forget_log',
+    text: `${OWN}, forgotten AS (DELETE FROM svc_log USING own WHERE namespace = $1 AND unit <= $3)
+      SELECT 1 FROM own`,
+  },
+  // ---- restore: rows as `write` takes them, and no fence yet
+  insert: {
+    name: 'svc_insert',
+    text: `INSERT INTO svc_entries
+      SELECT $1, family, key, piece, value FROM unnest($2::smallint[], $3::bytea[], $4::integer[], $5::bytea[])
+        AS given (family, key, piece, value)`,
+  },
+  hasEntries: { name: 'svc_has_entries', text: 'SELECT 1 FROM svc_entries WHERE namespace = $1 LIMIT 1' },
+  hasLog: { name: 'svc_has_log', text: 'SELECT 1 FROM svc_log WHERE namespace = $1 LIMIT 1' },
+  // ---- figures
+  bytes: {
+    name: 'svc_bytes',
+    text: `SELECT pg_total_relation_size('svc_entries') + pg_total_relation_size('svc_log')`,
+  },
+  countBytes: {
+    name: 'svc_count_bytes',
+    text: 'SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM svc_entries WHERE namespace = $1',
+  },
+} as const satisfies Readonly<Record<string, Statement>>;
+
+function clears(name: string, bounds: string): Statement {
+  return {
+    name: `svc_${name}`,
+    text: `${OWN}, gone AS (
+        DELETE FROM svc_entries AS entry
+        USING own, (SELECT key, piece FROM svc_entries
+                    WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
+                    ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS some
+        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = some.key AND entry.piece = some.piece
+        RETURNING 1)
+      SELECT (SELECT count(*) FROM gone) FROM own`,
+  };
+}

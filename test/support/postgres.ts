@@ -1,0 +1,129 @@
+/** A PostgreSQL of its own in a temporary directory, run by an unprivileged user: Debian's package `postgresql` brings the programs. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import pg from 'pg';
+
+const run = promisify(execFile);
+const VERSIONS = '/usr/lib/postgresql';
+const READY_DEADLINE_MS = 60_000;
+/** Made by Debian's package. */
+const USER = 'postgres';
+
+export interface Postgres extends AsyncDisposable {
+  readonly port: number;
+  readonly url: string;
+  /** As the superuser, in the database that `url` names or another one. */
+  query(text: string, database?: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  /** A database with nothing in it; its URL. */
+  createDatabase(): Promise<string>;
+  /** At once, as a crash of the machine would (SIGQUIT); fast, as an operator would (SIGINT). */
+  stop(how: 'crash' | 'fast'): Promise<void>;
+  start(): Promise<void>;
+}
+
+export interface PostgresOptions {
+  /** `name=value` of postgresql.conf. */
+  readonly settings?: readonly string[];
+  /** Default: it is not, tests kill processes and no machines. */
+  readonly isSynced?: boolean;
+}
+
+export async function startPostgres({ settings = [], isSynced = false }: PostgresOptions = {}): Promise<Postgres> {
+  const programs = await programsDirectory();
+  const user = await unprivilegedUser();
+  const directory = await mkdtemp(join(tmpdir(), 'svc-postgres-'));
+  if (user !== undefined) await chown(directory, user.uid, user.gid);
+  const data = join(directory, 'data');
+  const init = ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
+  await run(join(programs, 'initdb'), init, { cwd: directory, ...user });
+  const port = await freePort();
+  const base = ['listen_addresses=127.0.0.1', `port=${port}`, `unix_socket_directories=${directory}`];
+  const quick = isSynced ? [] : ['fsync=off', 'full_page_writes=off'];
+  const args = ['-D', data, ...[...base, ...quick, ...settings].flatMap((setting) => ['-c', setting])];
+  let child: ChildProcess | undefined;
+  let said = '';
+  let databases = 0;
+  const url = (database = 'postgres'): string => `postgres://${USER}@127.0.0.1:${port}/${database}`;
+  const query: Postgres['query'] = async (text, database) => {
+    const client = new pg.Client(url(database));
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      return (await client.query<Record<string, unknown>>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  };
+  const start = async (): Promise<void> => {
+    const started = spawn(join(programs, 'postgres'), args, {
+      cwd: directory,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      ...user,
+    });
+    child = started;
+    started.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+    for (const deadline = Date.now() + READY_DEADLINE_MS; ; await sleep(20)) {
+      if (started.exitCode !== null || Date.now() > deadline) throw new Error(`PostgreSQL did not start:\n${said}`);
+      if (
+        await query('SELECT 1').then(
+          () => true,
+          () => false,
+        )
+      )
+        return;
+    }
+  };
+  const stop = async (how: 'crash' | 'fast'): Promise<void> => {
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill(how === 'crash' ? 'SIGQUIT' : 'SIGINT');
+    await exited;
+  };
+  await start();
+  return {
+    port,
+    url: url(),
+    query,
+    createDatabase: async () => {
+      const name = `test_${++databases}`;
+      await query(`CREATE DATABASE ${name}`);
+      return url(name);
+    },
+    start,
+    stop,
+    [Symbol.asyncDispose]: async () => {
+      await stop('crash');
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function programsDirectory(): Promise<string> {
+  const versions = (await readdir(VERSIONS)).map(Number).toSorted((a, b) => b - a);
+  return join(VERSIONS, String(versions[0]), 'bin');
+}
+
+/** PostgreSQL refuses to be run by root. */
+async function unprivilegedUser(): Promise<{ readonly uid: number; readonly gid: number } | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const [uid, gid] = await Promise.all(
+    ['-u', '-g'].map(async (which) => Number((await run('id', [which, USER])).stdout)),
+  );
+  if (uid === undefined || gid === undefined) throw new Error(`there is no user ${USER}`);
+  return { uid, gid };
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
