@@ -233,8 +233,8 @@ function clears(name: string, bounds: string): Statement {
         DELETE FROM svc_entries AS entry
         USING own, (SELECT key, piece FROM svc_entries
                     WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
-                    ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS some
-        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = some.key AND entry.piece = some.piece
+                    ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS next
+        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = next.key AND entry.piece = next.piece
         RETURNING 1)
       SELECT (SELECT count(*) FROM gone) FROM own`,
   };
