@@ -127,7 +127,7 @@ export class EntryReader {
     const isOpen = (key: string): boolean => !said.hides(key) && !isKnown(said, key);
     const values = await tableValues(this.#connection, this.#namespace, family, texts.filter(isOpen).map(bytesOf));
     return texts.map((key) => {
-      const value = settled(said.entries.get(key), values.get(key));
+      const value = said.entries.has(key) ? settled(said.entries.get(key), values.get(key)) : values.get(key);
       return value && new Uint8Array(value);
     });
   }

@@ -82,11 +82,6 @@ export class PostgresStorage extends CommitQueue {
     else this.#hold(callback);
   }
 
-  override settled(): Promise<void> {
-    const { newest } = this;
-    return new Promise((resolve) => this.whenDurable(newest, resolve));
-  }
-
   /** It was durable already; what it has seen may be another's by now. */
   #hold(callback: () => void): void {
     this.#held.push(callback);

@@ -114,6 +114,14 @@ const PARTS: readonly Part[] = [
     runs: [{ file: new URL('../e2e/durability/kills.test.ts', import.meta.url), label: '' }],
   },
   {
+    name: 'postgres',
+    claims:
+      'the owner of a namespace in PostgreSQL is killed under load and its standby goes on: nothing that was answered is lost, nothing done twice',
+    unit: 'kills',
+    count: 100,
+    runs: [{ file: new URL('../system/postgres-kills.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'floods',
     claims: 'strangers without a token flood a real server, and a client with it is answered in time',
     unit: 'seconds',

@@ -25,6 +25,8 @@ export async function compileActor(name: string, persistence: Persistence = 'enh
 export interface DeploymentOptions {
   /** Of every start. */
   readonly args?: readonly string[];
+  /** What names another storage, in place of `--state`. */
+  readonly storage?: readonly string[];
   /** Modules that every server and its threads load before their own. */
   readonly preloads?: readonly URL[];
   /** Modules by the names of actors. */
@@ -47,9 +49,11 @@ export class Deployment {
   /** Nothing runs yet. */
   static async create(
     owner: TestOwner,
-    { args = [], preloads = [], modules = {} }: DeploymentOptions = {},
+    { args = [], storage, preloads = [], modules = {} }: DeploymentOptions = {},
   ): Promise<Deployment> {
-    const deployment = new Deployment(owner, args, preloads, await temporaryDirectory());
+    const folder = await temporaryDirectory();
+    const kept = storage ?? ['--state', join(folder, 'state')];
+    const deployment = new Deployment(owner, [...kept, ...args], preloads, folder);
     await deployment.writeManifest(modules);
     return deployment;
   }
@@ -94,12 +98,18 @@ export class Deployment {
   ): Promise<Host> {
     const server = await startServer(this.#owner, {
       manifestFile: this.#manifest,
-      args: ['--state', this.state, ...this.#args, ...args],
+      args: [...this.#args, ...args],
       env: this.#env,
       until,
       wrapper,
     });
     return (this.#host = new Host(server));
+  }
+
+  /** One that was started before takes the place of the one that runs now. */
+  async goOnWith(host: Host): Promise<void> {
+    await host.ready();
+    this.#host = host;
   }
 
   /** SIGTERM: the checkpoint is told and the exit code is 0. */
@@ -120,7 +130,8 @@ export class Deployment {
   /** A start that must fail. */
   async refused(args: readonly string[] = [], { hasState = true } = {}): Promise<Refusal> {
     const command = ['config/main.ts', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
-    const all = [...command, ...(hasState ? ['--state', this.state] : []), ...this.#args, ...args];
+    // The first two name the state.
+    const all = [...command, ...(hasState ? this.#args : this.#args.slice(2)), ...args];
     const child = spawn(process.execPath, all, {
       cwd: ROOT,
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -6,18 +6,13 @@
 import assert from 'node:assert/strict';
 import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded } from '../../support/seeded.ts';
-import type { Actor, Host } from '../semantics/host.ts';
-import { compileActor, Deployment } from './deployment.ts';
-import { HAUL_FLAGS } from './haul.ts';
-import { Load } from './load.ts';
+import type { Host } from '../semantics/host.ts';
+import { prepareLoad } from './prepare-load.ts';
 
-const KEEPERS = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] as const;
-const KEYED = ['once-list', 'once-from', 'once-to'] as const;
-const HAULERS = ['haul-a', 'haul-b', 'depot'] as const;
 const FLAGS: readonly [readonly string[], ...(readonly string[])[]] = [
   [],
   ['--snapshot-below', '0'],
@@ -35,45 +30,9 @@ const LATE_KILL_MS_MAX = 2000;
 /** From the start of the process on: about as long as a start takes. */
 const EARLY_KILL_MS_MAX = 900;
 
-interface Prepared {
-  readonly deployment: Deployment;
-  readonly load: Load;
-  readonly host: Host;
-}
-
-/** A running server, and its clients, which do nothing yet. */
-async function prepare(t: TestContext, preloads: readonly URL[] = []): Promise<Prepared> {
-  const keeper = await compileActor('Keeper');
-  const hauler = await compileActor('Hauler');
-  const modules = {
-    ...Object.fromEntries([...KEEPERS, ...KEYED].map((name) => [name, keeper])),
-    'haul-a': hauler,
-    'haul-b': hauler,
-    // Its upgrades carry everything over, which takes a while.
-    depot: await compileActor('Hauler', 'classical'),
-  };
-  const deployment = await Deployment.create(t, { args: ['--verbose', ...HAUL_FLAGS], preloads, modules });
-  const host = await deployment.start();
-  const find = (name: string): Promise<Actor> => host.find(name);
-  const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(
-    [...KEEPERS, ...HAULERS].map(find),
-  )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor];
-  const keyed = (await Promise.all(KEYED.map(find))) as unknown as readonly [Actor, Actor, Actor];
-  const actors = {
-    lists: [listA, listB],
-    banks: [bankA, bankB],
-    chain: [chainA, chainB],
-    haul: { haulers: [haulA, haulB], depot },
-    keyed,
-  } as const;
-  const load = new Load(actors, seeded(1));
-  await load.prepare(host);
-  return { deployment, load, host };
-}
-
 test('nothing acknowledged is lost and nothing is doubled, however often the server is killed', async (t) => {
   const seeds = new ProofSeeds(4);
-  const prepared = await prepare(t);
+  const prepared = await prepareLoad(t);
   const { deployment, load } = prepared;
   let { host } = prepared;
   let early = 0;
@@ -119,7 +78,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the ser
 
 test('nothing acknowledged is lost and nothing is doubled, however often the threads of actors stop under load', async (t) => {
   const seeds = new ProofSeeds(2, 1 / 5);
-  const prepared = await prepare(t, [new URL('./stopped-threads.ts', import.meta.url)]);
+  const prepared = await prepareLoad(t, { preloads: [new URL('./stopped-threads.ts', import.meta.url)] });
   const { deployment, load } = prepared;
   let { host } = prepared;
   const stopped = { threads: 0 };
@@ -154,7 +113,7 @@ test('nothing acknowledged is lost and nothing is doubled, however often the thr
 });
 
 test('the check finds what is lost: a state from before the last acknowledged messages', async (t) => {
-  const { deployment, load, host } = await prepare(t);
+  const { deployment, load, host } = await prepareLoad(t);
   const loadFor = async (running: Host, ms: number): Promise<void> => {
     const end = performance.now() + ms;
     await load.run(running, { isOver: () => performance.now() > end });
@@ -174,7 +133,9 @@ test('the check finds what is lost: a state from before the last acknowledged me
 });
 
 test('the kills find a large message that gets into another one', async (t) => {
-  const { deployment, load, host } = await prepare(t, [new URL('./planted-open-gate.ts', import.meta.url)]);
+  const { deployment, load, host } = await prepareLoad(t, {
+    preloads: [new URL('./planted-open-gate.ts', import.meta.url)],
+  });
   const kills = async (): Promise<void> => {
     let running = host;
     for (let kill = 1; kill <= PLANTED_KILLS_MAX; kill++) {

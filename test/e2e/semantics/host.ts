@@ -123,6 +123,14 @@ export class Host {
     return (await this.inspect()).find(({ name }) => name === actor.name)?.status ?? 'deleted';
   }
 
+  /** Resolves when it takes work, as a standby does when it has taken over. */
+  async ready(deadlineMs = 60_000): Promise<void> {
+    await this.until(async () => {
+      const { status, body } = await this.server.get('/health/ready');
+      assert.equal(status, 200, `${body}\n${this.server.output.stderr}`);
+    }, deadlineMs);
+  }
+
   /** Resolves when `check` does not throw any more; the last failure otherwise. */
   async until(check: () => Promise<void>, deadlineMs = 10_000): Promise<void> {
     const deadline = Date.now() + deadlineMs;

@@ -1,0 +1,50 @@
+/** What is killed under load: a server with the actors that all of the load's clients need. */
+import type { TestContext } from 'node:test';
+import { seeded } from '../../support/seeded.ts';
+import type { Actor, Host } from '../semantics/host.ts';
+import { compileActor, Deployment, type DeploymentOptions } from './deployment.ts';
+import { HAUL_FLAGS } from './haul.ts';
+import { Load } from './load.ts';
+
+const KEEPERS = ['list-a', 'list-b', 'bank-a', 'bank-b', 'chain-a', 'chain-b'] as const;
+const KEYED = ['once-list', 'once-from', 'once-to'] as const;
+const HAULERS = ['haul-a', 'haul-b', 'depot'] as const;
+
+export interface PreparedLoad {
+  readonly deployment: Deployment;
+  readonly load: Load;
+  readonly host: Host;
+}
+
+/** A running server, and its clients, which do nothing yet. */
+export async function prepareLoad(
+  t: TestContext,
+  options: Pick<DeploymentOptions, 'preloads' | 'storage'> = {},
+): Promise<PreparedLoad> {
+  const keeper = await compileActor('Keeper');
+  const hauler = await compileActor('Hauler');
+  const modules = {
+    ...Object.fromEntries([...KEEPERS, ...KEYED].map((name) => [name, keeper])),
+    'haul-a': hauler,
+    'haul-b': hauler,
+    // Its upgrades carry everything over, which takes a while.
+    depot: await compileActor('Hauler', 'classical'),
+  };
+  const deployment = await Deployment.create(t, { ...options, args: ['--verbose', ...HAUL_FLAGS], modules });
+  const host = await deployment.start();
+  const find = (name: string): Promise<Actor> => host.find(name);
+  const [listA, listB, bankA, bankB, chainA, chainB, haulA, haulB, depot] = (await Promise.all(
+    [...KEEPERS, ...HAULERS].map(find),
+  )) as unknown as [Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor, Actor];
+  const keyed = (await Promise.all(KEYED.map(find))) as unknown as readonly [Actor, Actor, Actor];
+  const actors = {
+    lists: [listA, listB],
+    banks: [bankA, bankB],
+    chain: [chainA, chainB],
+    haul: { haulers: [haulA, haulB], depot },
+    keyed,
+  } as const;
+  const load = new Load(actors, seeded(1));
+  await load.prepare(host);
+  return { deployment, load, host };
+}

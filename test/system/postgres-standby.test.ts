@@ -1,0 +1,106 @@
+/** Two servers, one namespace: who owns it, who waits, and what a server that was stopped for a while may still do. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Host } from '../e2e/semantics/host.ts';
+import { compileMotoko } from '../support/motoko.ts';
+import { type Postgres, startPostgres } from '../support/postgres.ts';
+import { startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const LEASE_MS = 1000;
+/** A standby that waited for this would be seen waiting. */
+const LONG_LEASE_MS = 120_000;
+const STANDBY = { status: 503, body: 'starting: standby, the namespace has another owner' };
+
+let postgres: Postgres;
+let manifestFile = '';
+before(async () => {
+  postgres = await startPostgres();
+  const source = await readFile(new URL('../../config/examples/counter/Counter.mo', import.meta.url), 'utf8');
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'counter.wasm'), (await compileMotoko(source)).wasm);
+  manifestFile = join(directory, 'actors.json');
+  await writeFile(manifestFile, JSON.stringify({ actors: { counter: { wasm: 'counter.wasm' } } }));
+});
+after(() => postgres[Symbol.asyncDispose]());
+
+async function start(t: TestContext, namespace: string, leaseMs: number, until: 'listening' | 'ready'): Promise<Host> {
+  const options = [`storage.url=${postgres.url}`, `storage.namespace=${namespace}`, `storage.lease-ms=${leaseMs}`];
+  const args = [
+    '--plugin',
+    'storage=svc/storage-postgres',
+    ...options.flatMap((option) => ['--plugin-option', option]),
+  ];
+  return new Host(await startServer(t, { manifestFile, args, until }));
+}
+
+async function standby(t: TestContext, namespace: string, leaseMs: number): Promise<Host> {
+  const host = await start(t, namespace, leaseMs, 'listening');
+  await host.until(async () => assert.deepEqual(await host.server.get('/health/ready'), STANDBY));
+  return host;
+}
+
+const inc = async ({ server }: Host): Promise<string> => {
+  const { status, body } = await server.post('/call-json/counter/inc');
+  return `${status} ${body}`;
+};
+
+test('an owner that was stopped for longer than its lease answers nothing more, queries neither, and ends', async (t) => {
+  const one = await start(t, 'stopped', LEASE_MS, 'ready');
+  const other = await standby(t, 'stopped', LEASE_MS);
+  assert.deepEqual(await other.server.post('/call-json/counter/inc'), {
+    status: 503,
+    body: (await other.server.post('/query-json/counter/get')).body,
+  });
+  assert.match(other.server.output.stderr, new RegExp(`'stopped' is owned by \\S+ pid ${one.server.process.pid} `));
+  assert.equal(await inc(one), '200 [1]');
+  one.server.process.kill('SIGSTOP');
+  // They wait in its sockets until it goes on.
+  const late = Promise.allSettled([
+    one.server.post('/query-json/counter/get'),
+    one.server.get('/inspect').then(() => one.server.post('/query-json/counter/get')),
+    one.server.post('/call-json/counter/inc'),
+  ]);
+  await other.ready();
+  assert.equal(await inc(other), '200 [2]');
+  const ended = once(one.server.process, 'close');
+  one.server.process.kill('SIGCONT');
+  const outcomes = await late;
+  assert.deepEqual(
+    outcomes.map((outcome) => outcome.status),
+    ['rejected', 'rejected', 'rejected'],
+    JSON.stringify(outcomes),
+  );
+  const [code] = (await ended) as [number | null];
+  assert.equal(code, 1);
+  assert.match(
+    one.server.output.stderr,
+    new RegExp(`the server ends: the namespace 'stopped' is owned by \\S+ pid ${other.server.process.pid} now`),
+  );
+  assert.equal(await inc(other), '200 [3]', 'nothing that the other one began was committed');
+});
+
+test('a graceful stop hands the namespace over at once, to one of two standbys', async (t) => {
+  const one = await start(t, 'handed', LONG_LEASE_MS, 'ready');
+  const others = await Promise.all([standby(t, 'handed', LONG_LEASE_MS), standby(t, 'handed', LONG_LEASE_MS)]);
+  assert.equal(await inc(one), '200 [1]');
+  assert.equal(await one.server.stop(), 0, one.server.output.stderr);
+  const isReady = async (host: Host): Promise<boolean> => (await host.server.get('/health/ready')).status === 200;
+  let ready: readonly boolean[] = [];
+  for (const deadline = Date.now() + 60_000; !ready.includes(true); await sleep(20)) {
+    assert.ok(Date.now() < deadline, others.map(({ server }) => server.output.stderr).join('\n'));
+    ready = await Promise.all(others.map(isReady));
+  }
+  const owner = others[ready.indexOf(true)];
+  const waiting = others[ready.indexOf(false)];
+  assert.ok(owner !== undefined && waiting !== undefined, 'both own it');
+  assert.equal(await inc(owner), '200 [2]');
+  assert.deepEqual(await waiting.server.get('/health/ready'), STANDBY);
+  // A standby that is told to stop does.
+  assert.equal(await waiting.server.stop(), 0, waiting.server.output.stderr);
+  assert.equal(await owner.server.stop(), 0, owner.server.output.stderr);
+});
