@@ -1,7 +1,7 @@
 /** A PostgreSQL of its own in a temporary directory, run by an unprivileged user: Debian's package `postgresql` brings the programs. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chown, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +14,8 @@ const VERSIONS = '/usr/lib/postgresql';
 const READY_DEADLINE_MS = 60_000;
 /** Made by Debian's package. */
 const USER = 'postgres';
+/** The one role whose password is asked for; a test makes it. */
+export const PASSWORD_ROLE = 'with_password';
 
 export interface Postgres extends AsyncDisposable {
   readonly port: number;
@@ -42,6 +44,9 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
   const data = join(directory, 'data');
   const init = ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];
   await run(join(programs, 'initdb'), init, { cwd: directory, ...user });
+  // Whoever has this role needs a password.
+  const rules = `host all ${PASSWORD_ROLE} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`;
+  await writeFile(join(data, 'pg_hba.conf'), rules);
   const port = await freePort();
   const base = ['listen_addresses=127.0.0.1', `port=${port}`, `unix_socket_directories=${directory}`];
   const quick = isSynced ? [] : ['fsync=off', 'full_page_writes=off'];
