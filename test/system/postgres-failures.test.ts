@@ -57,7 +57,9 @@ async function refusal(t: TestContext, url: string): Promise<string> {
 }
 
 /** A way to the database that can be cut after so many bytes, in either direction. */
-async function startProxy(t: TestContext): Promise<{ readonly url: string; cutAfter(bytes: number): void }> {
+async function startProxy(
+  t: TestContext,
+): Promise<{ readonly url: string; readonly cutAfter: (bytes: number) => void }> {
   const sockets = new Set<Socket>();
   let left = Number.POSITIVE_INFINITY;
   const cut = (): void => {
@@ -116,9 +118,9 @@ test('connections cut at any byte lose nothing that was told, and do nothing twi
   await storage.settled();
   assert.deepEqual([told, failures], [given, []]);
   storage.abandon();
-  const { storage: after } = await open(t, postgres.url, 'cut');
-  assert.equal(Buffer.from((await after.get('queue', key('count'))) ?? ALL).toString(), String(given));
-  const numbers = (await after.range('blob', ALL)).map(([, value]) => Number(Buffer.from(value).toString()));
+  const { storage: again } = await open(t, postgres.url, 'cut');
+  assert.equal(Buffer.from((await again.get('queue', key('count'))) ?? ALL).toString(), String(given));
+  const numbers = (await again.range('blob', ALL)).map(([, value]) => Number(Buffer.from(value).toString()));
   assert.deepEqual(
     numbers,
     Array.from({ length: given }, (_, at) => at + 1),
