@@ -36,7 +36,7 @@ export function siteMissing(reference: string, error: unknown): ServerError {
   if (error.code !== 'actor-rejected') return error;
   return new ServerError(
     error.kind,
-    error.code,
+    'actor-rejected',
     `actor ${reference} was rejected: what the server has printed says why`,
     {
       cause: error,

@@ -94,7 +94,7 @@ async function answerOf(actor: Actor, nowMs?: () => number): Promise<SiteAnswer>
 
 test('why an actor was rejected is not for visitors', () => {
   const refusing = (code: string) => (): Canister => {
-    throw new ServerError('missing', code, 'actor blog was rejected: /home/ada/Blog.mo:1: let secret = 5;');
+    throw new ServerError('missing', code, 'actor blog was rejected: /srv/ada/Blog.mo:1: let secret = 5;');
   };
   const others = { referenceOfHost: (): undefined => undefined, call: () => Promise.reject(new Error('not called')) };
   const gatewayOf = (code: string): CanisterGateway =>
