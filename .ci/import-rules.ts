@@ -7,6 +7,9 @@ import type { IForbiddenRuleType } from 'dependency-cruiser';
 /** What runs in a browser; the server knows only the file that is made of it. */
 const PAGE = '^subsystems/inspector/page/';
 
+/** Plugins that the server begins with: files beside the rooms for plugins from outside. */
+const BUILT_IN = '^plugins/[^/]+[.]ts$';
+
 /** A plugin as others write it, which only comes with the package. */
 const POSTGRES = '^plugins/storage-postgres/';
 
@@ -80,13 +83,13 @@ export const always: readonly IForbiddenRuleType[] = [
     name: 'plugin-is-thin',
     comment:
       'A plugin wires; it knows neither flags nor packages. Its configuration is the section it is handed, and packages belong to subsystems.',
-    from: { path: '^plugins/', pathNot: POSTGRES },
+    from: { path: BUILT_IN },
     to: { path: '^(config|node_modules)/' },
   },
   {
     name: 'plugins-do-not-know-each-other',
     comment: 'Require the capability instead; only plugins/index.ts lists plugins.',
-    from: { path: '^plugins/', pathNot: ['^plugins/index[.]ts$', POSTGRES] },
+    from: { path: BUILT_IN, pathNot: '^plugins/index[.]ts$' },
     to: { path: '^plugins/' },
   },
   {
@@ -95,7 +98,13 @@ export const always: readonly IForbiddenRuleType[] = [
       'plugins/storage-postgres proves what svc/plugin and svc/plugin/storage offer: it imports these two, and pg. What it lacks, others lack, too: extend the API.',
     from: { path: POSTGRES },
     to: {
-      pathNot: [POSTGRES, '^api/(plugin|storage)[.]ts$', '^node_modules/(@types/)?pg/', '^node:', '^(crypto|os)$'],
+      pathNot: [
+        POSTGRES,
+        '^plugins/api/(plugin|storage)[.]ts$',
+        '^node_modules/(@types/)?pg/',
+        '^node:',
+        '^(crypto|os)$',
+      ],
     },
   },
   {
@@ -107,28 +116,29 @@ export const always: readonly IForbiddenRuleType[] = [
   {
     name: 'api-is-made-of-faces',
     comment:
-      'What plugins from outside are written with (api/) are faces and the kernel; only api/storage.ts and api/contracts show what a storage, or a test of one, is made of.',
-    from: { path: '^api/', pathNot: '^api/(storage[.]ts|contracts/)' },
-    to: { path: '^(subsystems|plugins|config|loader)/', pathNot: FACES },
+      'What plugins from outside are written with (plugins/api/) are faces and the kernel; only its storage.ts and contracts/ show what a storage, or a test of one, is made of.',
+    from: { path: '^plugins/api/', pathNot: '^plugins/api/(storage[.]ts|contracts/)' },
+    to: { path: '^(subsystems|plugins|config)/', pathNot: ['^plugins/api/', FACES] },
   },
   {
     name: 'api-knows-no-wiring',
     comment: 'The API is below whoever loads, wires and configures plugins.',
-    from: { path: '^api/' },
-    to: { path: '^(plugins|config|loader)/' },
+    from: { path: '^plugins/api/' },
+    to: { path: '^(plugins|config)/', pathNot: '^plugins/api/' },
   },
   {
     name: 'loader-knows-faces-only',
-    comment: 'The loader judges plugins from outside by api/ and the faces; which plugins there are, it is told.',
-    from: { path: '^loader/' },
-    to: { path: '^(subsystems|plugins|config)/', pathNot: FACES },
+    comment:
+      'The loader judges plugins from outside by plugins/api/ and the faces; which plugins there are, it is told.',
+    from: { path: '^plugins/loader/' },
+    to: { path: '^(subsystems|plugins|config)/', pathNot: ['^plugins/(api|loader)/', FACES] },
   },
   {
     name: 'loader-and-api-are-asked-for',
     comment:
       'The server knows nothing of plugins from outside: only config/main.ts loads them, and config/ knows their types.',
-    from: { path: '^(kernel|subsystems|plugins)/', pathNot: POSTGRES },
-    to: { path: '^(api|loader)/' },
+    from: { path: ['^(kernel|subsystems)/', BUILT_IN] },
+    to: { path: '^plugins/(api|loader)/' },
   },
   {
     name: 'log-and-flags-know-the-kernel-only',

@@ -8,7 +8,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from '../kernel/index.ts';
-import type { LoadedPlugin } from '../loader/index.ts';
+import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import type { Request } from './load.ts';
 import type { ServerLog } from './log.ts';
 
@@ -31,7 +31,7 @@ async function run(): Promise<number> {
     directory: process.cwd(),
     root: ROOT,
     async loadPlugins(requests) {
-      const { loadPlugins } = await import('../loader/index.ts');
+      const { loadPlugins } = await import('../plugins/loader/index.ts');
       return loadPlugins(requests, { directory: process.cwd(), builtin: builtinPlugins });
     },
   });
@@ -180,7 +180,7 @@ async function compose(
   builtin: readonly Plugin[],
 ): Promise<Composed> {
   if (loaded.length === 0) return { plugins: builtin, sections: { ...config } };
-  const { composePlugins } = await import('../loader/index.ts');
+  const { composePlugins } = await import('../plugins/loader/index.ts');
   const { ReadableBackup } = await import('../subsystems/storage/backup-file.ts');
   const backup = restore === undefined ? undefined : new ReadableBackup(restore.file);
   const { plugins, routes } = composePlugins({ builtin, loaded, backup });

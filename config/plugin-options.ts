@@ -1,6 +1,6 @@
 /** The options that loaded plugins declare: checked like flags, from the command line, the environment and the file. */
-import type { PluginDefinition } from '../api/definition.ts';
-import type { OptionSpec } from '../api/options.ts';
+import type { PluginDefinition } from '../plugins/api/definition.ts';
+import type { OptionSpec } from '../plugins/api/options.ts';
 import { suggestionFor } from '../kernel/index.ts';
 import { choice, type Flag, FlagProblem, integer, text } from './flag.ts';
 import type { Environment, ParsedFlags } from './parse-flags.ts';

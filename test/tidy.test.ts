@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** Rooms of the server itself, and everything that is source. */
-const SERVER = ['kernel', 'subsystems', 'plugins', 'config', 'api', 'loader'];
+const SERVER = ['kernel', 'subsystems', 'plugins', 'config'];
 const ALL = [...SERVER, 'test', 'benchmarks', '.ci'];
 
 function files(rooms: readonly string[], pattern: string): readonly string[] {

@@ -1,6 +1,6 @@
 /** A backup on its way out: one transaction that sees the tables as they were when it began, read ahead of the one who writes the file. */
-import { BackupReader, type Entry, FAMILIES, type Family, type TableReader } from '../../api/storage.ts';
-import { assert } from '../../api/plugin.ts';
+import { BackupReader, type Entry, FAMILIES, type Family, type TableReader } from '../api/storage.ts';
+import { assert } from '../api/plugin.ts';
 import type { Connection } from './connection.ts';
 import { type TableEntry, tableEntries } from './entries.ts';
 

@@ -1,6 +1,6 @@
 /** One connection to the database: statements in order, an end to those that are never answered, and words for its errors. */
 import type { Client } from 'pg';
-import { type Clock, ServerError } from '../../api/plugin.ts';
+import { type Clock, ServerError } from '../api/plugin.ts';
 
 export type Value = string | number | Buffer | null;
 /** A column: text of what is no number, such as a bigint; bytes of a bytea. */

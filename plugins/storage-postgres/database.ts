@@ -1,6 +1,6 @@
 /** What the owner of a namespace writes with: connections that are made again when they break, and nothing written twice. */
-import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../../api/plugin.ts';
-import { META, metaKey } from '../../api/storage.ts';
+import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../api/plugin.ts';
+import { META, metaKey } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
 import {
   Connection,

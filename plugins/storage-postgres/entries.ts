@@ -1,5 +1,5 @@
 /** What is under keys, in the tables and in the layers over them: read in pieces, in the order of the keys. */
-import { ServerError } from '../../api/plugin.ts';
+import { ServerError } from '../api/plugin.ts';
 import {
   CHUNK_PAGES,
   type Family,
@@ -10,7 +10,7 @@ import {
   RecordPacker,
   type StorageAnswers,
   type StoredPages,
-} from '../../api/storage.ts';
+} from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
 import { bufferOf } from './database.ts';
 import { codeOf, type Connection, type Row } from './connection.ts';

@@ -3,7 +3,7 @@
  * tables know which unit they have, and the log is forgotten up to it. Broken off anywhere, the log has everything, and what is
  * read meanwhile is read through the layer: it says what is there, however much of that the tables know already.
  */
-import type { Family } from '../../api/storage.ts';
+import type { Family } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
 import type { Value } from './connection.ts';
 import { bufferOf, type Database, type Session, UNIT_KEY } from './database.ts';

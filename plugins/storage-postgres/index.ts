@@ -1,5 +1,5 @@
 /** `svc/storage-postgres`: the state of a server in PostgreSQL, and a standby that takes over (docs/postgres.md, ADR 55). */
-import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../../api/plugin.ts';
+import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../api/plugin.ts';
 import { PostgresStorage } from './postgres-storage.ts';
 
 /** Milliseconds: long enough for a pause of a second, short enough to be waited for. */

@@ -5,7 +5,7 @@
  * Keys are Latin-1 strings of their bytes, which sort like the bytes. Of a page a layer may know some bytes only: those below
  * come from the layer or the tables beneath, when somebody needs them.
  */
-import { applyWriteBatch, type Family } from '../../api/storage.ts';
+import { applyWriteBatch, type Family } from '../api/storage.ts';
 
 /** Pages of the families `heap` and `stable` have so many bytes. */
 export const PAGE_BYTES = 4096;

@@ -9,7 +9,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, type Logger, ServerError, sleep } from '../../api/plugin.ts';
+import { type Clock, type Logger, ServerError, sleep } from '../api/plugin.ts';
 import { Connection, type ConnectionOptions, isTransient, placeOf, startProblem, wordsOf } from './connection.ts';
 import { prepareSchema, SQL } from './schema.ts';
 

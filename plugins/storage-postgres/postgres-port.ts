@@ -7,7 +7,7 @@
  * Commits have a connection of their own. Reads and folds have the other and take turns, one at a time: so the tables do not
  * change under a read. A batch is applied while the next one is on its way.
  */
-import { type Clock, type Logger, ServerError } from '../../api/plugin.ts';
+import { type Clock, type Logger, ServerError } from '../api/plugin.ts';
 import {
   carried,
   CommitFigures,
@@ -16,7 +16,7 @@ import {
   type StorageReceiver,
   type StorageRequest,
   type ToStorage,
-} from '../../api/storage.ts';
+} from '../api/storage.ts';
 import { Backup } from './backup.ts';
 import { Bell } from './bell.ts';
 import { asServerError, type Batch, type Database, NotOwner, type Session } from './database.ts';

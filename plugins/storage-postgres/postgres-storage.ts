@@ -1,7 +1,7 @@
 /** The commit queue before a database. What leaves because of it leaves while the lease holds. */
-import type { BackupFile, RestoredBackup, ServerError, StartContext } from '../../api/plugin.ts';
-import { type Clock, type Logger } from '../../api/plugin.ts';
-import { CommitQueue } from '../../api/storage.ts';
+import type { BackupFile, RestoredBackup, ServerError, StartContext } from '../api/plugin.ts';
+import { type Clock, type Logger } from '../api/plugin.ts';
+import { CommitQueue } from '../api/storage.ts';
 import { startProblem } from './connection.ts';
 import { Database } from './database.ts';
 import { Lease } from './lease.ts';

@@ -1,7 +1,7 @@
 /** A backup into a namespace that has nothing: in one transaction, so wholly or not at all. */
-import { type BackupFile, ServerError } from '../../api/plugin.ts';
-import type { RestoredBackup } from '../../api/plugin.ts';
-import type { Change } from '../../api/storage.ts';
+import { type BackupFile, ServerError } from '../api/plugin.ts';
+import type { RestoredBackup } from '../api/plugin.ts';
+import type { Change } from '../api/storage.ts';
 import { bufferOf, type Database } from './database.ts';
 import { writePieces } from './fold.ts';
 import { SQL } from './schema.ts';

@@ -11,8 +11,8 @@
  * nothing unless the number in it is the writer's. Whoever takes the namespace over writes to that row, and so waits for the
  * writes that have begun, and ends those that come later.
  */
-import { FAMILIES, type Family } from '../../api/storage.ts';
-import { ServerError } from '../../api/plugin.ts';
+import { FAMILIES, type Family } from '../api/storage.ts';
+import { ServerError } from '../api/plugin.ts';
 import { codeOf, type Connection, type Statement } from './connection.ts';
 
 export const SCHEMA_VERSION = 1;

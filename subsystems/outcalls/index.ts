@@ -3,7 +3,7 @@
  *
  * The division of work. The management canister has checked the request, waits for its turn, keeps the deadline, looks at the
  * size of what came, transforms it and tells the caller. Whoever implements this sends one request and brings its answer, and
- * reads no more of it than it has to. `api/contracts/outcalls.ts` says the same as tests.
+ * reads no more of it than it has to. `plugins/api/contracts/outcalls.ts` says the same as tests.
  */
 import { defineCapability } from '../../kernel/index.ts';
 

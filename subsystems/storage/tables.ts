@@ -1,6 +1,6 @@
 /**
  * Ordered tables of bytes: what a store must offer to hold this host's state. Synchronous, because it lives in the storage
- * thread, which does nothing else. `api/contracts/tables.ts` is what every implementation has to pass.
+ * thread, which does nothing else. `plugins/api/contracts/tables.ts` is what every implementation has to pass.
  */
 
 /** Kinds of keys; each is ordered by itself. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { loadConfig, type Request } from '../../config/load.ts';
 import type { ConfiguredPlugin } from '../../config/plugin-options.ts';
-import { definePlugin, Outcalls, Storage } from '../../api/plugin.ts';
+import { definePlugin, Outcalls, Storage } from '../../plugins/api/plugin.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 

@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { loadConfig } from '../../config/load.ts';
-import { loadPlugins } from '../../loader/index.ts';
+import { loadPlugins } from '../../plugins/loader/index.ts';
 import { builtinPlugins } from '../../plugins/index.ts';
 import { CACHE_HOME } from '../support/caches.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';

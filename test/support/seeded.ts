@@ -1,1 +1,1 @@
-export { type Seeded, seeded } from '../../api/contracts/support/seeded.ts';
+export { type Seeded, seeded } from '../../plugins/api/contracts/support/seeded.ts';

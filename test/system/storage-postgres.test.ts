@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { after, before } from 'node:test';
-import { describeCommitQueue } from '../../api/contracts/commit-queue.ts';
-import { describeStorage } from '../../api/contracts/storage.ts';
+import { describeCommitQueue } from '../../plugins/api/contracts/commit-queue.ts';
+import { describeStorage } from '../../plugins/api/contracts/storage.ts';
 import { systemClock } from '../../kernel/index.ts';
 import { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';

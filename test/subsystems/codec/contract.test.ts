@@ -1,4 +1,4 @@
-import { describeCodec } from '../../../api/contracts/codec.ts';
+import { describeCodec } from '../../../plugins/api/contracts/codec.ts';
 import { CodecPool } from '../../../subsystems/codec/codec-pool.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { describeMetrics } from '../../../api/contracts/metrics.ts';
+import { describeMetrics } from '../../../plugins/api/contracts/metrics.ts';
 import type { MeasuredCanister } from '../../../subsystems/metrics/actor-lines.ts';
 import { Histogram, type HistogramFigures } from '../../../subsystems/figures/index.ts';
 import { Collections } from '../../../subsystems/metrics/collections.ts';

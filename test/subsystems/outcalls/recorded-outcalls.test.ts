@@ -7,8 +7,8 @@ import { OUTCALL_FAILURES, type Outcalls } from '../../../subsystems/outcalls/in
 import { NoOutcalls } from '../../../subsystems/outcalls/no-outcalls.ts';
 import { RecordingOutcalls } from '../../../subsystems/outcalls/recording-outcalls.ts';
 import { ReplayedOutcalls } from '../../../subsystems/outcalls/replayed-outcalls.ts';
-import type { SuiteContext } from '../../../api/contracts/runner.ts';
-import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../../api/contracts/outcalls.ts';
+import type { SuiteContext } from '../../../plugins/api/contracts/runner.ts';
+import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../../plugins/api/contracts/outcalls.ts';
 import { startOutsideServer } from '../../support/outside-server.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 

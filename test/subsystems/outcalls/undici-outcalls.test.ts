@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { LookupFunction } from 'node:net';
 import { describe, test } from 'node:test';
 import { UndiciOutcalls, type UndiciOutcallsOptions } from '../../../subsystems/outcalls/undici-outcalls.ts';
-import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../../api/contracts/outcalls.ts';
+import { describeOutcalls, failureOf, NEVER, requestOf, textOf } from '../../../plugins/api/contracts/outcalls.ts';
 import { type Certificate, OUTSIDE_CA, startOutsideServer } from '../../support/outside-server.ts';
 
 interface Owner {

@@ -10,7 +10,7 @@ import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { CarriedError, ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
 import { applyWriteBatch } from '../../../subsystems/storage/write-batch.ts';
-import { describeCommitQueue, type MadeQueue } from '../../../api/contracts/commit-queue.ts';
+import { describeCommitQueue, type MadeQueue } from '../../../plugins/api/contracts/commit-queue.ts';
 import { SimulatedStorage } from '../../simulation/durable/simulated-storage.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
 import { FaultyDisk } from '../../support/faulty-disk.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { all, bytes, describeTables, hex, put, write } from '../../../api/contracts/tables.ts';
+import { all, bytes, describeTables, hex, put, write } from '../../../plugins/api/contracts/tables.ts';
 import { Crash, FaultyTables, randomFaults, scriptedFaults } from '../../support/faulty-tables.ts';
 import { seeded } from '../../support/seeded.ts';
 

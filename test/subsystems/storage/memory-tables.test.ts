@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
-import { all, bytes, describeTables, put, remove, write } from '../../../api/contracts/tables.ts';
+import { all, bytes, describeTables, put, remove, write } from '../../../plugins/api/contracts/tables.ts';
 
 describeTables('MemoryTables', () => Promise.resolve({ tables: new MemoryTables() }));
 

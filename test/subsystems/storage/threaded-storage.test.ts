@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeStorage } from '../../../api/contracts/storage.ts';
+import { describeStorage } from '../../../plugins/api/contracts/storage.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { before, test } from 'node:test';
-import { composePlugins, loadPlugins, type PluginsFound } from '../../loader/index.ts';
-import { OWN_MODULES } from '../../loader/own-modules.ts';
-import { builtinPlugins } from '../../plugins/index.ts';
-import packageJson from '../../package.json' with { type: 'json' };
-import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { composePlugins, loadPlugins, type PluginsFound } from '../../../plugins/loader/index.ts';
+import { OWN_MODULES } from '../../../plugins/loader/own-modules.ts';
+import { builtinPlugins } from '../../../plugins/index.ts';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 let directory = '';
 before(async () => {
@@ -94,10 +94,10 @@ test('what svc/… exports is this server, wherever the plugin lies, and the pac
   const { problems } = await load('outcalls', './own.mjs');
   assert.match(problems.join(), /has no usable name/);
   const { ServerError } = (await import(OWN_MODULES['svc/plugin']?.href ?? '')) as Record<string, unknown>;
-  const kernel: Record<string, unknown> = await import('../../kernel/index.ts');
+  const kernel: Record<string, unknown> = await import('../../../kernel/index.ts');
   assert.equal(ServerError, kernel['ServerError']);
   const exported = Object.entries(packageJson.exports).filter(([, target]) => typeof target === 'object');
-  const root = new URL('../..', import.meta.url).href;
+  const root = new URL('../../..', import.meta.url).href;
   assert.deepEqual(
     exported.map(([name, target]) => [`svc${name.slice(1)}`, (target as { readonly default: string }).default]),
     Object.entries(OWN_MODULES).map(([name, url]) => [

@@ -1,9 +1,9 @@
 /** The kernel's list of plugins, with those from outside in it: what they make is checked, and what they wait for has an end. */
 import type { PluginDefinition } from '../api/definition.ts';
 import type { PluginAnswer, PluginRequest, PluginRoute } from '../api/routes.ts';
-import type { CreateContext, Plugin, StartContext } from '../kernel/index.ts';
-import type { PluginRouteSpec } from '../subsystems/http/index.ts';
-import type { BackupFile } from '../subsystems/storage/index.ts';
+import type { CreateContext, Plugin, StartContext } from '../../kernel/index.ts';
+import type { PluginRouteSpec } from '../../subsystems/http/index.ts';
+import type { BackupFile } from '../../subsystems/storage/index.ts';
 import type { LoadedPlugin } from './load-plugins.ts';
 import { shapeProblem } from './shapes.ts';
 

@@ -2,12 +2,12 @@
  * `svc/plugin/classes`: plugins that are classes. tsyringe builds them from what the plugin requires, and from nothing else.
  * Decorators name what they want (`@inject(injectionToken(Clock))`); nothing relies on emitted types, so any compiler will do.
  */
-import { type Capability, defineCapability, type Requirements } from '../kernel/index.ts';
-import { type Class, grant, grantsOf, instantiate } from '../kernel/injection.ts';
+import { type Capability, defineCapability, type Requirements } from '../../kernel/index.ts';
+import { type Class, grant, grantsOf, instantiate } from '../../kernel/injection.ts';
 import { definePlugin, type PluginDefinition } from './definition.ts';
 import type { OptionSpecs } from './options.ts';
 
-export { type Class, inject, injectable, injectionToken, injects, type Key } from '../kernel/injection.ts';
+export { type Class, inject, injectable, injectionToken, injects, type Key } from '../../kernel/injection.ts';
 
 /** What a class asks for to get the plugin's options: the same object that `create` would get as `config`. */
 export const Options: Capability<unknown> = defineCapability<unknown>('options');

@@ -1,6 +1,6 @@
 /** `svc/contracts/metrics`: what whoever counts for operators has to pass. */
 import assert from 'node:assert/strict';
-import type { Metrics } from '../../subsystems/metrics/index.ts';
+import type { Metrics } from '../../../subsystems/metrics/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export function describeMetrics(

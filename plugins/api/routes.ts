@@ -1,5 +1,5 @@
 /** Routes that a plugin adds below `/x/<plugin>/`. They need the token, as all routes that are not open. */
-import type { PluginAnswer, PluginRequest } from '../subsystems/http/index.ts';
+import type { PluginAnswer, PluginRequest } from '../../subsystems/http/index.ts';
 
 export type { PluginAnswer, PluginRequest };
 

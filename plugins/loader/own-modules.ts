@@ -17,7 +17,7 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/metrics': new URL('../api/contracts/metrics.ts', import.meta.url),
   'svc/contracts/codec': new URL('../api/contracts/codec.ts', import.meta.url),
   'svc/contracts/outcalls': new URL('../api/contracts/outcalls.ts', import.meta.url),
-  'svc/storage-postgres': new URL('../plugins/storage-postgres/index.ts', import.meta.url),
+  'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 
 /** Marks an import of ours that is to be resolved as if it stood in a file of the working directory. */

@@ -8,8 +8,8 @@ import type {
   Requirements,
   StartContext,
   StopContext,
-} from '../kernel/index.ts';
-import type { BackupFile } from '../subsystems/storage/index.ts';
+} from '../../kernel/index.ts';
+import type { BackupFile } from '../../subsystems/storage/index.ts';
 import type { OptionSpecs, OptionValues } from './options.ts';
 import type { PluginRoute } from './routes.ts';
 

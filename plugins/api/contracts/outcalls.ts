@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
 import {
   OUTCALL_FAILURES,
   type OutcallRequest,
   type Outcalls,
   type OutcallResponse,
-} from '../../subsystems/outcalls/index.ts';
+} from '../../../subsystems/outcalls/index.ts';
 import { type OutsideServer, startOutsideServer } from './support/outside-server.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 

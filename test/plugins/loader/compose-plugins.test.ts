@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import type { PluginDefinition } from '../../api/definition.ts';
-import { definePlugin, Logger, Outcalls, Storage } from '../../api/plugin.ts';
-import type { Kernel } from '../../kernel/index.ts';
-import { composePlugins, type LoadedPlugin } from '../../loader/index.ts';
-import { outcallsPlugin } from '../../plugins/outcalls.ts';
-import { storagePlugin } from '../../plugins/storage.ts';
-import type { BackupFile } from '../../subsystems/storage/index.ts';
-import { NoStorage } from '../../subsystems/storage/no-storage.ts';
-import { createTestKernel, type FakeAmbient, fakeAmbient } from '../support/kernel.ts';
+import type { PluginDefinition } from '../../../plugins/api/definition.ts';
+import { definePlugin, Logger, Outcalls, Storage } from '../../../plugins/api/plugin.ts';
+import type { Kernel } from '../../../kernel/index.ts';
+import { composePlugins, type LoadedPlugin } from '../../../plugins/loader/index.ts';
+import { outcallsPlugin } from '../../../plugins/outcalls.ts';
+import { storagePlugin } from '../../../plugins/storage.ts';
+import type { BackupFile } from '../../../subsystems/storage/index.ts';
+import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { createTestKernel, type FakeAmbient, fakeAmbient } from '../../support/kernel.ts';
 
 const never = (): Promise<never> => new Promise(() => undefined);
 const outcalls = (): Outcalls => ({ send: never });

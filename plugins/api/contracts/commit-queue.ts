@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { CommitPort } from '../../subsystems/storage/index.ts';
-import { INLINE_BYTES_MAX, RING_BYTES } from '../../subsystems/storage/storage-wire.ts';
+import type { CommitPort } from '../../../subsystems/storage/index.ts';
+import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeQueue {

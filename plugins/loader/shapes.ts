@@ -2,23 +2,23 @@
  * What an object must have to stand for a capability: types are gone when a plugin is loaded. The compiler keeps these lists
  * equal to the faces.
  */
-import type { Auth } from '../subsystems/auth/index.ts';
-import type { Canisters } from '../subsystems/canisters/index.ts';
-import type { Codec } from '../subsystems/codec/index.ts';
-import type { Compatibility } from '../subsystems/compatibility/index.ts';
-import type { Compiler } from '../subsystems/compiler/index.ts';
-import type { Execution } from '../subsystems/execution/index.ts';
-import type { Gateway } from '../subsystems/gateway/index.ts';
-import type { Inspector } from '../subsystems/inspector/index.ts';
-import type { Management } from '../subsystems/management/index.ts';
-import type { Manifest } from '../subsystems/manifest/index.ts';
-import type { Metering } from '../subsystems/metering/index.ts';
-import type { Metrics } from '../subsystems/metrics/index.ts';
-import type { MopsClosures } from '../subsystems/mops-closure/index.ts';
-import type { OpenApi } from '../subsystems/openapi/index.ts';
-import type { Outcalls } from '../subsystems/outcalls/index.ts';
-import type { Scheduler } from '../subsystems/scheduler/index.ts';
-import type { Storage } from '../subsystems/storage/index.ts';
+import type { Auth } from '../../subsystems/auth/index.ts';
+import type { Canisters } from '../../subsystems/canisters/index.ts';
+import type { Codec } from '../../subsystems/codec/index.ts';
+import type { Compatibility } from '../../subsystems/compatibility/index.ts';
+import type { Compiler } from '../../subsystems/compiler/index.ts';
+import type { Execution } from '../../subsystems/execution/index.ts';
+import type { Gateway } from '../../subsystems/gateway/index.ts';
+import type { Inspector } from '../../subsystems/inspector/index.ts';
+import type { Management } from '../../subsystems/management/index.ts';
+import type { Manifest } from '../../subsystems/manifest/index.ts';
+import type { Metering } from '../../subsystems/metering/index.ts';
+import type { Metrics } from '../../subsystems/metrics/index.ts';
+import type { MopsClosures } from '../../subsystems/mops-closure/index.ts';
+import type { OpenApi } from '../../subsystems/openapi/index.ts';
+import type { Outcalls } from '../../subsystems/outcalls/index.ts';
+import type { Scheduler } from '../../subsystems/scheduler/index.ts';
+import type { Storage } from '../../subsystems/storage/index.ts';
 
 type Member<V> = NonNullable<V> extends (...parameters: never[]) => unknown ? 'method' : 'value';
 type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? 'optional' : Member<T[K]> };

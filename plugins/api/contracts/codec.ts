@@ -1,7 +1,7 @@
 /** `svc/contracts/codec`: what whoever translates between Candid and JSON has to pass. */
 import assert from 'node:assert/strict';
-import { ServerError } from '../../kernel/index.ts';
-import type { Codec, TupleCodec } from '../../subsystems/codec/index.ts';
+import { ServerError } from '../../../kernel/index.ts';
+import type { Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 /** Types, JSON that goes in, the Candid message in hex, and JSON that comes out. */

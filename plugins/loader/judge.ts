@@ -1,6 +1,6 @@
 /** Whether what a module exports is a plugin for the capability that it was named for. Believes nothing. */
 import { API_VERSION } from '../api/definition.ts';
-import { suggestionFor } from '../kernel/index.ts';
+import { suggestionFor } from '../../kernel/index.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
-import { FAMILIES, type Change, type Entry, type Family, type TableReader } from '../../subsystems/storage/tables.ts';
-import type { Tables } from '../../subsystems/storage/tables.ts';
+import {
+  FAMILIES,
+  type Change,
+  type Entry,
+  type Family,
+  type TableReader,
+} from '../../../subsystems/storage/tables.ts';
+import type { Tables } from '../../../subsystems/storage/tables.ts';
 import { seeded } from './support/seeded.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 

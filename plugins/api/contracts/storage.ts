@@ -1,8 +1,8 @@
 /** `svc/contracts/storage`: what every storage has to pass that keeps what it is given. */
 import assert from 'node:assert/strict';
-import { PAGE_BYTES } from '../../subsystems/bytes/index.ts';
-import { BackupParser } from '../../subsystems/storage/backup-parser.ts';
-import { type Family, META, metaKey, type Storage, memoryId, logKey } from '../../subsystems/storage/index.ts';
+import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
+import { BackupParser } from '../../../subsystems/storage/backup-parser.ts';
+import { type Family, META, metaKey, type Storage, memoryId, logKey } from '../../../subsystems/storage/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 import { type Seeded, seeded } from './support/seeded.ts';
 

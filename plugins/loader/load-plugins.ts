@@ -14,7 +14,7 @@ import {
   sleep,
   suggestionFor,
   systemClock,
-} from '../kernel/index.ts';
+} from '../../kernel/index.ts';
 import { isPluginLike, judge, kindOf } from './judge.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
 import { REPLACEABLE } from './shapes.ts';

@@ -1,0 +1,58 @@
+/**
+ * `svc/plugin`: what a plugin from outside is written with. `docs/plugins.md` shows how; the faces that are exported here
+ * say what each subsystem promises. Version 1 of this interface: what is exported keeps its meaning.
+ */
+export { API_VERSION, definePlugin, type PluginDefinition, type RestoredBackup } from './definition.ts';
+export type * from './options.ts';
+export type * from './routes.ts';
+export {
+  assert,
+  type Capability,
+  Clock,
+  type CreateContext,
+  defineCapability,
+  type DrainContext,
+  type ErrorKind,
+  face,
+  type Face,
+  type Granted,
+  type LogFields,
+  Logger,
+  messageOf,
+  Random,
+  Readiness,
+  type ReadinessReporter,
+  type ReadyContext,
+  type Requirements,
+  ServerError,
+  sleep,
+  type StartContext,
+  type StopContext,
+} from '../../kernel/index.ts';
+export { Auth } from '../../subsystems/auth/index.ts';
+export { Canisters, ManifestActors } from '../../subsystems/canisters/index.ts';
+export * from '../../subsystems/codec/index.ts';
+export { Compatibility } from '../../subsystems/compatibility/index.ts';
+export { Compiler } from '../../subsystems/compiler/index.ts';
+export { Execution } from '../../subsystems/execution/index.ts';
+export { Gateway } from '../../subsystems/gateway/index.ts';
+export { HttpServer } from '../../subsystems/http/index.ts';
+export { Inspector } from '../../subsystems/inspector/index.ts';
+export { Management, ManagementBackend, type ManagementHooks } from '../../subsystems/management/index.ts';
+export { Manifest, type ManifestActor } from '../../subsystems/manifest/index.ts';
+export { Metering } from '../../subsystems/metering/index.ts';
+export * from '../../subsystems/metrics/index.ts';
+export { MopsClosures } from '../../subsystems/mops-closure/index.ts';
+export { OpenApi } from '../../subsystems/openapi/index.ts';
+export * from '../../subsystems/outcalls/index.ts';
+export { Scheduler, SchedulerSetup } from '../../subsystems/scheduler/index.ts';
+export {
+  type BackupFile,
+  type CommitNumbers,
+  type CommitPort,
+  type PackedRecords,
+  Storage,
+  type StorageFigures,
+  type StoredCanister,
+  type StoredMemory,
+} from '../../subsystems/storage/index.ts';
