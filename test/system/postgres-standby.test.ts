@@ -28,14 +28,20 @@ before(async () => {
 });
 after(() => postgres[Symbol.asyncDispose]());
 
-async function start(t: TestContext, namespace: string, leaseMs: number, until: 'listening' | 'ready'): Promise<Host> {
+async function start(
+  t: TestContext,
+  namespace: string,
+  leaseMs: number,
+  until: 'listening' | 'ready',
+  more: readonly string[] = [],
+): Promise<Host> {
   const options = [`storage.url=${postgres.url}`, `storage.namespace=${namespace}`, `storage.lease-ms=${leaseMs}`];
   const args = [
     '--plugin',
     'storage=svc/storage-postgres',
     ...options.flatMap((option) => ['--plugin-option', option]),
   ];
-  return new Host(await startServer(t, { manifestFile, args, until }));
+  return new Host(await startServer(t, { manifestFile, args: [...args, ...more], until }));
 }
 
 async function standby(t: TestContext, namespace: string, leaseMs: number): Promise<Host> {
@@ -110,4 +116,23 @@ test('a graceful stop hands the namespace over at once, to one of two standbys',
   // A standby that is told to stop does.
   assert.equal(await waiting.server.stop(), 0, waiting.server.output.stderr);
   assert.equal(await owner.server.stop(), 0, owner.server.output.stderr);
+});
+
+test('a backup of one namespace is restored into an empty one, and into no other', async (t) => {
+  const one = await start(t, 'backed-up', LEASE_MS, 'ready');
+  assert.equal(await inc(one), '200 [1]');
+  const file = join(await temporaryDirectory(), 'backup');
+  await writeFile(file, new Uint8Array(await (await one.server.fetch('/backup')).arrayBuffer()));
+  assert.equal(await inc(one), '200 [2]');
+  const restored = await start(t, 'restored', LEASE_MS, 'ready', ['--restore', file, '--live-cap', '2']);
+  assert.match(restored.server.output.stdout, /^restored \d+ entries/m);
+  assert.equal(await inc(restored), '200 [2]');
+  assert.equal(await restored.server.stop(), 0, restored.server.output.stderr);
+  const again = await start(t, 'restored', LEASE_MS, 'listening', ['--restore', file]);
+  const [code] = (await once(again.server.process, 'close')) as [number | null];
+  assert.equal(code, 1);
+  assert.match(
+    again.server.output.stderr,
+    /the namespace 'restored' holds a state already \(drop --restore to serve it\)/,
+  );
 });
