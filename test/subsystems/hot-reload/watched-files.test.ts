@@ -97,7 +97,7 @@ suite('files that are watched', { timeout: 20_000 }, () => {
     await told('one');
   });
 
-  test('folders that nobody has any more are let go; beyond the bound the log names the way out', async (t) => {
+  test('folders without watchers are let go; beyond the bound the log names the way out', async (t) => {
     const { root, files, warnings, told } = await watching(t, 2);
     const [a, b, c] = ['a/x', 'b/x', 'c/x'].map((name) => join(root, name));
     assert.ok(a !== undefined && b !== undefined && c !== undefined);
