@@ -8,15 +8,22 @@ const SLICE_MS = 2;
 
 /** Cuts long work into slices: whoever works asks after each step, and waits for the next turn when a slice is over. */
 export class TimeSlices {
-  #beganMs = performance.now();
+  readonly #nowMs: () => number;
+  #beganMs: number;
+
+  /** `nowMs` is a clock that only goes on. A simulation brings its own, so that a busy machine does not change what a seed does. */
+  constructor(nowMs = (): number => performance.now()) {
+    this.#nowMs = nowMs;
+    this.#beganMs = nowMs();
+  }
 
   get isOver(): boolean {
-    return performance.now() - this.#beganMs >= SLICE_MS;
+    return this.#nowMs() - this.#beganMs >= SLICE_MS;
   }
 
   /** Resolves in a later turn of the event loop, where the next slice begins. */
   async next(): Promise<void> {
     await nextTurn();
-    this.#beganMs = performance.now();
+    this.#beganMs = this.#nowMs();
   }
 }

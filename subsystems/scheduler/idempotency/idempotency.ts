@@ -411,7 +411,7 @@ export class Idempotency {
     };
     const asked = canisters.slice(0, READ_AHEAD).map(ask);
     // One after the other: several that had their slices in the same turn would make a long one of it.
-    const slices = new TimeSlices();
+    const slices = new TimeSlices(() => this.#with.clock.nowMs());
     for (const [at, canister] of canisters.entries()) {
       const packed = await asked.shift();
       const next = canisters[at + READ_AHEAD];
