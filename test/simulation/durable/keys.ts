@@ -151,8 +151,8 @@ export class Keys {
     for (const { of, isOther, isAnswered, outcome, refusal } of this.repeats) {
       if (this.#plan.keysMax !== undefined && isFull(refusal) && !isAnswered) continue;
       if (!this.#lasting.includes(of.actor)) {
-        // Its keys may have gone with it.
-        if (refusal !== undefined)
+        // Its keys may have gone with it: then a repeat is a new message, for which there may be no place.
+        if (refusal !== undefined && !(this.#plan.keysMax !== undefined && isFull(refusal)))
           assert.ok(refusal instanceof ServerError && refusal.kind !== 'unavailable', messageOf(refusal));
         continue;
       }
