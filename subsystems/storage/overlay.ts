@@ -79,10 +79,11 @@ export class Overlay {
     return this.#frozen !== undefined;
   }
 
-  /** Applies a unit; may be applied again later, when a crash came between. */
-  apply(unit: Uint8Array): void {
-    applyWriteBatch(unit, this.#visitor);
+  /** Applies a unit or a part of it, see `applyWriteBatch`; may be applied again later, when a crash came between. */
+  apply(unit: Uint8Array, from?: number, bytesMax?: number): number {
+    const end = applyWriteBatch(unit, this.#visitor, from, bytesMax);
     this.#patched = undefined;
+    return end;
   }
 
   #patch(family: PageFamily, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void {

@@ -6,6 +6,7 @@
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */
+import { at } from '../../kernel/index.ts';
 import { CommitFigures } from './commit-figures.ts';
 import { letGo } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
@@ -39,6 +40,8 @@ const OVERLAY_FACTOR = 3;
  * whoever commits a little meanwhile waits for.
  */
 const SLICES_WHEN_LARGE = 4;
+/** One slice of what is applied, of FOLD_BYTES: 2 MiB take a few milliseconds. A unit of 16 MiB at once took 20, and 50 to 80 on a busy machine. */
+const APPLY_SHARE = 1 / 12;
 /** Where they come faster than that, too: they wait until the tables have everything. So log and overlay take twice as much at most. */
 const TOO_LARGE_FACTOR = 2;
 /** The newest unit that the tables have: the step log goes on from there. */
@@ -54,8 +57,9 @@ export class StateStore {
   readonly #overlay: Overlay;
   readonly #options: StateStoreOptions;
   readonly #foldBytes: number;
-  /** Units that are durable and not applied yet. */
-  #unapplied: Uint8Array[] = [];
+  /** Units that are durable and not applied yet; of the first one so many bytes are. */
+  readonly #unapplied: Uint8Array[] = [];
+  #appliedBytes = 0;
   readonly #commits = new CommitFigures();
   #commitsUntold = 0;
   /** The tables have everything. */
@@ -117,17 +121,17 @@ export class StateStore {
 
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
   settle(): boolean {
-    this.#apply();
     if (this.#commitsUntold >= COMMITS_UNTOLD_MAX) this.#confirmLog();
-    const isLarge = this.#isLarge();
+    this.#apply(this.#slicesMax() * this.#foldBytes * APPLY_SHARE);
     if (!this.#overlay.isFolding) {
-      if (!isLarge && this.#wanted.length === 0) return false;
+      if (this.#unapplied.length > 0) return true;
+      if (!this.#isLarge() && this.#wanted.length === 0) return false;
       this.#freeze();
       return true;
     }
-    const slicesMax = this.#isLarge(TOO_LARGE_FACTOR) ? Infinity : isLarge ? SLICES_WHEN_LARGE : 1;
+    const slicesMax = this.#slicesMax();
     for (let slices = 0; slices < slicesMax; slices++)
-      if (this.#foldSlice()) return this.#isLarge() || this.#wanted.length > 0;
+      if (this.#foldSlice()) return this.#unapplied.length > 0 || this.#isLarge() || this.#wanted.length > 0;
     return true;
   }
 
@@ -136,20 +140,32 @@ export class StateStore {
     if (this.#options.isSynced) this.#log.confirm();
   }
 
+  /** How many slices may be done after one commit. */
+  #slicesMax(): number {
+    if (this.#isLarge(TOO_LARGE_FACTOR)) return Infinity;
+    return this.#isLarge() ? SLICES_WHEN_LARGE : 1;
+  }
+
   /** So many times as large as it is to be. */
   #isLarge(times = 1): boolean {
     const bytes = times * this.#foldBytes;
     return this.#bytesSinceFreeze > bytes || this.#overlay.activeBytes > bytes * OVERLAY_FACTOR;
   }
 
-  #apply(): void {
-    if (this.#unapplied.length === 0) return;
-    const units = this.#unapplied;
-    this.#unapplied = [];
-    for (const unit of units) {
-      this.#overlay.apply(unit);
+  /** All units that are durable, or so many bytes of them: an operation more at most. */
+  #apply(bytesMax = Infinity): void {
+    let units = 0;
+    for (let bytes = 0; units < this.#unapplied.length && bytes < bytesMax;) {
+      const unit = at(this.#unapplied, units, 'unit');
+      const from = this.#appliedBytes;
+      this.#appliedBytes = this.#overlay.apply(unit, from, bytesMax - bytes);
+      bytes += this.#appliedBytes - from;
+      if (this.#appliedBytes < unit.length) break;
+      this.#appliedBytes = 0;
+      units++;
       if (this.#options.ownsUnits === true) letGo(unit);
     }
+    this.#unapplied.splice(0, units);
   }
 
   #freeze(): void {

@@ -126,21 +126,24 @@ export interface WriteBatchVisitor {
   patch(family: Family, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void;
 }
 
-/** Applies a unit's operations in order. Throws ServerError `state-corrupt` when they are not as they should be. */
-export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor): void {
-  let at = 0;
+/**
+ * Applies a unit's operations in order, those from byte `from` on, until `bytesMax` bytes of them are applied or more; an operation
+ * has at most 256 pages. Returns where the next one begins. Throws ServerError `state-corrupt` when they are not as they should be.
+ */
+export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor, from = 0, bytesMax = Infinity): number {
+  let at = from;
   const take = (length: number): number => {
-    const from = at;
+    const start = at;
     at += length;
-    if (at > unit.length) throw malformed(from);
-    return from;
+    if (at > unit.length) throw malformed(start);
+    return start;
   };
   const u16 = (): number => {
-    const from = take(2);
-    return (unit[from] ?? 0) | ((unit[from + 1] ?? 0) << 8);
+    const start = take(2);
+    return (unit[start] ?? 0) | ((unit[start + 1] ?? 0) << 8);
   };
   const bytes = (length: number): Uint8Array => unit.subarray(take(length), at);
-  while (at < unit.length) {
+  while (at < unit.length && at - from < bytesMax) {
     const start = at;
     const kind = unit[take(2)];
     const family = FAMILIES[unit[start + 1] ?? -1];
@@ -172,6 +175,7 @@ export function applyWriteBatch(unit: Uint8Array, visitor: WriteBatchVisitor): v
         throw malformed(start);
     }
   }
+  return at;
 }
 
 function malformed(at: number): ServerError {
