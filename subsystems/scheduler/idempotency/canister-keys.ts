@@ -6,6 +6,7 @@ import { type Outcome, sameBytes, type Step } from '../../ic/index.ts';
 import type { DeliveredMessage } from '../index.ts';
 import type { AnsweredCall, AnswerRow } from './answer-record.ts';
 import { latin1Of } from './argument-digest.ts';
+import { type Chained, HashChains } from './hash-chains.ts';
 import { KeyIndex } from './key-index.ts';
 
 /** The canister that keys belong to. */
@@ -18,12 +19,7 @@ export interface KeyOwner {
 export class CanisterKeys {
   readonly canister: KeyOwner;
   readonly index = new KeyIndex();
-  /**
-   * By the hash, as a signed number, because those are no objects; of one hash the newest, with a link to the next. By caller and key
-   * it would have to be a text of both, made and hashed for each call.
-   */
-  readonly #underWay = new Map<number, UnderWay>();
-  #underWayCount = 0;
+  readonly #underWay = new HashChains<UnderWay>();
   /** Those of which it is not known yet whether they are new, by `identityOf`: who asks. */
   readonly looking = new Map<string, Asked[]>();
   /** Of records that are kept, and their entries. */
@@ -38,47 +34,34 @@ export class CanisterKeys {
   }
 
   get isEmpty(): boolean {
-    return this.index.count === 0 && this.#underWayCount === 0 && this.looking.size === 0;
+    return this.index.count === 0 && this.#underWay.count === 0 && this.looking.size === 0;
   }
 
   get underWayCount(): number {
-    return this.#underWayCount;
+    return this.#underWay.count;
   }
 
   /** The call of that key that is under way, if there is one. */
   underWay(hash: number, caller: Uint8Array, key: string): UnderWay | undefined {
-    let call = this.#underWay.get(hash | 0);
-    while (call !== undefined && !(call.key === key && sameBytes(call.caller, caller))) call = call.next;
+    let call = this.#underWay.bucketOf(hash);
+    while (call !== undefined && !(call.hash === hash && call.key === key && sameBytes(call.caller, caller))) {
+      call = call.next;
+    }
     return call;
   }
 
   enter(call: UnderWay): void {
-    const hash = call.hash | 0;
-    call.next = this.#underWay.get(hash);
-    this.#underWay.set(hash, call);
-    this.#underWayCount++;
+    this.#underWay.add(call);
   }
 
   /** Returns whether it was entered. */
   leave(call: UnderWay): boolean {
-    const hash = call.hash | 0;
-    let other = this.#underWay.get(hash);
-    if (other === call) {
-      if (call.next === undefined) this.#underWay.delete(hash);
-      else this.#underWay.set(hash, call.next);
-    } else {
-      while (other !== undefined && other.next !== call) other = other.next;
-      if (other === undefined) return false;
-      other.next = call.next;
-    }
-    this.#underWayCount--;
-    return true;
+    return this.#underWay.delete(call);
   }
 
   /** None is under way any more. */
   leaveAll(): void {
     this.#underWay.clear();
-    this.#underWayCount = 0;
   }
 
   /** The number of a living row of which the index has the lowest 32 bits. */
@@ -100,14 +83,13 @@ export interface Asked {
 }
 
 /** A call with a key that is under way: who waits for its answer, and whether the answer will be kept. */
-export class UnderWay implements AnsweredCall {
+export class UnderWay implements AnsweredCall, Chained<UnderWay> {
   readonly caller: Uint8Array;
   readonly key: string;
   readonly method: string;
   readonly digest: string;
   /** Of caller and key. */
   readonly hash: number;
-  /** Entered before it, with the same hash. */
   next: UnderWay | undefined = undefined;
   /** Where it is entered until it has ended; undefined: nowhere. */
   keys: CanisterKeys | undefined;

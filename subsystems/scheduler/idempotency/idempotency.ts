@@ -86,6 +86,8 @@ export class Idempotency {
   #underWay = 0;
   #bytes = 0;
   #repeats = 0;
+  /** As `#expiredUntil` said last: with each answer, and in each sweep. A new call does not ask the clock for it. */
+  #expired = Number.NEGATIVE_INFINITY;
   #sweeping: Disposable | undefined;
   #isEnding = false;
   /** Canisters that the sweep has not looked at yet. */
@@ -184,9 +186,9 @@ export class Idempotency {
   }
 
   #begin(keys: CanisterKeys, asked: Asked, hash: number): void {
-    const expired = this.#expiredUntil();
-    for (let n = 0; n < EXPIRED_WITH_EACH && keys.index.oldestSeconds < expired; n++) this.#forgetOldest(keys);
-    const problem = this.#fullness(keys);
+    this.#forgetExpired(keys, this.#expired);
+    let problem = this.#fullness(keys);
+    if (problem !== undefined && this.#forgetExpired(keys, this.#expiredUntil()) > 0) problem = this.#fullness(keys);
     if (problem !== undefined) {
       this.#tidy(keys);
       asked.refuse(problem);
@@ -262,6 +264,7 @@ export class Idempotency {
 
   #keep(keys: CanisterKeys, call: UnderWay, outcome: Outcome): void {
     const givenMs = this.#with.clock.nowMs();
+    this.#expiredUntil(givenMs);
     const row = (keys.row ??= this.#beginRow(keys));
     const offset = row.bytes;
     row.add(call, outcome, givenMs);
@@ -310,8 +313,15 @@ export class Idempotency {
   }
 
   /** What was given before that has expired, s since 1970. */
-  #expiredUntil(): number {
-    return this.#with.clock.nowMs() / 1000 - this.#seconds;
+  #expiredUntil(nowMs = this.#with.clock.nowMs()): number {
+    return (this.#expired = nowMs / 1000 - this.#seconds);
+  }
+
+  /** A few, to make room for one; how many. */
+  #forgetExpired(keys: CanisterKeys, expired: number): number {
+    let gone = 0;
+    for (; gone < EXPIRED_WITH_EACH && keys.index.oldestSeconds < expired; gone++) this.#forgetOldest(keys);
+    return gone;
   }
 
   #forgetOldest(keys: CanisterKeys): void {

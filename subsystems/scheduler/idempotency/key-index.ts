@@ -6,8 +6,9 @@
  *     buckets   link to the newest entry
  *     link      the number of an entry, as it was added, + 1; 0: none. The ring's mask makes a place of it
  *
- * New entries go in front of their bucket's chain, so the oldest one of all is always the last of its own. A hash says who may
- * be there; the answer's record says who is.
+ * New entries go in front of their bucket's chain, so the oldest one of all is always the last of its own: to remove it is to count
+ * on, and the link to it, which then leads to a number that is not in use, ends its chain. Nobody has to look for that link. A hash
+ * says who may be there; the answer's record says who is.
  *
  * Nothing is done to all entries at once (linear hashing): where there are more entries than buckets, each new one divides one
  * bucket, the next in their order. When the arrays are full they are copied, and links stay what they are.
@@ -25,7 +26,10 @@ const SECONDS = 4;
 const NEXT = 5;
 
 const FIRST_ENTRIES = 8;
-/** Links are below 2^31, so that counting on from them stays exact; long before they come again, their entries are gone. */
+/**
+ * Links are below 2^31, so that counting on from them stays exact; long before they come again, their entries are gone, and their
+ * buckets have been written to: there are not more buckets than there were keys at once.
+ */
 const LINK_MASK = 2 ** 30 - 1;
 
 /** What is known of an answer. All below 2^32. */
@@ -93,7 +97,7 @@ export class KeyIndex {
   withHash(hash: number): readonly KeyEntry[] {
     const entries = this.#entries;
     let found: KeyEntry[] | undefined;
-    for (let link = this.#buckets[this.#bucketOf(hash)] ?? 0; link !== 0;) {
+    for (let link = this.#buckets[this.#bucketOf(hash)] ?? 0; this.#isThere(link);) {
       const at = this.#placeOf(link);
       if (entries[at + HASH] === hash) (found ??= []).push(this.#entryAt(at));
       link = entries[at + NEXT] ?? 0;
@@ -103,26 +107,17 @@ export class KeyIndex {
 
   removeOldest(): void {
     assert(this.#count > 0, 'there is no key to be removed');
-    const entries = this.#entries;
-    const gone = this.#first + 1;
-    const bucket = this.#bucketOf(this.#oldest(HASH));
-    let link = this.#buckets[bucket] ?? 0;
-    if (link === gone) this.#buckets[bucket] = 0;
-    else {
-      for (;;) {
-        const next = entries[this.#placeOf(link) + NEXT] ?? 0;
-        if (next === gone) break;
-        assert(next !== 0, 'a key is not in its bucket');
-        link = next;
-      }
-      entries[this.#placeOf(link) + NEXT] = 0;
-    }
-    this.#first = gone & LINK_MASK;
+    this.#first = (this.#first + 1) & LINK_MASK;
     this.#count--;
   }
 
   #oldest(field: number): number {
     return this.#entries[(this.#first & this.#mask) * FIELDS + field] ?? 0;
+  }
+
+  /** Whether a link leads to an entry, and not to one that has been removed, or nowhere. */
+  #isThere(link: number): boolean {
+    return link !== 0 && ((link - 1 - this.#first) & LINK_MASK) < this.#count;
   }
 
   #placeOf(link: number): number {
@@ -154,7 +149,7 @@ export class KeyIndex {
     buckets[stays] = 0;
     buckets[goes] = 0;
     let [lastOfStays, lastOfGoes] = [-1, -1];
-    while (link !== 0) {
+    while (this.#isThere(link)) {
       const at = this.#placeOf(link);
       if (((entries[at + HASH] ?? 0) & this.#low) === 0) {
         if (lastOfStays < 0) buckets[stays] = link;
