@@ -74,9 +74,9 @@ export class Clients {
   }
 
   /** The host has crashed: who waits, waits for ever. */
-  lose(nowMs: number): void {
+  lose(): void {
     for (const each of this.sent) if (each.outcome === undefined) each.isLost = true;
-    this.keys.lose(nowMs);
+    this.keys.lose();
   }
 
   get waiting(): number {

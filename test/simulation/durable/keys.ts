@@ -66,9 +66,13 @@ export class Keys {
     ).length;
   }
 
-  /** The host is gone; the clock of the next one may be behind. */
-  lose(nowMs: number): void {
+  /** The host's clock was set back: it takes what it has for given now. */
+  clockSetBack(nowMs: number): void {
     for (const [sent, sentMs] of this.#sentMs) this.#sentMs.set(sent, Math.min(sentMs, nowMs));
+  }
+
+  /** The host is gone. */
+  lose(): void {
     for (const repeat of this.repeats) {
       if (repeat.outcome === undefined && repeat.refusal === undefined) repeat.isLost = true;
     }

@@ -249,7 +249,10 @@ class World {
   /** The machine stops now, or has stopped. */
   #crash(): void {
     // The clock of a machine that starts may be behind.
-    if (this.#seeded.oneIn(6)) this.#clock.set(this.#clock.nowMs() - this.#seeded.below(CLOCK_BACK_MS));
+    if (this.#seeded.oneIn(6)) {
+      this.#clock.set(this.#clock.nowMs() - this.#seeded.below(CLOCK_BACK_MS));
+      this.#clients.keys.clockSetBack(this.#clock.nowMs());
+    }
     const life = this.#life;
     life?.end();
     if (life !== undefined) this.#leave(life);
@@ -266,7 +269,7 @@ class World {
   }
 
   #leave(life: Life): void {
-    this.#clients.lose(this.#clock.nowMs());
+    this.#clients.lose();
     this.#operators.lose();
     this.tally.replayed += life.replayed;
     const { steps, counts } = life.execution;
