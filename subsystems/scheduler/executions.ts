@@ -70,7 +70,9 @@ export class Executions {
       case 'system': {
         const { context, exported } = waiting;
         const entry = canister.entry(exported);
-        if (entry === undefined || context.isDeleted) {
+        // The timer was set anew, or its code was replaced, while its hook waited.
+        const isForgotten = exported === GLOBAL_TIMER && canister.work.firingMs === undefined;
+        if (entry === undefined || context.isDeleted || isForgotten) {
           ticking.ended(canister, exported);
           calls.ended(context, NOTHING_RAN);
           return;

@@ -308,6 +308,39 @@ test('what an uninstalled canister accepted in an execution that was under way i
   assert.equal(callback.refunded, 70n);
 });
 
+for (const [title, forget] of [
+  [
+    'its code is replaced',
+    async (rounds: RoundScheduler): Promise<void> => {
+      await rounds.change(0, MODULE, { mode: 'reinstall', argument: new Uint8Array(0), caller: Uint8Array.of(4) });
+    },
+  ],
+  [
+    'a message sets it anew',
+    (_: RoundScheduler, execution: HeldExecution): Promise<void> => {
+      execution.endOne({ ...REPLY, timerNs: 2n ** 62n });
+      return Promise.resolve();
+    },
+  ],
+] as const) {
+  test(`a timer that is due does not fire any more when ${title} before its hook begins`, async () => {
+    const execution = new HeldExecution();
+    const rounds = await scheduler(execution);
+    void rounds.deliver(...message(0));
+    execution.endOne({ ...REPLY, timerNs: 1n });
+    rounds.beginTicking();
+    for (let i = 0; i < 5000; i++) void rounds.deliver(...message(0));
+    clock.advance(5);
+    await forget(rounds, execution);
+    execution.endAll();
+    const hooks = execution.started.filter(({ task }) => task.kind === 'system' && task.entry === 3);
+    assert.equal(hooks.length, 0);
+    const drained = rounds.drain();
+    execution.endAll();
+    await drained;
+  });
+}
+
 test('a heartbeat is skipped only while the one before it has not ended; a timer fires once', async () => {
   const execution = new HeldExecution();
   const rounds = await scheduler(execution);
