@@ -21,6 +21,8 @@ const RETRY_HEADERS: readonly string[] = ['retry-after', '1'];
 /** An unread body up to here is skipped so that the connection can go on; for more it is closed. */
 const SKIPPED_BYTES_MAX = 64 * 1024;
 const SHOWN_CHARACTERS_MAX = 80;
+/** RFC 3986, 3.2.2 and 3.2.3; empty is how a client names a server that has no name (RFC 9112, 3.2). */
+const HOST = /^(?:\[[\da-f:.]+\]|[\w\-.~!$&'()*+,;=%]*)(?::\d*)?$/i;
 
 /** What a request says it expects before it sends its body: nothing, `100-continue`, or what nobody can meet. */
 export type Expectation = 'nothing' | 'continue' | 'unknown';
@@ -34,7 +36,7 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
 /**
  * The checks of a request, in the order that docs/http.md promises; all before anything of the body is read:
  *
- *   0. the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two
+ *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two, or what is none
  *   1. `OPTIONS` on a path that is no website's: 204
  *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
@@ -49,6 +51,8 @@ export class CheckOrder {
   readonly #responder: Responder;
   /** Undefined: whoever reaches the server may use it, or the token says who may. */
   readonly #guard: BrowserGuard | undefined;
+  /** The last one that was looked at and is as it should be: most requests name the same. */
+  #host: string | undefined = undefined;
 
   constructor(auth: Auth, readiness: Readiness, responder: Responder, guard?: BrowserGuard) {
     this.#auth = auth;
@@ -65,6 +69,11 @@ export class CheckOrder {
     target: Target | undefined,
   ): target is Target {
     const { headers, method, url = '' } = request;
+    // The parser takes a request line that says so, but what follows is read as HTTP/1.1.
+    if (request.httpVersionMajor !== 1) {
+      this.#responder.refuseUnread(response, 505, `this server speaks HTTP/1.1, not HTTP/${request.httpVersion}`);
+      return false;
+    }
     if (target === undefined)
       return this.#malformed(
         response,
@@ -75,6 +84,16 @@ export class CheckOrder {
       return this.#malformed(response, 'an HTTP/1.1 request needs a Host header');
     if (namesHostTwice(request.rawHeaders))
       return this.#malformed(response, 'malformed HTTP request: it has more than one Host header');
+    if (headers.host !== this.#host) {
+      if (headers.host !== undefined && !HOST.test(headers.host)) {
+        const shown = JSON.stringify(headers.host.slice(0, SHOWN_CHARACTERS_MAX));
+        return this.#malformed(
+          response,
+          `malformed HTTP request: the Host header ${shown} is no name or address with a port`,
+        );
+      }
+      this.#host = headers.host;
+    }
 
     if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, PREFLIGHT_HEADERS);

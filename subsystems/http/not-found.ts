@@ -7,12 +7,14 @@ const SHOWN_CHARACTERS_MAX = 100;
 /** The error for a target that no route has; it names the routes that were probably meant. `added`: those of plugins from outside. */
 export function notFound(request: IncomingMessage, added: readonly RouteSpec[] = []): ServerError {
   const target = request.url ?? '';
+  // The base of a client's URL often ends with a slash, and its path begins with one.
+  const meant = target.replace(/^\/+/, '/');
   const routes = [...ROUTES, ...added];
-  const shared = routes.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(target));
+  const shared = routes.filter(({ path }) => path !== '/' && firstSegmentOf(path) === firstSegmentOf(meant));
   const hint =
     shared.length > 0
       ? `; there is ${shared.map(({ method, path }) => `${method} ${readablePathOf(path)}`).join(', ')}`
-      : suggestionFor(`/${firstSegmentOf(target)}`, new Set(routes.map(({ path }) => `/${firstSegmentOf(path)}`)));
+      : suggestionFor(`/${firstSegmentOf(meant)}`, new Set(routes.map(({ path }) => `/${firstSegmentOf(path)}`)));
   const shown = target.length > SHOWN_CHARACTERS_MAX ? `${target.slice(0, SHOWN_CHARACTERS_MAX)}…` : target;
   return new ServerError('missing', 'no-such-path', `no such path: ${request.method ?? ''} ${shown}${hint}`);
 }

@@ -63,6 +63,49 @@ suite('what the HTTP parser refuses', () => {
     assert.match(await old.ended(), /^HTTP\/1\.1 200 OK[^]*\r\n\r\nok$/);
   });
 
+  test('a Host that is no name or address is 400, and a version other than HTTP/1 is 505', async (t) => {
+    const { origin } = await startHttpHost(t);
+    const answerTo = async (version: string, host: string): Promise<string> => {
+      await using client = new RawClient(origin);
+      client.write(`GET /health HTTP/${version}\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      return await client.ended();
+    };
+    for (const host of [
+      'a b',
+      'a/b',
+      'a@b',
+      'user:secret@a',
+      'a:b',
+      'a:1:2',
+      '[::1',
+      '[g::1]',
+      '<a>',
+      'ä',
+      'a"',
+      'a,b c',
+    ]) {
+      assertRefusal(
+        await answerTo('1.1', host),
+        400,
+        /^malformed HTTP request: the Host header ".+" is no name or address/,
+      );
+    }
+    for (const host of [
+      'a',
+      'a_b.example:80',
+      'a:',
+      '127.0.0.1:7000',
+      '[::1]:7000',
+      '[::ffff:1.2.3.4]',
+      'x--y.localhost',
+      '',
+    ]) {
+      assert.match(await answerTo('1.1', host), /^HTTP\/1\.1 200 OK[^]*\r\n\r\nok$/, host);
+    }
+    assertRefusal(await answerTo('2.0', 'x'), 505, /^this server speaks HTTP\/1\.1, not HTTP\/2\.0$/);
+    assertRefusal(await answerTo('0.9', 'x'), 505, /not HTTP\/0\.9$/);
+  });
+
   test('an upgrade that nobody offers is an ordinary request', async (t) => {
     const { origin } = await startHttpHost(t);
     await using client = new RawClient(origin);

@@ -65,6 +65,8 @@ suite('request targets are matched exactly', () => {
       'no such path: POST /cal-json/counter/inc: did you mean /call-json?',
     );
     assert.match(await messageOf('GET', '/Actors'), /did you mean \/actors\?$/);
+    assert.match(await messageOf('GET', '//actors'), /: GET \/\/actors; there is GET \/actors/);
+    assert.match(await messageOf('GET', '//actor'), /did you mean \/actors\?$/);
     assert.match(await messageOf('GET', '/nowhere'), /: GET \/nowhere$/);
     assert.match(await messageOf('GET', '/actors?x=1'), /unknown query parameter "x": this path takes no query/);
     assert.match(await messageOf('POST', '/call-json/counter/inc?x=1'), /this path takes lossless/);
