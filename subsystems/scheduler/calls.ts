@@ -147,9 +147,11 @@ export class Calls {
   }
 
   /** The server stops, and this goes on after the restart: a client that waits is told so. */
-  answerStopping({ origin, canAnswer }: CallContext): void {
+  answerStopping({ origin, canAnswer, underWay }: CallContext): void {
     if (this.stoppingOutcome === undefined || origin.kind !== 'ingress' || !canAnswer) return;
-    origin.done(this.stoppingOutcome);
+    // A code change that was begun may end it yet.
+    if (underWay === undefined) origin.done(this.stoppingOutcome);
+    else underWay.tellAhead(this.stoppingOutcome);
     origin.done = NOBODY;
   }
 

@@ -97,6 +97,8 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
   hasRun: boolean;
   #first: ((outcome: Outcome) => void) | undefined;
   #repeats: ((outcome: Outcome) => void)[] | undefined;
+  /** What everybody was told before it has ended. */
+  #ahead: Outcome | undefined;
   readonly #forget: (ended: UnderWay) => void;
 
   /**
@@ -130,7 +132,8 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
 
   /** A repeat waits for the same answer. */
   repeat(done: (outcome: Outcome) => void): void {
-    (this.#repeats ??= []).push(done);
+    if (this.#ahead === undefined) (this.#repeats ??= []).push(done);
+    else done(asRepeat(this.#ahead));
   }
 
   /** A step of it has ended. One that the balance did not suffice for has left nothing, and may be tried again. */
@@ -138,15 +141,25 @@ export class UnderWay implements AnsweredCall, Chained<UnderWay> {
     if (fault === undefined || (fault.kind !== 'outOfCycles' && fault.kind !== 'unavailable')) this.hasRun = true;
   }
 
-  /** Everybody is told. */
+  /** It has ended: everybody is told. */
   readonly tell = (outcome: Outcome): void => {
     this.#forget(this);
+    this.#tellAll(outcome);
+  };
+
+  /** Everybody is told before it has ended. It goes on under its key: what it will be answered is to be kept. */
+  tellAhead(outcome: Outcome): void {
+    this.#ahead = outcome;
+    this.#tellAll(outcome);
+  }
+
+  #tellAll(outcome: Outcome): void {
     const [first, repeats] = [this.#first, this.#repeats];
     this.#first = undefined;
     this.#repeats = undefined;
     first?.(outcome);
     for (const done of repeats ?? []) done(asRepeat(outcome));
-  };
+  }
 }
 
 /** Whom a key belongs to, and the key, as one text: a character a byte. A principal has 29 bytes at most. */

@@ -299,6 +299,23 @@ test('when the server stops, whoever waits is told so, and the call goes on afte
   assert.equal(toldData(later), 'hello');
 });
 
+test('a call that ends while the server stops keeps its answer, though whoever waited was told of the stop', async () => {
+  const host = new KeyedHost();
+  const first = host.call('k');
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  await host.settle();
+  const uninstalled = host.scheduler.uninstall(0);
+  const drained = host.scheduler.drain();
+  host.execution.endAll();
+  await Promise.all([uninstalled, drained]);
+  await host.settle();
+  assert.equal(first.outcome?.kind, 'unavailable');
+  const next = await host.restart();
+  const again = next.call('k');
+  await next.settle();
+  assert.deepEqual([again.outcome?.kind, again.outcome?.isRepeat, next.executions], ['reject', true, 0]);
+});
+
 test('deleting an actor forgets its keys, also of calls under way', async () => {
   const host = new KeyedHost();
   await executed(host, 'k', replyOf(HELLO));
