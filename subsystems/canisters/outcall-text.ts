@@ -11,8 +11,15 @@ const CHARACTERS_MAX = NOTED_ARGUMENT_BYTES_MAX - TEXT_AND_STATUS.length - 4;
 export function outcallText({ method, url, status }: EndedOutcall): Uint8Array {
   const whole = `${method} ${url}`;
   // A URL is ASCII.
-  const text = Buffer.from(whole.length > CHARACTERS_MAX ? `${whole.slice(0, CHARACTERS_MAX - 3)}...` : whole);
-  const length = text.length < 128 ? [text.length] : [(text.length & 127) | 128, text.length >> 7];
-  if (status === 0) return Buffer.concat([TEXT, Uint8Array.from(length), text]);
-  return Buffer.concat([TEXT_AND_STATUS, Uint8Array.from(length), text, Uint8Array.of(status & 255, status >> 8)]);
+  const text = whole.length > CHARACTERS_MAX ? `${whole.slice(0, CHARACTERS_MAX - 3)}...` : whole;
+  const { length } = text;
+  const head = status === 0 ? TEXT : TEXT_AND_STATUS;
+  const bytes = Buffer.allocUnsafe(head.length + (length < 128 ? 1 : 2) + length + (status === 0 ? 0 : 2));
+  bytes.set(head);
+  let at = head.length;
+  if (length > 127) bytes[at++] = (length & 127) | 128;
+  bytes[at++] = length < 128 ? length : length >> 7;
+  at += bytes.write(text, at, 'latin1');
+  if (status !== 0) bytes.writeUInt16LE(status, at);
+  return bytes;
 }

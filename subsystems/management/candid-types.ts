@@ -196,11 +196,6 @@ export interface HttpRequestJson {
   }>;
   readonly is_replicated: Opt<boolean>;
 }
-export interface HttpResponseJson {
-  readonly status: NatJson;
-  readonly headers: readonly HttpHeaderJson[];
-  readonly body: BlobJson;
-}
 
 /** The JSON form of `name : (argument) -> (result)`, for every method that is offered. */
 export interface MethodTypes {
@@ -314,7 +309,7 @@ export interface MethodTypes {
     },
     result: { readonly signature: BlobJson },
   ];
-  http_request: [argument: HttpRequestJson, result: HttpResponseJson | CandidReply];
+  http_request: [argument: HttpRequestJson, result: CandidReply];
   node_metrics_history: [argument: unknown, result: readonly []];
   subnet_info: [argument: unknown, result: { readonly replica_version: string; readonly registry_version: NatJson }];
 }

@@ -5,7 +5,7 @@
  * A body's pieces are copied together at once: a server that sends two million bytes one by one would otherwise have two million
  * buffers kept. What is announced (`content-length`) is believed only where it is too much.
  */
-import { isUtf8 } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 import type { Dispatcher } from 'undici';
 import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type OutcallResponse } from './index.ts';
 
@@ -113,5 +113,7 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
 /** UTF-8 if it is, else one character a byte: HTTP does not say which. */
 function textOf(bytes: Uint8Array | string | undefined): string {
   if (bytes === undefined || typeof bytes === 'string') return bytes ?? '';
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(isUtf8(bytes) ? 'utf8' : 'latin1');
+  // As undici has it: each header would be a view more.
+  const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  return buffer.toString(isAscii(bytes) || !isUtf8(bytes) ? 'latin1' : 'utf8');
 }

@@ -6,7 +6,14 @@
  */
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { type Connection, type ConnectionOptions, Connections } from './connections.ts';
-import { abortReason, OUTCALL_FAILURES, type OutcallRequest, type OutcallResponse, type Outcalls } from './index.ts';
+import {
+  abortReason,
+  OUTCALL_FAILURES,
+  type OutcallHeader,
+  type OutcallRequest,
+  type OutcallResponse,
+  type Outcalls,
+} from './index.ts';
 import { ResponseCollector } from './response-collector.ts';
 
 export type UndiciOutcallsOptions = ConnectionOptions;
@@ -79,7 +86,7 @@ function dispatch(
     {
       method,
       path: `${url.pathname}${url.search}`,
-      headers: headers.flatMap(({ name, value }) => [name, bytesAsCharacters(value)]),
+      headers: namesAndValues(headers),
       body: body.length === 0 ? null : body,
       // Whatever `content-length` there is to be told, undici knows.
       idempotent: false,
@@ -88,6 +95,12 @@ function dispatch(
     responseBytesMax,
     () => fail(OUTCALL_FAILURES['outcall-too-large']('the server sends far more than what becomes the body')),
   );
+}
+
+function namesAndValues(headers: readonly OutcallHeader[]): string[] {
+  const list: string[] = [];
+  for (const { name, value } of headers) list.push(name, bytesAsCharacters(value));
+  return list;
 }
 
 /** Undici writes characters as bytes, Latin-1. */

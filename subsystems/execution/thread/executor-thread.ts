@@ -17,6 +17,7 @@
  */
 import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
+import type { OutgoingCall } from '../../ic/index.ts';
 import { letGo } from '../../storage/index.ts';
 import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
@@ -161,7 +162,7 @@ export class ExecutorThread {
   #isNoteDue = true;
   #unpublished = 0;
   #unpublishedInstructions = 0;
-  /** A step of this burst made calls. */
+  /** A step of this burst made calls to canisters. */
   #isMoreExpected = false;
   /** When short messages make room for long ones. */
   #shortUntilMs = 0;
@@ -536,7 +537,7 @@ export class ExecutorThread {
     const port = this.#port;
     const { step, changes, debug } = result;
     for (const line of debug) while (!writeDebug(outbox, port, handle, line)) outbox.waitForRoom();
-    if (step.calls.length > 0) this.#isMoreExpected = true;
+    if (!this.#isMoreExpected) this.#isMoreExpected = step.calls.some(isToCanister);
     if (changes !== undefined) while (!writeChanges(outbox, port, changes)) outbox.waitForRoom();
     for (const outgoing of step.calls) while (!writeCall(outbox, port, outgoing)) outbox.waitForRoom();
     const record = {
@@ -589,6 +590,11 @@ export class ExecutorThread {
 
 /** Places of the kinds of memory. */
 const KIND = Object.fromEntries(MEMORY_KINDS.map((kind, at) => [kind, at])) as Readonly<Record<MemoryKind, number>>;
+
+/** What the management canister answers takes longer than a look, an outcall most of all. */
+function isToCanister({ callee }: OutgoingCall): boolean {
+  return callee.length > 0;
+}
 
 /** The same work with bytes of its own. */
 export function ownWork(work: Work): Work {

@@ -13,6 +13,7 @@ const HEADER_BYTES_MAX = 8 * 1024;
 /** Of all names and values. */
 const HEADERS_BYTES_MAX = 48 * 1024;
 const SHOWN_CHARACTERS = 100;
+const NO_BODY = new Uint8Array(0);
 
 /** Added if the canister sends none; not counted. */
 const DEFAULT_HEADERS: readonly OutcallHeader[] = [
@@ -68,7 +69,7 @@ export function checkedOutcall(argument: HttpRequestJson, sender: Uint8Array): C
   const method = METHODS[tagOf(argument.method)];
   if (NOT_REPLICATED.has(method) && argument.is_replicated !== false)
     throw REFUSE.badArgument(`method ${method.toLowerCase()} needs is_replicated = opt false`);
-  const body = argument.body === null ? new Uint8Array(0) : toBytes(argument.body);
+  const body = argument.body === null ? NO_BODY : toBytes(argument.body);
   const { headers, bytes: headerBytes } = checkedHeaders(argument.headers, body.length);
   const bytes = headerBytes + body.length;
   if (bytes > OUTCALL_BYTES_MAX)
@@ -114,7 +115,8 @@ function checkedUrl(text: string): URL {
     throw REFUSE.badArgument(`url begins with ${shown(url.protocol)}: only https: and http: are allowed`);
   if (url.username !== '' || url.password !== '')
     throw REFUSE.badArgument('url holds a user name or a password: send the header authorization');
-  url.hash = '';
+  // Setting it writes the URL anew.
+  if (url.hash !== '' || url.href.endsWith('#')) url.hash = '';
   return url;
 }
 

@@ -15,20 +15,16 @@
 import { type Clock, type Logger, messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Codec, MethodInterface } from '../../codec/index.ts';
 import type { Outcome } from '../../ic/index.ts';
-import { abortReason, OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
+import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
 import type { HostedCanister, ManagementBackend } from '../backend.ts';
-import type { HttpRequestJson, HttpResponseJson } from '../candid-types.ts';
-import { hexOf, toBlob } from '../candid-values.ts';
+import type { HttpRequestJson } from '../candid-types.ts';
+import { toBytes } from '../candid-values.ts';
 import { CandidReply } from '../candid-reply.ts';
 import type { RecordStore } from '../records/record-store.ts';
 import { Refusal, REFUSE } from '../refusal.ts';
-import {
-  bytesOfHeaders,
-  type CheckedOutcall,
-  checkedOutcall,
-  type CheckedTransform,
-  headersProblem,
-} from './http-request.ts';
+import { type CheckedOutcall, checkedOutcall, type CheckedTransform } from './http-request.ts';
+import { type ExchangeNeeds, OutcallExchange } from './outcall-exchange.ts';
+import { candidOfResponse, candidOfTransformArgument } from './response-candid.ts';
 import { TRANSFORM_DID } from './transform-did.ts';
 import { OUTCALL_BOUNDS, type OutcallBounds, OutcallTurns } from './outcall-turns.ts';
 import { type OutcallEnd, type OutcallFigures, OutcallTally } from './outcall-tally.ts';
@@ -36,7 +32,7 @@ import { type OutcallEnd, type OutcallFigures, OutcallTally } from './outcall-ta
 /** What is under way when the server stops may take so long to end. An operator who waits for a restart waits no longer. */
 const DRAIN_MS = 3_000;
 const PLAIN = { lossless: false };
-const NO_BYTES = new Uint8Array(0);
+const ANSWERED: Outcome = { kind: 'reply', data: new Uint8Array(0), instructions: 0, charge: 0 };
 
 export interface OutcallDeskNeeds {
   readonly outcalls: Outcalls;
@@ -56,8 +52,9 @@ export class OutcallDesk {
   readonly #with: OutcallDeskNeeds;
   readonly #timeoutMs: number;
   readonly #turns: OutcallTurns;
+  readonly #exchangeNeeds: ExchangeNeeds;
   readonly #tally = new OutcallTally();
-  readonly #underWay = new Set<AbortController>();
+  readonly #underWay = new Set<OutcallExchange>();
   #transformTypes: MethodInterface | undefined;
   #isStopping = false;
   #drained: (() => void) | undefined;
@@ -66,6 +63,8 @@ export class OutcallDesk {
     this.#with = needs;
     this.#timeoutMs = timeoutMs;
     this.#turns = new OutcallTurns(bounds);
+    const { outcalls, storage } = needs;
+    this.#exchangeNeeds = { outcalls, storage, turns: this.#turns, tally: this.#tally };
   }
 
   get figures(): OutcallFigures {
@@ -73,38 +72,41 @@ export class OutcallDesk {
   }
 
   /** The answer of the call. Throws a Refusal: the call is rejected with it. */
-  async request(argument: HttpRequestJson, sender: Uint8Array): Promise<HttpResponseJson | CandidReply> {
+  async request(argument: HttpRequestJson, sender: Uint8Array): Promise<CandidReply> {
     const { clock, host } = this.#with;
     const outcall = checkedOutcall(argument, sender);
     const canister = host.find(sender);
     if (canister === undefined) throw REFUSE.wrongState('the canister that called is gone');
     expectTransform(canister, outcall.transform);
     const startedMs = clock.nowMs();
-    const ended = (end: OutcallEnd, outcome: Outcome, status = 0): void => {
-      const endedMs = clock.nowMs();
-      this.#tally.ended(end, endedMs - startedMs);
-      const { method, url } = outcall.request;
-      host.outcallEnded(canister, { method, url, status, startedMs, endedMs }, outcome);
-    };
     let status = 0;
     try {
       const response = await this.#send(outcall);
       status = response.status;
       const { transform } = outcall;
-      const json = jsonOf(response);
-      if (transform === undefined) {
-        ended('answered', { kind: 'reply', data: NO_BYTES, instructions: 0, charge: 0 }, status);
-        return json;
-      }
-      const data = await this.#transformed(canister, transform, json, outcall.request.responseBytesMax);
-      ended('answered', { kind: 'reply', data: NO_BYTES, instructions: 0, charge: 0 }, status);
+      const data =
+        transform === undefined
+          ? candidOfResponse(response)
+          : await this.#transformed(canister, transform, response, outcall.request.responseBytesMax);
+      this.#ended(canister, outcall, { end: 'answered', status, startedMs }, ANSWERED);
       return new CandidReply(data);
     } catch (error) {
       const { end, refusal } = this.#refusal(error);
       const { code, message } = refusal;
-      ended(end, { kind: 'reject', code, message, instructions: 0, charge: 0 }, status);
+      const rejected = { kind: 'reject', code, message, instructions: 0, charge: 0 } as const;
+      this.#ended(canister, outcall, { end, status, startedMs }, rejected);
       throw refusal;
     }
+  }
+
+  /** Enters what came of it. */
+  #ended(canister: HostedCanister, { request }: CheckedOutcall, as: Ended, outcome: Outcome): void {
+    const { clock, host } = this.#with;
+    const { end, status, startedMs } = as;
+    const endedMs = clock.nowMs();
+    this.#tally.ended(end, endedMs - startedMs);
+    const { method, url } = request;
+    host.outcallEnded(canister, { method, url, status, startedMs, endedMs }, outcome);
   }
 
   /** Takes no more; resolves when nothing is under way, soon. */
@@ -115,82 +117,39 @@ export class OutcallDesk {
       this.#drained = resolve;
     });
     using _late = this.#with.clock.after(DRAIN_MS, () => {
-      for (const controller of this.#underWay) controller.abort(stopping());
+      for (const exchange of this.#underWay) exchange.giveUp(stopping());
     });
     await drained;
   }
 
   async #send(outcall: CheckedOutcall): Promise<OutcallResponse> {
     if (this.#isStopping) throw stopping();
-    const controller = new AbortController();
-    const { signal } = controller;
+    const exchange = new OutcallExchange(outcall, this.#exchangeNeeds);
     const seconds = this.#timeoutMs / 1000;
-    const timer = this.#with.clock.after(this.#timeoutMs, () =>
-      controller.abort(OUTCALL_FAILURES['outcall-timeout'](`no complete response came within ${seconds} s`)),
+    using _deadline = this.#with.clock.after(this.#timeoutMs, () =>
+      exchange.giveUp(OUTCALL_FAILURES['outcall-timeout'](`no complete response came within ${seconds} s`)),
     );
-    this.#underWay.add(controller);
-    const aborted = new Promise<never>((_, reject) => {
-      signal.addEventListener('abort', () => reject(abortReason(signal)));
-    });
+    this.#underWay.add(exchange);
     try {
-      return await Promise.race([aborted, this.#exchange(outcall, signal)]);
+      return await exchange.run();
     } finally {
-      timer[Symbol.dispose]();
-      this.#underWay.delete(controller);
+      this.#underWay.delete(exchange);
       if (this.#underWay.size === 0) this.#drained?.();
     }
-  }
-
-  async #exchange({ request, host, bytes }: CheckedOutcall, signal: AbortSignal): Promise<OutcallResponse> {
-    const { storage, outcalls } = this.#with;
-    if (storage.isKept) await storage.settled();
-    signal.throwIfAborted();
-    const turn = { canister: hexOf(request.sender), host, bytes };
-    const entered = this.#turns.enter(turn, signal);
-    if (typeof entered === 'string') throw OUTCALL_FAILURES['outcalls-busy'](`${entered}: try again later`);
-    if (entered !== undefined) await entered;
-    try {
-      this.#tally.requestBytes += bytes;
-      const sent = outcalls.send(request, { signal });
-      // One that does not heed the signal keeps no place.
-      const given = new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => reject(abortReason(signal)));
-      });
-      const response = await Promise.race([given, sent]);
-      this.#tally.responseBytes += this.#expectWithinLimits(response, request.responseBytesMax);
-      return response;
-    } finally {
-      this.#turns.leave(turn);
-    }
-  }
-
-  /** How large it is, as it is counted. */
-  #expectWithinLimits({ status, headers, body }: OutcallResponse, bytesMax: number): number {
-    if (!Number.isInteger(status) || status < 200 || status > 999)
-      throw OUTCALL_FAILURES['outcall-failed'](`the response has the status ${status}`);
-    const problem = headersProblem(headers);
-    if (problem !== undefined) throw OUTCALL_FAILURES['outcall-too-large'](`the response breaks a limit: ${problem}`);
-    const bytes = bytesOfHeaders(headers) + body.length;
-    if (bytes > bytesMax)
-      throw OUTCALL_FAILURES['outcall-too-large'](
-        `the response has ${bytes} bytes of headers and body, and max_response_bytes is ${bytesMax}`,
-      );
-    return bytes;
   }
 
   /** What the canister's own query makes of the response: a Candid message. */
   async #transformed(
     canister: HostedCanister,
     { method, context }: CheckedTransform,
-    response: HttpResponseJson,
+    response: OutcallResponse,
     bytesMax: number,
   ): Promise<Uint8Array> {
     const { codec, host } = this.#with;
     this.#transformTypes ??= codec.parseInterface(TRANSFORM_DID).methods.get('transform');
     const types = this.#transformTypes;
     if (types === undefined) throw new Error('the interface of transforms has no method');
-    const json = JSON.stringify([{ response, context }]);
-    const argument = await types.args.encodeAnySize(Buffer.from(json), PLAIN);
+    const argument = candidOfTransformArgument(response, toBytes(context));
     if (host.find(canister.id) !== canister) throw REFUSE.wrongState('the canister that called is gone');
     const outcome = await host.transform(canister, method, argument);
     const shown = JSON.stringify(method);
@@ -226,6 +185,13 @@ export class OutcallDesk {
   }
 }
 
+interface Ended {
+  readonly end: OutcallEnd;
+  /** Of the response; 0: none came. */
+  readonly status: number;
+  readonly startedMs: number;
+}
+
 /** Its words go to the caller. */
 class TransformFailure extends Error {
   override readonly name = 'TransformFailure';
@@ -242,10 +208,6 @@ function expectTransform({ code }: HostedCanister, transform: CheckedTransform |
   throw REFUSE.badArgument(
     `transform.function ${JSON.stringify(transform.method.slice(0, 100))} is no query method of the calling canister`,
   );
-}
-
-function jsonOf({ status, headers, body }: OutcallResponse): HttpResponseJson {
-  return { status, headers, body: toBlob(body) };
 }
 
 function codeOf({ kind }: ServerError): 1 | 2 | 4 {

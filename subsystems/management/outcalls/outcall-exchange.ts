@@ -1,0 +1,91 @@
+/**
+ * One request under way: it waits until the call is durable and until it has its turn, is sent, and what comes is looked at.
+ * It ends once: with a response, with what went wrong, or given up (the deadline, a stop). Then its place is free, whether whoever
+ * sends it heeds the signal or not.
+ */
+import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
+import { hexOf } from '../candid-values.ts';
+import type { RecordStore } from '../records/record-store.ts';
+import { bytesOfHeaders, type CheckedOutcall, headersProblem } from './http-request.ts';
+import type { OutcallTally } from './outcall-tally.ts';
+import type { OutcallTurns, Turn } from './outcall-turns.ts';
+
+export interface ExchangeNeeds {
+  readonly outcalls: Outcalls;
+  readonly storage: Pick<RecordStore, 'isKept' | 'settled'>;
+  readonly turns: OutcallTurns;
+  readonly tally: Pick<OutcallTally, 'requestBytes' | 'responseBytes'>;
+}
+
+export class OutcallExchange {
+  readonly #outcall: CheckedOutcall;
+  readonly #with: ExchangeNeeds;
+  readonly #controller = new AbortController();
+  readonly #end = Promise.withResolvers<OutcallResponse>();
+  /** It has this place. */
+  #turn: Turn | undefined;
+
+  constructor(outcall: CheckedOutcall, needs: ExchangeNeeds) {
+    this.#outcall = outcall;
+    this.#with = needs;
+  }
+
+  /** Once. Rejects with what went wrong. */
+  run(): Promise<OutcallResponse> {
+    this.#exchange().then(this.#end.resolve, this.#end.reject);
+    return this.#end.promise;
+  }
+
+  /** Ends it, if it has not ended. */
+  giveUp(error: Error): void {
+    this.#end.reject(error);
+    this.#controller.abort(error);
+    this.#leave();
+  }
+
+  async #exchange(): Promise<OutcallResponse> {
+    const { storage, outcalls, turns, tally } = this.#with;
+    const { request, host, bytes } = this.#outcall;
+    const { signal } = this.#controller;
+    if (storage.isKept) await storage.settled();
+    signal.throwIfAborted();
+    const turn: Turn = { canister: hexOf(request.sender), host, bytes };
+    const entered = turns.enter(turn, signal);
+    if (typeof entered === 'string') throw OUTCALL_FAILURES['outcalls-busy'](`${entered}: try again later`);
+    if (entered !== undefined) await entered;
+    this.#turn = turn;
+    try {
+      // Given up between its turn and now.
+      signal.throwIfAborted();
+      tally.requestBytes += bytes;
+      const response = await outcalls.send(request, { signal });
+      // Nobody asks for it any more, and it is not counted.
+      signal.throwIfAborted();
+      tally.responseBytes += expectWithinLimits(response, request.responseBytesMax);
+      return response;
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #leave(): void {
+    const turn = this.#turn;
+    if (turn === undefined) return;
+    this.#turn = undefined;
+    this.#with.turns.leave(turn);
+  }
+}
+
+/** How large it is, as it is counted. */
+function expectWithinLimits({ status, headers, body }: OutcallResponse, bytesMax: number): number {
+  if (!Number.isInteger(status) || status < 200 || status > 999)
+    throw OUTCALL_FAILURES['outcall-failed'](`the response has the status ${status}`);
+  const problem = headersProblem(headers);
+  if (problem !== undefined) throw OUTCALL_FAILURES['outcall-too-large'](`the response breaks a limit: ${problem}`);
+  const bytes = bytesOfHeaders(headers) + body.length;
+  if (bytes > bytesMax)
+    throw OUTCALL_FAILURES['outcall-too-large'](
+      `the response has ${bytes} bytes of headers and body, and max_response_bytes is ${bytesMax}`,
+    );
+  return bytes;
+}
