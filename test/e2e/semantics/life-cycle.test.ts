@@ -1,10 +1,13 @@
 /** What operators do to actors over HTTP: upgrade, reinstall, stop, start, delete; and actors that do it to others. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { compileMotoko } from '../../support/motoko.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { compileActor, PERSISTENCE, sharedHost, startHost, STRANGER } from './host.ts';
+
+const MOTOKO = new URL('../../fixtures/motoko/', import.meta.url);
 
 for (const persistence of PERSISTENCE) {
   suite(`life cycle with ${persistence} persistence`, () => {
@@ -121,6 +124,32 @@ suite('changing between the modes of persistence', () => {
       assert.equal(await host.call(store, 'put', ['pear']), 2);
     });
   }
+
+  test('a module that says so takes up the state of a classical one, and keeps its heap from then on', async () => {
+    const host = await sharedHost();
+    const source = await readFile(new URL('migrating-store.mo', MOTOKO), 'utf8');
+    const migrating = await readFile(new URL('migrating-store.wasm.gz', MOTOKO));
+    // Today's compiler wants the word.
+    const today = source.replace('\nactor {', '\npersistent actor {');
+    const { wasm: classical } = await compileMotoko(today, { persistence: 'classical' });
+    const store = await host.install('store', classical);
+    for (const word of ['apple', 'pear']) await host.call(store, 'put', [word]);
+    const upgraded = async (): Promise<unknown> => {
+      const { status, body } = await host.server.post(`/upgrade/${store.name}?report=1`, migrating);
+      assert.equal(status, 200, body);
+      return (JSON.parse(body) as { persistence: unknown }).persistence;
+    };
+    assert.equal(await upgraded(), 'replace');
+    assert.deepEqual(await host.query(store, 'get'), [2, ['pear']]);
+    assert.equal(await host.call(store, 'put', ['plum']), 3);
+    assert.equal(await upgraded(), 'keep');
+    assert.deepEqual(await host.query(store, 'get'), [3, ['plum']]);
+    // There is no way back.
+    const back = await host.change(store, 'upgrade', classical);
+    assert.equal(back.status, 400);
+    assert.match(back.body, /keeps its state in its heap/);
+    assert.deepEqual(await host.query(store, 'get'), [3, ['plum']]);
+  });
 });
 
 suite('stopping, starting and deleting', () => {
