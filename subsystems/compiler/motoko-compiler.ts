@@ -117,6 +117,7 @@ interface Prepared {
 
 /** Whoever edits saves again within that; an idle thread holds 200 to 300 MB. */
 const WARM_IDLE_MS = 10 * 60_000;
+const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
 
 class CachingCompiler implements MotokoCompiler {
@@ -135,7 +136,9 @@ class CachingCompiler implements MotokoCompiler {
     const idleMs = options.isKeptWarm === true ? WARM_IDLE_MS : MOC_THREADS_DEFAULTS.idleMs;
     this.#threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, idleMs, ...options });
     this.imports = new CompilerImportParser(this.#threads);
-    this.#comparisons = new MocThreads(COMPARISON_THREADS);
+    this.#comparisons = new MocThreads(
+      options.isKeptWarm === true ? { ...COMPARISON_THREADS, idleMs: WARM_IDLE_MS } : COMPARISON_THREADS,
+    );
     this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
   }
 
@@ -276,8 +279,12 @@ class CachingCompiler implements MotokoCompiler {
   #warm(): void {
     if (this.#options.isKeptWarm !== true) return;
     this.#isWarm = true;
+    const program = mocProgramFile();
     // What cannot be done now is done, or told, when something is compiled.
-    this.#threads.run({ kind: 'warm', program: mocProgramFile() }).catch(() => undefined);
+    this.#threads.run({ kind: 'warm', program }).catch(() => undefined);
+    // A save that changes a stable variable waits for it otherwise: its thread takes as long to start as the compiler's.
+    const nothing = { before: NO_SIGNATURE, after: NO_SIGNATURE };
+    this.#comparisons.run({ kind: 'stable', program, ...nothing }).catch(() => undefined);
   }
 
   #compileOnce(prepared: Prepared, source: Source): Promise<CacheEntry> {
