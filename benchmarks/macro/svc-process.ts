@@ -26,6 +26,8 @@ export interface SvcProcess extends ServerProcess {
   readonly pid: number;
   /** From the start of the process until it said that it is ready. */
   readonly readyMs: number;
+  /** What it has printed so far. */
+  readonly printed: () => string;
   /** What it has logged so far. */
   readonly log: () => string;
   /** SIGTERM; resolves to the milliseconds it took, rejects when it did not end well. */
@@ -74,6 +76,7 @@ export async function startSvc({ manifest, args, nodeArgs = [], environment }: S
     pid,
     origin: /listening on (http:\S+)/.exec(printed)?.[1] ?? '',
     readyMs,
+    printed: () => printed,
     log: () => logged,
     cpuMicroseconds: () => cpuMicrosecondsOf(pid),
     kill,
