@@ -2,12 +2,15 @@
  * `npm run build`: the whole package as JavaScript with declarations, in `dist/`, which is what `npm pack` ships. Node strips no
  * types below node_modules, so a package cannot run from source; a clone does.
  *
+ * The command runs a bundle of it (config/bundle.js); the files are for plugins and their tests.
+ *
  * tsc rewrites imports. What it does not see is mended here, and whatever still names a `.ts` file afterwards fails the
  * build: URLs that threads are started from, and imports of declarations.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
+import { buildBundle } from './build-bundle.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** Built beside it and put in its place when it is whole: whoever packs at the same time gets one or the other. */
@@ -27,6 +30,7 @@ try {
   for (const asset of [...ASSETS, ...declarations]) copyFileSync(join(ROOT, asset), join(FRESH, asset));
   const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(FRESH, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, undefined, 2)}\n`);
+  await bundle();
   chmodSync(join(FRESH, 'config/main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(FRESH, DIST);
@@ -39,6 +43,25 @@ function compile(): void {
   const args = [tsc, '-p', join(ROOT, 'tsconfig.build.json'), '--outDir', FRESH];
   const { status } = spawnSync(process.execPath, args, { stdio: 'inherit' });
   if (status !== 0) throw new Error(`tsc ended with code ${status}`);
+}
+
+/** What the command runs (config/bundle.js), with the licences of the packages that it holds. */
+async function bundle(): Promise<void> {
+  const folder = join(FRESH, 'bundle');
+  const { packages } = await buildBundle(folder, relative(folder, FRESH));
+  const texts = packages.map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(ROOT, path, 'package.json'), 'utf8')) as Manifest;
+    const [file] = globSync('{LICEN[CS]E,licen[cs]e}{,.*,-*}', { cwd: join(ROOT, path) });
+    const text = file === undefined ? '' : readFileSync(join(ROOT, path, file), 'utf8').trim();
+    return `${name} ${version}, ${license}${file === undefined ? '' : ` (${basename(file)})`}\n\n${text}\n`;
+  });
+  writeFileSync(join(folder, 'LICENSES.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`));
+}
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
 }
 
 function mend(file: string, pattern: RegExp, replacement: string): void {

@@ -10,6 +10,7 @@
  */
 import pino from 'pino';
 import { type Clock, type LogFields, type Logger, messageOf } from '../kernel/index.ts';
+import { withSources } from './stacks.ts';
 
 export interface LogOptions {
   readonly isJson: boolean;
@@ -240,6 +241,6 @@ function printable(text: string): string {
 /** Stack and causes of an error, or whatever else was thrown. */
 function detailOf(error: unknown): string {
   if (!(error instanceof Error)) return messageOf(error);
-  const own = error.stack ?? error.message;
+  const own = withSources(error.stack ?? error.message);
   return error.cause === undefined ? own : `${own}\ncaused by: ${detailOf(error.cause)}`;
 }

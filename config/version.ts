@@ -1,12 +1,13 @@
 /** Which version this is, and of which commit. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import packageJson from '../package.json' with { type: 'json' };
 
 export const VERSION: string = packageJson.version;
 
 /** The commit a checkout is on, read from its `.git`; `dev` for anything that is not a checkout with a commit. */
-export async function readBuild(root: string = resolve(import.meta.dirname, '..')): Promise<string> {
+export async function readBuild(root: string = fileURLToPath(new URL('..', import.meta.url))): Promise<string> {
   try {
     const directory = await gitDirectory(join(root, '.git'));
     const head = (await readFile(join(directory, 'HEAD'), 'utf8')).trim();

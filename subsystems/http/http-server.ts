@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { fastify, type FastifyInstance } from 'fastify';
 import { type Clock, type Logger, type Readiness, ServerError } from '../../kernel/index.ts';
@@ -24,6 +24,7 @@ import { EventStreams } from './event-streams.ts';
 import type { Gateway } from '../gateway/index.ts';
 import type { HttpServer, PluginRouteSpec } from './index.ts';
 import { JobLog } from './job-log.ts';
+import { createServer } from './node-http.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';

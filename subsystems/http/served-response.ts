@@ -1,5 +1,5 @@
-import { ServerResponse } from 'node:http';
 import type { RequestTally } from '../metrics/index.ts';
+import { ServerResponse } from './node-http.ts';
 
 /** An answer that knows who counts it and since when: two fields of the object that node:http makes anyway. */
 export class ServedResponse extends ServerResponse {

@@ -1,10 +1,8 @@
-#!/usr/bin/env node
 /**
- * The command `svc`: reads flags and environment, starts the kernel with the built-in plugins, stops it on a signal.
- * Exit codes: 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
+ * The server from command line to exit code: reads flags and environment, starts the kernel with the built-in plugins, stops it
+ * on a signal. Exit codes: 0 after a graceful stop, 1 when the start or a stop failed, 2 for bad usage.
  *
- * Everything is imported inside `run`, after the check of the Node version: an older Node would fail to parse the
- * modules and say so in words that help nobody.
+ * Everything is imported inside `run`, after compiled code is kept, and by those command lines that need it.
  */
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from '../kernel/index.ts';
@@ -12,11 +10,15 @@ import type { LoadedPlugin } from '../plugins/loader/index.ts';
 import type { Request } from './load.ts';
 import type { ServerLog } from './log.ts';
 
-const NODE_MAJOR_MIN = 24;
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
+export interface RunOptions {
+  /** Why these are the sources and not a bundle of them; undefined: it is one. */
+  readonly notBundled: string | undefined;
+}
+
 /** Runs one server, from command line to exit code. */
-async function run(): Promise<number> {
+export async function run({ notBundled }: RunOptions): Promise<number> {
   const { keepCompiledCode } = await import('./code-cache.ts');
   keepCompiledCode(process.env, ROOT);
   const { VERSION, readBuild } = await import('./version.ts');
@@ -61,13 +63,13 @@ async function run(): Promise<number> {
     case 'refused':
       return refuse(request.problems);
     case 'serve':
-      return serve(request);
+      return serve(request, notBundled);
   }
 }
 
 type ServeRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
 
-async function serve(request: ServeRequest): Promise<number> {
+async function serve(request: ServeRequest, notBundled: string | undefined): Promise<number> {
   const {
     config,
     disabled,
@@ -89,6 +91,7 @@ async function serve(request: ServeRequest): Promise<number> {
     clock: systemClock,
     announce: (line) => void process.stdout.write(`${line}\n`),
   });
+  if (notBundled !== undefined) log.debug(`the server runs from its sources: ${notBundled}`);
   const leaveNow = (message: string, error?: unknown): never => {
     log.error(message, error);
     log.flushNow();
@@ -223,24 +226,4 @@ function refuse(problems: readonly string[]): number {
 
 function hasColors(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY && stream.hasColors();
-}
-
-/** `import.meta.main`, also where Node does not have it yet. */
-function isEntryPoint(): boolean {
-  const isMain: boolean | undefined = import.meta.main;
-  return isMain ?? process.argv[1] === fileURLToPath(import.meta.url);
-}
-
-if (isEntryPoint()) {
-  const major = Number(process.versions.node.split('.')[0]);
-  if (major < NODE_MAJOR_MIN) {
-    process.stderr.write(
-      `svc: this is Node ${process.versions.node}, and svc needs Node ${NODE_MAJOR_MIN} or later: ` +
-        'run it with "npm start" or "npm run svc" (in a project that has installed it: "npx svc"), which use the Node that npm installed\n',
-    );
-    process.exit(1);
-  }
-  // Whoever read our output may be gone before us.
-  process.stdout.on('error', () => undefined);
-  process.exit(await run());
 }

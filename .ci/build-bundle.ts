@@ -1,0 +1,153 @@
+/**
+ * Bundles the server, for `config/bundle.js`, which says why: `node .ci/build-bundle.ts` for this clone; `build.ts` for a package.
+ *
+ * The main thread's entries share their code, so that `svc/plugin` is the running server's own; each thread gets one file.
+ * What is looked up beside a source file (`import.meta.url`) is found there as before, except code: a literal
+ * `new URL('….ts', import.meta.url)` makes that file an entry, and names it. Names are kept as they are written, and
+ * `config/stacks.ts` turns places of the bundle into those of the sources.
+ */
+import { globSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
+import { bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const ENTRY = 'config/run.ts';
+/**
+ * Native code, files that a package looks for beside itself, what is there only if asked for, and a megabyte that fastify loads for
+ * routes with schemas and for tests: the server has neither.
+ */
+const EXTERNAL = [
+  '@nxtedition/rocksdb',
+  'motoko',
+  'pg',
+  'undici',
+  '@fastify/ajv-compiler',
+  '@fastify/fast-json-stringify-compiler',
+  'light-my-request',
+];
+/** Those that run in the main thread: what plugins from outside import. */
+const IN_MAIN_THREAD = /^plugins\//;
+/** Where code is that a thread or a plugin imports. */
+const CODE_URL = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url\s*\)/g;
+/** The same, or any other place. */
+const PLACE = new RegExp(`${CODE_URL.source}|\\bimport\\.meta\\.url\\b`, 'g');
+
+/** What was bundled. */
+export interface Bundled {
+  /** Paths of source files, from the root. */
+  readonly sources: readonly string[];
+  /** Folders of packages, from the root. */
+  readonly packages: readonly string[];
+}
+
+/** Writes a bundle into `folder`, whose sources will be at `root`, a relative path from there. */
+export async function buildBundle(folder: string, root: string): Promise<Bundled> {
+  const entries = entriesOfSources();
+  const isMain = (file: string): boolean => file === ENTRY || IN_MAIN_THREAD.test(file);
+  const options = {
+    absWorkingDir: ROOT,
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node24',
+    supported: { using: true },
+    mainFields: ['module', 'main'],
+    external: EXTERNAL.flatMap((name) => [name, `${name}/*`]),
+    // What CommonJS packages require of Node.
+    banner: {
+      js: "import { createRequire as __requireFrom } from 'node:module';\nconst require = __requireFrom(import.meta.url);",
+    },
+    sourcemap: 'linked',
+    sourcesContent: false,
+    legalComments: 'none',
+    metafile: true,
+    logLevel: 'error',
+    tsconfigRaw: {},
+    plugins: [placesOf(entries, root)],
+  } as const satisfies BuildOptions;
+  const of = (isWanted: (file: string) => boolean): Record<string, string> =>
+    Object.fromEntries(entries.filter(isWanted).map((file) => [nameOf(file), file]));
+  const built = await Promise.all([
+    build({ ...options, entryPoints: of(isMain), splitting: true, chunkNames: 'main-[hash]' }),
+    build({ ...options, entryPoints: of((file) => !isMain(file)) }),
+  ]);
+  return bundledIn(built.map(({ metafile }) => metafile));
+}
+
+/** The server's entry, and whatever code is named by a URL. */
+function entriesOfSources(): readonly string[] {
+  const files = globSync('{kernel,subsystems,plugins,config}/**/*.ts', { cwd: ROOT });
+  const named = files.flatMap((file) =>
+    [...readFileSync(join(ROOT, file), 'utf8').matchAll(CODE_URL)].map(([, path = '']) =>
+      relative(ROOT, resolve(ROOT, dirname(file), path)),
+    ),
+  );
+  return [...new Set([ENTRY, ...named])].toSorted();
+}
+
+/** `config/run.ts` is the program; others are named by their whole path, all of them in one folder. */
+function nameOf(file: string): string {
+  return file === ENTRY ? PROGRAM.replace('.mjs', '') : file.replace(/\.ts$/, '').replaceAll('/', '-');
+}
+
+function placesOf(entries: readonly string[], root: string): Plugin {
+  return {
+    name: 'places',
+    setup(bundler) {
+      bundler.onLoad({ filter: /\.ts$/ }, ({ path }) => {
+        const file = relative(ROOT, path);
+        if (file.startsWith('node_modules')) return undefined;
+        const text = readFileSync(path, 'utf8');
+        const other = /\bimport\.meta\.(?!url\b)\w+/.exec(text)?.[0];
+        if (other !== undefined) throw new Error(`${file} uses ${other}: a bundle knows import.meta.url only`);
+        if (!text.includes('import.meta.url')) return undefined;
+        const contents = text.replaceAll(PLACE, (_, named: string | undefined) => {
+          if (named === undefined) return `new URL(${JSON.stringify(`${root}/${file}`)}, import.meta.url).href`;
+          const entry = relative(ROOT, resolve(dirname(path), named));
+          if (!entries.includes(entry)) throw new Error(`${file} names ${named}, which is no entry of the bundle`);
+          return `new URL('./${nameOf(entry)}.mjs', import.meta.url)`;
+        });
+        return { contents, loader: 'ts' };
+      });
+    },
+  };
+}
+
+function bundledIn(metafiles: readonly Metafile[]): Bundled {
+  const inputs = [...new Set(metafiles.flatMap(({ inputs: all }) => Object.keys(all)))].toSorted();
+  const packageOf = (input: string): string | undefined => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1];
+  return {
+    sources: inputs.filter((input) => packageOf(input) === undefined),
+    packages: [...new Set(inputs.flatMap((input) => packageOf(input) ?? []))].toSorted(),
+  };
+}
+
+async function bundleClone(): Promise<void> {
+  const bundles = bundlesOf(ROOT);
+  mkdirSync(bundles, { recursive: true });
+  const draft = join(bundles, `.draft-${process.pid}`);
+  try {
+    const { sources } = await buildBundle(draft, relative(draft, ROOT));
+    const inputs = [...sources, ...INGREDIENTS];
+    const key = await keyOf(ROOT, inputs);
+    moveUnlessThere(draft, join(bundles, key));
+    writeCurrent(bundles, { key, inputs });
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** The same sources make the same bundle: another process's is as good. */
+function moveUnlessThere(draft: string, place: string): void {
+  try {
+    renameSync(draft, place);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+  }
+}
+
+if (import.meta.main) await bundleClone();

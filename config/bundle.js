@@ -1,0 +1,188 @@
+/**
+ * Which code a process runs: the server's hundreds of files and the packages that they use, bundled into one file for each
+ * thread and a few for the main thread, or those files themselves. Bundled, a start takes half of the time and of the memory.
+ *
+ * A package brings its bundle (`npm run build`). A clone makes one whenever its sources have changed since the last time: half a
+ * second, less than a start from sources takes the first time. It is kept below `node_modules/.cache`, in a folder named by
+ * what it was made of, so that what it is never differs from what the sources say, and a process that runs from one
+ * keeps it while the next is made. Without the bundler (`npm ci --omit=dev`), or where nothing can be written, the sources
+ * themselves run.
+ *
+ * Plain JavaScript, as main.js says. Of packages only `node_modules/.package-lock.json` is looked at: whoever changes a file below
+ * `node_modules` by hand removes `node_modules/.cache/svc-bundle`.
+ */
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** The file of a bundle that exports `run`. */
+export const PROGRAM = 'run.mjs';
+/** Beside the bundles: which of them is of the sources as they were when somebody last looked. */
+export const CURRENT = 'current.json';
+const BUILDER = join('.ci', 'build-bundle.ts');
+/** What they are made of besides the files that they hold. */
+export const INGREDIENTS = ['config/bundle.js', BUILDER, 'node_modules/.package-lock.json'];
+/** Each has some 10 MB. The one that was started longest ago goes. */
+const BUNDLES_MAX = 6;
+/** Esbuild needs half a second; a machine may be busy. */
+const BUILD_DEADLINE_MS = 30_000;
+
+/** Coarser than the times of any file system: what was changed longer ago than that has another time than a later change. */
+const TIME_STEP_MS = 2_000;
+
+/**
+ * What `CURRENT` holds. `stamp`: times and sizes that the inputs had when they were last read and made `key`, which spares reading
+ * them; they have one once they are old enough for it to tell every change.
+ * @typedef {{ readonly key: string, readonly inputs: readonly string[], readonly stamp?: string | undefined }} Current
+ */
+
+/**
+ * Where bundles of a clone are.
+ * @param {string} root of the clone
+ */
+export function bundlesOf(root) {
+  return join(root, 'node_modules/.cache/svc-bundle');
+}
+
+/**
+ * Names the content of files; rejects when one of them is not there.
+ * @param {string} root
+ * @param {readonly string[]} inputs paths from the root
+ */
+export async function keyOf(root, inputs) {
+  const { createHash } = await import('node:crypto');
+  const hash = createHash('sha256');
+  for (const input of inputs) {
+    const content = readFileSync(join(root, input));
+    hash.update(`${input} ${content.length}\n`).update(content);
+  }
+  return hash.digest('hex').slice(0, 32);
+}
+
+/**
+ * @param {string} root
+ * @param {readonly string[]} inputs
+ */
+function stampOf(root, inputs) {
+  let newestMs = 0;
+  const stamp = inputs
+    .map((input) => {
+      const { size, mtimeMs, ctimeMs, ino } = statSync(join(root, input));
+      newestMs = Math.max(newestMs, mtimeMs, ctimeMs);
+      return `${size} ${mtimeMs} ${ctimeMs} ${ino}`;
+    })
+    .join('\n');
+  return { stamp, newestMs };
+}
+
+/**
+ * What to import: it exports `run` of run.ts. `reason`: why that are the sources; undefined: it is a bundle.
+ * @param {string} root of the clone or of the built package
+ * @returns {Promise<{ readonly program: URL, readonly reason: string | undefined }>}
+ */
+export async function findProgram(root) {
+  const source = join(root, 'config/run.ts');
+  if (!existsSync(source)) return { program: pathToFileURL(join(root, 'bundle', PROGRAM)), reason: undefined };
+  const bundles = bundlesOf(root);
+  const current = (await readCurrent(root, bundles)) ?? (await build(root, bundles));
+  if ('reason' in current) return { program: pathToFileURL(source), ...current };
+  const folder = join(bundles, current.key);
+  touch(folder);
+  return { program: pathToFileURL(join(folder, PROGRAM)), reason: undefined };
+}
+
+/**
+ * The bundle of the sources as they are; undefined: there is none.
+ * @param {string} root
+ * @param {string} bundles
+ * @returns {Promise<Current | undefined>}
+ */
+async function readCurrent(root, bundles) {
+  try {
+    const current = /** @type {Current} */ (JSON.parse(readFileSync(join(bundles, CURRENT), 'utf8')));
+    if (!existsSync(join(bundles, current.key, PROGRAM))) return undefined;
+    const { stamp, newestMs } = stampOf(root, current.inputs);
+    if (stamp === current.stamp) return current;
+    const readMs = Date.now();
+    if ((await keyOf(root, current.inputs)) !== current.key) return undefined;
+    if (readMs - newestMs > TIME_STEP_MS) writeCurrent(bundles, { ...current, stamp });
+    return current;
+  } catch {
+    // It is not there, is damaged, or a source is gone: another one is made.
+    return undefined;
+  }
+}
+
+/**
+ * @param {string} bundles
+ * @param {Current} current
+ */
+export function writeCurrent(bundles, current) {
+  const draft = join(bundles, `.${CURRENT}-${process.pid}`);
+  try {
+    writeFileSync(draft, JSON.stringify(current));
+    renameSync(draft, join(bundles, CURRENT));
+  } catch {
+    // A shortcut only.
+    rmSync(draft, { force: true });
+  }
+}
+
+/**
+ * In a process of its own: the server has nothing of the bundler.
+ * @param {string} root
+ * @param {string} bundles
+ * @returns {Promise<Current | { readonly reason: string }>}
+ */
+async function build(root, bundles) {
+  if (!existsSync(join(root, 'node_modules/esbuild')))
+    return { reason: 'there is no esbuild, which npm ci without --omit=dev installs' };
+  const { spawnSync } = await import('node:child_process');
+  const { status, signal, stderr, error } = spawnSync(process.execPath, [join(root, BUILDER)], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'ignore', 'pipe'],
+    timeout: BUILD_DEADLINE_MS,
+    killSignal: 'SIGKILL',
+  });
+  if (status !== 0)
+    return { reason: `bundling failed: ${error?.message ?? (stderr.trim() || String(signal ?? status))}` };
+  dropOldest(bundles);
+  return (await readCurrent(root, bundles)) ?? { reason: 'the sources have changed while they were bundled' };
+}
+
+/**
+ * Marks it as used now.
+ * @param {string} folder
+ */
+function touch(folder) {
+  try {
+    const now = new Date();
+    utimesSync(folder, now, now);
+  } catch {
+    // Somebody else's: who cannot write there removes none, either.
+  }
+}
+
+/** @param {string} bundles */
+function dropOldest(bundles) {
+  try {
+    const folders = readdirSync(bundles, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => join(bundles, name));
+    const ages = new Map(folders.map((folder) => [folder, statSync(folder).mtimeMs]));
+    const newestFirst = folders.toSorted((a, b) => (ages.get(b) ?? 0) - (ages.get(a) ?? 0));
+    for (const folder of newestFirst.slice(BUNDLES_MAX)) rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // Another process does the same: the next start tidies up what is left.
+  }
+}

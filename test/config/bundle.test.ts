@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { bundlesOf, type Current, CURRENT, findProgram, keyOf, PROGRAM, writeCurrent } from '../../config/bundle.js';
+import { withSources } from '../../config/stacks.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+async function write(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+}
+
+/** A clone of one source with a bundle of it, and no bundler. */
+async function clone() {
+  const root = await temporaryDirectory();
+  const source = join(root, 'config/run.ts');
+  await write(source, 'export const run = 1;');
+  // Older than what a file system may not tell apart.
+  await utimes(source, new Date(0), new Date(0));
+  const inputs = ['config/run.ts'];
+  const key = await keyOf(root, inputs);
+  const bundle = join(bundlesOf(root), key, PROGRAM);
+  await write(bundle, 'export const run = 1;');
+  writeCurrent(bundlesOf(root), { key, inputs });
+  return { root, source, bundle, current: join(bundlesOf(root), CURRENT) };
+}
+
+async function programOf(root: string): Promise<string> {
+  const { program, reason } = await findProgram(root);
+  assert.equal(reason === undefined, program.href.endsWith('.mjs'));
+  return fileURLToPath(program);
+}
+
+test('servers of this clone run from a bundle of its sources, which has all of them', async () => {
+  const program = await programOf(ROOT);
+  assert.ok(program.startsWith(bundlesOf(ROOT)), program);
+  const { inputs } = JSON.parse(await readFile(join(bundlesOf(ROOT), CURRENT), 'utf8')) as Current;
+  for (const file of ['config/run.ts', 'package.json', 'subsystems/storage/storage-thread.ts', 'plugins/api/plugin.ts'])
+    assert.ok(inputs.includes(file), file);
+});
+
+test('a bundle is run while the sources have the content that it was made of, whatever their times', async () => {
+  const { root, source, bundle } = await clone();
+  assert.equal(await programOf(root), bundle);
+  await utimes(source, new Date(1000), new Date(1000));
+  assert.equal(await programOf(root), bundle);
+  await writeFile(source, 'export const run = 2;');
+  assert.equal(await programOf(root), source);
+  await writeFile(source, 'export const run = 1;');
+  assert.equal(await programOf(root), bundle);
+});
+
+test('a change is seen that leaves a source as long as it was and gives it its former time', async () => {
+  const { root, source, bundle, current } = await clone();
+  // Its time of change is that of the clone, which is now: so far no stamp can be trusted.
+  assert.equal(await programOf(root), bundle);
+  assert.equal((JSON.parse(await readFile(current, 'utf8')) as Current).stamp, undefined);
+  await writeFile(source, 'export const run = 2;');
+  await utimes(source, new Date(0), new Date(0));
+  assert.equal(await programOf(root), source);
+});
+
+test('without a bundler, and with damage to what says which bundle is current, the sources themselves run', async () => {
+  const { root, source, bundle, current } = await clone();
+  for (const text of ['', '{', 'null', '{"key":"../..","inputs":[]}', '{"key":"0","inputs":["no-such-file"]}']) {
+    await writeFile(current, text);
+    assert.equal(await programOf(root), source, text);
+  }
+  const { reason } = await findProgram(root);
+  assert.match(reason ?? '', /esbuild/);
+  assert.ok(existsSync(bundle));
+});
+
+test('a package runs the bundle that it brings', async () => {
+  const root = await temporaryDirectory();
+  assert.equal(await programOf(root), join(root, 'bundle', PROGRAM));
+});
+
+test('stacks of a bundle are told with places of the sources', async () => {
+  const folder = await temporaryDirectory();
+  const source = join(folder, 'source.ts');
+  const outfile = join(folder, 'out', 'program.mjs');
+  await write(source, 'type Text = string;\n\nexport function fail(text: Text): never {\n  throw new Error(text);\n}\n');
+  await build({ entryPoints: [source], outfile, bundle: true, format: 'esm', sourcemap: 'linked' });
+  const { fail } = (await import(pathToFileURL(outfile).href)) as { fail: (text: string) => never };
+  const thrown = (): string => {
+    try {
+      return fail('on purpose');
+    } catch (error) {
+      return error instanceof Error ? (error.stack ?? '') : '';
+    }
+  };
+  const stack = withSources(thrown());
+  assert.ok(stack.includes(`at fail (${pathToFileURL(source).href}:4:9)`), stack);
+  assert.ok(stack.includes('bundle.test.ts:'), 'what is no bundle stays as it is');
+  assert.equal(withSources('at x (file:///nowhere/a.mjs:1:2)'), 'at x (file:///nowhere/a.mjs:1:2)');
+});
