@@ -1,0 +1,170 @@
+/**
+ * How soon does a server answer after its process was started, and how much memory does it take when it has little to do?
+ *
+ *   node benchmarks/macro/startup.bench.ts [--rounds 11] [--dir FOLDER] [--quick]
+ *
+ * From the clone, without npm, beside a Node that prints a line. Caches are warm, but for the first start ever, which has neither
+ * the bundle of the sources nor compiled code of any kind. The two actors are the examples `counter` and `notes`; the first increment is asked
+ * for as soon as the server listens, and again while it answers 503. Servers take turns with the bare Node, so that both see the
+ * same machine. `--quick`: few rounds, and no minute of waiting.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { bundlesOf, CURRENT } from '../../config/bundle.js';
+import { COUNTER } from './actor-fixtures.ts';
+import { median } from './quantile.ts';
+import { scratchFolder } from './scratch.ts';
+import { cpuMicrosecondsOf } from './server-process.ts';
+import { printFigure, printSitting } from './sitting.ts';
+import { memoryOf } from './svc-process.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const EXAMPLES = fileURLToPath(new URL('../../config/examples', import.meta.url));
+/** A server that has started and has nothing to do comes to rest within this. */
+const REST_MS = 3_000;
+const AFTER_COMPILING_MS = 60_000;
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '11' },
+    dir: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+const rounds = values.quick ? 3 : Number(values.rounds);
+
+await using scratch = await scratchFolder(values.dir);
+await printSitting('no load', `${rounds} rounds`);
+const none = await manifest('none', {});
+const two = await manifest('two', { counter: { main: COUNTER }, notes: { main: join(EXAMPLES, 'notes/Notes.mo') } });
+const state = join(scratch.path, 'state');
+
+interface Start {
+  /** From the start of the process until it said so. */
+  readonly listeningMs: number;
+  /** Until the first increment was answered; NaN: nobody asked. */
+  readonly answeredMs: number;
+  /** Of all its threads until then, and of the processes that it ran. */
+  readonly cpuMs: number;
+  /** Resident memory, MB, after `restMs`. */
+  readonly residentMb: number;
+}
+
+interface Wanted {
+  readonly args: readonly string[];
+  readonly isAsked?: boolean;
+  /** Undefined: nobody waits, and memory is not looked at. */
+  readonly restMs?: number;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+async function start({ args, isAsked = false, restMs, environment }: Wanted): Promise<Start> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, ['config/main.js', '-l', '127.0.0.1:0', ...args], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...process.env, ...environment },
+  });
+  try {
+    const origin = await new Promise<string>((resolve, reject) => {
+      let printed = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        printed += text;
+        const found = /listening on (http:\S+)/.exec(printed)?.[1];
+        if (found !== undefined) resolve(found);
+      });
+      child.on('exit', (code) => reject(new Error(`svc ended with ${code}:\n${printed}`)));
+    });
+    const listeningMs = performance.now() - startedMs;
+    const pid = child.pid ?? 0;
+    if (isAsked) await increment(origin);
+    const answeredMs = isAsked ? performance.now() - startedMs : Number.NaN;
+    const cpuMs = (cpuMicrosecondsOf(pid) ?? Number.NaN) / 1000;
+    if (restMs !== undefined) await sleep(restMs);
+    const residentMb = (memoryOf(pid).residentMib * 2 ** 20) / 1e6;
+    return { listeningMs, answeredMs, cpuMs, residentMb };
+  } finally {
+    const exited = child.exitCode === null ? once(child, 'exit') : undefined;
+    child.kill('SIGTERM');
+    await exited;
+  }
+}
+
+/** Asks again while the server is not ready. */
+async function increment(origin: string): Promise<void> {
+  for (;;) {
+    const response = await fetch(`${origin}/call-json/counter/inc`, { method: 'POST', body: '[]' });
+    const text = await response.text();
+    if (response.ok) return;
+    if (response.status !== 503) throw new Error(`${response.status}: ${text}`);
+    await sleep(1);
+  }
+}
+
+async function bareNode(): Promise<number> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, ['-e', 'console.log("listening")'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  const ms = performance.now() - startedMs;
+  await once(child, 'exit');
+  return ms;
+}
+
+async function manifest(name: string, actors: Readonly<Record<string, object>>): Promise<string> {
+  const path = join(scratch.path, `${name}.json`);
+  await writeFile(path, JSON.stringify({ actors }));
+  return path;
+}
+
+/** As on a machine that has never seen the server: no bundle, no compiled code, no compiled Motoko. */
+async function firstEver(name: string): Promise<Start> {
+  const environment = { XDG_CACHE_HOME: join(scratch.path, `cache-${name}`), NODE_COMPILE_CACHE: '' };
+  await rm(join(bundlesOf(ROOT), CURRENT), { force: true });
+  const args = ['-m', two, '--state', join(scratch.path, `state-${name}`)];
+  return start({ args, isAsked: true, environment, restMs: values.quick ? 0 : AFTER_COMPILING_MS });
+}
+
+const first = await firstEver('first');
+const again = values.quick ? first : await firstEver('again');
+// Warms the caches of code and of Motoko.
+await start({ args: ['-m', two, '--state', state], isAsked: true });
+
+const node: number[] = [];
+const empty: Start[] = [];
+const stored: Start[] = [];
+for (let round = 0; round < rounds; round++) {
+  node.push(await bareNode());
+  empty.push(await start({ args: ['-m', none] }));
+  stored.push(await start({ args: ['-m', two, '--state', state], isAsked: true }));
+}
+const emptyAtRest = await start({ args: ['-m', none], restMs: REST_MS });
+const storedAtRest = await start({ args: ['-m', two, '--state', state], isAsked: true, restMs: REST_MS });
+
+const of = (starts: readonly Start[], field: keyof Start): number => median(starts.map((one) => one[field]));
+const cpu = (starts: readonly Start[]): string => `${of(starts, 'cpuMs').toFixed(0)} ms of CPU`;
+const atMost = (reach: number, aim: number) => ({ is: 'at most', reach, aim }) as const;
+printFigure('a Node that prints a line', median(node), 'ms');
+printFigure('spawn to listening', of(empty, 'listeningMs'), 'ms', cpu(empty), atMost(300, 180));
+printFigure(
+  'spawn to the first increment, two actors in the state',
+  of(stored, 'answeredMs'),
+  'ms',
+  cpu(stored),
+  atMost(500, 300),
+);
+printFigure(
+  'first start ever, compiling two actors, to the first increment',
+  of([first, again], 'answeredMs') / 1000,
+  's',
+  cpu([first, again]),
+  atMost(5, 3),
+);
+console.log('');
+printFigure('resident, empty', emptyAtRest.residentMb, 'MB', '', atMost(110, 80));
+printFigure('resident, idle with two actors', storedAtRest.residentMb, 'MB', '', atMost(150, 100));
+if (!values.quick) printFigure('resident, a minute after compiling', again.residentMb, 'MB', '', atMost(150, 100));
