@@ -12,6 +12,9 @@ import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { bundlesOf, INGREDIENTS, keyOf, PROGRAM, writeCurrent } from '../config/bundle.js';
 
 const ROOT = resolve(import.meta.dirname, '..');
+/** For CommonJS packages: what they require is Node's, but for the ones that are left outside. */
+const REQUIRE =
+  "const require = (id) => process.getBuiltinModule(id) ?? process.getBuiltinModule('module').createRequire(import.meta.url)(id);";
 const ENTRY = 'config/run.ts';
 /**
  * Native code, files that a package looks for beside itself, what is there only if asked for, and a megabyte that fastify loads for
@@ -56,10 +59,7 @@ export async function buildBundle(folder: string, root: string): Promise<Bundled
     supported: { using: true },
     mainFields: ['module', 'main'],
     external: EXTERNAL.flatMap((name) => [name, `${name}/*`]),
-    // What CommonJS packages require of Node.
-    banner: {
-      js: "import { createRequire as __requireFrom } from 'node:module';\nconst require = __requireFrom(import.meta.url);",
-    },
+    banner: { js: REQUIRE },
     sourcemap: 'linked',
     sourcesContent: false,
     legalComments: 'none',

@@ -86,7 +86,10 @@ test('stacks of a bundle are told with places of the sources', async () => {
   const folder = await temporaryDirectory();
   const source = join(folder, 'source.ts');
   const outfile = join(folder, 'out', 'program.mjs');
-  await write(source, 'type Text = string;\n\nexport function fail(text: Text): never {\n  throw new Error(text);\n}\n');
+  await write(
+    source,
+    'type Text = string;\n\nexport function fail(text: Text): never {\n  throw new Error(text);\n}\n',
+  );
   await build({ entryPoints: [source], outfile, bundle: true, format: 'esm', sourcemap: 'linked' });
   const { fail } = (await import(pathToFileURL(outfile).href)) as { fail: (text: string) => never };
   const thrown = (): string => {

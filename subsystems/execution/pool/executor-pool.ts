@@ -77,7 +77,8 @@ export interface ExecutionParts {
 }
 
 export class ExecutorPool implements Execution {
-  readonly #executors: Executor[];
+  /** By lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
+  readonly #executors: (Executor | undefined)[];
   readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
@@ -97,6 +98,7 @@ export class ExecutorPool implements Execution {
   readonly #times: CanisterTimes;
   readonly #log: Logger;
   #environment: ReadonlyMap<string, string> = new Map();
+  #isRefusing = false;
   #isClosing = false;
 
   constructor(
@@ -121,7 +123,7 @@ export class ExecutorPool implements Execution {
     this.#book = ExecutorBook.table(options.executors);
     this.#books = Array.from({ length: options.executors }, (_, lane) => new ExecutorBook(this.#book, lane));
     this.#idle = new IdleModules((hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
-    this.#executors = Array.from({ length: options.executors }, (_, lane) => this.#startExecutor(lane));
+    this.#executors = new Array<Executor | undefined>(options.executors).fill(undefined);
     // What one thread lacks another may be able to spare.
     this.attendMemory(() => this.trim());
   }
@@ -143,7 +145,7 @@ export class ExecutorPool implements Execution {
   }
 
   async trim(): Promise<void> {
-    await Promise.all(this.#executors.map((executor) => executor.ask((call) => ({ kind: 'trim', call }))));
+    await Promise.all(this.#started().map((executor) => executor.ask((call) => ({ kind: 'trim', call }))));
   }
 
   executorFigures(): ExecutorFigures {
@@ -182,7 +184,7 @@ export class ExecutorPool implements Execution {
 
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
     this.#environment = variables;
-    for (const executor of this.#executors) executor.send({ kind: 'environment', variables });
+    for (const executor of this.#started()) executor.send({ kind: 'environment', variables });
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
@@ -195,6 +197,8 @@ export class ExecutorPool implements Execution {
   createAsleep(observer: CanisterObserver, instantMs: number): number {
     this.#canisters.push(undefined);
     const handle = this.#observers.push(observer) - 1;
+    // Somebody may call it as soon as the server listens.
+    this.#executorAt(this.executorOf(handle));
     this.#times.goOn(handle, instantMs);
     return handle;
   }
@@ -204,8 +208,7 @@ export class ExecutorPool implements Execution {
   }
 
   #place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
-    const executor = this.#executors[this.executorOf(handle)];
-    if (executor === undefined) throw new Error(`canister ${handle} has no executor`);
+    const executor = this.#executorAt(this.executorOf(handle));
     const placed = { ...of, executor, isAsleep, module: undefined, emptied: 0 };
     this.#canisters[handle] = placed;
     return placed;
@@ -340,7 +343,7 @@ export class ExecutorPool implements Execution {
   }
 
   executing(): readonly Executing[] {
-    return this.#executors.flatMap((executor) =>
+    return this.#started().flatMap((executor) =>
       [...executor.given].map(({ handle, nowMs, task }) => ({
         handle,
         what: task,
@@ -350,7 +353,8 @@ export class ExecutorPool implements Execution {
   }
 
   refuseNew(): void {
-    for (const executor of this.#executors) executor.refuseNew();
+    this.#isRefusing = true;
+    for (const executor of this.#started()) executor.refuseNew();
   }
 
   async close(): Promise<void> {
@@ -359,7 +363,7 @@ export class ExecutorPool implements Execution {
     this.#isClosing = true;
     this.#budget.unattend();
     this.#idle.close();
-    await Promise.all([this.#loader.close(), ...this.#executors.map((executor) => executor.terminate())]);
+    await Promise.all([this.#loader.close(), ...this.#started().map((executor) => executor.terminate())]);
   }
 
   /** Makes sure that an executor has a module; its name there. */
@@ -404,7 +408,7 @@ export class ExecutorPool implements Execution {
   /** Nobody uses a module any more; whoever still has its description may install it all the same. */
   #letGo(hash: string): void {
     void this.#loader.forget(hash);
-    for (const executor of this.#executors) executor.forget(hash);
+    for (const executor of this.#started()) executor.forget(hash);
   }
 
   #placed(handle: number): Placed {
@@ -420,6 +424,14 @@ export class ExecutorPool implements Execution {
     const placed = this.#placed(handle);
     if (placed.isAsleep) throw threadStopped();
     return placed;
+  }
+
+  #started(): readonly Executor[] {
+    return this.#executors.filter((executor) => executor !== undefined);
+  }
+
+  #executorAt(lane: number): Executor {
+    return (this.#executors[lane] ??= this.#startExecutor(lane));
   }
 
   #startExecutor(lane: number): Executor {
@@ -439,6 +451,7 @@ export class ExecutorPool implements Execution {
     };
     const executor = new Executor(settings, events, this.#startThread);
     if (this.#environment.size > 0) executor.send({ kind: 'environment', variables: this.#environment });
+    if (this.#isRefusing) executor.refuseNew();
     return executor;
   }
 
