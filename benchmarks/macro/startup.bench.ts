@@ -25,8 +25,8 @@ import { memoryOf } from './svc-process.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../config/examples', import.meta.url));
-/** A server that has started and has nothing to do comes to rest within this. */
-const REST_MS = 3_000;
+/** A server that has nothing to do has ended the threads that it started with after half of this. */
+const REST_MS = 10_000;
 const AFTER_COMPILING_MS = 60_000;
 
 const { values } = parseArgs({
