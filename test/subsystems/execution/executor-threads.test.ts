@@ -203,14 +203,13 @@ test('when an executor dies, whoever waits is answered, others go on, and new ac
   process.on('worker', note);
   const { call, scheduler, add } = await host(2, 4);
   process.off('worker', note);
-  // The first two threads are the executors, in order; then comes the one that checked the module.
   const forwarded = call(0, 'forward', idOf(1));
   assert.equal((await forwarded).kind, 'reply');
   const executing = call(1, 'long');
   const waiting = call(1, 'quick');
   const open = call(0, 'forward', idOf(1));
   await new Promise((resolve) => setTimeout(resolve, 30));
-  await threads[1]?.terminate();
+  await threads.find((thread) => thread.threadName === 'executor 1')?.terminate();
   for (const outcome of [await executing, await waiting, await call(1, 'quick'), await call(3, 'quick')]) {
     assert.ok(outcome.kind === 'unavailable', JSON.stringify(outcome));
     assert.equal(outcome.message, "the actor's thread has stopped");
@@ -239,7 +238,6 @@ test('what is given to an executor while its end is told is answered before its 
   const alive = setInterval(() => undefined, 1000);
   after(() => clearInterval(alive));
   const module = await pool.prepare(MODULE);
-  process.off('worker', note);
   const told: string[] = [];
   const spec = { id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
   const { promise: lost, resolve } = Promise.withResolvers<undefined>();
@@ -264,9 +262,36 @@ test('what is given to an executor while its end is told is answered before its 
     run((step) => told.push(`second ${step.fault?.kind}`));
   });
   await new Promise((later) => setTimeout(later, 30));
-  await threads[0]?.terminate();
+  process.off('worker', note);
+  await threads.find((thread) => thread.threadName === 'executor 0')?.terminate();
   await lost;
   assert.deepEqual(told, ['first unavailable', 'second unavailable', 'lost']);
+});
+
+test('an executor has a thread once it has an actor, or one that sleeps', async (t) => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => void threads.push(worker);
+  process.on('worker', note);
+  t.after(() => process.off('worker', note));
+  const pool = new ExecutorPool(
+    { policy: POLICY, clock: CLOCK, log: LOG },
+    { executors: 3, wasmStackBytes: STACK_BYTES },
+  );
+  t.after(() => pool.close());
+  const names = async (): Promise<readonly string[]> => {
+    // Node tells of a thread a moment after it was made.
+    await new Promise((resolve) => setImmediate(resolve));
+    return threads.map(({ threadName }) => threadName ?? '');
+  };
+  pool.shareEnvironment(new Map([['A', 'b']]));
+  await pool.trim();
+  assert.deepEqual(await names(), []);
+  const observer = { debug: () => undefined, ended: () => undefined, lost: () => undefined };
+  pool.createAsleep(observer, CLOCK.nowMs());
+  assert.deepEqual(await names(), ['executor 0']);
+  pool.create({ id: idOf(1), balance: POLICY.startingCycles, controllers: [], env: new Map() }, observer);
+  pool.createAsleep(observer, CLOCK.nowMs());
+  assert.deepEqual(await names(), ['executor 0', 'executor 1', 'executor 2']);
 });
 
 test('executors that die amid large messages leave nobody without an answer', async () => {
