@@ -50,7 +50,8 @@ interface SteppedThread {
 }
 
 export class SteppedThreads extends ExecutorPool {
-  readonly #threads: SteppedThread[];
+  /** By lane; one starts with the first canister of its lane. */
+  readonly #threads: readonly (SteppedThread | undefined)[];
   readonly #log: Logger;
   #isAbandoned = false;
 
@@ -72,12 +73,12 @@ export class SteppedThreads extends ExecutorPool {
   override attendMemory(): void {}
 
   canExecute(lane: number): boolean {
-    const { thread, turn, isDead } = this.#at(lane);
-    return turn === undefined && !isDead && thread.hasWork;
+    const at = this.#threads[lane];
+    return at !== undefined && at.turn === undefined && !at.isDead && at.thread.hasWork;
   }
 
   canTell(lane: number): boolean {
-    return this.#at(lane).outbox?.hasMore === true;
+    return this.#threads[lane]?.outbox?.hasMore === true;
   }
 
   /** Lets a thread do what has come, and give a long message a turn, which ends before the event loop's next one. */
@@ -120,7 +121,8 @@ export class SteppedThreads extends ExecutorPool {
 
   /** The thread of an executor dies and is replaced; what it has published still counts. */
   kill(lane: number): void {
-    this.#end(this.#at(lane), KILLED);
+    const at = this.#threads[lane];
+    if (at !== undefined) this.#end(at, KILLED);
   }
 
   /** Does nothing more; the main thread is told in a turn of its event loop, as of a real thread. */
@@ -137,7 +139,7 @@ export class SteppedThreads extends ExecutorPool {
   /** The process ends: nothing of it counts any more. */
   abandon(): void {
     this.#isAbandoned = true;
-    for (const { port } of this.#threads) port.close();
+    for (const at of this.#threads) at?.port.close();
   }
 
   /** What an executor has of canisters. */
@@ -146,7 +148,7 @@ export class SteppedThreads extends ExecutorPool {
   }
 
   get heapsLive(): number {
-    return this.#threads.reduce((sum, { thread }) => sum + thread.heapsLive, 0);
+    return this.#threads.reduce((sum, at) => sum + (at?.thread.heapsLive ?? 0), 0);
   }
 
   #at(lane: number): SteppedThread {
