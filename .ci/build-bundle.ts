@@ -15,7 +15,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** For CommonJS packages: what they require is Node's, but for the ones that are left outside. */
 const REQUIRE =
   "const require = (id) => process.getBuiltinModule(id) ?? process.getBuiltinModule('module').createRequire(import.meta.url)(id);";
-const ENTRY = 'config/run.ts';
+const ENTRY = 'config/main.ts';
 /**
  * Native code, files that a package looks for beside itself, what is there only if asked for, and a megabyte that fastify loads for
  * routes with schemas and for tests: the server has neither.
@@ -88,7 +88,7 @@ function entriesOfSources(): readonly string[] {
   return [...new Set([ENTRY, ...named])].toSorted();
 }
 
-/** `config/run.ts` is the program; others are named by their whole path, all of them in one folder. */
+/** `config/main.ts` is the program; others are named by their whole path, all of them in one folder. */
 function nameOf(file: string): string {
   return file === ENTRY ? PROGRAM.replace('.mjs', '') : file.replace(/\.ts$/, '').replaceAll('/', '-');
 }
@@ -101,8 +101,9 @@ function placesOf(entries: readonly string[], root: string): Plugin {
         const file = relative(ROOT, path);
         if (file.startsWith('node_modules')) return undefined;
         const text = readFileSync(path, 'utf8');
-        const other = /\bimport\.meta\.(?!url\b)\w+/.exec(text)?.[0];
-        if (other !== undefined) throw new Error(`${file} uses ${other}: a bundle knows import.meta.url only`);
+        const other = /\bimport\.meta\.(?!url\b|main\b)\w+/.exec(text)?.[0];
+        if (other !== undefined)
+          throw new Error(`${file} uses ${other}: a bundle knows import.meta.url and import.meta.main only`);
         if (!text.includes('import.meta.url')) return undefined;
         const contents = text.replaceAll(PLACE, (_, named: string | undefined) => {
           if (named === undefined) return `new URL(${JSON.stringify(`${root}/${file}`)}, import.meta.url).href`;

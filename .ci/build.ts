@@ -31,7 +31,7 @@ try {
   const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(FRESH, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, undefined, 2)}\n`);
   await bundle();
-  chmodSync(join(FRESH, 'config/main.js'), 0o755);
+  chmodSync(join(FRESH, 'config/svc.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(FRESH, DIST);
 } finally {

@@ -8,7 +8,7 @@
  * keeps it while the next is made. Without the bundler (`npm ci --omit=dev`), or where nothing can be written, the sources
  * themselves run.
  *
- * Plain JavaScript, as main.js says. Of packages only `node_modules/.package-lock.json` is looked at: whoever changes a file below
+ * Plain JavaScript, as svc.js says. Of packages only `node_modules/.package-lock.json` is looked at: whoever changes a file below
  * `node_modules` by hand removes `node_modules/.cache/svc-bundle`.
  */
 import {
@@ -25,7 +25,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /** The file of a bundle that exports `run`. */
-export const PROGRAM = 'run.mjs';
+export const PROGRAM = 'main.mjs';
 /** Beside the bundles: which of them is of the sources as they were when somebody last looked. */
 export const CURRENT = 'current.json';
 const BUILDER = join('.ci', 'build-bundle.ts');
@@ -85,12 +85,12 @@ function stampOf(root, inputs) {
 }
 
 /**
- * What to import: it exports `run` of run.ts. `reason`: why that are the sources; undefined: it is a bundle.
+ * What to import: it exports `run` of main.ts. `reason`: why that are the sources; undefined: it is a bundle.
  * @param {string} root of the clone or of the built package
  * @returns {Promise<{ readonly program: URL, readonly reason: string | undefined }>}
  */
 export async function findProgram(root) {
-  const source = join(root, 'config/run.ts');
+  const source = join(root, 'config/main.ts');
   if (!existsSync(source)) return { program: pathToFileURL(join(root, 'bundle', PROGRAM)), reason: undefined };
   const bundles = bundlesOf(root);
   const current = (await readCurrent(root, bundles)) ?? (await build(root, bundles));

@@ -227,3 +227,9 @@ function refuse(problems: readonly string[]): number {
 function hasColors(stream: NodeJS.WriteStream): boolean {
   return stream.isTTY && stream.hasColors();
 }
+
+// The sources as they are. The command is `svc.js`, which takes a bundle of them where it can.
+if (import.meta.main) {
+  process.stdout.on('error', () => undefined);
+  process.exit(await run({ notBundled: 'config/main.ts was started' }));
+}

@@ -7,7 +7,7 @@
  */
 import { fileURLToPath } from 'node:url';
 
-/** @typedef {typeof import('./run.ts')} Program */
+/** @typedef {typeof import('./main.ts')} Program */
 
 const NODE_MAJOR_MIN = 24;
 

@@ -72,7 +72,7 @@ test('no source file is an orphan', () => {
   const used = new Set(
     sources.flatMap((file) => references(file, /(?:from|import\(|import|new URL\()\s*['`](\.[^'`$]+)/g)),
   );
-  // The command is plain JavaScript (config/main.js).
+  // The command is plain JavaScript (config/svc.js).
   const scripts = ['package.json', '.ci/run', 'config/bundle.js'].map(read).join('\n');
   const isEntry = (file: string): boolean => /\.(test|bench)\.ts$/.test(file) || scripts.includes(file);
   // The bundler's entry.

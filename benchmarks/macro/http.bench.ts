@@ -4,7 +4,7 @@
  *
  *   node benchmarks/macro/http.bench.ts [--connections 1,16,64] [--seconds 2] [--rounds 3] [--json]
  *
- * svc runs as its users run it: `node config/main.js` with the example counter, in memory. All servers are up at the
+ * svc runs as its users run it: `node config/svc.js` with the example counter, in memory. All servers are up at the
  * same time and are loaded in turn, round after round, so that a slow minute of the machine hits all of them; shown
  * are medians over the rounds. On a shared machine the ratios and the processor time a request mean more than the
  * requests a second. workerd takes part if it is installed: `npm install --prefix benchmarks`.
@@ -80,7 +80,7 @@ async function startAll(stack: AsyncDisposableStack): Promise<readonly Case[]> {
   const svc = await start(
     process.execPath,
     (port) => [
-      here('../../config/main.js'),
+      here('../../config/svc.js'),
       '--manifest',
       here('../../config/examples/actors.json'),
       '--listen',

@@ -65,7 +65,7 @@ interface Wanted {
 
 async function start({ args, isAsked = false, restMs, environment }: Wanted): Promise<Start> {
   const startedMs = performance.now();
-  const child = spawn(process.execPath, ['config/main.js', '-l', '127.0.0.1:0', ...args], {
+  const child = spawn(process.execPath, ['config/svc.js', '-l', '127.0.0.1:0', ...args], {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'ignore'],
     env: { ...process.env, ...environment },

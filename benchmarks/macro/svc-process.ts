@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuMicrosecondsOf, type ServerProcess } from './server-process.ts';
 
-const MAIN = fileURLToPath(new URL('../../config/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../config/svc.js', import.meta.url));
 const POLL_MS = 2;
 /** Ten thousand actors on a slow disk. */
 const READY_DEADLINE_MS = 15 * 60_000;

@@ -19,11 +19,11 @@ async function write(path: string, text: string): Promise<void> {
 /** A clone of one source with a bundle of it, and no bundler. */
 async function clone() {
   const root = await temporaryDirectory();
-  const source = join(root, 'config/run.ts');
+  const source = join(root, 'config/main.ts');
   await write(source, 'export const run = 1;');
   // Older than what a file system may not tell apart.
   await utimes(source, new Date(0), new Date(0));
-  const inputs = ['config/run.ts'];
+  const inputs = ['config/main.ts'];
   const key = await keyOf(root, inputs);
   const bundle = join(bundlesOf(root), key, PROGRAM);
   await write(bundle, 'export const run = 1;');
@@ -41,7 +41,12 @@ test('servers of this clone run from a bundle of its sources, which has all of t
   const program = await programOf(ROOT);
   assert.ok(program.startsWith(bundlesOf(ROOT)), program);
   const { inputs } = JSON.parse(await readFile(join(bundlesOf(ROOT), CURRENT), 'utf8')) as Current;
-  for (const file of ['config/run.ts', 'package.json', 'subsystems/storage/storage-thread.ts', 'plugins/api/plugin.ts'])
+  for (const file of [
+    'config/main.ts',
+    'package.json',
+    'subsystems/storage/storage-thread.ts',
+    'plugins/api/plugin.ts',
+  ])
     assert.ok(inputs.includes(file), file);
 });
 

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 
-const MAIN = resolve(import.meta.dirname, '../../config/main.js');
+const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 
 /** Runs the command to its end; for command lines that do not start a server. */
 function svc(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {

@@ -11,7 +11,7 @@ import { restoreBackup } from '../../subsystems/storage/restore.ts';
 import { openStateDirectory } from '../../subsystems/storage/state-directory.ts';
 import { backupOf, filledTables } from '../subsystems/storage/backup-files.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../config/main.js');
+const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 
 async function folder(t: TestContext): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'svc-restore-'));

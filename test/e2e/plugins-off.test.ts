@@ -67,7 +67,7 @@ describe('parts that are turned off', { timeout: 300_000 }, () => {
   }
 
   test('one that is needed is refused with the reason', () => {
-    const main = resolve(import.meta.dirname, '../../config/main.js');
+    const main = resolve(import.meta.dirname, '../../config/svc.js');
     const flags = NEEDED.map(({ name }) => `--no-${name}`);
     const { status, stderr } = spawnSync(process.execPath, [main, ...flags], { encoding: 'utf8', timeout: 60_000 });
     assert.equal(status, 2);

@@ -12,7 +12,7 @@ import { CACHE_HOME } from '../support/caches.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'config/main.js');
+const MAIN = join(ROOT, 'config/svc.js');
 const FETCHER = join(ROOT, 'config/examples/fetcher/Fetcher.mo');
 const READY_DEADLINE_MS = 120_000;
 const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, SVC_TOKEN: undefined };

@@ -60,7 +60,7 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     await writeFile(manifest, options.manifest);
   }
   const listen = `127.0.0.1:${options.port ?? 0}`;
-  const args = ['config/main.js', '--manifest', manifest, '--listen', listen, ...(options.args ?? [])];
+  const args = ['config/svc.js', '--manifest', manifest, '--listen', listen, ...(options.args ?? [])];
   const [program = process.execPath, ...rest] = [...(options.wrapper ?? []), process.execPath, ...args];
   const child = spawn(program, rest, {
     cwd: ROOT,

@@ -129,7 +129,7 @@ export class Deployment {
 
   /** A start that must fail. */
   async refused(args: readonly string[] = [], { hasState = true } = {}): Promise<Refusal> {
-    const command = ['config/main.js', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
+    const command = ['config/svc.js', '--manifest', this.#manifest, '--listen', '127.0.0.1:0'];
     // The first two name the state.
     const all = [...command, ...(hasState ? this.#args : this.#args.slice(2)), ...args];
     const child = spawn(process.execPath, all, {
