@@ -11,6 +11,8 @@ import type { Request } from './load.ts';
 import type { ServerLog } from './log.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+/** Before anything takes time: a parent that is gone has another number. */
+const PARENT = process.ppid;
 
 export interface RunOptions {
   /** Why these are the sources and not a bundle of them; undefined: it is one. */
@@ -155,6 +157,7 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
     clock: systemClock,
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
+    ...(isBehindShellOfNpx(process.env) && { parent: { pid: PARENT, current: () => process.ppid } }),
   });
   const alive = setInterval(() => undefined, 2 ** 30);
   try {
@@ -222,6 +225,14 @@ function refuse(problems: readonly string[]): number {
   for (const problem of problems) process.stderr.write(`svc: ${problem}\n`);
   process.stderr.write('svc: run svc --help for all flags\n');
   return 2;
+}
+
+/**
+ * `npx svc` starts a shell, which starts the server and waits. npx hands SIGTERM on to that shell alone, and it dies of it: that is
+ * how the server hears of it.
+ */
+function isBehindShellOfNpx(environment: Readonly<Record<string, string | undefined>>): boolean {
+  return environment['npm_lifecycle_event'] === 'npx';
 }
 
 function hasColors(stream: NodeJS.WriteStream): boolean {

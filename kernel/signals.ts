@@ -8,11 +8,18 @@ export interface SignalSource {
 
 export interface SignalOptions {
   readonly source: SignalSource;
-  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly clock: Pick<Clock, 'nowMs' | 'every'>;
   /** The first signal: stop in order. */
   readonly stop: (signal: string) => void;
   /** A later one: leave at once. */
   readonly force: (signal: string) => void;
+  /** Given: the end of the process that has started this one counts as SIGTERM. */
+  readonly parent?: {
+    /** Its number, as of the beginning. */
+    readonly pid: number;
+    /** The number of the present one: another, once that process is gone. */
+    readonly current: () => number;
+  };
 }
 
 /**
@@ -21,10 +28,13 @@ export interface SignalOptions {
  */
 const REPEAT_IGNORED_MS = 1_000;
 
+/** How often it is looked whether the parent is still there: nothing tells of it. */
+const PARENT_LOOK_MS = 250;
+
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 /** Listens for SIGTERM and SIGINT until disposed of. */
-export function handleSignals({ source, clock, stop, force }: SignalOptions): Disposable {
+export function handleSignals({ source, clock, stop, force, parent }: SignalOptions): Disposable {
   let firstMs: number | undefined;
   const listener = (signal: string): void => {
     const nowMs = clock.nowMs();
@@ -36,8 +46,16 @@ export function handleSignals({ source, clock, stop, force }: SignalOptions): Di
     }
   };
   for (const signal of SIGNALS) source.on(signal, listener);
+  const looking =
+    parent === undefined
+      ? undefined
+      : clock.every(PARENT_LOOK_MS, () => {
+          // Whoever was told to stop already has patience.
+          if (firstMs === undefined && parent.current() !== parent.pid) listener('SIGTERM');
+        });
   return {
     [Symbol.dispose]() {
+      looking?.[Symbol.dispose]();
       for (const signal of SIGNALS) source.off(signal, listener);
     },
   };

@@ -1,20 +1,19 @@
 /** docs/plugins.md: the walk-through is done, and what else it shows is loaded. */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { before, test, type TestContext } from 'node:test';
+import { before, test } from 'node:test';
 import { loadConfig } from '../../config/load.ts';
 import { loadPlugins } from '../../plugins/loader/index.ts';
 import { builtinPlugins } from '../../plugins/index.ts';
 import { CACHE_HOME } from '../support/caches.ts';
+import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'config/svc.js');
 const FETCHER = join(ROOT, 'config/examples/fetcher/Fetcher.mo');
-const READY_DEADLINE_MS = 120_000;
 const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, SVC_TOKEN: undefined };
 
 /** By the titles of sections: the listings, each with its language and the file that is named before it. */
@@ -41,33 +40,10 @@ function assertShows(shown: string, expected: string): void {
   assert.match(shown.trim(), new RegExp(`^${pattern}$`));
 }
 
-/** Starts it in that folder on a free port; its origin. */
-async function serve(t: TestContext, folder: string, args: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, [MAIN, ...args, '-l', '127.0.0.1:0'], {
-    cwd: folder,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
-  const exited = once(child, 'close');
-  t.after(async () => {
-    child.kill('SIGTERM');
-    assert.deepEqual((await exited)[0], 0, output);
-  });
-  const untilMs = Date.now() + READY_DEADLINE_MS;
-  while (!/^ready: /m.test(output)) {
-    assert.ok(child.exitCode === null && Date.now() < untilMs, output);
-    await new Promise((done) => setTimeout(done, 20));
-  }
-  return /listening on (http:\S+)/.exec(output)?.[1] ?? '';
-}
-
 test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
   const folder = await temporaryDirectory();
   await writeFile(join(folder, 'actors.json'), JSON.stringify({ actors: { fetcher: { main: FETCHER } } }));
-  let origin = '';
+  let server: RunningServer | undefined;
   let done = 0;
   for (const { language, file, text } of sections.get('A walk-through') ?? []) {
     if (file !== undefined) await writeFile(join(folder, file), text);
@@ -77,7 +53,8 @@ test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
       const expected = shown.join('\n');
       const [, flags, filter, isServer] = /^svc (.*?)(?: \| grep (\w+))?( &)?$/.exec(line) ?? [];
       const [, body, path] = /^curl (?:-X POST -d '([^']*)' )?http:\/\/127\.0\.0\.1:7000(\S+)$/.exec(line) ?? [];
-      if (flags !== undefined && isServer !== undefined) origin = await serve(t, folder, flags.split(' '));
+      if (flags !== undefined && isServer !== undefined)
+        server = await startServer(t, { directory: folder, args: flags.split(' '), env });
       else if (flags !== undefined) {
         const { stdout, stderr } = spawnSync(process.execPath, [MAIN, ...flags.split(' ')], {
           cwd: folder,
@@ -88,13 +65,15 @@ test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
         assertShows(lines.join('\n').replaceAll(/ +$/gm, ''), expected);
       } else {
         assert.ok(path !== undefined, `no command that this test understands: ${line}`);
-        const response = await fetch(origin + path, body === undefined ? {} : { method: 'POST', body });
-        assertShows(await response.text(), expected);
+        assert.ok(server !== undefined, `no server is started before ${line}`);
+        const answer = await (body === undefined ? server.get(path) : server.post(path, body));
+        assertShows(answer.body, expected);
       }
       done++;
     }
   }
   assert.equal(done, 5);
+  assert.equal(await server?.stop(), 0);
 });
 
 test('definitions, options and routes that the page shows can be loaded', async () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { handleSignals } from '../../kernel/index.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 
-function scene() {
+function scene(parent?: { readonly pid: number; readonly current: () => number }) {
   const source = new EventEmitter();
   const clock = new FakeClock();
   const diary: string[] = [];
@@ -13,6 +13,7 @@ function scene() {
     clock,
     stop: (signal) => diary.push(`stop ${signal}`),
     force: (signal) => diary.push(`force ${signal}`),
+    ...(parent && { parent }),
   });
   return { source, clock, diary, handler };
 }
@@ -34,4 +35,33 @@ test('nobody listens any more once it is disposed of', () => {
   assert.equal(source.listenerCount('SIGTERM'), 1);
   handler[Symbol.dispose]();
   assert.equal(source.listenerCount('SIGTERM') + source.listenerCount('SIGINT'), 0);
+});
+
+test('a parent that is gone is a first signal, and never a second one', () => {
+  let pid = 17;
+  const parent = { pid, current: () => pid };
+  const { clock, diary, source, handler } = scene(parent);
+  clock.advance(10_000);
+  assert.deepEqual(diary, []);
+  pid = 1;
+  clock.advance(1_000);
+  assert.deepEqual(diary, ['stop SIGTERM']);
+  clock.advance(10_000);
+  assert.deepEqual(diary, ['stop SIGTERM'], 'it stays away, and nobody has lost patience');
+  source.emit('SIGINT', 'SIGINT');
+  assert.deepEqual(diary, ['stop SIGTERM', 'force SIGINT']);
+  handler[Symbol.dispose]();
+
+  pid = 17;
+  const signalled = scene(parent);
+  signalled.source.emit('SIGTERM', 'SIGTERM');
+  pid = 1;
+  signalled.clock.advance(10_000);
+  assert.deepEqual(signalled.diary, ['stop SIGTERM']);
+  pid = 17;
+  const disposed = scene(parent);
+  disposed.handler[Symbol.dispose]();
+  pid = 1;
+  disposed.clock.advance(10_000);
+  assert.deepEqual(disposed.diary, []);
 });

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { CACHE_HOME } from './caches.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MAIN = join(ROOT, 'config/svc.js');
 export const EXAMPLES = join(ROOT, 'config/examples/actors.json');
 
 /** Cold, the examples are compiled first. */
@@ -33,11 +34,15 @@ export interface RunningServer {
 
 export interface ServerOptions {
   readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  /** Manifest text, written to a fresh folder; default: the examples. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Manifest text, written to a fresh folder; default: the examples. Not with `--manifest` in `args`. */
   readonly manifest?: string;
   /** One that is there already. */
   readonly manifestFile?: string;
+  /** What is started, before its flags; default: the server of this tree. */
+  readonly command?: readonly [string, ...string[]];
+  /** Working directory; default: this tree. */
+  readonly directory?: string;
   /** A command that runs the rest of its arguments in the same process. */
   readonly wrapper?: readonly string[];
   /** Default: a free one. */
@@ -60,10 +65,11 @@ export async function startServer(t: TestOwner, options: ServerOptions = {}): Pr
     await writeFile(manifest, options.manifest);
   }
   const listen = `127.0.0.1:${options.port ?? 0}`;
-  const args = ['config/svc.js', '--manifest', manifest, '--listen', listen, ...(options.args ?? [])];
-  const [program = process.execPath, ...rest] = [...(options.wrapper ?? []), process.execPath, ...args];
+  const { args = [], wrapper = [], command = [process.execPath, MAIN], directory = ROOT } = options;
+  const named = args.includes('--manifest') ? [] : ['--manifest', manifest];
+  const [program = '', ...rest] = [...wrapper, ...command, ...named, '--listen', listen, ...args];
   const child = spawn(program, rest, {
-    cwd: ROOT,
+    cwd: directory,
     env: { ...process.env, XDG_CACHE_HOME: CACHE_HOME, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,19 +1,19 @@
 /** As a team would: the server and their plugins as tarballs, installed in an empty directory, compiled there against what is published, and run. */
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { CACHE_HOME } from '../support/caches.ts';
+import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FIXTURES = join(ROOT, 'test/fixtures/plugins');
-const READY_DEADLINE_MS = 180_000;
 const run = promisify(execFile);
+const INSTALL = ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
 
 /** Packs a folder; the tarball's path. */
 async function pack(folder: string, into: string): Promise<string> {
@@ -22,59 +22,28 @@ async function pack(folder: string, into: string): Promise<string> {
   return join(into, filename);
 }
 
-interface App {
-  readonly directory: string;
-}
-
-/** Starts the installed command with one of the examples; it is stopped when the test ends. */
-async function start(t: TestContext, { directory }: App, args: readonly string[]) {
+/** What is installed, by the commands that npm has made. */
+function start(t: TestContext, directory: string, args: readonly string[], command: readonly [string, ...string[]]) {
   const bin = join(directory, 'node_modules/.bin');
-  const child = spawn(join(bin, 'svc'), ['--manifest', 'actors.json', '-l', '127.0.0.1:0', ...args], {
-    cwd: directory,
-    env: { ...process.env, PATH: `${bin}:${process.env['PATH']}`, XDG_CACHE_HOME: CACHE_HOME },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
-  const exited = once(child, 'close');
-  t.after(async () => {
-    child.kill('SIGKILL');
-    await exited;
-  });
-  const untilMs = Date.now() + READY_DEADLINE_MS;
-  while (!/^ready: /m.test(output)) {
-    assert.ok(child.exitCode === null && Date.now() < untilMs, output);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const origin = /listening on (http:\S+)/.exec(output)?.[1] ?? '';
-  const ask = async (method: string, path: string, body?: string): Promise<string> => {
-    const response = await fetch(origin + path, body === undefined ? { method } : { method, body });
-    return `${response.status} ${await response.text()}`;
-  };
-  const stop = async (): Promise<string> => {
-    child.kill('SIGTERM');
-    const [code] = (await exited) as [number | null];
-    return `${code}\n${output}`;
-  };
-  return { ask, stop };
+  const env = { PATH: `${bin}:${process.env['PATH']}` };
+  return startServer(t, { command, directory, env, args: ['--manifest', 'actors.json', ...args] });
 }
 
+const SVC = ['node_modules/.bin/svc'] as const;
 const URL_LIST = '["http://example.org/a.json"]';
 
-test('tarballs of the server and of two plugins work in an empty directory', { timeout: 400_000 }, async (t) => {
+test('tarballs of the server and of plugins work in an empty directory', { timeout: 600_000 }, async (t) => {
   const work = await temporaryDirectory();
   const directory = join(work, 'app');
   await mkdir(directory);
   await run('npm', ['run', 'build'], { cwd: ROOT });
   const server = await pack(ROOT, work);
-  const plain = await pack(join(FIXTURES, 'function-outcalls'), work);
+  const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
+  const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
   await writeFile(join(directory, 'package.json'), '{ "private": true }');
   const fetcher = { main: 'node_modules/svc/config/examples/fetcher/Fetcher.mo' };
   await writeFile(join(directory, 'actors.json'), JSON.stringify({ actors: { fetcher } }));
-  await run('npm', ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', server, plain], {
-    cwd: directory,
-  });
+  await run('npm', [...INSTALL, server, ...plugins], { cwd: directory });
 
   await t.test('a plugin of decorated classes is compiled against the published types', async () => {
     const source = join(directory, 'class-outcalls');
@@ -85,36 +54,54 @@ test('tarballs of the server and of two plugins work in an empty directory', { t
     await run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', source]);
     assert.match(await readFile(join(source, 'lib/index.js'), 'utf8'), /__decorate/);
     const tarball = await pack(source, work);
-    await run('npm', ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', tarball], {
-      cwd: directory,
-    });
+    await run('npm', [...INSTALL, tarball], { cwd: directory });
   });
 
   await t.test('the one that is a plain function answers outcalls, and its routes are served', async (part) => {
-    const { ask, stop } = await start(part, { directory }, ['--plugin', 'outcalls=@team/function-outcalls']);
-    assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST), /asked for http:\/\/example\.org\/a\.json/);
-    assert.equal(await ask('GET', '/x/function-outcalls/sent'), '200 ["GET http://example.org/a.json"]');
-    assert.equal(
-      await ask('POST', '/x/function-outcalls/forget/some', ''),
-      '400 {"code":400,"message":"forget all, not some"}',
-    );
-    assert.equal(await ask('POST', '/x/function-outcalls/forget/all', ''), '200 forgotten');
+    const { get, post, stop } = await start(part, directory, ['--plugin', 'outcalls=@team/function-outcalls'], SVC);
+    assert.match((await post('/call-json/fetcher/fetch', URL_LIST)).body, /asked for http:\/\/example\.org\/a\.json/);
+    assert.equal((await get('/x/function-outcalls/sent')).body, '["GET http://example.org/a.json"]');
+    assert.deepEqual(await post('/x/function-outcalls/forget/some', ''), {
+      status: 400,
+      body: '{"code":400,"message":"forget all, not some"}',
+    });
+    assert.deepEqual(await post('/x/function-outcalls/forget/all', ''), { status: 200, body: 'forgotten' });
     assert.match(
-      await ask('GET', '/x/function-outcalls/send'),
-      /^404 .*there is GET \/x\/function-outcalls\/sent, POST \/x\/function-outcalls\/forget\/<WHAT>/,
+      (await get('/x/function-outcalls/send')).body,
+      /there is GET \/x\/function-outcalls\/sent, POST \/x\/function-outcalls\/forget\/<WHAT>/,
     );
-    assert.match(await ask('GET', '/inspector'), /^200 <!doctype html>/);
-    assert.match(await stop(), /^0\n/);
+    assert.match((await get('/inspector')).body, /^<!doctype html>/);
+    assert.equal(await stop(), 0);
   });
 
   await t.test(
     'the one of decorated classes answers them, with its options, and its parts are disposed of',
     async (part) => {
       const args = ['--plugin', 'outcalls=@team/class-outcalls', '--plugin-option', 'outcalls.greeting=Servus'];
-      const { ask, stop } = await start(part, { directory }, args);
-      assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST), /Servus example\.org, for time 1/);
-      assert.match(await ask('POST', '/call-json/fetcher/fetch', URL_LIST.replace('/a', '/b')), /for time 2/);
-      assert.match(await stop(), /^0\n[^]*counted 1 host\(s\)/);
+      const { post, stop, output } = await start(part, directory, args, SVC);
+      assert.match((await post('/call-json/fetcher/fetch', URL_LIST)).body, /Servus example\.org, for time 1/);
+      assert.match((await post('/call-json/fetcher/fetch', URL_LIST.replace('/a', '/b'))).body, /for time 2/);
+      assert.equal(await stop(), 0);
+      assert.match(output.stderr, /counted 1 host\(s\)/);
     },
   );
+
+  await t.test('packages pass the exported suites, with what is published', async () => {
+    const tests = ['outcalls', 'otlp-metrics'].map((name) => `node_modules/@team/${name}/test/contract.test.js`);
+    const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', ...tests], { cwd: directory });
+    assert.match(stdout, /^# fail 0$/m);
+    assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) > 60, stdout.slice(-500));
+  });
+
+  await t.test('two packages work together, and a server behind the shell of npx stops in order, too', async (part) => {
+    const replay = ['--plugin', 'outcalls=@team/outcalls/recorded', '--plugin-option', 'outcalls.directory=recording'];
+    const args = [...replay, '--plugin', 'metrics=@team/otlp-metrics'];
+    const { get, post, process: npx, output } = await start(part, directory, args, ['npx', 'svc']);
+    assert.match((await post('/call-json/fetcher/fetch', URL_LIST)).body, /the recording has no answer/);
+    assert.match((await get('/metrics')).body, /^svc_http_requests_total\{endpoint="call-json"\} 1$/m);
+    npx.kill('SIGTERM');
+    // The pipes are the server's: they close when it has ended.
+    await once(npx, 'close');
+    assert.match(output.stdout, /^shutdown: 0 actor\(s\) checkpointed$/m);
+  });
 });
