@@ -17,6 +17,8 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/metrics': new URL('../api/contracts/metrics.ts', import.meta.url),
   'svc/contracts/codec': new URL('../api/contracts/codec.ts', import.meta.url),
   'svc/contracts/outcalls': new URL('../api/contracts/outcalls.ts', import.meta.url),
+  'svc/contracts/execution': new URL('../api/contracts/execution.ts', import.meta.url),
+  'svc/contracts/management-backend': new URL('../api/contracts/management-backend.ts', import.meta.url),
   'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 

@@ -1,0 +1,154 @@
+/** Who keeps canisters for the management canister, by the suite for it: the shipped host, and the fake of these tests. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { loadConfig } from '../../../config/load.ts';
+import { createKernel, definePlugin, type Kernel, systemClock, systemRandom } from '../../../kernel/index.ts';
+import { describeManagementBackend, type MadeBackend } from '../../../plugins/api/contracts/management-backend.ts';
+import { CONTRACT_CANISTER } from '../../../plugins/api/contracts/support/contract-canister.ts';
+import { builtinPlugins } from '../../../plugins/index.ts';
+import {
+  type HostedCanister,
+  Management,
+  ManagementBackend,
+  type ManagementHooks,
+} from '../../../subsystems/management/index.ts';
+import { Scheduler } from '../../../subsystems/scheduler/index.ts';
+import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
+import { failuresOf } from '../../support/failing-suite.ts';
+import { RecordingLogger } from '../../support/kernel.ts';
+import { FakeCanister, FakeHost, moduleOf } from './fake-host.ts';
+
+const NONE = new Uint8Array(0);
+
+/** The management canister of these tests: it is told, and asked what a canister calls. */
+function hooksFor(host: ManagementBackend, calls: (() => void)[]) {
+  const forgotten: HostedCanister[] = [];
+  const hooks: ManagementHooks = {
+    // Answered when the test says so.
+    call: () =>
+      new Promise((resolve) => {
+        calls.push(() => resolve({ response: { kind: 'reply', data: NONE }, refunded: 0n }));
+      }),
+    restore: () => Promise.resolve(new Map()),
+    forget: (canister) => void forgotten.push(canister),
+    record: () => undefined,
+    exclusive: (_canister, change) => change(),
+  };
+  host.attach(hooks);
+  return { hooks, forgotten };
+}
+
+let shared: Promise<{ readonly kernel: Kernel; readonly made: MadeBackend }> | undefined;
+after(async () => (await shared)?.kernel.stop());
+
+async function startHost(): Promise<{ readonly kernel: Kernel; readonly made: MadeBackend }> {
+  const request = await loadConfig({
+    argv: ['--executors', '1', '--heartbeat-ms', '0'],
+    environment: {},
+    pluginNames: builtinPlugins.map(({ name }) => name),
+    version: '0.0.0',
+    build: 'test',
+    directory: import.meta.dirname,
+  });
+  assert.ok(request.kind === 'serve');
+  const calls: (() => void)[] = [];
+  let forgotten: readonly HostedCanister[] = [];
+  const management = definePlugin({
+    name: 'management',
+    provides: Management,
+    requires: { host: ManagementBackend },
+    create: ({ host }): Management => {
+      const attached = hooksFor(host, calls);
+      ({ forgotten } = attached);
+      return Object.assign(attached.hooks, { outcalls: {} as Management['outcalls'] });
+    },
+  });
+  const without = ['http', 'management', 'metrics', 'hot-reload'];
+  const kernel = createKernel({
+    plugins: [...builtinPlugins.filter(({ name }) => !without.includes(name)), management],
+    config: { ...request.config },
+    disabled: new Set(['manifest', 'compiler']),
+    ambient: { clock: systemClock, random: systemRandom, logger: new RecordingLogger() },
+  });
+  await kernel.start();
+  const backend = kernel.get(ManagementBackend);
+  const scheduler = kernel.get(Scheduler);
+  const openCall = async (canister: HostedCanister): Promise<() => void> => {
+    const before = calls.length;
+    const task = { kind: 'update', method: 'ask', caller: Uint8Array.of(4), argument: Uint8Array.of(1) } as const;
+    let early: string | undefined;
+    void scheduler.deliver(recordOf(canister).handle, task).then((outcome) => (early = outcome.kind));
+    while (calls.length === before) {
+      assert.equal(early, undefined, 'it has ended without a call');
+      await nextTurn();
+    }
+    return calls.at(-1) ?? (() => undefined);
+  };
+  const trapping = { wasm: CONTRACT_CANISTER, argument: Uint8Array.of(255) };
+  return { kernel, made: { backend, wasm: CONTRACT_CANISTER, argument: NONE, trapping, openCall, forgotten } };
+}
+
+const makeHost = async (): Promise<MadeBackend> => (await (shared ??= startHost())).made;
+
+function makeFake(): MadeBackend {
+  const backend = new FakeHost();
+  const { forgotten } = hooksFor(backend, []);
+  return {
+    backend,
+    wasm: moduleOf({ 'icp:private globals': 'i32,i64' }),
+    argument: NONE,
+    trapping: { wasm: moduleOf({ 'icp:public traps': '' }), argument: NONE },
+    openCall: async (canister) => {
+      assert.ok(canister instanceof FakeCanister);
+      canister.hasOpenCalls = true;
+      return () => backend.closeCalls(canister);
+    },
+    forgotten,
+  };
+}
+
+describeManagementBackend('HostBackend', makeHost);
+describeManagementBackend('FakeHost', () => Promise.resolve(makeFake()));
+
+test('the suite finds a backend that forgets to say it, one that lends its buffers, and one that gives ids twice', async () => {
+  const planted: Readonly<Record<string, (made: MadeBackend) => Partial<ManagementBackend>>> = {
+    'what is removed': ({ backend }) => ({ remove: async (it) => void (await backend.stop(it)) }),
+    'a state is captured as a copy': ({ backend }) => {
+      const images = new Map<HostedCanister, ReturnType<ManagementBackend['capture']>>();
+      return {
+        capture: (it) => {
+          const image = images.get(it) ?? backend.capture(it);
+          images.set(it, image);
+          return image;
+        },
+      };
+    },
+    'an id is given once': ({ backend }) => ({ create: (spec) => backend.create({ ...spec, id: undefined }) }),
+  };
+  for (const [title, mistake] of Object.entries(planted)) {
+    const failures = await failuresOf((runner) =>
+      describeManagementBackend(
+        title,
+        () => {
+          const made = makeFake();
+          const wrong = mistake(made);
+          const backend = new Proxy(made.backend, {
+            get: (target, key) => Reflect.get(wrong, key) ?? bound(target, key),
+          });
+          return Promise.resolve({ ...made, backend });
+        },
+        runner,
+      ),
+    );
+    assert.ok(
+      failures.some((failed) => failed.startsWith(title)),
+      `${title}: ${failures.join('; ')}`,
+    );
+  }
+});
+
+function bound(target: object, key: string | symbol): unknown {
+  const value: unknown = Reflect.get(target, key);
+  return typeof value === 'function' ? value.bind(target) : value;
+}
