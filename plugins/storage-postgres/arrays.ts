@@ -18,22 +18,15 @@ export function byteaArray(values: readonly Uint8Array[]): Buffer {
   return array;
 }
 
-export function int2Array(values: readonly number[]): Buffer {
-  const array = startArray(Buffer.allocUnsafe(HEADER_BYTES + 6 * values.length), INT2, values.length);
-  for (const [index, value] of values.entries()) {
-    const at = HEADER_BYTES + 6 * index;
-    array.writeInt32BE(2, at);
-    array.writeInt16BE(value, at + 4);
-  }
-  return array;
-}
+export const int2Array = (values: readonly number[]): Buffer => intArray(values, INT2, 2);
+export const int4Array = (values: readonly number[]): Buffer => intArray(values, INT4, 4);
 
-export function int4Array(values: readonly number[]): Buffer {
-  const array = startArray(Buffer.allocUnsafe(HEADER_BYTES + 8 * values.length), INT4, values.length);
+function intArray(values: readonly number[], type: number, width: number): Buffer {
+  const array = startArray(Buffer.allocUnsafe(HEADER_BYTES + (4 + width) * values.length), type, values.length);
   for (const [index, value] of values.entries()) {
-    const at = HEADER_BYTES + 8 * index;
-    array.writeInt32BE(4, at);
-    array.writeInt32BE(value, at + 4);
+    const at = HEADER_BYTES + (4 + width) * index;
+    array.writeInt32BE(width, at);
+    array.writeIntBE(value, at + 4, width);
   }
   return array;
 }

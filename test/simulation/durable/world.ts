@@ -9,7 +9,7 @@ import { type KnownLog, StateStore } from '../../../subsystems/storage/state-sto
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import { Crash as DiskCrash, FaultyDisk } from '../../support/faulty-disk.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
-import { Crash as TablesCrash, FaultyTables } from '../../support/faulty-tables.ts';
+import { Crash as TablesCrash, type FaultyTables, LastingTables } from '../../support/faulty-tables.ts';
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import { checkLooks, checkMessages, checkPayloads, checkTimers } from './checks.ts';
@@ -49,13 +49,6 @@ export interface Tally extends ThreadCounts {
   lines: number;
   /** How large payloads were. */
   sizes: SizeCounts;
-}
-
-/** The next life has the same ones. */
-class LastingTables extends FaultyTables {
-  override close(): Promise<void> {
-    return Promise.resolve();
-  }
 }
 
 const THREAD_COUNTS = ['tooLong', 'suspensions', 'waited', 'waitedLarge'] as const satisfies (keyof ThreadCounts)[];
