@@ -78,7 +78,15 @@ async function byHand(): Promise<Wired> {
   const compiler = { compile: unused, sourcesOf: unused, closureOf: unused, compareStable: unused };
   const canisters = new CanisterService(
     {
-      ...{ execution, scheduler, schedulerSetup: scheduler, metering, codec, compiler, storage, clock, log },
+      execution,
+      scheduler,
+      schedulerSetup: scheduler,
+      metering,
+      codec,
+      compiler,
+      storage,
+      clock,
+      log,
       manifest: { read: unused },
       compatibility: { compare: unused },
     },

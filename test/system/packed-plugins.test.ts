@@ -37,13 +37,13 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
   const directory = join(work, 'app');
   await mkdir(directory);
   await run('npm', ['run', 'build'], { cwd: ROOT });
-  const server = await pack(ROOT, work);
+  const packed = await pack(ROOT, work);
   const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
   const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
   await writeFile(join(directory, 'package.json'), '{ "private": true }');
   const fetcher = { main: 'node_modules/svc/config/examples/fetcher/Fetcher.mo' };
   await writeFile(join(directory, 'actors.json'), JSON.stringify({ actors: { fetcher } }));
-  await run('npm', [...INSTALL, server, ...plugins], { cwd: directory });
+  await run('npm', [...INSTALL, packed, ...plugins], { cwd: directory });
 
   await t.test('a plugin of decorated classes is compiled against the published types', async () => {
     const source = join(directory, 'class-outcalls');

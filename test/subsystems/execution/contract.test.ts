@@ -90,9 +90,9 @@ test('the suite finds who tells too late, who cuts arguments, who keeps every he
     const own = (shared ??= startPool());
     const wrong = mistake(own);
     const execution = new Proxy<Execution>(own, {
-      get: (target, key) => {
+      get: (target, key): unknown => {
         const value: unknown = Reflect.get(wrong, key) ?? Reflect.get(target, key, target);
-        return typeof value === 'function' ? value.bind(target) : value;
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
       },
     });
     const failures = await failuresOf((runner) => describeExecution(title, async () => ({ execution }), runner), {

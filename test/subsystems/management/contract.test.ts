@@ -134,7 +134,7 @@ test('the suite finds a backend that forgets to say it, one that lends its buffe
           const made = makeFake();
           const wrong = mistake(made);
           const backend = new Proxy(made.backend, {
-            get: (target, key) => Reflect.get(wrong, key) ?? bound(target, key),
+            get: (target, key): unknown => Reflect.get(wrong, key) ?? bound(target, key),
           });
           return Promise.resolve({ ...made, backend });
         },
