@@ -94,7 +94,7 @@ export class SteppedThreads extends ExecutorPool {
 
   /** Resolves when the turn of a long message has ended, if one has a turn. */
   turnOf(lane: number): Promise<void> | undefined {
-    return this.#at(lane).turn;
+    return this.#threads[lane]?.turn;
   }
 
   async #finishTurn(at: SteppedThread, worked: Promise<boolean>): Promise<void> {
