@@ -222,7 +222,7 @@ export const atRunTime: readonly IForbiddenRuleType[] = [
     name: 'config-is-data',
     comment:
       'Only config/main.ts composes the server (config/log.ts implements its Logger, config/parse-flags.ts and config/plugin-options.ts take suggestions from the kernel, config/config-file.ts reads JSON as the manifest does); the rest of config imports types at most.',
-    from: { path: '^config/', pathNot: '^config/(run|log|parse-flags|config-file|plugin-options)[.]ts$' },
+    from: { path: '^config/', pathNot: '^config/(main|log|parse-flags|config-file|plugin-options)[.]ts$' },
     to: { path: '^(kernel|subsystems|plugins|api|loader)/' },
   },
   {
