@@ -29,6 +29,8 @@ export interface DeploymentOptions {
   readonly storage?: readonly string[];
   /** Modules that every server and its threads load before their own. */
   readonly preloads?: readonly URL[];
+  /** The server runs from its sources, not from a bundle of them: what a preload changes in a source file, the server has. */
+  readonly isFromSources?: boolean;
   /** Modules by the names of actors. */
   readonly modules?: Readonly<Record<string, Uint8Array>>;
 }
@@ -44,23 +46,29 @@ export class Deployment {
   readonly #owner: TestOwner;
   readonly #args: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
+  readonly #isFromSources: boolean;
   #host: Host | undefined;
 
   /** Nothing runs yet. */
   static async create(
     owner: TestOwner,
-    { args = [], storage, preloads = [], modules = {} }: DeploymentOptions = {},
+    { args = [], storage, preloads = [], isFromSources = false, modules = {} }: DeploymentOptions = {},
   ): Promise<Deployment> {
     const folder = await temporaryDirectory();
     const kept = storage ?? ['--state', join(folder, 'state')];
-    const deployment = new Deployment(owner, [...kept, ...args], preloads, folder);
+    const deployment = new Deployment(owner, { args: [...kept, ...args], preloads, isFromSources }, folder);
     await deployment.writeManifest(modules);
     return deployment;
   }
 
-  private constructor(owner: TestOwner, args: readonly string[], preloads: readonly URL[], folder: string) {
+  private constructor(
+    owner: TestOwner,
+    { args, preloads, isFromSources }: Required<Pick<DeploymentOptions, 'args' | 'preloads' | 'isFromSources'>>,
+    folder: string,
+  ) {
     this.#owner = owner;
     this.#args = args;
+    this.#isFromSources = isFromSources;
     const options = [process.env['NODE_OPTIONS'] ?? '', ...preloads.map(({ href }) => `--import ${href}`)];
     this.#env = preloads.length === 0 ? {} : { NODE_OPTIONS: options.join(' ').trim() };
     this.folder = folder;
@@ -102,6 +110,7 @@ export class Deployment {
       env: this.#env,
       until,
       wrapper,
+      ...(this.#isFromSources && { command: [process.execPath, join(ROOT, 'config/main.ts')] }),
     });
     return (this.#host = new Host(server));
   }

@@ -135,6 +135,7 @@ test('the check finds what is lost: a state from before the last acknowledged me
 test('the kills find a large message that gets into another one', async (t) => {
   const { deployment, load, host } = await prepareLoad(t, {
     preloads: [new URL('./planted-open-gate.ts', import.meta.url)],
+    isFromSources: true,
   });
   const kills = async (): Promise<void> => {
     let running = host;

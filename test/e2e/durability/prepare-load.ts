@@ -19,7 +19,7 @@ export interface PreparedLoad {
 /** A running server, and its clients, which do nothing yet. */
 export async function prepareLoad(
   t: TestContext,
-  options: Pick<DeploymentOptions, 'preloads' | 'storage'> = {},
+  options: Pick<DeploymentOptions, 'preloads' | 'isFromSources' | 'storage'> = {},
 ): Promise<PreparedLoad> {
   const keeper = await compileActor('Keeper');
   const hauler = await compileActor('Hauler');
