@@ -6,7 +6,7 @@ const SLICE_MS = 2;
 const PAUSE_MS_MIN = 4;
 /**
  * So many times as long as the slice took with what Node does behind its writes, which is as long again: telling takes a third of
- * the main thread at most, and all are told within three times what that takes (10,000 clients: 0.1 to 0.2 s).
+ * the main thread at most, and all are told within three times what that takes (10,000 clients: half a second).
  */
 const PAUSE_FACTOR = 2;
 /** Whatever else happened while the slice was measured. */
