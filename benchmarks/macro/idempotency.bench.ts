@@ -5,15 +5,16 @@
  *
  * A counter is incremented without a header, with a header of the same length that means nothing, and with a key that is new
  * each time. Keys expire after `--expire` seconds, so that forgetting them is measured, too. All servers are up at the same time
- * and loaded in turn, round after round; ratios are taken within a round, shown are their medians. The load comes from this
- * process, which on two cores is part of the limit: processor time a call means more than calls a second.
+ * and loaded in turn, round after round; ratios are taken within a round, shown are their medians. The load comes from wrk,
+ * which makes a header for each call, also where it then leaves the header out: on two cores what makes the load takes
+ * part of what the server would have.
  */
 import { mkdir } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
+import { load } from './load.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
@@ -51,7 +52,7 @@ const cases: readonly (readonly [name: string, server: SvcProcess])[] = [
   ['in memory', servers.use(await startSvc({ manifest, args: expire }))],
   ['--state', servers.use(await startSvc({ manifest, args: ['--state', join(scratch.path, 'state'), ...expire] }))],
 ];
-let keys = 0;
+let loads = 0;
 for (const [, server] of cases) for (const header of NAMES) await measure(server, header, 1);
 for (const [name, server] of cases) {
   const samples = new Map<HeaderName, Sample[]>(NAMES.map((header) => [header, []]));
@@ -76,43 +77,12 @@ for (const [name, server] of cases) {
 
 async function measure(server: SvcProcess, header: HeaderName, forSeconds: number): Promise<Sample> {
   const before = server.cpuMicroseconds() ?? Number.NaN;
-  const startMs = performance.now();
-  const endMs = startMs + forSeconds * 1000;
-  const counts = await Promise.all(Array.from({ length: connections }, () => callUntil(server.origin, header, endMs)));
-  const calls = counts.reduce((sum, count) => sum + count, 0);
-  const elapsedMs = performance.now() - startMs;
+  // The length of a UUID; none comes twice.
+  const prefix = `8e03978e-40d5-43dd-${String(++loads).padStart(4, '0')}-`;
+  const numbered = { name: HEADERS[header] || HEADERS.key, prefix, isSent: header !== 'none' };
+  const request = { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS, numbered } as const;
+  const { requests, requestsPerSecond, errors } = await load(server.origin, request, connections, forSeconds);
+  if (errors > 0) throw new Error(`${errors} calls of ${requests} were not answered with 2xx`);
   const after = server.cpuMicroseconds() ?? Number.NaN;
-  return { perSecond: (calls / elapsedMs) * 1000, cpuMicroseconds: (after - before) / calls };
-}
-
-/** One connection that calls again as soon as it is answered. */
-function callUntil(origin: string, header: HeaderName, endMs: number): Promise<number> {
-  const { hostname, port, host } = new URL(origin);
-  const head = `POST /call/a0/inc HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${NO_ARGUMENTS.length}\r\n`;
-  const body = `\r\n${NO_ARGUMENTS.toString('latin1')}`;
-  const name = HEADERS[header];
-  const next = (): string =>
-    name === '' ? '' : `${name}: 8e03978e-40d5-43dd-bc93-${String(++keys).padStart(12, '0')}\r\n`;
-  return new Promise((resolve, reject) => {
-    let count = 0;
-    const socket = connect({ host: hostname, port: Number(port) });
-    const call = (): void => void socket.write(head + next() + body, 'latin1');
-    socket.on('error', reject);
-    socket.setNoDelay(true);
-    socket.once('connect', call);
-    // Answers of a counter come in one piece.
-    socket.on('data', (answer: Buffer) => {
-      if (answer.toString('latin1', 9, 12) !== '200') {
-        reject(new Error(answer.toString('latin1')));
-        socket.destroy();
-        return;
-      }
-      count++;
-      if (performance.now() < endMs) call();
-      else {
-        socket.destroy();
-        resolve(count);
-      }
-    });
-  });
+  return { perSecond: requestsPerSecond, cpuMicroseconds: (after - before) / requests };
 }

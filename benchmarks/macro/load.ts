@@ -17,6 +17,16 @@ export interface Request {
   readonly contentType?: string;
   /** Requested in turn instead of `path`, again from the beginning when all have been; needs wrk. */
   readonly paths?: readonly string[];
+  /** A header whose value is another one in each request; needs wrk. */
+  readonly numbered?: NumberedHeader;
+}
+
+export interface NumberedHeader {
+  readonly name: string;
+  /** In front of the number, which begins with 1 in each load and has 12 digits. */
+  readonly prefix: string;
+  /** False: made and left out, so that requests without it take as long to make. */
+  readonly isSent: boolean;
 }
 
 export interface LoadResult {
@@ -64,7 +74,7 @@ async function withWrk(origin: string, request: Request, connections: number, se
   }
 }
 
-function luaOf({ method, body, contentType, paths }: Request, pathsFile: string): string {
+function luaOf({ method, body, contentType, paths, numbered }: Request, pathsFile: string): string {
   // Lua takes bytes as three decimal digits; JSON escapes are none of its own.
   const bytes = Array.from(body ?? [], (byte) => `\\${String(byte).padStart(3, '0')}`).join('');
   return [
@@ -81,12 +91,29 @@ function luaOf({ method, body, contentType, paths }: Request, pathsFile: string)
           'end',
           'request = function() at = at % #requests + 1; return requests[at] end',
         ].join('\n'),
+    numbered === undefined ? '' : numberedLua(numbered),
     'done = function(summary, latency)',
     '  local e = summary.errors',
     '  io.write(string.format("RESULT %d %d %d %d %d\\n", summary.requests, summary.duration,',
     '    latency:percentile(50), latency:percentile(99), e.status + e.connect + e.read + e.write + e.timeout))',
     'end',
     '',
+  ].join('\n');
+}
+
+function numberedLua({ name, prefix, isSent }: NumberedHeader): string {
+  return [
+    'local plain, head, tail, sent = "", "", "", 0',
+    'init = function()',
+    '  plain = wrk.format()',
+    '  local at = plain:find("\\r\\n", 1, true) + 1',
+    `  head, tail = plain:sub(1, at) .. "${name}: ${prefix}", "\\r\\n" .. plain:sub(at + 1)`,
+    'end',
+    'request = function()',
+    '  sent = sent + 1',
+    '  local numbered = head .. string.format("%012d", sent) .. tail',
+    `  return ${isSent ? 'numbered' : '#numbered > 0 and plain'}`,
+    'end',
   ].join('\n');
 }
 
@@ -105,9 +132,9 @@ async function withAutocannon(
 ): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
-    const { method, path, paths, body, contentType } = request;
+    const { method, path, paths, body, contentType, numbered } = request;
     // Its connections would all go through them in step.
-    if (paths !== undefined) throw new Error('requests to several paths need wrk');
+    if (paths !== undefined || numbered !== undefined) throw new Error('requests that differ need wrk');
     const file = join(folder, 'body');
     await writeFile(file, body ?? '');
     const headers = contentType === undefined ? {} : { 'content-type': contentType };
