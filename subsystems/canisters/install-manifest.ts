@@ -12,6 +12,8 @@ import { ManifestModules, type ManifestSource, readNamed } from './manifest-modu
 const ANONYMOUS = Uint8Array.of(4);
 /** Where another actor of the manifest is, as tools of the Internet Computer name it. */
 const PUBLIC_ID = 'PUBLIC_CANISTER_ID:';
+/** So many actors of the manifest are on their way through the compiler behind the one that is waited for: it has two threads at most. */
+const EXPECTED = 2;
 
 export interface InstallManifestDependencies {
   readonly canisters: {
@@ -79,6 +81,8 @@ export async function installManifest(
       there.push(at(sources, index, 'source'));
       continue;
     }
+    for (const next of sources.slice(index, index + 1 + EXPECTED))
+      if (canisters.named(next.name) === undefined) modules.expect(next);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
       const bytes = await modules.moduleOf(actor);

@@ -20,18 +20,25 @@ export interface ManifestModulesDependencies {
 
 /**
  * The modules of the manifest's actors as their files are now. A source that imports another actor needs its interface,
- * so that one is compiled first; each source is compiled once. To read files again, make a new one of these.
+ * so that one is compiled first; each source is compiled once, several at a time. To read files again, make a new one of these.
  */
 export class ManifestModules {
   readonly #with: ManifestModulesDependencies;
   readonly #compiled = new Map<string, Promise<CompiledActor>>();
+  /** By actor that is compiled, those whose interfaces it has asked for. */
+  readonly #imports = new Map<string, Set<string>>();
 
   constructor(dependencies: ManifestModulesDependencies) {
     this.#with = dependencies;
   }
 
   async moduleOf({ name, source }: ManifestSource): Promise<Uint8Array> {
-    return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file, [])).wasm;
+    return source.kind === 'wasm' ? await readNamed(source.file) : (await this.#compile(name, source.file)).wasm;
+  }
+
+  /** Begins to compile an actor that `moduleOf` will be asked for, and tells nobody how that ends. */
+  expect({ name, source }: ManifestSource): void {
+    if (source.kind === 'main') this.#compile(name, source.file).catch(() => undefined);
   }
 
   async moduleNamed(name: string): Promise<Uint8Array> {
@@ -59,11 +66,10 @@ export class ManifestModules {
     return [...files];
   }
 
-  /** `way`: the actors whose sources led here, from the one that is wanted. */
-  #compile(name: string, file: string, way: readonly string[]): Promise<CompiledActor> {
+  #compile(name: string, file: string): Promise<CompiledActor> {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
-    const importActor = (imported: string): Promise<ActorReference> => this.#reference(imported, [...way, name]);
+    const importActor = (imported: string): Promise<ActorReference> => this.#reference(imported, name);
     const compiling = this.#with.compiler.compile(file, { name, importActor }).then((compiled) => {
       for (const warning of compiled.warnings) this.#with.log.warn(warning);
       return compiled;
@@ -72,7 +78,7 @@ export class ManifestModules {
     return compiling;
   }
 
-  async #reference(name: string, way: readonly string[]): Promise<ActorReference> {
+  async #reference(name: string, importer: string): Promise<ActorReference> {
     const { actors, principalOf } = this.#with;
     const actor = actors.find((known) => known.name === name);
     const principal = principalOf(name);
@@ -80,9 +86,10 @@ export class ManifestModules {
       const known = actors.map((other) => other.name).join(', ');
       throw new ServerError('invalid', 'import-unknown', `the manifest has no actor ${quoted(name)}; it has ${known}`);
     }
-    const start = way.indexOf(name);
-    if (start >= 0) {
-      const cycle = [...way.slice(start), name].join(' → ');
+    // Both may be on their way already: each would wait for the other.
+    const way = this.#wayBetween(name, importer);
+    if (way !== undefined) {
+      const cycle = [...way, name].join(' → ');
       throw new ServerError(
         'invalid',
         'import-cycle',
@@ -90,12 +97,28 @@ export class ManifestModules {
           `(environment variable PUBLIC_CANISTER_ID:${name})`,
       );
     }
-    return { principal, candid: await this.#interfaceOf(actor, way) };
+    this.#imports.set(importer, (this.#imports.get(importer) ?? new Set()).add(name));
+    return { principal, candid: await this.#interfaceOf(actor) };
   }
 
-  async #interfaceOf({ name, source, candidFile }: ManifestSource, way: readonly string[]): Promise<string> {
+  /** From an actor to one that it imports, or that one of its imports does and so on, as far as is known; both included. */
+  #wayBetween(from: string, to: string): readonly string[] | undefined {
+    const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
+    // It grows meanwhile.
+    for (const next of cameFrom.keys()) {
+      if (next === to) {
+        const way: string[] = [];
+        for (let step: string | undefined = to; step !== undefined; step = cameFrom.get(step)) way.unshift(step);
+        return way;
+      }
+      for (const imported of this.#imports.get(next) ?? []) if (!cameFrom.has(imported)) cameFrom.set(imported, next);
+    }
+    return undefined;
+  }
+
+  async #interfaceOf({ name, source, candidFile }: ManifestSource): Promise<string> {
     try {
-      if (source.kind === 'main') return (await this.#compile(name, source.file, way)).candid;
+      if (source.kind === 'main') return (await this.#compile(name, source.file)).candid;
       const { candid } = await this.#with.execution.prepare(await readNamed(source.file));
       if (candid !== undefined) return candid;
       if (candidFile !== undefined) return (await readNamed(candidFile)).toString('utf8');

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { messageOf } from '../../../kernel/index.ts';
 import { ManifestModules } from '../../../subsystems/canisters/manifest-modules.ts';
 import { principalToText } from '../../../subsystems/ic/index.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
@@ -118,6 +119,18 @@ test('actors that import each other, or themselves, are refused with the whole c
   await assert.rejects(moduleOf('a'), /c\.mo:1\.14-1\.26: import error: actors import each other: a → b → c → a;/u);
   await assert.rejects(moduleOf('c'), /actors import each other: a → b → c → a/u);
   await assert.rejects(moduleOf('self'), /actors import each other: self → self/u);
+});
+
+test('actors that are asked for at the same time wait for those that they import, and never for each other', async (t) => {
+  const chain = { first: CALLS('second'), second: CALLS('third'), third: LEAF };
+  const circle = { a: CALLS('b'), b: CALLS('c'), c: CALLS('a'), aside: CALLS('a') };
+  const { moduleOf, compiled } = await project(t, { ...chain, ...circle });
+  const endOf = (name: string): Promise<string> => moduleOf(name).then(() => 'compiled', messageOf);
+  const ends = await Promise.all([...Object.keys(circle), ...Object.keys(chain)].map(endOf));
+  const cycle = /actors import each other: (?:a → b → c → a|b → c → a → b|c → a → b → c);/u;
+  for (const end of ends.slice(0, 4)) assert.match(end, cycle);
+  assert.deepEqual(ends.slice(4), ['compiled', 'compiled', 'compiled']);
+  assert.deepEqual(compiled, ['third', 'second', 'first']);
 });
 
 test('an imported actor that does not compile is named with its first error', async (t) => {
