@@ -113,16 +113,19 @@ export function encodePart(into: Buffer, at: number, part: PartHeader, body: Uin
   into.fill(0, at + PART_HEADER_BYTES + body.length, at + partBytes(body.length));
 }
 
-/** The part header at `at`, if there is an intact one of the segment with this seed; its bytes may still be damaged. */
-export function decodePart(bytes: Buffer, at: number, seed: number): PartHeader | undefined {
-  if (at + PART_HEADER_BYTES > bytes.length) return undefined;
-  const unit = bytes.readUIntLE(at, 6);
-  const behind = bytes.readUInt32LE(at + 8);
-  const length = bytes.readUInt32LE(at + 12);
+/**
+ * The part header that bytes begin with, if there is an intact one of the segment with this seed; its bytes may still be damaged.
+ * `roomBytes`: from there to the segment's end.
+ */
+export function decodePart(bytes: Buffer, roomBytes: number, seed: number): PartHeader | undefined {
+  if (PART_HEADER_BYTES > roomBytes) return undefined;
+  const unit = bytes.readUIntLE(0, 6);
+  const behind = bytes.readUInt32LE(8);
+  const length = bytes.readUInt32LE(12);
   // Zeros and most leftovers end here, without a checksum.
-  if (unit === 0 || behind > unit || at + PART_HEADER_BYTES + length > bytes.length) return undefined;
-  if (bytes.readUInt32LE(at + 20) !== crc32(bytes.subarray(at, at + 20), seed)) return undefined;
-  const part = bytes.readUInt16LE(at + 6);
+  if (unit === 0 || behind > unit || PART_HEADER_BYTES + length > roomBytes) return undefined;
+  if (bytes.readUInt32LE(20) !== crc32(bytes.subarray(0, 20), seed)) return undefined;
+  const part = bytes.readUInt16LE(6);
   return {
     unit,
     part: part & PART_MAX,
@@ -133,10 +136,10 @@ export function decodePart(bytes: Buffer, at: number, seed: number): PartHeader 
   };
 }
 
-/** The bytes of a part, or nothing if they are not what was written. */
-export function decodeBody(bytes: Buffer, at: number, length: number): Uint8Array | undefined {
-  const body = bytes.subarray(at + PART_HEADER_BYTES, at + PART_HEADER_BYTES + length);
-  return crc32(body) === bytes.readUInt32LE(at + 16) ? body : undefined;
+/** The body of the part that bytes begin with, or nothing if it is not what was written. */
+export function decodeBody(bytes: Buffer, length: number): Uint8Array | undefined {
+  const body = bytes.subarray(PART_HEADER_BYTES, PART_HEADER_BYTES + length);
+  return crc32(body) === bytes.readUInt32LE(16) ? body : undefined;
 }
 
 /** What a part with so many bytes takes in its segment. */

@@ -10,6 +10,7 @@ import {
   type Position,
   type SegmentHeader,
 } from './step-log-format.ts';
+import { SegmentWindow } from './segment-window.ts';
 
 /** A segment's file. */
 export interface SegmentFile {
@@ -25,18 +26,21 @@ export interface StoredSegment {
 export type UnitVisitor = (unit: Uint8Array, number: number) => void;
 
 /**
- * Reads the segments of a log, oldest first, one at a time.
+ * Reads the segments of a log, oldest first, a window at a time.
  *
  * The log ends at the first part that cannot be read. That is where the last write was torn, unless something behind it
  * says that this unit had been durable by then: the header of a later segment, or a part, anywhere. Then the log is damaged.
  */
 export class StepLogReader {
   readonly #segments: readonly StoredSegment[];
-  #buffer = Buffer.alloc(0);
-  #loaded: StoredSegment | undefined;
+  readonly #window: SegmentWindow;
 
-  /** `segments`: all that are in use. Throws ServerError `state-corrupt` if one is missing between others. */
-  constructor(segments: readonly StoredSegment[]) {
+  /**
+   * `segments`: all that are in use; `windowBytes`: see SegmentWindow. Throws ServerError `state-corrupt` if one is missing
+   * between others.
+   */
+  constructor(segments: readonly StoredSegment[], windowBytes?: number) {
+    this.#window = new SegmentWindow(windowBytes);
     this.#segments = segments.toSorted((a, b) => a.header.generation - b.header.generation);
     for (const [index, { slot, header }] of this.#segments.entries()) {
       const before = this.#segments[index - 1];
@@ -104,11 +108,11 @@ export class StepLogReader {
     until: Position | undefined,
     onPart?: (part: PartHeader, body: Uint8Array) => void,
   ): { at: number; reached: Position } {
-    const bytes = this.#load(segment);
+    const window = this.#open(segment);
     let at = HEADER_BLOCK_BYTES;
     let { unit, part } = position;
     while (until === undefined || unit !== until.unit || part !== until.part) {
-      const found = decodePart(bytes, at, segment.header.seed);
+      const found = this.#partAt(segment, at);
       if (found === undefined) break;
       if (found.isMark) {
         if (found.durable >= unit) break;
@@ -116,7 +120,7 @@ export class StepLogReader {
         continue;
       }
       if (found.unit !== unit || found.part !== part) break;
-      const body = decodeBody(bytes, at, found.length);
+      const body = decodeBody(window.load(at, partBytes(found.length)), found.length);
       if (body === undefined) break;
       onPart?.(found, body);
       at += partBytes(found.length);
@@ -133,32 +137,26 @@ export class StepLogReader {
     let durable = 0;
     for (const [later, segment] of this.#segments.slice(index).entries()) {
       if (later > 0) durable = Math.max(durable, segment.header.durable);
-      const bytes = this.#load(segment);
-      const words = new Float64Array(bytes.buffer, 0, bytes.length / 8);
-      for (let from = later > 0 ? HEADER_BLOCK_BYTES : at; from < bytes.length;) {
-        // Zeros are most of what is left of a segment.
-        const found = words[from / 8] === 0 ? undefined : decodePart(bytes, from, segment.header.seed);
-        if (found === undefined) {
-          from += 8;
-          continue;
-        }
-        durable = Math.max(durable, found.durable);
-        from += partBytes(found.length);
+      const window = this.#open(segment);
+      const { segmentBytes } = segment.header;
+      // Zeros are most of what is left of a segment.
+      for (let from = window.skipZeros(later > 0 ? HEADER_BLOCK_BYTES : at); from < segmentBytes;) {
+        const found = this.#partAt(segment, from);
+        if (found !== undefined) durable = Math.max(durable, found.durable);
+        from = window.skipZeros(from + (found === undefined ? 8 : partBytes(found.length)));
       }
     }
     return durable;
   }
 
-  #load(segment: StoredSegment): Buffer {
-    const { segmentBytes } = segment.header;
-    if (this.#buffer.length < segmentBytes) this.#buffer = Buffer.from(new ArrayBuffer(segmentBytes));
-    const bytes = this.#buffer.subarray(0, segmentBytes);
-    if (this.#loaded !== segment) {
-      this.#loaded = undefined;
-      if (segment.slot.file.read(0, bytes) < segmentBytes) throw corrupt(`${segment.slot.name} is cut off`);
-      this.#loaded = segment;
-    }
-    return bytes;
+  /** The header of a part in a segment that is open. */
+  #partAt({ header }: StoredSegment, at: number): PartHeader | undefined {
+    return decodePart(this.#window.load(at, PART_HEADER_BYTES), header.segmentBytes - at, header.seed);
+  }
+
+  #open({ slot, header }: StoredSegment): SegmentWindow {
+    this.#window.open(slot, header.segmentBytes);
+    return this.#window;
   }
 }
 

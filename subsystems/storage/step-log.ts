@@ -41,6 +41,8 @@ export interface StepLogOptions {
   readonly segmentBytes?: number;
   /** How many files there are normally, used or free. */
   readonly segmentsKept?: number;
+  /** How much of a segment is read at once when the log is recovered, a multiple of 8; see SegmentWindow. */
+  readonly windowBytes?: number;
   /** For salts. */
   readonly random?: Random;
 }
@@ -55,8 +57,8 @@ const SEGMENT_NAME = /^segment-\d+\.log$/;
 /** A segment that is being filled with zeros. */
 const UNFINISHED = '.new';
 
-/** What others know of the log. */
-type Outside = 'firstUnit' | 'floor' | 'keepFloor';
+/** What others know of the log, or have their own values for. */
+type Optional = 'firstUnit' | 'floor' | 'keepFloor' | 'windowBytes';
 
 /** A segment that holds units. */
 interface LiveSegment {
@@ -69,7 +71,7 @@ interface LiveSegment {
 
 export class StepLog {
   readonly #disk: Disk;
-  readonly #options: Required<Omit<StepLogOptions, Outside>> & Pick<StepLogOptions, Outside>;
+  readonly #options: Required<Omit<StepLogOptions, Optional>> & Pick<StepLogOptions, Optional>;
   /** Oldest first; the last is the writer, once there is one. */
   #live: LiveSegment[] = [];
   #free: SegmentFile[] = [];
@@ -207,7 +209,7 @@ export class StepLog {
   }
 
   #recover(visit: UnitVisitor): void {
-    const reader = new StepLogReader(this.#openSegments());
+    const reader = new StepLogReader(this.#openSegments(), this.#options.windowBytes);
     const newest = reader.segments.at(-1);
     const { kept, end } = this.#readBack(reader, visit);
     const newestKept = this.#live.findLast(({ generation }) => kept.has(generation))?.generation;

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ServerError } from '../../../kernel/index.ts';
+import { at, ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
@@ -24,6 +24,8 @@ import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
 const START_MS = 1_800_000_000_000;
 /** How far a clock may fall behind between two lives: 100 hours. */
 const CLOCK_BACK_MS = 360_000_000;
+/** Bytes of the log that are read at once. */
+const WINDOWS = [8, 4096, 2 ** 20] as const;
 /** Rests at the end, each a little time later, until everybody has an answer. */
 const RESTS_MIN = 12;
 const RESTS_MAX = 300;
@@ -212,7 +214,9 @@ class World {
     await nextTurn();
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
     const random = new SeededRandom(seed);
-    const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, random });
+    // How much is read at once changes nothing of what is found, and is no draw that would change all behind it.
+    const windowBytes = at(WINDOWS, seed % WINDOWS.length, 'window');
+    const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, windowBytes, random });
     const store = new StateStore(tables, openLog, { foldBytes, isSynced });
     const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store };
     const life = new Life({ ...parts, planted: this.#planted });

@@ -19,6 +19,8 @@ import { type Seeded, seeded } from '../../support/seeded.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const SEGMENT_BYTES = 48 * 1024;
+/** Parts lie on both sides of its ends. */
+const WINDOW_BYTES = 4096;
 const FOLD_BYTES = 40 * 1024;
 const ENTRIES = ['meta', 'log', 'queue', 'module'] as const;
 const CANISTERS = [1, 2, 3].map((n) => Uint8Array.of(0x80, 0, 0, 0, 0, 0x10, 0, n, 1, 1)) as [
@@ -32,7 +34,7 @@ async function open(directory: string): Promise<StateStore> {
   const tables = await RocksdbTables.open(join(directory, 'tables'));
   try {
     const openLog = (known: KnownLog): StepLog =>
-      StepLog.open(new FileDisk(log), { ...known, segmentBytes: SEGMENT_BYTES });
+      StepLog.open(new FileDisk(log), { ...known, segmentBytes: SEGMENT_BYTES, windowBytes: WINDOW_BYTES });
     return new StateStore(tables, openLog, { foldBytes: FOLD_BYTES, isSynced: true });
   } catch (error) {
     await tables.close();

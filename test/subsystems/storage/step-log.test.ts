@@ -33,8 +33,13 @@ interface Recovered {
   readonly units: readonly Uint8Array[];
 }
 
+/** Smaller and larger than a part's header, than parts and than segments; in turn, for what is found does not depend on them. */
+const WINDOWS = [8, 64, 1000, 2 ** 20];
+let recovered = 0;
+
 function recover(disk: Disk, options: StepLogOptions = {}): Recovered {
-  const log = StepLog.open(disk, { segmentBytes, random: salts, ...options });
+  const windowBytes = WINDOWS[recovered++ % WINDOWS.length];
+  const log = StepLog.open(disk, { segmentBytes, random: salts, ...(windowBytes && { windowBytes }), ...options });
   const units: Uint8Array[] = [];
   let first = 0;
   log.recover((unit, number) => {
@@ -431,6 +436,16 @@ describe('damage', () => {
         assert.ok(found.length >= (isChanged ? 3 : units.length), `${name} ${at}: ${found.length} units`);
         assert.deepEqual(found, units.slice(0, found.length));
       }
+    }
+  });
+
+  test('zeros in front of durable units are found, however little is read at once', () => {
+    const disk = diskWith('first', 'x'.repeat(200), 'third');
+    const hole = find(disk, 'x'.repeat(200));
+    disk.bytesOf(hole.name).fill(0, hole.at - PART_HEADER_BYTES, hole.at + 200);
+    for (const windowBytes of WINDOWS) {
+      const message = /unit 2 cannot be read/;
+      assert.throws(() => recover(disk.killed(), { windowBytes }), { code: 'state-corrupt', message });
     }
   });
 

@@ -1,0 +1,70 @@
+import type { DiskFile } from './disk.ts';
+import { corrupt } from './step-log-format.ts';
+
+/** So much is read at once: what is in memory stays small, and a system call is a small part of what reading takes. */
+const WINDOW_BYTES = 2 ** 20;
+
+/**
+ * A piece of a segment in memory, which follows whoever reads. All places are bytes from the segment's beginning and multiples
+ * of 8. The next `load` may overwrite what the one before it returned.
+ */
+export class SegmentWindow {
+  readonly #windowBytes: number;
+  #buffer: Buffer<ArrayBuffer>;
+  #words: Float64Array;
+  #segment: { readonly name: string; readonly file: DiskFile; readonly bytes: number } | undefined;
+  /** Where in the segment the piece begins and ends. */
+  #from = 0;
+  #to = 0;
+
+  constructor(windowBytes = WINDOW_BYTES) {
+    this.#windowBytes = windowBytes;
+    this.#buffer = Buffer.from(new ArrayBuffer(0));
+    this.#words = new Float64Array(0);
+  }
+
+  /** Goes to another segment; the file has `bytes`. */
+  open({ name, file }: { readonly name: string; readonly file: DiskFile }, bytes: number): void {
+    if (this.#segment?.file === file) return;
+    this.#segment = { name, file, bytes };
+    this.#from = this.#to = 0;
+  }
+
+  /** What is at `from`: at least `length` bytes, or all up to the segment's end. Throws ServerError `state-corrupt`. */
+  load(from: number, length: number): Buffer {
+    this.#reach(from, length);
+    return this.#buffer.subarray(from - this.#from, this.#to - this.#from);
+  }
+
+  /** The first place from `from` on whose 8 bytes are not zeros, or the segment's end. Throws ServerError `state-corrupt`. */
+  skipZeros(from: number): number {
+    const end = this.#segment?.bytes ?? 0;
+    for (let at = from; at < end;) {
+      this.#reach(at, 8);
+      const words = this.#words;
+      const last = this.#to - this.#from;
+      for (let offset = at - this.#from; offset < last; offset += 8) {
+        // -0 is no zero for numbers, and none of a header either: a unit of 0 is refused.
+        if (words[offset >> 3] !== 0) return this.#from + offset;
+      }
+      at = this.#to;
+    }
+    return end;
+  }
+
+  #reach(from: number, length: number): void {
+    const segment = this.#segment;
+    if (segment === undefined) return;
+    const wanted = Math.min(length, segment.bytes - from);
+    if (from >= this.#from && from + wanted <= this.#to) return;
+    const bytes = Math.min(Math.max(this.#windowBytes, wanted), segment.bytes - from);
+    if (this.#buffer.length < bytes) {
+      const memory = new ArrayBuffer(Math.ceil(bytes / 8) * 8);
+      this.#buffer = Buffer.from(memory);
+      this.#words = new Float64Array(memory);
+    }
+    this.#from = this.#to = from;
+    if (segment.file.read(from, this.#buffer.subarray(0, bytes)) < bytes) throw corrupt(`${segment.name} is cut off`);
+    this.#to = from + bytes;
+  }
+}
