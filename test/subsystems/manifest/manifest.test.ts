@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { ServerError } from '../../../kernel/index.ts';
 import type { ManifestActor } from '../../../subsystems/manifest/index.ts';
 import { createManifest } from '../../../subsystems/manifest/manifest-file.ts';
+import { startCpuTimer } from '../../support/cpu-timer.ts';
 
 /** A folder with some files that manifests name. */
 async function project(t: TestContext): Promise<string> {
@@ -188,14 +189,14 @@ test('each fault is named with its path', async (t) => {
 
 test('a manifest full of faults is refused quickly, with the first ones and a count', async (t) => {
   const root = await project(t);
-  const startMs = performance.now();
+  const cpuMs = startCpuTimer();
   const members = Array.from({ length: 100_000 }, (_, index) => `\n"${index}": 5`).join(',');
   const message = await refusal(root, `{ "actors": {${members}} }`);
   assert.match(message, /^actors\.json has 200000 problems:\n/u);
   assert.equal(message.split('\n').length, 52);
   assert.match(message, /… and 199950 more$/u);
   assert.match(await refusal(root, `{ "actors": {${'"a": {},'.repeat(100_000)} "b": {} } }`), /more$/u);
-  assert.ok(performance.now() - startMs < 3000);
+  assert.ok(cpuMs() < 3000);
 });
 
 test('without a manifest the smallest one is shown', async (t) => {
