@@ -36,7 +36,8 @@ export function notReadyText(readiness: Readiness, isClosing: boolean): string {
 /**
  * The checks of a request, in the order that docs/http.md promises; all before anything of the body is read:
  *
- *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two, or what is none
+ *   0. the version is HTTP/1, the target has a form that can be looked at, HTTP/1.1 names a host, and nobody names two, or what is none;
+ *      HTTP/1.0 has no transfer coding
  *   1. `OPTIONS` on a path that is no website's: 204
  *   2. bearer token, unless the exact target is open: 401; where there is none, `--browser-guard` has its say: 403
  *   3. the body, as the header announces it, and the connection ends: `Content-Length` against the cap of the path: 413;
@@ -94,6 +95,9 @@ export class CheckOrder {
       }
       this.#host = headers.host;
     }
+    // Who stands in front may not know what that is, and take the body's end for the next request (RFC 9112, 6.1).
+    if (request.httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined)
+      return this.#malformed(response, 'malformed HTTP request: HTTP/1.0 has no transfer codings');
 
     if (method === 'OPTIONS' && isBuiltIn) {
       this.#responder.empty(response, 204, PREFLIGHT_HEADERS);

@@ -97,6 +97,7 @@ suite('request targets are matched exactly', () => {
       return (await client.ended()).slice(9, 12);
     };
     assert.equal(await statusOf('http://example.org/health'), '200');
+    assert.equal(await statusOf('https://example.org/health'), '200', 'a proxy that ends TLS');
     assert.equal(await statusOf('http://example.org/health?x=1'), '401');
     assert.equal(await statusOf('http://example.org'), '404');
     assert.equal(await statusOf('ftp://example.org/health'), '400');
