@@ -12,7 +12,7 @@ import { Dicer } from '@fastify/busboy';
 import { ServerError } from '../../kernel/index.ts';
 import { GrowingBody, tooLarge } from './request-body.ts';
 
-/** Headers of one part: a name, a file name and a type, with room. */
+/** Headers of one part: a name, a file name and a type, with room. What comes beyond them is not looked at. */
 const HEADER_BYTES_MAX = 4096;
 const HEADER_PAIRS_MAX = 16;
 /**
@@ -130,7 +130,10 @@ export class FormReader<Name extends string> {
   }
 
   #nameOf(header: Header): Name {
-    const { 'content-disposition': dispositions = [], 'content-transfer-encoding': [coding] = [] } = header;
+    const { 'content-disposition': dispositions = [], 'content-transfer-encoding': codings = [] } = header;
+    // What might follow them says how the part is to be read, too.
+    if (Object.values(header).flat().length >= HEADER_PAIRS_MAX)
+      throw badForm(`a part has ${HEADER_PAIRS_MAX} headers or more: its name and its type are enough`);
     const [disposition = ''] = dispositions;
     const parameters = /^form-data\s*(;|$)/i.test(disposition)
       ? parametersOf(disposition.slice('form-data'.length))
@@ -145,9 +148,9 @@ export class FormReader<Name extends string> {
     if (names.length !== 1 || !this.#isKnown(name))
       throw badForm(`there is no part ${shown(names.length === 1 ? name : disposition)}: a form may have ${known}`);
     if (this.#parts.has(name)) throw badForm(`the part ${name} is there twice`);
-    if (coding !== undefined && !/^\s*(7bit|8bit|binary)\s*$/i.test(coding))
-      throw badForm(`the part ${name} is encoded as ${shown(coding)}: send it as it is`);
-    this.#refuseCharset(name, header['content-type']?.[0] ?? '');
+    if (!codings.every((coding) => /^\s*(7bit|8bit|binary)\s*$/i.test(coding)))
+      throw badForm(`the part ${name} is encoded as ${shown(codings.join(', '))}: send it as it is`);
+    for (const type of header['content-type'] ?? []) this.#refuseCharset(name, type);
     return name;
   }
 

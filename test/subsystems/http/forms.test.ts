@@ -199,6 +199,34 @@ describe('a form that is not understood to the end is refused, and does nothing'
       ]),
       /encoded as \\"base64\\": send it as it is/,
     ],
+    'two codings': [
+      bodyOf([
+        {
+          head: 'Content-Disposition: form-data; name="wasm"\r\nContent-Transfer-Encoding: binary\r\nContent-Transfer-Encoding: base64',
+          content: 'AGFzbQ==',
+        },
+      ]),
+      /encoded as \\"binary, base64\\"/,
+    ],
+    'more headers than are looked at': [
+      bodyOf([
+        {
+          head: `Content-Disposition: form-data; name="wasm"\r\n${'X: y\r\n'.repeat(16)}Content-Transfer-Encoding: base64`,
+          content: 'AGFzbQ==',
+        },
+      ]),
+      /a part has 16 headers or more/,
+    ],
+    'two types': [
+      bodyOf([
+        module,
+        {
+          head: 'Content-Disposition: form-data; name="args"\r\nContent-Type: text/plain\r\nContent-Type: text/plain; charset=utf-16',
+          content: '[]',
+        },
+      ]),
+      /args is text in \\"utf-16\\"/,
+    ],
     'a charset': [
       bodyOf([
         module,
