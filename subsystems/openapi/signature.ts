@@ -3,73 +3,80 @@ import type { DescribedParameter, DescribedType } from '../codec/description/ind
 
 const CHARACTERS_MAX = 300;
 const DEPTH_MAX = 4;
+const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 type FunctionType = Pick<DescribedType & { readonly kind: 'func' }, 'parameters' | 'results' | 'annotation'>;
 
 /** `func (nat, name : text) -> (Balance) query` */
 export function signatureOf({ parameters, results, annotation }: FunctionType): string {
   const writer = new SignatureWriter();
-  writer.list(parameters, 0);
-  writer.write(' -> ');
-  writer.list(results, 0);
-  if (annotation !== undefined) writer.write(` ${annotation}`);
+  writer.function({ parameters, results, annotation }, 0);
   return writer.text;
 }
 
 class SignatureWriter {
-  #text = 'func ';
+  #text = '';
 
   get text(): string {
     return this.#text.length > CHARACTERS_MAX ? `${this.#text.slice(0, CHARACTERS_MAX)}…` : this.#text;
   }
 
-  write(text: string): void {
+  #write(text: string): void {
     if (this.#text.length <= CHARACTERS_MAX) this.#text += text;
   }
 
-  list(parameters: readonly DescribedParameter[], depth: number): void {
-    this.write('(');
+  function({ parameters, results, annotation }: FunctionType, depth: number): void {
+    this.#write('func ');
+    this.#list(parameters, depth);
+    this.#write(' -> ');
+    this.#list(results, depth);
+    if (annotation !== undefined) this.#write(` ${annotation}`);
+  }
+
+  #list(parameters: readonly DescribedParameter[], depth: number): void {
+    this.#write('(');
     for (const [at, { name, type }] of parameters.entries()) {
       if (this.#text.length > CHARACTERS_MAX) return;
-      if (at > 0) this.write(', ');
-      if (name !== undefined) this.write(`${name} : `);
+      if (at > 0) this.#write(', ');
+      if (name !== undefined) this.#write(`${word(name)} : `);
       this.#type(type, depth);
     }
-    this.write(')');
+    this.#write(')');
   }
 
   #type(type: DescribedType, depth: number): void {
     if (depth > DEPTH_MAX) {
-      this.write('…');
+      this.#write('…');
       return;
     }
     switch (type.kind) {
       case 'named':
-        this.write(type.name);
+        this.#write(type.name);
         return;
       case 'opt':
       case 'vec':
-        this.write(`${type.kind} `);
+        this.#write(`${type.kind} `);
         this.#type(type.inner, depth + 1);
         return;
       case 'record':
       case 'variant':
-        this.write(`${type.kind} {`);
+        this.#write(`${type.kind} {`);
         for (const [at, { label, type: field }] of type.fields.entries()) {
           if (this.#text.length > CHARACTERS_MAX) return;
-          this.write(`${at === 0 ? '' : ';'} ${label} : `);
+          this.#write(`${at === 0 ? '' : ';'} ${word(label)} : `);
           this.#type(field, depth + 1);
         }
-        this.write(' }');
+        this.#write(' }');
         return;
       case 'func':
-        this.write('func ');
-        this.list(type.parameters, depth + 1);
-        this.write(' -> ');
-        this.list(type.results, depth + 1);
+        this.function(type, depth + 1);
         return;
       default:
-        this.write(type.kind);
+        this.#write(type.kind);
     }
   }
+}
+
+function word(name: string): string {
+  return IDENTIFIER.test(name) ? name : JSON.stringify(name);
 }

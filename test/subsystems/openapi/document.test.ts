@@ -23,7 +23,7 @@ service : {
   history : () -> (history : History, complete : bool) query;
   everything : () -> (vec Account) composite_query;
   note : (text) -> () oneway;
-  odd : (func (nat) -> (Account) query, opt opt nat, reserved, int64, float32, nat8, record {}, service {}) -> (SvcError);
+  odd : (func (nat) -> (Account) query, variant { ok; "a b" : nat }, opt opt nat, reserved, int64, float32, nat8, record {}, service {}) -> (SvcError);
 }`;
 
 describe('the document of an actor', () => {
@@ -88,6 +88,10 @@ describe('the document of an actor', () => {
     assert.match(info.description, /^Moves money\.\n\n/);
     const { description } = paths['/call-json/ledger/transfer']?.post ?? {};
     assert.equal(description, 'Moves some.\n\nCandid: `func (from : Account, to : Alias, amount : nat) -> (Result)`');
+    assert.match(
+      paths['/call-json/ledger/odd']?.post.description ?? '',
+      /`func \(func \(nat\) -> \(Account\) query, variant \{ ok : null; "a b" : nat \}, opt opt nat, .*\) -> \(SvcError\)`$/,
+    );
     const { Account, Fault } = components.schemas;
     assert.equal(Account?.['description'], 'What belongs to whom.');
     assert.match(JSON.stringify(Account), /"owner":\{[^}]*"description":"Who owns it\."\}/);
