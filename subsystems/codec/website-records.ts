@@ -13,11 +13,11 @@
 import { IDL } from '@dfinity/candid';
 import { isUtf8 } from 'node:buffer';
 import { ServerError } from '../../kernel/index.ts';
-import { copyBytes } from './byte-writer.ts';
 import { CandidReader } from './candid-reader.ts';
 import { badCandid, quotaExceeded, unreachable } from './faults.ts';
 import type { WebsiteCallback, WebsiteChunk, WebsiteCodec, WebsiteRequest, WebsiteResponse } from './index.ts';
 import { startsWith } from './key-table.ts';
+import { lebSize, LOOP_CHARACTERS_MAX, SizedOutput } from './sized-output.ts';
 import { SkipTable } from './skip-candid.ts';
 import { decodeHeader, encodeHeader } from './type-table.ts';
 import { type CandidField, type CandidType, graphOfTypes, hashName, isBlob, Op, TYPE_NAMES } from './types.ts';
@@ -29,9 +29,6 @@ export const RESPONSE_HEADERS_MAX = 1_000;
 export const RESPONSE_HEADER_BYTES_MAX = 64 * 1024;
 /** Heads whose plans are kept: of as many websites that are asked at the same time. */
 const PLANS_MAX = 8;
-/** Texts up to here are copied by a loop, which sees what is not ASCII on the way. */
-const LOOP_CHARACTERS_MAX = 32;
-
 const NO_BYTES = new Uint8Array(0);
 
 // ---- requests
@@ -44,7 +41,7 @@ const UPDATE_FIELDS = {
   body: IDL.Vec(IDL.Nat8),
 } as const;
 const QUERY_FIELDS = { ...UPDATE_FIELDS, certificate_version: IDL.Opt(IDL.Nat16) } as const;
-/** The order of the fields on the wire, by their hashes; `#write` relies on it. */
+/** The order of the fields on the wire, by their hashes; RequestWriter relies on it. */
 const FIELD_ORDER = 'url method body headers certificate_version';
 
 function requestHead(fields: Record<string, IDL.Type>): Uint8Array {
@@ -54,76 +51,53 @@ function requestHead(fields: Record<string, IDL.Type>): Uint8Array {
   return encodeHeader(graph);
 }
 
-/** Writes one request; used for one after the other. */
 class RequestWriter {
   readonly #queryHead = requestHead(QUERY_FIELDS);
   readonly #updateHead = requestHead(UPDATE_FIELDS);
-  #bytes: Buffer = Buffer.alloc(0);
-  #at = 0;
 
   write({ method, url, headers, body }: WebsiteRequest, isUpdate: boolean): Uint8Array {
     const head = isUpdate ? this.#updateHead : this.#queryHead;
     let size = head.length + textSize(url) + textSize(method) + lebSize(body.length) + body.length;
     size += lebSize(headers.length / 2) + (isUpdate ? 0 : 1);
     for (const text of headers) size += textSize(text);
-    this.#bytes = Buffer.allocUnsafe(size);
-    this.#at = head.length;
-    copyBytes(head, 0, head.length, this.#bytes, 0);
-    this.#text(url, 'the target');
-    this.#text(method, 'the method');
-    this.#leb(body.length);
-    copyBytes(body, 0, body.length, this.#bytes, this.#at);
-    this.#at += body.length;
-    this.#leb(headers.length / 2);
+    const output = new SizedOutput(Buffer.allocUnsafe(size), head);
+    writeText(output, url, 'the target');
+    writeText(output, method, 'the method');
+    output.writeLeb(body.length);
+    output.writeBytes(body);
+    output.writeLeb(headers.length / 2);
     for (let at = 0; at < headers.length; at += 2) {
       const name = headers[at] ?? '';
-      this.#text(name, 'the name of a header');
-      this.#text(headers[at + 1] ?? '', name);
+      writeText(output, name, 'the name of a header');
+      writeText(output, headers[at + 1] ?? '', name);
     }
-    if (!isUpdate) this.#bytes[this.#at++] = 0;
-    const written = this.#bytes;
-    this.#bytes = Buffer.alloc(0);
-    return written;
-  }
-
-  #leb(value: number): void {
-    let rest = value;
-    while (rest > 127) {
-      this.#bytes[this.#at++] = (rest & 127) | 128;
-      rest >>>= 7;
-    }
-    this.#bytes[this.#at++] = rest;
-  }
-
-  /** Throws ServerError `invalid` for bytes that no Candid text can have. */
-  #text(text: string, what: string): void {
-    const { length } = text;
-    this.#leb(length);
-    const start = this.#at;
-    this.#at = start + length;
-    if (length <= LOOP_CHARACTERS_MAX) {
-      let all = 0;
-      for (let at = 0; at < length; at++) {
-        const code = text.charCodeAt(at);
-        all |= code;
-        this.#bytes[start + at] = code;
-      }
-      if (all < 128) return;
-    } else this.#bytes.write(text, start, 'latin1');
-    if (isUtf8(this.#bytes.subarray(start, this.#at))) return;
-    const where = what.startsWith('the ') ? what : `header ${what.slice(0, 40)}`;
-    throw new ServerError(
-      'invalid',
-      'request-not-text',
-      `${where} is not UTF-8: an actor gets text, and these bytes are none`,
-    );
+    if (!isUpdate) output.writeLeb(0);
+    return output.bytes;
   }
 }
 
-function lebSize(value: number): number {
-  let size = 1;
-  for (let rest = value; rest > 127; rest >>>= 7) size++;
-  return size;
+/** Throws ServerError `invalid` for bytes that no Candid text can have. */
+function writeText(output: SizedOutput, text: string, what: string): void {
+  const { length } = text;
+  output.writeLeb(length);
+  const { bytes, position: start } = output;
+  output.position = start + length;
+  if (length <= LOOP_CHARACTERS_MAX) {
+    let all = 0;
+    for (let at = 0; at < length; at++) {
+      const code = text.charCodeAt(at);
+      all |= code;
+      bytes[start + at] = code;
+    }
+    if (all < 128) return;
+  } else bytes.write(text, start, 'latin1');
+  if (isUtf8(bytes.subarray(start, output.position))) return;
+  const where = what.startsWith('the ') ? what : `header ${what.slice(0, 40)}`;
+  throw new ServerError(
+    'invalid',
+    'request-not-text',
+    `${where} is not UTF-8: an actor gets text, and these bytes are none`,
+  );
 }
 
 function textSize({ length }: string): number {

@@ -50,4 +50,5 @@ export interface Outcalls {
 }
 export const Outcalls = defineCapability<Outcalls>('outcalls');
 
+export { BoundedBody } from './bounded-body.ts';
 export { abortReason, OUTCALL_FAILURES, type OutcallFailure } from './outcall-failures.ts';

@@ -1,18 +1,14 @@
 /**
  * Takes one response as it comes, and never more of it than it may have. Undici unpacks nothing (that is what its `fetch`
  * does), so there is no bomb to unpack.
- *
- * A body's pieces are copied together at once: a server that sends two million bytes one by one would otherwise have two million
- * buffers kept. What is announced (`content-length`) is believed only where it is too much.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 import type { Dispatcher } from 'undici';
+import { BoundedBody } from './bounded-body.ts';
 import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type OutcallResponse } from './index.ts';
 
 /** Interim answers (1xx) that are taken before the real one; what they are for comes once. */
 const INTERIM_ANSWERS_MAX = 8;
-/** A body's first room, when a second piece comes. */
-const ROOM_BYTES_MIN = 64 * 1024;
 
 /** Headers of the connection: the body that is handed on is not in that form any more. */
 const OF_THE_CONNECTION = new Set([
@@ -24,8 +20,6 @@ const OF_THE_CONNECTION = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
-
-const NOTHING: Uint8Array = new Uint8Array(0);
 
 export interface CollectorEvents {
   /** The connection takes the request. */
@@ -42,12 +36,12 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
   #status = 0;
   #headers: readonly OutcallHeader[] = [];
   #interimAnswers = 0;
-  #body = NOTHING;
-  #length = 0;
+  readonly #body: BoundedBody;
 
   constructor(request: OutcallRequest, events: CollectorEvents) {
     this.#request = request;
     this.#events = events;
+    this.#body = new BoundedBody(request.responseBytesMax);
   }
 
   onRequestStart(): void {
@@ -67,46 +61,22 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = textOf(rawHeaders[at]).toLowerCase();
       const value = textOf(rawHeaders[at + 1]);
-      if (name === 'content-length' && this.#request.method !== 'HEAD') this.#expectRoom(Number(value));
+      if (name === 'content-length' && this.#request.method !== 'HEAD') this.#body.expect(Number(value));
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
     this.#headers = headers;
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    const length = this.#length + chunk.length;
-    this.#expectRoom(length);
-    if (this.#length === 0) this.#body = chunk;
-    else {
-      // The first piece is the socket's own and has no room behind it.
-      if (length > this.#body.length) this.#grow(length);
-      this.#body.set(chunk, this.#length);
-    }
-    this.#length = length;
+    this.#body.add(chunk);
   }
 
   onResponseEnd(): void {
-    const body = this.#length === this.#body.length ? this.#body : this.#body.subarray(0, this.#length);
-    this.#events.ended({ status: this.#status, headers: this.#headers, body });
+    this.#events.ended({ status: this.#status, headers: this.#headers, body: this.#body.bytes });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#events.failed(error);
-  }
-
-  #expectRoom(bytes: number): void {
-    const { responseBytesMax } = this.#request;
-    if (bytes > responseBytesMax)
-      throw OUTCALL_FAILURES['outcall-too-large'](
-        `the response has more than the ${responseBytesMax} bytes of max_response_bytes`,
-      );
-  }
-
-  #grow(length: number): void {
-    const room = Math.min(this.#request.responseBytesMax, Math.max(ROOM_BYTES_MIN, 2 * length));
-    const body = new Uint8Array(Math.max(room, length));
-    body.set(this.#body.subarray(0, this.#length));
-    this.#body = body;
   }
 }
 

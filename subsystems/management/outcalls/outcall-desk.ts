@@ -149,7 +149,7 @@ export class OutcallDesk {
     this.#transformTypes ??= codec.parseInterface(TRANSFORM_DID).methods.get('transform');
     const types = this.#transformTypes;
     if (types === undefined) throw new Error('the interface of transforms has no method');
-    const argument = candidOfTransformArgument(response, toBytes(context));
+    const argument = candidOfTransformArgument({ response, context: toBytes(context) });
     if (host.find(canister.id) !== canister) throw REFUSE.wrongState('the canister that called is gone');
     const outcome = await host.transform(canister, method, argument);
     const shown = JSON.stringify(method);

@@ -41,7 +41,7 @@ test('so is what a transform gets', async () => {
   assert.ok(types);
   for (const response of RESPONSES) {
     const context = Buffer.from('context'.repeat(response.status));
-    const argument = candidOfTransformArgument(response, context);
+    const argument = candidOfTransformArgument({ response, context });
     const read = await types.args.decodeAnySize(argument, { lossless: false });
     const expected = { response: asJson(response), context: context.toString('base64') };
     assert.deepEqual(JSON.parse(Buffer.from(read).toString()), [expected]);
