@@ -1,6 +1,5 @@
 import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import type { ManifestActors } from '../canisters/index.ts';
-import type { HotReload } from './index.ts';
 import { WatchedFiles } from './watched-files.ts';
 
 /** An editor saves in several steps, a build writes several files: what comes within so long is one change. */
@@ -22,7 +21,7 @@ export interface ReloaderNeeds {
  * actor is upgraded and keeps its state. What does not compile or does not fit is told, and the code before serves on. One
  * after the other: the compiler does one at a time, too.
  */
-export class Reloader implements HotReload {
+export class Reloader {
   readonly #isWatching: boolean;
   readonly #actors: ManifestActors;
   readonly #clock: Clock;
@@ -40,10 +39,6 @@ export class Reloader implements HotReload {
     this.#clock = clock;
     this.#log = log;
     this.#files = new WatchedFiles(log, (actor, path) => this.#changed(actor, path));
-  }
-
-  get folders(): number {
-    return this.#files.size;
   }
 
   /** Begins to watch, and takes up what is different already. */
