@@ -10,6 +10,8 @@ import { simulate, type Tally } from '../simulation/durable/world.ts';
 import { digestOf } from '../support/proof-seeds.ts';
 
 const SEEDS = 20_000;
+/** So many seeds are run again with actors that ask servers outside. */
+const OUTSIDE_EVERY = 4;
 /** So many draw every size of a payload. */
 const SEEDS_FOR_ALL_SIZES = 150;
 const PROGRESS_EVERY_MS = 10_000;
@@ -34,7 +36,9 @@ interface Report {
 if (!isMainThread) {
   await work(workerData as Work);
 } else if (process.argv[2] === '--seed') {
-  console.log(JSON.stringify(await simulate(numberOf(process.argv[3])), undefined, 2));
+  const seed = numberOf(process.argv[3]);
+  console.log(JSON.stringify(await simulate(seed), undefined, 2));
+  if (seed % OUTSIDE_EVERY === 0) await simulate(seed, undefined, {}, { asksOutside: true });
 } else {
   await supervise(process.argv[2] === undefined ? SEEDS : numberOf(process.argv[2]));
 }
@@ -51,6 +55,7 @@ async function work({ first, step, last }: Work): Promise<void> {
     let tally: Tally | undefined;
     try {
       tally = await simulate(seed);
+      if (seed % OUTSIDE_EVERY === 0) await simulate(seed, undefined, {}, { asksOutside: true });
     } catch (error) {
       failure = messageOf(error);
     }

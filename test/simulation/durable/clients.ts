@@ -17,7 +17,7 @@ import type { Life } from './life.ts';
 import { assertPrinted, linesOf } from './printed-lines.ts';
 import type { LargePayload, PayloadSizes, Use } from './payload-sizes.ts';
 import type { Plan } from './plan.ts';
-import { CALLER, type Method, type Sent } from './sent.ts';
+import { CALLER, exportOf, type Method, type Sent } from './sent.ts';
 
 /** The actor that has a large heap, if one has. */
 const SPREADING = 'bank1';
@@ -63,8 +63,19 @@ export class Clients {
   /** Lines that were read. */
   printed = 0;
 
+  /** Chance for who asks outside alone; undefined: nobody does. */
+  readonly #outside: Seeded | undefined;
+
   /** `lasting`: actors that are never uninstalled; `keyed`: chance for keys alone. */
-  constructor(seeded: Seeded, plan: Plan, sizes: PayloadSizes, lasting: readonly string[], keyed: Seeded) {
+  constructor(
+    seeded: Seeded,
+    plan: Plan,
+    sizes: PayloadSizes,
+    lasting: readonly string[],
+    keyed: Seeded,
+    outside: Seeded | undefined,
+  ) {
+    this.#outside = outside;
     this.keys = new Keys(keyed, lasting, plan.keys);
     this.#lasting = lasting;
     this.#seeded = seeded;
@@ -99,7 +110,10 @@ export class Clients {
       let isSent = false;
       for (let n = 0; n < many; n++) isSent = this.#send(life, actor, peers, method, large) || isSent;
       if (isSent) this.#sizes.taken();
-    } else this.#send(life, actor, peers, seeded.pick(METHODS), undefined);
+    } else {
+      const method = seeded.pick(METHODS);
+      this.#send(life, actor, peers, this.#outside?.oneIn(3) === true ? 'ask' : method, undefined);
+    }
   }
 
   /** False: there is nobody to send it to. */
@@ -129,11 +143,12 @@ export class Clients {
       ...this.#payloads(method, large, to),
     };
     for (const line of linesOf(number, argument.debugBytes ?? 0)) this.#lines.add(line);
-    const sent: Sent = { number, actor, method, argument, to, outcome: undefined, isLost: false };
+    const isOutside = method === 'ask' && this.#outside?.oneIn(2) === true;
+    const sent: Sent = { number, actor, method, isOutside, argument, to, outcome: undefined, isLost: false };
     this.sent.push(sent);
     const kind = isQuery(method) ? 'query' : 'update';
     const key = this.keys.keyFor(sent, record.idText, life.nowMs);
-    life.call(record, kind, method, CALLER, ledgerArgument(argument), key).then(
+    life.call(record, kind, exportOf(sent), CALLER, ledgerArgument(argument), key).then(
       (outcome) => {
         if (!life.isOver) sent.outcome = outcome;
       },

@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIZE_CLASSES } from './payload-sizes.ts';
-import { type Bug, BUGS, CONTROL } from './plan.ts';
+import { type Bug, BUGS, CONTROL, OUTSIDE_BUG } from './plan.ts';
 import { CARELESS, PLANTED_THREADS } from './planted-threads.ts';
 import { simulate } from './world.ts';
 
@@ -97,6 +97,32 @@ for (const bug of BUGS) {
     assert.ok(found, `${bug} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
   });
 }
+
+const OUTSIDE = { asksOutside: true };
+
+test(
+  'an outcall leaves once at most, when it is durable; in flight at a crash, its caller may try again',
+  { timeout: 300_000 },
+  async () => {
+    const ended = { outcallsLost: 0, outcallsTransient: 0 };
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const tally = await simulate(seed, undefined, {}, OUTSIDE);
+      ended.outcallsLost += tally.outcallsLost;
+      ended.outcallsTransient += tally.outcallsTransient;
+    }
+    for (const [what, count] of Object.entries(ended)) assert.ok(count > 0, `${what}: there has been none`);
+  },
+);
+
+test(`the simulator finds a planted bug: ${OUTSIDE_BUG}`, { timeout: 300_000 }, async () => {
+  let found: unknown;
+  for (let seed = 1; found === undefined && seed <= SEEDS_UNTIL_FOUND; seed++)
+    await simulate(seed, OUTSIDE_BUG, {}, OUTSIDE).catch((error: unknown) => (found = error));
+  assert.match(
+    String(found),
+    /the outcall of message \d+ of \w+ (was sent 2 times|has left, and the actor has forgotten)/,
+  );
+});
 
 test('an engine that does not notice is no bug behind the shipped gate', { timeout: 120_000 }, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed, undefined, CARELESS);

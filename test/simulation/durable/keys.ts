@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import { CALLER, type Sent } from './sent.ts';
+import { CALLER, exportOf, type Sent } from './sent.ts';
 import { ledgerArgument } from './ledger-module.ts';
 import type { Life } from './life.ts';
 import type { KeyPlan } from './plan.ts';
@@ -113,7 +113,7 @@ export class Keys {
     const repeat: Repeat = { of: sent, isOther, isAnswered, outcome: undefined, refusal: undefined, isLost: false };
     this.repeats.push(repeat);
     const argument = isOther ? { ...sent.argument, grow: (sent.argument.grow ?? 0) + 1 } : sent.argument;
-    life.call(record, 'update', sent.method, CALLER, ledgerArgument(argument), keyOf(sent)).then(
+    life.call(record, 'update', exportOf(sent), CALLER, ledgerArgument(argument), keyOf(sent)).then(
       (outcome) => {
         if (!life.isOver) repeat.outcome = outcome;
       },

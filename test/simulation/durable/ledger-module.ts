@@ -15,6 +15,7 @@
  * that. What is written into memory on request is told by the notes.
  */
 import { DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
 import { wat } from '../../support/wat.ts';
 import { payload, payloadSeed, ROLES, type Role, SEED_FACTOR, SUM_FACTOR, WORD_FACTOR, WORD_MASK } from './payload.ts';
 import { PAYLOAD_BYTES_MAX, SPREAD_PAGES } from './payload-sizes.ts';
@@ -215,6 +216,8 @@ export interface LedgerVariant {
   readonly inspects?: boolean;
   /** Upgrades to it fail. */
   readonly isBroken?: boolean;
+  /** It has `askOutside`, too. */
+  readonly asksOutside?: boolean;
 }
 
 const assembled = new Map<string, Uint8Array>();
@@ -248,7 +251,39 @@ const SPREAD_END_PAGES = (SPREAD_AT + SPREAD_PAGES * 4096) / 65_536;
 
 const kind = (name: Kind): number => KINDS.indexOf(name);
 
-function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken = false }: LedgerVariant): string {
+/** What is asked of http_request: three digits of it are the number of the message. */
+const OUTSIDE_ARGUMENT = createCodec().encodeText(
+  '(record { url = "http://outside/000"; method = variant { get }; headers = vec {} })',
+);
+const OUTSIDE_NAME_AT = 208;
+const OUTSIDE_AT = 224;
+const OUTSIDE_DIGITS_AT = OUTSIDE_AT + Buffer.from(OUTSIDE_ARGUMENT).indexOf('000');
+const OUTSIDE_DATA = `(data (i32.const ${OUTSIDE_NAME_AT}) "http_request")
+    (data (i32.const ${OUTSIDE_AT}) "${[...OUTSIDE_ARGUMENT].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}")`;
+const digitOf = (unit: number, at: number): string =>
+  `(i32.store8 (i32.const ${OUTSIDE_DIGITS_AT + at}) (i32.add (i32.const 48) (i32.rem_u (i32.div_u (call $number) (i32.const ${unit})) (i32.const 10))))`;
+/** As `ask`; the management canister sends it to a server. */
+const ASK_OUTSIDE = `(func (export "canister_update askOutside")
+      (call $take (i32.const 0))
+      (call $enter (call $number) (i32.const ${KINDS.indexOf('sent')}) (i64.const 0)
+        (i32.load (i32.const ${ARGUMENT + 16})) (call $flag (i32.const 3)))
+      (call $complain (call $number))
+      (drop (call $wait (call $number) (i32.const ${FOREIGN})))
+      ${[digitOf(100, 0), digitOf(10, 1), digitOf(1, 2)].join('\n      ')}
+      (call $call_new (i32.const ${ARGUMENT + 32}) (i32.const 0) (i32.const ${OUTSIDE_NAME_AT}) (i32.const 12)
+        (i32.const 0) (call $number) (i32.const 1) (call $number))
+      (call $call_on_cleanup (i32.const 2) (call $number))
+      (call $call_data (i32.const ${OUTSIDE_AT}) (i32.const ${OUTSIDE_ARGUMENT.length}))
+      (call $call_cycles (i64.const 0) (i64.load (i32.const ${ARGUMENT + 24})))
+      (if (call $call_perform) (then unreachable)))`;
+
+function source({
+  hasHeartbeat = false,
+  version = 0,
+  inspects = false,
+  isBroken = false,
+  asksOutside = false,
+}: LedgerVariant): string {
   return `(module
     (import "ic0" "msg_arg_data_size" (func $arg_size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $arg_copy (param i32 i32 i32)))
@@ -285,6 +320,7 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
     (data (i32.const 152) "look")
     (data (i32.const 186) "DIDL\\00\\00")
     (data (i32.const 192) "version ${version}")
+    ${asksOutside ? OUTSIDE_DATA : ''}
 
     (func $flag (param $flag i32) (result i32)
       (i32.and (i32.load (i32.const ${ARGUMENT + 4})) (local.get $flag)))
@@ -664,6 +700,7 @@ function source({ hasHeartbeat = false, version = 0, inspects = false, isBroken 
       (call $call_cycles (i64.const 0) (i64.load (i32.const ${ARGUMENT + 24})))
       (if (call $call_perform) (then unreachable)))
 
+    ${asksOutside ? ASK_OUTSIDE : ''}
     ;; Not while another one is armed: each fires by itself.
     (func (export "canister_update arm")
       (call $take (i32.const 0))

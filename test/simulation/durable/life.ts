@@ -17,8 +17,9 @@ import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import type { FakeClock } from '../../support/fake-clock.ts';
 import type { Seeded } from '../../support/seeded.ts';
-import type { Plan } from './plan.ts';
-import { storageWith } from './planted-bugs.ts';
+import type { Outside } from './outside.ts';
+import { OUTSIDE_BUG, type Plan } from './plan.ts';
+import { hastySettled, storageWith } from './planted-bugs.ts';
 import type { SimulatedStorage } from './simulated-storage.ts';
 import { type PlantedThreads, SimulatedThreads } from './simulated-threads.ts';
 
@@ -62,6 +63,8 @@ export interface LifeParts {
   readonly random: Random;
   readonly store: StateStore;
   readonly planted: PlantedThreads;
+  /** Undefined: there is none. */
+  readonly outside: Outside | undefined;
 }
 
 /** Clocks do fall behind here, and threads die while what has a log is checkpointed in the background. */
@@ -131,8 +134,8 @@ export class Life {
       clock,
       random,
       log,
-      storage,
-      outcalls: new NoOutcalls(),
+      storage: plan.bug === OUTSIDE_BUG ? hastySettled(storage) : storage,
+      outcalls: parts.outside ?? new NoOutcalls(),
     });
     registry.open();
     this.management.open();
@@ -175,6 +178,7 @@ export class Life {
     this.execution.abandon();
     this.storage.abandon();
     this.#parts.clock.dropTimers();
+    this.#parts.outside?.lose();
   }
 
   get nowMs(): number {
@@ -225,6 +229,8 @@ export class Life {
     if (storage.canWork) offer(plan.weights.work, () => storage.work(seeded.below(6)));
     if (storage.canTell) offer(plan.weights.durable, () => storage.tell());
     if (storage.canAnswer) offer(plan.weights.answer, () => storage.answer());
+    const { outside } = this.#parts;
+    if (outside?.canAnswer === true) offer(1, () => outside.answer());
     return possible;
   }
 

@@ -51,7 +51,12 @@ export class Operators {
   constructor(seeded: Seeded, plan: Plan, actors: readonly string[]) {
     this.#seeded = seeded;
     for (const [index, name] of actors.entries()) {
-      const variant = { hasHeartbeat: plan.hasHeartbeat && index === 0, keepsHeap: index === 1, inspects: index === 2 };
+      const variant = {
+        hasHeartbeat: plan.hasHeartbeat && index === 0,
+        keepsHeap: index === 1,
+        inspects: index === 2,
+        ...(plan.asksOutside && { asksOutside: true }),
+      };
       const settings = [undefined];
       this.#expected.set(name, {
         presence: GONE,

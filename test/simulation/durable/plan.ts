@@ -33,7 +33,9 @@ export const BUGS = [
 ] as const;
 /** What mistakes are made with, and none is: nothing may be found. */
 export const CONTROL = 'control';
-export type Bug = (typeof BUGS)[number] | typeof CONTROL;
+/** An outcall leaves when it is asked for, and not when that is durable: for seeds that ask outside. */
+export const OUTSIDE_BUG = 'outcall-too-early';
+export type Bug = (typeof BUGS)[number] | typeof CONTROL | typeof OUTSIDE_BUG;
 
 export interface Plan {
   readonly lanes: number;
@@ -69,6 +71,8 @@ export interface Plan {
   /** It may also crash while it recovers. */
   readonly crashesInRecovery: boolean;
   readonly keys: KeyPlan;
+  /** Actors ask servers outside. */
+  readonly asksOutside: boolean;
   readonly bug: Bug | undefined;
 }
 
@@ -82,7 +86,7 @@ export interface KeyPlan {
 const PAGE = 65_536;
 
 /** `keyed`: chance for keys alone. */
-export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded): Plan {
+export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded, asksOutside: boolean): Plan {
   const weight = (): number => seeded.pick([1, 2, 4, 8]);
   const hasLargeHeaps = seeded.oneIn(40);
   return {
@@ -111,6 +115,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded): Pla
       idempotencySecs: keyed.pick([86_400, 86_400, 0.5, 1, 3]),
       keysMax: keyed.pick([undefined, undefined, 8, 24]),
     },
+    asksOutside,
     bug,
   };
 }

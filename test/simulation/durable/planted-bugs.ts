@@ -52,6 +52,17 @@ export function storageWith(
   }
 }
 
+/** It says at once that everything is durable. */
+export function hastySettled(storage: SimulatedStorage): SimulatedStorage {
+  return new Proxy(storage, {
+    get(target, name) {
+      if (name === 'settled') return () => Promise.resolve();
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+}
+
 class EarlyStorage extends SimulatedStorage {
   override whenDurable(unit: number, callback: () => void): void {
     super.whenDurable(unit - 1, callback);

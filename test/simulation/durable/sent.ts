@@ -11,6 +11,8 @@ export interface Sent {
   readonly number: number;
   readonly actor: string;
   readonly method: Method;
+  /** It asks a server outside, and not the management canister itself. */
+  readonly isOutside: boolean;
   readonly argument: LedgerArgument;
   /** Name of the actor that a transfer goes to, or that a query looks at. */
   readonly to: string | undefined;
@@ -18,4 +20,9 @@ export interface Sent {
   outcome: Outcome | undefined;
   /** Nobody tells it any more. */
   isLost: boolean;
+}
+
+/** The actor's method. */
+export function exportOf({ method, isOutside }: Sent): string {
+  return isOutside ? 'askOutside' : method;
 }

@@ -17,6 +17,7 @@ import { Clients } from './clients.ts';
 import { describe, type Described, type Ledger, readLedger } from './ledger-state.ts';
 import { Life, POLICY } from './life.ts';
 import { Operators } from './operators.ts';
+import { Outside } from './outside.ts';
 import { PayloadSizes, type SizeCounts } from './payload-sizes.ts';
 import { type Bug, type Plan, planOf } from './plan.ts';
 import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
@@ -51,6 +52,10 @@ export interface Tally extends ThreadCounts {
   lines: number;
   /** How large payloads were. */
   sizes: SizeCounts;
+  /** Outcalls that were under way when a host ended. */
+  outcallsLost: number;
+  /** Callers of outcalls that were told that they may try again. */
+  outcallsTransient: number;
 }
 
 const THREAD_COUNTS = ['tooLong', 'suspensions', 'waited', 'waitedLarge'] as const satisfies (keyof ThreadCounts)[];
@@ -62,6 +67,7 @@ class World {
   readonly #clients: Clients;
   readonly #operators: Operators;
   readonly #sizes: PayloadSizes;
+  readonly #outside: Outside | undefined;
   readonly #clock = new FakeClock(START_MS);
   /** Those that live from beginning to end, and those that do not. */
   readonly #actors: readonly string[];
@@ -92,19 +98,29 @@ class World {
     full: 0,
     lines: 0,
     sizes: {},
+    outcallsLost: 0,
+    outcallsTransient: 0,
   };
 
-  constructor(seed: number, bug: Bug | undefined, planted: PlantedThreads) {
+  constructor(seed: number, bug: Bug | undefined, planted: PlantedThreads, asksOutside: boolean) {
     this.#planted = planted;
     this.#seeded = seeded(seed);
     // So that seeds that follow each other have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
     const keyed = seeded(seed * 7919 + 3);
-    this.#plan = planOf(this.#seeded, bug, seeded(seed * 6133 + 11));
+    this.#plan = planOf(this.#seeded, bug, seeded(seed * 6133 + 11), asksOutside);
+    this.#outside = asksOutside ? new Outside() : undefined;
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
     this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
     this.#sizes = new PayloadSizes(seed, this.#seeded, this.#plan);
-    this.#clients = new Clients(this.#seeded, this.#plan, this.#sizes, this.#actors, keyed);
+    this.#clients = new Clients(
+      this.#seeded,
+      this.#plan,
+      this.#sizes,
+      this.#actors,
+      keyed,
+      asksOutside ? seeded(seed * 5099 + 7) : undefined,
+    );
     this.#operators = new Operators(this.#seeded, this.#plan, this.#everybody);
   }
 
@@ -188,7 +204,7 @@ class World {
     this.#faulty = new LastingTables(this.#tables, this.#seeded, () =>
       --this.#tablesCrashIn === 0 ? 'crash' : undefined,
     );
-    const life = await this.#begin(seed, this.#faulty, this.#disk);
+    const life = await this.#begin(seed, this.#faulty, this.#disk, this.#outside);
     if (twin !== undefined) {
       const { states } = await this.#states(life, this.#there(life));
       assert.deepEqual(states, twin, 'the same disk, recovered twice, gives the same state');
@@ -201,7 +217,9 @@ class World {
   async #recoverTwin(seed: number): Promise<ReadonlyMap<string, Described>> {
     const nowMs = this.#clock.nowMs();
     const tables = new LastingTables(MemoryTables.copyOf(this.#tables), this.#seeded);
-    const life = await this.#begin(seed, tables, this.#disk.killed());
+    // What it asks does not happen, either.
+    const outside = this.#outside && new Outside();
+    const life = await this.#begin(seed, tables, this.#disk.killed(), outside);
     const { states } = await this.#states(life, this.#there(life));
     life.end();
     this.#life = undefined;
@@ -209,7 +227,7 @@ class World {
     return states;
   }
 
-  async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk): Promise<Life> {
+  async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk, outside: Outside | undefined): Promise<Life> {
     // What the life before was about to do ends in the void: it must not meet the timers of this one.
     await nextTurn();
     const { segmentBytes, foldBytes, isSynced } = this.#plan;
@@ -218,7 +236,7 @@ class World {
     const windowBytes = at(WINDOWS, seed % WINDOWS.length, 'window');
     const openLog = (known: KnownLog): StepLog => StepLog.open(disk, { ...known, segmentBytes, windowBytes, random });
     const store = new StateStore(tables, openLog, { foldBytes, isSynced });
-    const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store };
+    const parts = { plan: this.#plan, seeded: seeded(seed), clock: this.#clock, random, store, outside };
     const life = new Life({ ...parts, planted: this.#planted });
     this.#life = life;
     await life.start();
@@ -307,6 +325,8 @@ class World {
     checkMessages(checked);
     checkLooks(checked);
     checkPayloads(sent);
+    this.tally.outcallsTransient += this.#outside?.check(this.#clients.sent, ledgers) ?? 0;
+    this.tally.outcallsLost += this.#outside?.lost ?? 0;
     this.#clients.readLines(life, this.#everybody);
     checkTimers(checked, this.#plan.hasChanges);
     this.#checkCycles(life);
@@ -392,8 +412,13 @@ function endsProcess(error: unknown): boolean {
 }
 
 /** Runs one seed; throws what it has found. */
-export async function simulate(seed: number, bug?: Bug, planted: PlantedThreads = {}): Promise<Tally> {
-  const world = new World(seed, bug, planted);
+export async function simulate(
+  seed: number,
+  bug?: Bug,
+  planted: PlantedThreads = {},
+  { asksOutside = false }: { readonly asksOutside?: boolean } = {},
+): Promise<Tally> {
+  const world = new World(seed, bug, planted, asksOutside);
   try {
     await world.run();
   } catch (error) {
