@@ -1,5 +1,8 @@
 import type { ByteWriter } from './byte-writer.ts';
 
+/*
+ * `?? 0` here: the loops run for every byte and end with the range, and the tables have an entry for every byte.
+ */
 const LETTERS = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/');
 const PAD = 0x3d;
 const INVALID = 64;

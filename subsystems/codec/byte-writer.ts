@@ -1,3 +1,4 @@
+import { numberAt } from '../../kernel/index.ts';
 import { OUTPUT_BYTES_BASE, OUTPUT_BYTES_MAX, OUTPUT_BYTES_PER_BYTE, quotaExceeded } from './faults.ts';
 
 /*
@@ -187,15 +188,15 @@ export class ByteWriter {
     // Drop groups that only repeat the sign.
     let last = groups - 1;
     while (last > 0) {
-      const top = groupsOf7[last] ?? 0;
-      const below = groupsOf7[last - 1] ?? 0;
+      const top = numberAt(groupsOf7, last, 'group of 7 bits');
+      const below = numberAt(groupsOf7, last - 1, 'group of 7 bits');
       const isRedundant = isSigned ? (top === 0 && below < 64) || (top === 127 && below >= 64) : top === 0;
       if (!isRedundant) break;
       last--;
     }
     this.reserve(last + 1);
     for (let index = 0; index <= last; index++) {
-      this.bytes[this.position++] = (groupsOf7[index] ?? 0) | (index === last ? 0 : 128);
+      this.bytes[this.position++] = numberAt(groupsOf7, index, 'group of 7 bits') | (index === last ? 0 : 128);
     }
   }
 

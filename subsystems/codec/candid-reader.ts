@@ -20,6 +20,8 @@ const LEB_BYTES_MAX = 10;
 /**
  * Reads the parts of a Candid message. Every read checks what is left, and `charge` counts the work, so that no message,
  * however it lies, costs more than its length allows.
+ *
+ * `?? 0`: for every byte, and where it stands the position has just been tested.
  */
 export class CandidReader {
   bytes: Uint8Array = EMPTY;

@@ -1,4 +1,4 @@
-import { ServerError } from '../../kernel/index.ts';
+import { at, ServerError } from '../../kernel/index.ts';
 import { CodecPool } from './codec-pool.ts';
 import { parseDid } from './did-parser.ts';
 import { encodeValueText } from './encode-value-text.ts';
@@ -74,22 +74,22 @@ export class CandidCodec implements Codec {
   /** What came from the worker. */
   #restored(did: string, candidArgs: string | undefined, flat: FlatInterface): CandidInterface {
     const { names, kinds, types, hasInitArgs } = flat;
-    const kindAt = (at: number): MethodInterface['kind'] => kinds[at] ?? 'update';
+    const kindAt = (index: number): MethodInterface['kind'] => at(kinds, index, 'kind of method');
     if (types === undefined) {
       const tupleOf = (method: string | undefined, part: 'args' | 'results'): AnySizeTuple =>
         new WorkerTuple({ kind: 'typed', did, candidArgs, method, part }, this.#pool);
-      const methods = new Map(names.map((name, at) => [name, new WorkerMethod(name, kindAt(at), tupleOf)]));
+      const methods = new Map(names.map((name, index) => [name, new WorkerMethod(name, kindAt(index), tupleOf)]));
       return { text: did, methods, initArgs: hasInitArgs ? tupleOf(undefined, 'args') : undefined };
     }
     const graphOf = restoreGraph(types);
     const tupleOf = this.#tuples(did, candidArgs);
     const methods = new Map<string, MethodInterface>();
-    for (const [at, name] of names.entries()) {
+    for (const [index, name] of names.entries()) {
       methods.set(name, {
         name,
-        kind: kindAt(at),
-        args: tupleOf(graphOf(types.args[at] ?? []), name, 'args'),
-        results: tupleOf(graphOf(types.results[at] ?? []), name, 'results'),
+        kind: kindAt(index),
+        args: tupleOf(graphOf(at(types.args, index, 'list of arguments')), name, 'args'),
+        results: tupleOf(graphOf(at(types.results, index, 'list of results')), name, 'results'),
       });
     }
     const { initArgs } = types;

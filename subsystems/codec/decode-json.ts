@@ -1,3 +1,4 @@
+import { at } from '../../kernel/index.ts';
 import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
 import {
@@ -124,15 +125,15 @@ export class DecodePlan {
 
   #compile(wire: CandidType, expected: CandidType, reader: CandidReader): Decode {
     if (wire.op === Op.EMPTY) {
-      return (at) => {
-        throw at.fail('a value of the type empty cannot exist');
+      return (from) => {
+        throw from.fail('a value of the type empty cannot exist');
       };
     }
     if (expected.op === Op.RESERVED) {
       const skip = this.#skips.of(wire);
       const text = utf8Bytes(this.#style.reserved);
-      return (at, writer) => {
-        skip.run(at);
+      return (from, writer) => {
+        skip.run(from);
         writer.writeAll(text);
         return true;
       };
@@ -265,7 +266,7 @@ export class DecodePlan {
       return target === undefined
         ? { prefix: COMMA, label, slot: undefined, skip: this.#skips.of(field.type) }
         : {
-            prefix: utf8Bytes(prefixes[index] ?? ''),
+            prefix: utf8Bytes(at(prefixes, index, 'prefix')),
             label,
             slot: this.#slotOf(field.type, target.type),
             skip: undefined,

@@ -1,3 +1,4 @@
+import { at } from '../../kernel/index.ts';
 import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import {
   checkFloat,
@@ -229,6 +230,7 @@ export function recordEncoder(type: CandidType, slotOf: (type: CandidType) => En
 
   function readKey(reader: JsonReader, position: number): number {
     if (reader.peek() !== QUOTE) throw reader.unexpected('a key in quotes');
+    // `?? 0` and `?? -1` in this record: they run for every key, and the arrays have a place for each field.
     const guess = position < count ? (expectedOrder[position] ?? 0) : 0;
     const quoted = quotedKeys[guess];
     if (quoted !== undefined && startsWith(reader.bytes, reader.position + 1, quoted)) {
@@ -254,7 +256,7 @@ export function recordEncoder(type: CandidType, slotOf: (type: CandidType) => En
       if (from !== -1) {
         writer.writeRange(lifted, from - start, (values[base + 2 * index + 1] ?? 0) - start);
       } else if (isOptional[index] !== true) {
-        throw reader.fail(`missing field ${shortText(labels[index] ?? '')}`);
+        throw reader.fail(`missing field ${shortText(at(labels, index, 'label'))}`);
       } else if (isOpt[index] === true) {
         writer.writeByte(0);
       }
@@ -319,7 +321,7 @@ function defaultVariant(type: CandidType, slotOf: (type: CandidType) => EncodeSl
       reader.readString();
       const index = findTag(reader);
       if (hasPayload[index] === true)
-        throw reader.fail(`the tag ${shortText(labels[index] ?? '')} needs a value: {"tag": value}`);
+        throw reader.fail(`the tag ${shortText(at(labels, index, 'label'))} needs a value: {"tag": value}`);
       writer.writeLeb(index);
       return;
     }

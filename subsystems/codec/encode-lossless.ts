@@ -1,3 +1,4 @@
+import { at } from '../../kernel/index.ts';
 import { utf8Bytes, type ByteWriter } from './byte-writer.ts';
 import {
   encodeBase64,
@@ -255,7 +256,7 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
       const guess = guesses.findIndex((start) => startsWith(reader.bytes, reader.position, start));
       if (guess !== -1) {
         const level = reader.enter();
-        reader.position += guesses[guess]?.length ?? 0;
+        reader.position += at(guesses, guess, 'guess').length;
         writer.writeLeb(guess);
         encodePayload(reader, writer, level, guess);
         if (!reader.endOrComma(CLOSE_BRACE)) {
@@ -301,7 +302,7 @@ function losslessVariant(type: CandidType, slotOf: (type: CandidType) => EncodeS
     reader.path[level] = undefined;
     if (!hasMarker || tag === -1) throw reader.fail(`expected ${expected}, found fewer keys`);
     if (!hasValue && hasPayload[tag] === true)
-      throw reader.fail(`the tag ${shortText(labels[tag] ?? '')} needs a value`);
+      throw reader.fail(`the tag ${shortText(at(labels, tag, 'label'))} needs a value`);
     if (valueAt !== -1) {
       const end = reader.position;
       reader.position = valueAt;

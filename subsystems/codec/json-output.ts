@@ -15,7 +15,7 @@ for (const [letter, plain] of Object.entries({ '"': '"', '\\': '\\', b: '\b', f:
   ESCAPE_LETTER[plain.charCodeAt(0)] = letter.charCodeAt(0);
 }
 
-/** Writes a range of a message, which must be UTF-8, as a JSON string. */
+/** Writes a range of a message, which must be UTF-8, as a JSON string. `?? 0`: for every byte, and the loops end with the range. */
 export function writeJsonString(reader: CandidReader, writer: ByteWriter, start: number, end: number): void {
   const { bytes } = reader;
   let escapes = 0;

@@ -21,6 +21,9 @@ import { BACKSLASH, COMMA, MINUS, NINE, QUOTE, ZERO } from './json-bytes.ts';
  * reader makes no values; the closures of a compiled codec ask it for what they expect next and write Candid at once.
  * All of the input is checked to be UTF-8 beforehand, so that strings can be copied byte by byte. The path to the value
  * being read is kept in a preallocated array, one step a level, and put into words only when something is wrong.
+ *
+ * `?? 0`: for every byte, and the loops end with the text, and 0 behind its end is part of no token. With `numberAt`
+ * instead, JSON to Candid took a seventh longer.
  */
 
 /** Digits that surely fit into a double without rounding. */

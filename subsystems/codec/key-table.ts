@@ -1,6 +1,8 @@
 /**
  * Names of a type's fields or tags, found by their bytes: a small open-addressed hash table, so that looking up a key
  * makes no string. The hash is the one that Candid itself gives names, but of the label: `_123_` is one like any other.
+ *
+ * `?? 0` and `?? -1`: for every byte of a key; the loops end with the key, and slots are masked to the table.
  */
 export class KeyTable {
   /** The bytes of each label, in the order given. */

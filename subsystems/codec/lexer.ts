@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { ServerError } from '../../kernel/index.ts';
+import { unreachable } from './faults.ts';
 
 /*
  * Tokens of .did files and of Candid values in text, which share one lexical grammar. Numbers are kept as written,
@@ -150,7 +151,7 @@ export class Lexer {
       this.#offset = offset + value.length;
       return { kind, value, offset, gapStart };
     }
-    const character = String.fromCodePoint(this.#source.codePointAt(offset) ?? 0);
+    const character = String.fromCodePoint(this.#source.codePointAt(offset) ?? unreachable('no character there'));
     throw this.fail(`unexpected character ${JSON.stringify(character)}`, offset);
   }
 

@@ -12,7 +12,7 @@
  */
 import { IDL } from '@dfinity/candid';
 import { isUtf8 } from 'node:buffer';
-import { ServerError } from '../../kernel/index.ts';
+import { at, ServerError } from '../../kernel/index.ts';
 import { CandidReader } from './candid-reader.ts';
 import { badCandid, quotaExceeded, unreachable } from './faults.ts';
 import type { WebsiteCallback, WebsiteChunk, WebsiteCodec, WebsiteRequest, WebsiteResponse } from './index.ts';
@@ -46,7 +46,9 @@ const FIELD_ORDER = 'url method body headers certificate_version';
 
 function requestHead(fields: Record<string, IDL.Type>): Uint8Array {
   const graph = graphOfTypes([IDL.Record(fields)]);
-  const order = graph.roots[0]?.fields.map(({ label }) => label).join(' ') ?? '';
+  const order = at(graph.roots, 0, 'record')
+    .fields.map(({ label }) => label)
+    .join(' ');
   if (!FIELD_ORDER.startsWith(order)) unreachable(`fields of a website request are in the order ${order}`);
   return encodeHeader(graph);
 }
@@ -66,10 +68,10 @@ class RequestWriter {
     output.writeLeb(body.length);
     output.writeBytes(body);
     output.writeLeb(headers.length / 2);
-    for (let at = 0; at < headers.length; at += 2) {
-      const name = headers[at] ?? '';
+    for (let place = 0; place < headers.length; place += 2) {
+      const name = at(headers, place, 'name of a header');
       writeText(output, name, 'the name of a header');
-      writeText(output, headers[at + 1] ?? '', name);
+      writeText(output, at(headers, place + 1, 'value of a header'), name);
     }
     if (!isUpdate) output.writeLeb(0);
     return output.bytes;
@@ -271,8 +273,8 @@ function readBytesText(reader: CandidReader): string {
   if (length <= LOOP_CHARACTERS_MAX) {
     let text = '';
     let all = 0;
-    for (let at = start; at < start + length; at++) {
-      const byte = bytes[at] ?? 0;
+    for (let place = start; place < start + length; place++) {
+      const byte = bytes[place] ?? 0;
       all |= byte;
       text += String.fromCharCode(byte);
     }
@@ -369,12 +371,12 @@ class ReplyReader {
 
   #planOf(reply: Uint8Array): ReplyPlan {
     const plans = this.#plans;
-    for (let at = 0; at < plans.length; at++) {
-      const plan = plans[at];
+    for (let index = 0; index < plans.length; index++) {
+      const plan = plans[index];
       if (plan === undefined || reply.length < plan.head.length || !startsWith(reply, 0, plan.head)) continue;
       this.#reader.position = plan.head.length;
-      if (at > 0) {
-        plans.splice(at, 1);
+      if (index > 0) {
+        plans.splice(index, 1);
         plans.unshift(plan);
       }
       return plan;

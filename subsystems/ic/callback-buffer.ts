@@ -1,3 +1,4 @@
+import { assert } from '../../kernel/index.ts';
 import { CALLBACK_BYTES, type Callbacks } from './step.ts';
 
 /**
@@ -11,6 +12,8 @@ import { CALLBACK_BYTES, type Callbacks } from './step.ts';
  *
  * Functions are f64 because that is how an index crosses from wasm and back: one that no table can have stays one. An
  * environment comes back with exactly its bits, also when an upgrade has changed the pointer width in between.
+ *
+ * `?? 0` in this file: for every call, at constant places of CALLBACK_BYTES bytes.
  */
 export class CallbackBuffer {
   readonly #bytes = new Uint8Array(CALLBACK_BYTES);
@@ -79,6 +82,7 @@ const SLOT = 13;
 
 /** Where a call is counted as open. */
 export function slotOf(callbacks: Callbacks): number {
+  assert(callbacks.length === CALLBACK_BYTES, 'callbacks have another length');
   const at = SLOT * 4;
   return (
     (callbacks[at] ?? 0) |

@@ -17,6 +17,8 @@ for (const [digit, letter] of ALPHABET.entries()) {
   DIGIT_OF[String.fromCharCode(letter).toUpperCase().charCodeAt(0)] = digit;
 }
 
+/** `?? 0` in this file: for every byte of every id; the loops end with the text, and indices are masked to the tables. */
+
 /** CRC-32 of IEEE 802.3, a byte at a time; for so few bytes the call into zlib would cost more. */
 const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;

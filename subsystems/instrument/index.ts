@@ -5,6 +5,7 @@
  * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
  * `fuel.ts`, `journal.ts` with `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
+import { numberAt } from '../../kernel/index.ts';
 import {
   ByteWriter,
   dataFits,
@@ -92,7 +93,9 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const untestedStackBytes = (index: number): number => {
     const body = index - imported;
     if (body < 0 || graph.testsStack[body] === 1) return 0;
-    return (graph.frameBytes[body] ?? 0) + (graph.untestedStackBytes[body] ?? 0);
+    return (
+      numberAt(graph.frameBytes, body, 'frame of body') + numberAt(graph.untestedStackBytes, body, 'stack of body')
+    );
   };
   const context: EntryContext = { globals, fuel: fuelGlobals, refill: fuel.refill, callable, untestedStackBytes };
   const entries = entryPoints(module);

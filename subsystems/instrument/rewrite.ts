@@ -15,6 +15,7 @@
  * Injected tests hardly ever come true: their `if`s are listed as unlikely in the section metadata.code.branch_hint, which
  * was worth more than any other trick that was measured.
  */
+import { numberAt } from '../../kernel/index.ts';
 import {
   BLOCK_TYPE_EMPTY,
   ByteWriter,
@@ -100,6 +101,7 @@ interface LoopPass {
   readonly windows: CoverageMark;
 }
 
+/** `?? 0` as in the block pass. */
 export class BodyRewriter {
   readonly #context: RewriteContext;
   readonly #module: WasmModule;
@@ -152,7 +154,7 @@ export class BodyRewriter {
     this.#params = type.params.length;
     this.#stack = this.#params;
     this.#fuel = this.#params + 1;
-    this.#nextCharge = analysis.charges.start[body] ?? 0;
+    this.#nextCharge = numberAt(analysis.charges.start, body, 'first charge of body');
     this.#nextLocal = buffer.localCount + THREADED_PARAMS.length;
     this.#temporaries.clear();
     this.#temporaryTypes.length = 0;
@@ -196,7 +198,7 @@ export class BodyRewriter {
     const windows = this.#windows;
     const { opcode: opcodes, at, first, count } = buffer;
     const bytes = this.#module.bytes;
-    let block = this.#context.analysis.blocks.start[body] ?? 0;
+    let block = numberAt(this.#context.analysis.blocks.start, body, 'first block of body');
     for (let i = 0; i < count - 1; i++) {
       const opcode = opcodes[i] ?? 0;
       const from = at[i] ?? 0;
@@ -486,7 +488,7 @@ export class BodyRewriter {
   /** What the body subtracts from what is left of the stack. */
   #weight(body: number): number {
     const { graph, withDepth } = this.#context;
-    return withDepth && graph.takesStack[body] === 1 ? (graph.frameBytes[body] ?? 0) : 0;
+    return withDepth && graph.takesStack[body] === 1 ? numberAt(graph.frameBytes, body, 'frame of body') : 0;
   }
 
   /** Takes the frame and, in functions that test, asks whether the untested frames below it fit, too. */
@@ -505,7 +507,7 @@ export class BodyRewriter {
     }
     this.#tee(this.#stack);
     out.byte(OP.I32_CONST);
-    out.signed(untestedStackBytes[body] ?? 0);
+    out.signed(numberAt(untestedStackBytes, body, 'stack of body'));
     out.byte(OP.I32_LT_S);
     this.#unlikelyIf();
     out.put(this.#overflow);

@@ -7,6 +7,7 @@
  *       call $ic0.x (f64.convert_i64_u $a …)                     ;; no BigInt, see wasm/ic0-signatures.ts
  *       FUEL in the control memory                               ;; what the host left
  */
+import { numberAt } from '../../kernel/index.ts';
 import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { systemCallOverhead } from './metering/cost-table.ts';
 import type { AddedFunctions } from './added-functions.ts';
@@ -58,7 +59,7 @@ export function addSystemCalls(added: AddedFunctions, module: WasmModule, global
       params.map(({ type }) => type),
       result === undefined ? [] : [result.type],
     );
-    const original = module.types[module.functionTypes[importIndex] ?? 0];
+    const original = module.types[numberAt(module.functionTypes, importIndex, 'type of function')];
     if (original === undefined) throw new Error(`ic0.${name} has no type`);
     const fuel = original.params.length + 1;
     added.add(

@@ -3,6 +3,8 @@ import { hex, refusal } from './refusal.ts';
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const toUtf8 = new TextEncoder();
 
+/** `?? 0` in this file: for every byte, and its place has just been tested. */
+
 /** Reads the primitives of the binary format within bounds; a module that ends too early is refused with the place. */
 export class ByteReader {
   readonly bytes: Uint8Array;

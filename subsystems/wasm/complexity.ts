@@ -13,6 +13,7 @@
  * nothing, since the code is not validated yet; bodies that are too small to reach a bound are not walked at all.
  * What code costs V8 to compile is bounded by the instrumenter (instrument/analyze/).
  */
+import { numberAt } from '../../kernel/index.ts';
 import { decodeBody, InstructionBuffer } from './instructions.ts';
 import type { FunctionType, WasmModule } from './module.ts';
 import { typeOfFunction } from './module.ts';
@@ -53,7 +54,7 @@ class ComplexityWalk {
     const arityMax = types.reduce((most, { params, results }) => Math.max(most, params.length + results.length), 1);
     let total = 0;
     for (let body = 0; body < bodyStart.length; body++) {
-      const bytes = (bodyEnd[body] ?? 0) - (bodyStart[body] ?? 0);
+      const bytes = numberAt(bodyEnd, body, 'end of body') - numberAt(bodyStart, body, 'start of body');
       // A byte moves at most the operands of one type: an instruction has one, and so has each label of a `br_table`.
       const most = bytes * arityMax;
       if (bytes < WALKED_BYTES && most < OPERANDS_MAX.function / 10) {
@@ -70,6 +71,7 @@ class ComplexityWalk {
     return functionIndex < this.#module.functionTypes.length ? typeOfFunction(this.#module, functionIndex) : NO_TYPE;
   }
 
+  // `?? 0`: for each instruction, and every element is there by the buffer's layout. Indices of types may lead nowhere still.
   #walk(body: number): void {
     const module = this.#module;
     const buffer = this.#buffer;
@@ -89,7 +91,7 @@ class ComplexityWalk {
           if (this.#nesting === NESTING_MAX) {
             throw refusal(
               'wasm-limit',
-              `${describeFunction(module, functionIndex)}: blocks are nested more than ${NESTING_MAX} deep at offset ${hex(at[i] ?? 0)}`,
+              `${describeFunction(module, functionIndex)}: blocks are nested more than ${NESTING_MAX} deep at offset ${hex(numberAt(at, i, 'instruction'))}`,
             );
           }
           const { params, results } = index < 0 ? NO_TYPE : (module.types[index] ?? NO_TYPE);

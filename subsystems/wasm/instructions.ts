@@ -2,6 +2,7 @@
  * Function bodies as arrays: one slot an instruction, no object. The buffer is filled again for each function, so that
  * walking a module of a million instructions leaves no garbage.
  */
+import { numberAt } from '../../kernel/index.ts';
 import { signedLeb } from './bytes.ts';
 import type { WasmModule } from './module.ts';
 import { isValueType, typeOfFunction } from './module.ts';
@@ -66,6 +67,7 @@ export function decodeBody(module: WasmModule, body: number, into: InstructionBu
   decoder.instructions(into);
 }
 
+/** `?? 0`: reading goes on behind the last byte of the module, and `#tooShort` says so when the instruction has ended. */
 class BodyDecoder {
   readonly #module: WasmModule;
   readonly #bytes: Uint8Array;
@@ -77,8 +79,8 @@ class BodyDecoder {
     this.#module = module;
     this.#bytes = module.bytes;
     this.#body = body;
-    this.#p = module.bodyStart[body] ?? 0;
-    this.#end = module.bodyEnd[body] ?? 0;
+    this.#p = numberAt(module.bodyStart, body, 'start of body');
+    this.#end = numberAt(module.bodyEnd, body, 'end of body');
   }
 
   locals(into: InstructionBuffer): void {
@@ -198,7 +200,7 @@ class BodyDecoder {
         this.#onlyMemory();
         return;
       default:
-        this.#refuse('wasm-unsupported', reasonForRefusal(opcode, undefined), into.at[n] ?? 0);
+        this.#refuse('wasm-unsupported', reasonForRefusal(opcode, undefined), numberAt(into.at, n, 'instruction'));
     }
   }
 

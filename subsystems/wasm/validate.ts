@@ -2,7 +2,7 @@
  * What a canister's module must keep to, beyond being valid WebAssembly (docs/modules.md, "What is checked").
  * Opcodes are checked by the walk over the code, here only if the module is invalid, and always by the instrumenter.
  */
-import { messageOf } from '../../kernel/index.ts';
+import { at, messageOf } from '../../kernel/index.ts';
 import { boundComplexity } from './complexity.ts';
 import { ic0Signature } from './ic0-signatures.ts';
 import { decodeBody, InstructionBuffer } from './instructions.ts';
@@ -203,9 +203,9 @@ function metadata(module: WasmModule): void {
         'wasm-unsupported',
         `custom section ${quoted(name)}: names with icp: must go on with "public " or "private "`,
       );
-    const key = match[2] ?? '';
+    const key = at(match, 2, 'group of the name');
     if (visibility.has(key)) throw refusal('wasm-unsupported', `metadata ${quoted(key)} stands in the module twice`);
-    visibility.set(key, match[1] ?? '');
+    visibility.set(key, at(match, 1, 'group of the name'));
     bytes += Buffer.byteLength(key) + content.length;
   }
   if (visibility.size > METADATA_SECTIONS_MAX)

@@ -14,6 +14,7 @@
  * Executor thread, and the module worker for an instance that is thrown away. Touches its heap, its control memory, and the
  * thread's pool.
  */
+import { numberAt } from '../../../kernel/index.ts';
 import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
 import {
   CONTROL,
@@ -182,7 +183,7 @@ export class Instance {
       const chunkEnd = Math.min(numbers.length, begin + CHUNK_PAGES);
       for (let at = begin; at < chunkEnd;) {
         // Neighbours at once.
-        const first = numbers[at] ?? 0;
+        const first = numberAt(numbers, at, 'stored page');
         let end = at + 1;
         while (end < chunkEnd && numbers[end] === first + end - at) end++;
         instance.#heap.set(chunk.subarray((at - begin) * PAGE_BYTES, (end - begin) * PAGE_BYTES), first * PAGE_BYTES);

@@ -1,3 +1,4 @@
+import { at, numberAt } from '../../../kernel/index.ts';
 /** Executor thread: a part of one canister's state, touched while its message runs and when it is loaded. */
 /** Calls of a canister that wait for their response at one callee at most: the replica's queue between two canisters. */
 export const OPEN_CALLS_PER_CALLEE_MAX = 500;
@@ -39,7 +40,7 @@ export class OpenCalls {
     if (this.#total >= OPEN_CALLS_MAX) return 0;
     const key = keyOf(callee);
     const slot = this.#slots.get(key) ?? this.#addSlot(key);
-    const count = this.#counts[slot] ?? 0;
+    const count = numberAt(this.#counts, slot, 'slot');
     if (count >= OPEN_CALLS_PER_CALLEE_MAX) return 0;
     this.#counts[slot] = count + 1;
     this.#total++;
@@ -53,11 +54,11 @@ export class OpenCalls {
     if (count === 0) return;
     this.#total--;
     this.#counts[slot] = count - 1;
-    this.#changes?.push({ key: this.#callees[slot] ?? '', slot, by: -1 });
+    this.#changes?.push({ key: at(this.#callees, slot, 'callee'), slot, by: -1 });
     if (count > 1) return;
-    this.#slots.delete(this.#callees[slot] ?? '');
+    this.#slots.delete(at(this.#callees, slot, 'callee'));
     const word = slot >>> 5;
-    this.#used[word] = (this.#used[word] ?? 0) & ~(1 << (slot & 31));
+    this.#used[word] = numberAt(this.#used, word, 'word of slots') & ~(1 << (slot & 31));
     if (word < this.#firstWord) this.#firstWord = word;
   }
 
@@ -81,7 +82,7 @@ export class OpenCalls {
   entries(): OpenCallsEntry[] {
     const entries: OpenCallsEntry[] = [];
     for (const [callee, slot] of this.#slots) {
-      const count = this.#counts[slot] ?? 0;
+      const count = numberAt(this.#counts, slot, 'slot');
       if (count > 0) entries.push({ callee: calleeOf(callee), slot, count });
     }
     return entries;
@@ -96,7 +97,7 @@ export class OpenCalls {
   /** What `entries` said then. */
   entriesAtMark(): OpenCallsEntry[] {
     const counts = new Map<string, { readonly slot: number; count: number }>();
-    for (const [key, slot] of this.#slots) counts.set(key, { slot, count: this.#counts[slot] ?? 0 });
+    for (const [key, slot] of this.#slots) counts.set(key, { slot, count: numberAt(this.#counts, slot, 'slot') });
     for (const { key, slot, by } of this.#changes?.toReversed() ?? []) {
       const entry = counts.get(key);
       if (entry?.slot === slot) entry.count -= by;
@@ -134,7 +135,7 @@ export class OpenCalls {
   #take(slot: number, key: string): void {
     const word = slot >>> 5;
     for (let k = this.#used.length; k <= word; k++) this.#used[k] = 0;
-    this.#used[word] = (this.#used[word] ?? 0) | (1 << (slot & 31));
+    this.#used[word] = numberAt(this.#used, word, 'word of slots') | (1 << (slot & 31));
     this.#callees[slot] = key;
     this.#slots.set(key, slot);
   }

@@ -122,7 +122,7 @@ export class ControlMemory {
     }
     const more = message.touch(amount);
     const words = this.#current();
-    words[TOUCH_LIMIT] = (words[TOUCHED] ?? 0) + more;
+    words[TOUCH_LIMIT] = wordAt(words, TOUCHED) + more;
     return ROOM.GRANTED;
   }
 
@@ -207,19 +207,19 @@ export class ControlMemory {
   /** Instructions left as wasm last stored them; negative when a charge did not fit. */
   get instructionsLeft(): number {
     if (this.#numbers.length === 0) this.#refresh();
-    return this.#numbers[FUEL] ?? 0;
+    return fuelOf(this.#numbers);
   }
 
   /** Takes instructions away while wasm is inside of a system call; what is left after that. */
   charge(instructions: number): number {
     if (this.#numbers.length === 0) this.#refresh();
-    return (this.#numbers[FUEL] = (this.#numbers[FUEL] ?? 0) - instructions);
+    return (this.#numbers[FUEL] = fuelOf(this.#numbers) - instructions);
   }
 
   /** Why wasm stopped itself, one of STOP; after `settle`. */
   get stop(): number {
     if (this.#words.length === 0) this.#refresh();
-    return this.#words[STOPPED] ?? 0;
+    return wordAt(this.#words, STOPPED);
   }
 
   get needsFreshInstance(): boolean {
@@ -229,7 +229,7 @@ export class ControlMemory {
 
   /** How many pages the running message has touched. */
   get touchedCount(): number {
-    return this.#current()[TOUCHED] ?? 0;
+    return wordAt(this.#current(), TOUCHED);
   }
 
   /** Pages touched by the running message, in order of touching; a view, valid until wasm runs again. */
@@ -242,25 +242,25 @@ export class ControlMemory {
   deltas(delta: () => void, sink: PageSink): void {
     if (this.#words.length === 0) this.#refresh();
     const words = this.#words;
-    const touched = words[TOUCHED] ?? 0;
+    const touched = wordAt(words, TOUCHED);
     if (touched === 0) return;
     words[DELTA_INDEX] = 0;
     words[DELTA_SLOT] = 0;
     do {
       delta();
-      const entries = words[DELTA_ENTRIES] ?? 0;
+      const entries = wordAt(words, DELTA_ENTRIES);
       if (entries > 0) sink(entries, this.#deltas.subarray(0, words[DELTA_BYTES]));
-    } while ((words[DELTA_INDEX] ?? touched) < touched);
+    } while (wordAt(words, DELTA_INDEX) < touched);
   }
 
   /** Has the tally count the pages that the running message has touched, which are about to be undone. */
   markTouched(tally: HeapTally): void {
     const { marks } = tally;
     if (marks === undefined) return;
-    const count = this.#current()[TOUCHED] ?? 0;
+    const count = wordAt(this.#current(), TOUCHED);
     const list = this.#list;
     for (let k = 0; k < count; k++) {
-      const page = list[k] ?? 0;
+      const page = wordAt(list, k);
       if (marks[page] === PAGE.UNTOUCHED || marks[page + 1] === PAGE.UNTOUCHED) tally.touch(page, PAGE.ZEROS);
     }
   }
@@ -269,13 +269,13 @@ export class ControlMemory {
   seal(tally?: HeapTally): number {
     this.#close();
     if (this.#words.length === 0) this.#refresh();
-    const count = this.#words[TOUCHED] ?? 0;
+    const count = wordAt(this.#words, TOUCHED);
     const map = this.#map;
     const list = this.#list;
     const marks = tally?.marks;
     let largest = -1;
     for (let k = 0; k < count; k++) {
-      const page = list[k] ?? 0;
+      const page = wordAt(list, k);
       map[page] = 0;
       // Nearly all have been used before, and so has what is behind them.
       if (marks !== undefined && (marks[page] !== PAGE.USED || marks[page + 1] !== PAGE.USED))
@@ -307,4 +307,20 @@ export class ControlMemory {
   bytes(from: number, length: number): Uint8Array {
     return new Uint8Array(this.memory.buffer, from, length);
   }
+}
+
+/**
+ * `numberAt` of the kernel for one kind of array: that one sees so many kinds that V8 looks each of them up, which a message
+ * of a microsecond would feel.
+ */
+function wordAt(words: Int32Array, place: number): number {
+  const word = words[place];
+  if (word === undefined) throw new Error(`no word ${place} of the control memory`);
+  return word;
+}
+
+function fuelOf(numbers: Float64Array): number {
+  const fuel = numbers[FUEL];
+  if (fuel === undefined) throw new Error('no fuel in the control memory');
+  return fuel;
 }

@@ -12,6 +12,7 @@
  * All executor threads and the main thread at once: everything shared is touched with `Atomics`.
  */
 
+import { numberAt } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 
 /** Part of the bound from which on idle canisters are put to sleep, so that hardly anybody has to wait for that. */
@@ -53,7 +54,7 @@ export class MemoryBudget {
   constructor(table: SharedArrayBuffer, lane: number) {
     this.#table = new Int32Array(table);
     this.#lane = LANES + lane;
-    this.#pagesMax = this.#table[BOUND] ?? 0;
+    this.#pagesMax = numberAt(this.#table, BOUND, 'word of the budget');
     this.#highPages = Math.floor(this.#pagesMax * HIGH_SHARE);
   }
 
@@ -95,6 +96,7 @@ export class MemoryBudget {
 
   /** Pages that can still be taken, about: other threads take and give back at any time. Every message asks. */
   get pagesLeft(): number {
+    // `?? 0`: for every message, at a constant place.
     const left = this.#pagesMax - (this.#table[USED] ?? 0);
     return left < 0 ? 0 : left;
   }
@@ -129,7 +131,7 @@ export class MemoryBudget {
       // Bounded by PAGES_MAX, so that the sum stays a number of 32 bits.
       if (pages > this.#pagesMax - used) return false;
       if (Atomics.compareExchange(table, USED, used, used + pages) === used) {
-        table[this.#lane] = (table[this.#lane] ?? 0) + pages;
+        table[this.#lane] = numberAt(table, this.#lane, 'row of the budget') + pages;
         if (used < this.#highPages && used + pages >= this.#highPages) this.ask(0);
         return true;
       }
@@ -141,7 +143,7 @@ export class MemoryBudget {
     if (pages === 0) return;
     const table = this.#table;
     Atomics.add(table, USED, pages);
-    table[this.#lane] = (table[this.#lane] ?? 0) + pages;
+    table[this.#lane] = numberAt(table, this.#lane, 'row of the budget') + pages;
   }
 
   giveBack(pages: number): void {

@@ -1,4 +1,4 @@
-/** A set of page numbers, a bit each; iterates in ascending order. Executor thread: plain data of one owner. */
+/** A set of page numbers, a bit each; iterates in ascending order. Executor thread: plain data of one owner. `?? 0`: no word, no page. */
 export class PageSet {
   #words = new Uint32Array(0);
   /** Those before it are 0. */

@@ -19,6 +19,7 @@
  *
  * Executor thread: touched by its own canister's messages, and between them when it is captured or loaded.
  */
+import { numberAt } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../../bytes/index.ts';
 import { StablePagePool } from './stable-pages.ts';
@@ -119,6 +120,7 @@ export class StableMemory {
         continue;
       }
       const part = Math.min(PAGE_BYTES - within, end - to);
+      // `?? 0` here and below: for each granule, and a table has TABLE_ENTRIES.
       const entry = table[granule % TABLE_ENTRIES] ?? 0;
       if (entry === 0) {
         target.fill(0, to, to + part);
@@ -183,7 +185,7 @@ export class StableMemory {
     const entries = new PageEntries(sink, this.#dirty.length);
     for (const [i, granule] of this.#dirty.entries()) {
       const after = slotOf(this.#entry(granule));
-      const entryBefore = this.#before[i] ?? 0;
+      const entryBefore = numberAt(this.#before, i, 'entry before the message');
       const before = entryBefore === 0 ? undefined : slotOf(entryBefore);
       entries.addChanged(
         granule,
@@ -199,8 +201,8 @@ export class StableMemory {
   /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
   image(sink: PageSink): void {
     const entries = new PageEntries(sink, this.#tables.size * TABLE_ENTRIES);
-    for (const key of [...this.#tables.keys()].sort((a, b) => a - b)) {
-      for (const [index, entry] of (this.#tables.get(key) ?? []).entries()) {
+    for (const [key, table] of this.#tablesInOrder()) {
+      for (const [index, entry] of table.entries()) {
         if (entry === 0) continue;
         const slot = slotOf(entry);
         entries.addWhole(key * TABLE_ENTRIES + index, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot));
@@ -216,7 +218,9 @@ export class StableMemory {
 
   /** Content of the dirty granules as it was when the message began, by number; to be asked before commit or rollback. */
   preImages(): Map<number, Uint8Array> {
-    return new Map(this.#dirty.map((granule, i) => [granule, this.#content(this.#before[i] ?? 0)]));
+    return new Map(
+      this.#dirty.map((granule, i) => [granule, this.#content(numberAt(this.#before, i, 'entry before the message'))]),
+    );
   }
 
   /** Begins a message with another size and other content in some granules, which count as its writes. Throws as `write` does. */
@@ -239,8 +243,7 @@ export class StableMemory {
       this.read(offset, bytes, 0, bytes.length);
       runs.push({ offset, bytes });
     };
-    for (const key of [...this.#tables.keys()].sort((a, b) => a - b)) {
-      const table = this.#tables.get(key) ?? [];
+    for (const [key, table] of this.#tablesInOrder()) {
       for (const [index, entry] of table.entries()) {
         if (entry === 0) continue;
         const granule = key * TABLE_ENTRIES + index;
@@ -262,6 +265,10 @@ export class StableMemory {
     }
   }
 
+  #tablesInOrder(): [key: number, table: Int32Array][] {
+    return [...this.#tables].sort(([a], [b]) => a - b);
+  }
+
   #content(entry: number): Uint8Array {
     if (entry === 0) return new Uint8Array(PAGE_BYTES);
     const slot = slotOf(entry);
@@ -272,8 +279,9 @@ export class StableMemory {
   /** Keeps what the message wrote. */
   commit(): void {
     for (let i = 0; i < this.#dirty.length; i++) {
-      this.#setEntry(this.#dirty[i] ?? 0, -this.#entry(this.#dirty[i] ?? 0));
-      const before = this.#before[i] ?? 0;
+      const granule = numberAt(this.#dirty, i, 'dirty granule');
+      this.#setEntry(granule, -this.#entry(granule));
+      const before = numberAt(this.#before, i, 'entry before the message');
       if (before !== 0) this.#pool.give(slotOf(before));
     }
     this.#forgetJournal();
@@ -282,9 +290,9 @@ export class StableMemory {
   /** Undoes what the message wrote, and its growth. */
   rollback(): void {
     for (let i = 0; i < this.#dirty.length; i++) {
-      const granule = this.#dirty[i] ?? 0;
+      const granule = numberAt(this.#dirty, i, 'dirty granule');
       this.#pool.give(slotOf(this.#entry(granule)));
-      this.#setEntry(granule, this.#before[i] ?? 0);
+      this.#setEntry(granule, numberAt(this.#before, i, 'entry before the message'));
     }
     if (this.#newTables.length > 0) {
       for (const key of this.#newTables) this.#tables.delete(key);

@@ -1,6 +1,6 @@
 /** Executor thread: one pool for all canisters of the thread. Takes from the budget that all threads share. */
 import { PAGE_BYTES } from '../../bytes/index.ts';
-import { ServerError } from '../../../kernel/index.ts';
+import { assert, ServerError } from '../../../kernel/index.ts';
 import { MemoryBudget } from './memory-budget.ts';
 
 const SLAB_SLOTS = 256;
@@ -58,7 +58,9 @@ export class StablePagePool {
   /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
   take(isZeroed: boolean): number {
     if (this.#free.length === 0) this.reserve(1);
-    const slot = this.#free.pop() ?? 0;
+    const slot = this.#free.pop();
+    // Slot 0 instead would belong to two canisters.
+    assert(slot !== undefined, 'room for a slot was reserved, and none is free');
     if (isZeroed) {
       const start = StablePagePool.offsetOf(slot);
       this.slabOf(slot).fill(0, start, start + PAGE_BYTES);

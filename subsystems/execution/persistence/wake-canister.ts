@@ -2,6 +2,7 @@
  * Brings a stored canister to life: its memory as it is stored, and what its log says has happened since.
  * Executor thread; touches the canister that it brings to life, which has no message under way.
  */
+import { at } from '../../../kernel/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
 import type { Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
@@ -97,7 +98,7 @@ function areSame(a: Required<CanisterSettings>, b: Required<CanisterSettings>): 
     a.env.size === b.env.size &&
     [...a.env].every(([name, value]) => b.env.get(name) === value) &&
     a.controllers.length === b.controllers.length &&
-    a.controllers.every((controller, at) => Buffer.compare(controller, b.controllers[at] ?? new Uint8Array(0)) === 0)
+    a.controllers.every((each, index) => Buffer.compare(each, at(b.controllers, index, 'controller')) === 0)
   );
 }
 

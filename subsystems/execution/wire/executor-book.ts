@@ -1,3 +1,4 @@
+import { numberAt } from '../../../kernel/index.ts';
 /**
  * What executor threads have done so far, and what they have of the memory that all share, for operators.
  *
@@ -52,25 +53,25 @@ export class ExecutorBook {
   }
 
   #add(place: number, amount: number): void {
-    this.#numbers[place] = (this.#numbers[place] ?? 0) + amount;
+    this.#numbers[place] = numberAt(this.#numbers, place, 'number of the row') + amount;
   }
 
   // ---- the main thread's side
 
   get busySeconds(): number {
-    return (this.#numbers[BUSY_MS] ?? 0) / 1000;
+    return numberAt(this.#numbers, BUSY_MS, 'number of the row') / 1000;
   }
 
   get steps(): number {
-    return this.#numbers[STEPS] ?? 0;
+    return numberAt(this.#numbers, STEPS, 'number of the row');
   }
 
   get instructions(): number {
-    return this.#numbers[INSTRUCTIONS] ?? 0;
+    return numberAt(this.#numbers, INSTRUCTIONS, 'number of the row');
   }
 
   bytesOf(kind: MemoryKind): number {
-    return this.#numbers[MEMORY + MEMORY_KINDS.indexOf(kind)] ?? 0;
+    return numberAt(this.#numbers, MEMORY + MEMORY_KINDS.indexOf(kind), 'number of the row');
   }
 
   /** The thread has died, and its memory with it. */

@@ -275,6 +275,12 @@ const TASK_KINDS = [
   'transform',
 ] as const satisfies readonly Task['kind'][];
 
+function taskKind(number: number): Task['kind'] {
+  const kind = TASK_KINDS[number];
+  if (kind === undefined) throw new Error(`no kind of task ${number}`);
+  return kind;
+}
+
 function isMethod(task: Task): task is Extract<Task, { readonly kind: RunKind }> {
   return task.kind === 'update' || task.kind === 'query' || task.kind === 'transform';
 }
@@ -331,9 +337,9 @@ export function writeTask(ring: RingProducer, port: MessagePort, { nowMs, call, 
 /** The task at `at`. Its argument may be a view of the ring, valid only while the record is; all else is copied. */
 export function readTask(ring: RingConsumer, port: MessagePort, at: number): TaskRecord {
   const { words, floats } = ring;
-  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
+  const word = (offset: number): number => wordAt(words, at + offset);
   return {
-    nowMs: floats[(at + T.NOW) >> 3] ?? 0,
+    nowMs: floatAt(floats, at + T.NOW),
     call: word(T.CALL),
     handle: word(T.HANDLE),
     task: readTaskBody(ring, port, at, word),
@@ -350,7 +356,7 @@ export function ownTask(task: Task): Task {
 
 function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (offset: number) => number): Task {
   const { floats, longs, bytes } = ring;
-  const kind = TASK_KINDS[word(T.KIND)] ?? 'system';
+  const kind = taskKind(word(T.KIND));
   const entry = word(T.ENTRY);
   if (kind === 'system') return { kind, entry };
   if (kind === 'dropFrame') return { kind, frame: word(T.FRAME) };
@@ -362,12 +368,12 @@ function readTaskBody(ring: RingConsumer, port: MessagePort, at: number, word: (
   }
   const context: ContextView = {
     caller,
-    deadlineNs: longs[(at + T.DEADLINE) >> 3] ?? 0n,
+    deadlineNs: longAt(longs, at + T.DEADLINE),
     canAnswer: word(T.CAN_ANSWER) === 1,
     cyclesAvailable: readAmount(longs, at + T.AVAILABLE),
-    instructions: floats[(at + T.INSTRUCTIONS) >> 3] ?? 0,
+    instructions: floatAt(floats, at + T.INSTRUCTIONS),
   };
-  const instructionsMax = floats[(at + T.INSTRUCTIONS_MAX) >> 3] ?? 0;
+  const instructionsMax = floatAt(floats, at + T.INSTRUCTIONS_MAX);
   if (kind !== 'callback') return { kind, entry, argument, context, instructionsMax };
   const code = word(T.CODE);
   return {
@@ -417,7 +423,7 @@ export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingC
 
 export function readCall(ring: RingConsumer, port: MessagePort, at: number): OutgoingCall {
   const { words, longs, bytes } = ring;
-  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
+  const word = (offset: number): number => wordAt(words, at + offset);
   const payloadAt = at + C.METHOD + word(C.METHOD_LENGTH);
   const timeout = word(C.TIMEOUT);
   return {
@@ -479,7 +485,7 @@ export function writeChanges(ring: RingProducer, port: MessagePort, changes: Uin
 }
 
 export function readChanges(ring: RingConsumer, port: MessagePort, at: number): Uint8Array {
-  return readBytes(ring, port, at + CHANGES_HEADER_BYTES, ring.words[at >> 2] ?? 0);
+  return readBytes(ring, port, at + CHANGES_HEADER_BYTES, wordAt(ring.words, at));
 }
 
 /** False when the ring is full now. The calls have been written before. A large reply is handed over. */
@@ -532,8 +538,8 @@ export function readStep(
   calls: readonly OutgoingCall[],
 ): StepRecord {
   const { words, floats, longs } = ring;
-  const word = (offset: number): number => words[(at + offset) >> 2] ?? 0;
-  const float = (offset: number): number => floats[(at + offset) >> 3] ?? 0;
+  const word = (offset: number): number => wordAt(words, at + offset);
+  const float = (offset: number): number => floatAt(floats, at + offset);
   const length = word(S.DATA_LENGTH);
   const data = length === 0 ? EMPTY : readBytes(ring, port, at + S.DATA, length);
   const flags = word(S.FLAGS);
@@ -559,7 +565,7 @@ export function readStep(
       answer,
       calls,
       cyclesAccepted: (flags & HAS_ACCEPTED_CYCLES) === 0 ? 0n : readAmount(longs, at + S.ACCEPTED),
-      timerNs: (flags & HAS_TIMER) === 0 ? undefined : (longs[(at + S.TIMER) >> 3] ?? 0n),
+      timerNs: (flags & HAS_TIMER) === 0 ? undefined : longAt(longs, at + S.TIMER),
       isAccepted: (flags & IS_ACCEPTED) !== 0,
       frame: word(S.FRAME),
       instructions: float(S.INSTRUCTIONS),
@@ -599,7 +605,7 @@ export function readDebug(
   port: MessagePort,
   at: number,
 ): { readonly handle: number; readonly line: OutputLine } {
-  const word = (offset: number): number => ring.words[(at + offset) >> 2] ?? 0;
+  const word = (offset: number): number => wordAt(ring.words, at + offset);
   const data = readBytes(ring, port, at + D.DATA, word(D.LENGTH));
   const textLength = word(D.TEXT_LENGTH);
   const text = decoder.decode(data.subarray(0, textLength));
@@ -615,8 +621,8 @@ function writeAmount(longs: BigUint64Array, at: number, amount: bigint): void {
 }
 
 function readAmount(longs: BigUint64Array, at: number): bigint {
-  const low = longs[at >> 3] ?? 0n;
-  const high = longs[(at >> 3) + 1] ?? 0n;
+  const low = longAt(longs, at);
+  const high = longAt(longs, at + 8);
   return high === 0n ? low : low | (high << 64n);
 }
 
@@ -624,8 +630,28 @@ function rejectCodeOf(code: number): RejectCode {
   return code === 1 || code === 2 || code === 3 || code === 4 || code === 6 ? code : 5;
 }
 
+/** What stands at a byte of the ring. One function for each kind of array: V8 looks up each kind that `numberAt` of the kernel sees. */
+function wordAt(words: Int32Array, at: number): number {
+  const word = words[at >> 2];
+  if (word === undefined) throw new Error(`no word at byte ${at} of the ring`);
+  return word;
+}
+
+function floatAt(floats: Float64Array, at: number): number {
+  const float = floats[at >> 3];
+  if (float === undefined) throw new Error(`no number at byte ${at} of the ring`);
+  return float;
+}
+
+function longAt(longs: BigUint64Array, at: number): bigint {
+  const long = longs[at >> 3];
+  if (long === undefined) throw new Error(`no number at byte ${at} of the ring`);
+  return long;
+}
+
 /** `set` has a fixed cost of its own that short runs do not pay back. */
 function copyInto(to: Uint8Array, at: number, from: Uint8Array): void {
   if (from.length > 64) to.set(from, at);
+  // `?? 0`: the loop ends with the array.
   else for (let i = 0; i < from.length; i++) to[at + i] = from[i] ?? 0;
 }

@@ -5,6 +5,7 @@
  * arrived at the block's beginning, so that code is paid for in front of the block. A completed path pays exactly the sum of
  * its instructions. Where a charge can wait until control flow has split, it does (charge-paths.ts).
  */
+import { numberAt } from '../../../kernel/index.ts';
 import { type InstructionBuffer, NESTING_MAX, OP, type WasmModule } from '../../wasm/index.ts';
 import { ChargePaths } from '../metering/charge-paths.ts';
 import { FUNCTION_ENTRY_COST, instructionCosts } from '../metering/cost-table.ts';
@@ -46,7 +47,7 @@ export class ChargePass {
     const { flags, start: blockStart } = this.#blocks;
     const costs = this.#costs;
     const paths = this.#paths;
-    let block = blockStart[body] ?? 0;
+    let block = numberAt(blockStart, body, 'first block of body');
     let nesting = 0;
     let charge = charges.length;
     charges.push(FUNCTION_ENTRY_COST);

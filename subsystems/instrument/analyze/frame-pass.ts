@@ -1,4 +1,5 @@
 /** Follows the operands through a body: what its frame has to hold (guest-stack.ts), and what V8's compilers have to copy. */
+import { numberAt } from '../../../kernel/index.ts';
 import {
   BLOCK_TYPE_EMPTY,
   describeFunction,
@@ -80,7 +81,7 @@ export class FramePass {
   run(body: number, buffer: InstructionBuffer): void {
     const { opcode: opcodes, first, second, count, localCount } = buffer;
     const { flags, start } = this.#blocks;
-    let block = start[body] ?? 0;
+    let block = numberAt(start, body, 'first block of body');
     let nesting = 0;
     let height = 0;
     let heightMax = 0;

@@ -12,6 +12,7 @@ export class Uint32List {
     this.values[this.length++] = value;
   }
 
+  /** `?? 0` as in the block pass. */
   at(index: number): number {
     return this.values[index] ?? 0;
   }

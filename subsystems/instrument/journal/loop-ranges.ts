@@ -65,6 +65,8 @@ const RELATION = { EQ: 0, NE: 1, LT: 2, GT: 4, LE: 6, GE: 8, COUNT: 10 } as cons
 const SWAPPED = [0, 1, 4, 5, 2, 3, 8, 9, 6, 7];
 const NEGATED = [1, 0, 8, 9, 6, 7, 4, 5, 2, 3];
 
+/** `?? 0` as in the block pass. */
+
 /** The bound of the innermost loop at instruction `at`, whose `end` is given, if there is one. */
 export function loopBound(
   buffer: InstructionBuffer,

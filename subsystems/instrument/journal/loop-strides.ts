@@ -68,6 +68,8 @@ interface Region {
   readonly stores: number[];
 }
 
+/** `?? 0` in this file as in the block pass. */
+
 /** Looks ahead from the `loop` at instruction `at`. Each instruction is looked at for its innermost loop only. */
 export function steppingLoop(buffer: InstructionBuffer, at: number): StridingLoop | undefined {
   const { opcode, first, second, labels, count } = buffer;

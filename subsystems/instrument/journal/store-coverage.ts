@@ -54,6 +54,7 @@ export interface CoverageMark {
   readonly globals: number;
 }
 
+/** `?? 0` as in the block pass; place −1, of an operand that is not known, has none. */
 export class StoreCoverage {
   readonly #blocks: ModuleBlocks;
   // Locals: value number (0: none yet) and constant.

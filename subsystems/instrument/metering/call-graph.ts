@@ -10,6 +10,7 @@
  * what its own frame leaves with the heaviest chain of untested frames below it. Frames of such a chain are subtracted only
  * in functions that can come to another test: nobody looks at what is left in the others.
  */
+import { numberAt } from '../../../kernel/index.ts';
 import type { WasmModule } from '../../wasm/index.ts';
 import type { ModuleAnalysis } from '../analyze/analyze.ts';
 import type { ModuleCalls } from '../analyze/call-pass.ts';
@@ -60,9 +61,9 @@ export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis)
     path[depth++] = root;
     state[root] = OPEN;
     while (depth > 0) {
-      const body = path[depth - 1] ?? 0;
-      const next = nextCall[body] ?? 0;
-      if (next < (start[body + 1] ?? 0)) {
+      const body = numberAt(path, depth - 1, 'body on the path');
+      const next = numberAt(nextCall, body, 'next call of body');
+      if (next < numberAt(start, body + 1, 'first call of body')) {
         nextCall[body] = next + 1;
         const callee = callees.at(next);
         if (state[callee] === UNSEEN) {
@@ -82,15 +83,22 @@ export function callGraph(module: WasmModule, { calls, frames }: ModuleAnalysis)
 
   /** All callees are done, or open and therefore recursive. */
   function finish(body: number): void {
-    let untested = calls.cost[body] ?? 0;
+    let untested = numberAt(calls.cost, body, 'cost of body');
     let below = 0;
-    let takes = (indirect[body] ?? 0) > 0;
-    for (let k = start[body] ?? 0; k < (start[body + 1] ?? 0); k++) {
+    let takes = numberAt(indirect, body, 'indirect calls of body') > 0;
+    for (
+      let k = numberAt(start, body, 'first call of body');
+      k < numberAt(start, body + 1, 'first call of body');
+      k++
+    ) {
       const callee = callees.at(k);
-      if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += cost[callee] ?? 0;
+      if (testsFuel[callee] === 0 && isRecursive[callee] === 0) untested += numberAt(cost, callee, 'cost of body');
       if (isRecursive[callee] === 1 || takesStack[callee] === 1) takes = true;
       if (isRecursive[callee] === 0 && testsStack[callee] === 0)
-        below = Math.max(below, (weights[callee] ?? 0) + (untestedStackBytes[callee] ?? 0));
+        below = Math.max(
+          below,
+          numberAt(weights, callee, 'frame of body') + numberAt(untestedStackBytes, callee, 'stack of body'),
+        );
     }
     untestedStackBytes[body] = below;
     testsFuel[body] = isRecursive[body] === 1 || untested > UNTESTED_COST_MAX ? 1 : 0;

@@ -8,6 +8,7 @@
  * them: then each execution of the one is followed by exactly one execution of one of the others. Completed paths pay the
  * same sum. What is owed meanwhile is seen by nobody, because nothing is called in between.
  */
+import { numberAt } from '../../../kernel/index.ts';
 import type { Uint32List } from '../analyze/number-list.ts';
 
 const NOBODY = -1;
@@ -132,9 +133,9 @@ export class ChargePaths {
   move(): void {
     const { values } = this.#charges;
     for (const { from, to, isComplete } of this.#splits) {
-      const cost = values[from] ?? 0;
+      const cost = numberAt(values, from, 'charge');
       if (!isComplete || cost === 0 || !to.every((point) => this.#before[point - this.#first] === from)) continue;
-      for (const point of to) values[point] = (values[point] ?? 0) + cost;
+      for (const point of to) values[point] = numberAt(values, point, 'charge') + cost;
       values[from] = 0;
     }
   }

@@ -18,6 +18,7 @@
  *
  * Inlining does no other harm: an inlined function still takes its frame from the guest's stack.
  */
+import { numberAt } from '../../../kernel/index.ts';
 import type { WasmModule } from '../../wasm/index.ts';
 import { NATIVE_PER_GUEST } from '../abi/stack-bytes.ts';
 import type { ModuleCalls } from '../analyze/call-pass.ts';
@@ -50,8 +51,14 @@ export function frameBytes(
   const { valueWords, operandWords, sharedWords } = frames;
   const inlined = inlinedWords(module, frames, calls, addressTaken);
   return valueWords.map((values, body) => {
-    const operands = operandWords[body] ?? 0;
-    const words = BASE_WORDS + ADDED_WORDS + values + 3 * operands + (sharedWords[body] ?? 0) + (inlined[body] ?? 0);
+    const operands = numberAt(operandWords, body, 'operands of body');
+    const words =
+      BASE_WORDS +
+      ADDED_WORDS +
+      values +
+      3 * operands +
+      numberAt(sharedWords, body, 'shared values of body') +
+      numberAt(inlined, body, 'inlined words of body');
     return Math.max(FRAME_BYTES + VALUE_BYTES * values, Math.ceil((words * WORD_BYTES) / NATIVE_PER_GUEST));
   });
 }
@@ -65,36 +72,45 @@ function inlinedWords(
 ): Float64Array {
   const bodies = valueWords.length;
   const isSmall = (body: number): boolean =>
-    (module.bodyEnd[body] ?? 0) - (module.bodyStart[body] ?? 0) <= INLINED_BYTES_MAX;
+    numberAt(module.bodyEnd, body, 'end of body') - numberAt(module.bodyStart, body, 'start of body') <=
+    INLINED_BYTES_MAX;
   const targets = [...addressTaken].map((index) => index - module.importedFunctionCount).filter((body) => body >= 0);
   const immutable = module.globals.filter(({ isMutable }) => !isMutable).length;
   const sharedMax = (SHARED_VALUES_MAX + immutable) * (hasV128 ? 2 : 1);
   // What a body adds where it is inlined: itself, and what is inlined into it in turn.
   const ownNested = valueWords.map((values, body) =>
-    isSmall(body) ? INLINED_WORDS + values + (operandWords[body] ?? 0) : 0,
+    isSmall(body) ? INLINED_WORDS + values + numberAt(operandWords, body, 'operands of body') : 0,
   );
   const ownShared = sharedWords.map((words, body) => (isSmall(body) ? words : 0));
   let nested = new Float64Array(bodies);
   let shared = new Float64Array(bodies);
   for (let level = 0; level < INLINED_LEVELS_MAX; level++) {
-    const adds = ownNested.map((own, body) => (own === 0 ? 0 : own + (nested[body] ?? 0)));
-    const addsShared = ownShared.map((own, body) => (ownNested[body] === 0 ? 0 : own + (shared[body] ?? 0)));
-    const byTable = targets.reduce((most, body) => Math.max(most, adds[body] ?? 0), 0);
-    const sharedByTable = TARGETS_MAX * targets.reduce((most, body) => Math.max(most, addsShared[body] ?? 0), 0);
+    const adds = ownNested.map((own, body) => (own === 0 ? 0 : own + numberAt(nested, body, 'nested words of body')));
+    const addsShared = ownShared.map((own, body) =>
+      ownNested[body] === 0 ? 0 : own + numberAt(shared, body, 'shared words of body'),
+    );
+    const byTable = targets.reduce((most, body) => Math.max(most, numberAt(adds, body, 'words of body')), 0);
+    const sharedByTable =
+      TARGETS_MAX *
+      targets.reduce((most, body) => Math.max(most, numberAt(addsShared, body, 'shared words of body')), 0);
     nested = new Float64Array(bodies);
     shared = new Float64Array(bodies);
     for (let body = 0; body < bodies; body++) {
-      const calls = indirect[body] ?? 0;
+      const calls = numberAt(indirect, body, 'indirect calls of body');
       let most = calls === 0 ? 0 : byTable;
       let sum = calls * sharedByTable;
-      for (let k = start[body] ?? 0; k < (start[body + 1] ?? 0); k++) {
+      for (
+        let k = numberAt(start, body, 'first call of body');
+        k < numberAt(start, body + 1, 'first call of body');
+        k++
+      ) {
         const callee = callees.at(k);
-        most = Math.max(most, adds[callee] ?? 0);
-        sum += addsShared[callee] ?? 0;
+        most = Math.max(most, numberAt(adds, callee, 'words of body'));
+        sum += numberAt(addsShared, callee, 'shared words of body');
       }
       nested[body] = most;
       shared[body] = Math.min(sum, sharedMax);
     }
   }
-  return nested.map((words, body) => words + (shared[body] ?? 0));
+  return nested.map((words, body) => words + numberAt(shared, body, 'shared words of body'));
 }
