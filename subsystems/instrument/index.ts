@@ -3,7 +3,7 @@
  *
  * Twice over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `undo.ts` and `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import { numberAt } from '../../kernel/index.ts';
 import {
@@ -36,7 +36,8 @@ import { addFuelFunctions, FuelGlobals } from './metering/fuel.ts';
 import { FunctionTypes } from './function-types.ts';
 import { addSmallFunctions, isSmall } from './analyze/inlining-budget.ts';
 import { addGrow } from './journal/growth.ts';
-import { addJournalFunctions, addUndo } from './journal/journal.ts';
+import { addJournalFunctions } from './journal/journal.ts';
+import { addUndo } from './journal/undo.ts';
 import { BodyRewriter } from './rewrite.ts';
 import { addSystemCalls } from './system-calls.ts';
 

@@ -7,7 +7,7 @@
  *         [charge] [fuel test]
  *         the body, with
  *           charge points and fuel tests     (fuel.ts, places from analyze.ts)
- *           page tests in front of stores    (journal.ts, which ones from store-coverage.ts)
+ *           page tests in front of stores    (page-tests.ts, which ones from store-coverage.ts)
  *           $stack and $fuel passed to calls, $fuel taken back
  *       end
  *       local.get $fuel)
@@ -46,8 +46,8 @@ import {
   emitIsUntouchedOrBeyond,
   emitPageOf,
   emitSum,
-  type JournalFunctions,
-} from './journal/journal.ts';
+} from './journal/page-tests.ts';
+import type { JournalFunctions } from './journal/journal.ts';
 import { emitRange, type Range } from './journal/loop-ranges.ts';
 import { type Stride, type StridingLoop, steppingLoop } from './journal/loop-strides.ts';
 import { STORE, StoreCoverage, type CoverageMark } from './journal/store-coverage.ts';

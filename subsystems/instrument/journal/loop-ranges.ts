@@ -33,7 +33,7 @@
  * end may wrap the local before it is compared for the first time, so the distance is counted from there.
  *
  * No instruction pays for touching, and a loop may end in a trap or without instructions before it comes to what was
- * touched for it. So only so many pages are touched in front of one (RANGE_PAGES_MAX in journal.ts); longer ranges take the
+ * touched for it. So only so many pages are touched in front of one (RANGE_PAGES_MAX in touch-ranges.ts); longer ranges take the
  * second form, too, where the pages themselves cost more than the tests.
  */
 import { BLOCK_TYPE_EMPTY, type ByteWriter, type InstructionBuffer, OP } from '../../wasm/index.ts';
