@@ -16,7 +16,9 @@ import {
 } from '../../subsystems/execution/persistence/log-record.ts';
 import { PageEntries } from '../../subsystems/bytes/page-patch.ts';
 import { RecordWriter } from '../../subsystems/bytes/record-bytes.ts';
-import { writeCall, writeChanges, writeDebug, writeStep, writeTask } from '../../subsystems/execution/wire/wire.ts';
+import { writeCall, writeChanges, writeStep } from '../../subsystems/execution/wire/step-record.ts';
+import { writeDebug } from '../../subsystems/execution/wire/debug-record.ts';
+import { writeTask } from '../../subsystems/execution/wire/task-record.ts';
 import { writeHistoryEntry } from '../../subsystems/management/records/history-value.ts';
 import {
   chunkKey,

@@ -1,7 +1,7 @@
 /** The shipped gate, under observation; and with the mistake in it that let a message run inside of another one. */
 import { CanisterGate } from '../../subsystems/execution/thread/canister-gate.ts';
 import { ownWork, type Work } from '../../subsystems/execution/thread/executor-thread.ts';
-import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** Told of each piece of work as it comes; `isAdmitted`: it need not wait. */
 export type WorkSeen = (handle: number, work: Work, isAdmitted: boolean) => void;

@@ -8,7 +8,7 @@ import type { CanisterGate } from '../../subsystems/execution/thread/canister-ga
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
 import type { CanisterObserver, CodeChange, ModuleInfo, SleepingCanister } from '../../subsystems/execution/index.ts';
 import type { OutputLine, Step, Task, CanisterStatus } from '../../subsystems/ic/index.ts';
-import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 import type { StoredPages } from '../../subsystems/storage/index.ts';
 import { Books, decodeChanges } from './books.ts';
 import { bytesOf, ObservedGate, type WorkSeen } from './observed-gate.ts';

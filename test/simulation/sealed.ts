@@ -9,7 +9,7 @@
  */
 import assert from 'node:assert/strict';
 import { crc32 } from 'node:zlib';
-import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** An integer in [0, below). */
 export type Draw = (below: number) => number;

@@ -13,7 +13,7 @@ import {
   type ThreadParts,
 } from '../../subsystems/execution/thread/executor-thread.ts';
 import type { StartExecutorThread } from '../../subsystems/execution/pool/executor.ts';
-import type { ExecutorOptions } from '../../subsystems/execution/wire/wire.ts';
+import type { ExecutorOptions } from '../../subsystems/execution/wire/port-messages.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { type RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
 

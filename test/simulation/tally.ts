@@ -1,4 +1,4 @@
-import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** What is carried from thread to thread. */
 export const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;

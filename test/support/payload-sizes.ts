@@ -5,7 +5,7 @@
 import { LARGE_BODY_BYTES } from '../../subsystems/codec/faults.ts';
 import { DEBUG_BYTES_MAX } from '../../subsystems/execution/engine/system-api/debug-output.ts';
 import { REPLY_BYTES_MAX } from '../../subsystems/execution/engine/system-api/responding.ts';
-import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX as TASK_BYTES } from '../../subsystems/execution/wire/ring-bytes.ts';
 import { FUEL_SLICE } from '../../subsystems/instrument/index.ts';
 import { PAGE_BYTES } from '../../subsystems/bytes/index.ts';
 import { FILL_BYTES } from '../../subsystems/storage/step-log.ts';

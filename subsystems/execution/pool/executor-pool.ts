@@ -38,7 +38,7 @@ import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
-import type { StepRecord } from '../wire/wire.ts';
+import type { StepRecord } from '../wire/step-record.ts';
 
 export interface ExecutionOptions {
   readonly executors: number;

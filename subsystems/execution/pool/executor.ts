@@ -13,26 +13,12 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
-import {
-  CALL,
-  CHANGES,
-  COMMAND,
-  type Command,
-  DEBUG,
-  type ExecutorOptions,
-  MESSAGE,
-  type PortMessage,
-  readCall,
-  readChanges,
-  readDebug,
-  readStep,
-  receiveDue,
-  RING_BYTES,
-  STEP,
-  type StepRecord,
-  type TaskRecord,
-  writeTask,
-} from '../wire/wire.ts';
+import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, STEP } from '../wire/wire.ts';
+import type { Command, ExecutorOptions, PortMessage } from '../wire/port-messages.ts';
+import { readCall, readChanges, readStep, type StepRecord } from '../wire/step-record.ts';
+import { readDebug } from '../wire/debug-record.ts';
+import { receiveDue, RING_BYTES } from '../wire/ring-bytes.ts';
+import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 
 /** What every executor thread is told when it starts. */
 export type ExecutorSettings = Pick<

@@ -46,24 +46,12 @@ import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
-import {
-  type CanisterCommand,
-  COMMAND,
-  type Command,
-  type ExecutorOptions,
-  type HostCommand,
-  MESSAGE,
-  ownTask,
-  type PortMessage,
-  readTask,
-  receiveDue,
-  TASK,
-  type TaskRecord,
-  writeCall,
-  writeChanges,
-  writeDebug,
-  writeStep,
-} from '../wire/wire.ts';
+import type { CanisterCommand, Command, ExecutorOptions, HostCommand, PortMessage } from '../wire/port-messages.ts';
+import { COMMAND, MESSAGE, TASK } from '../wire/wire.ts';
+import { ownTask, readTask, type TaskRecord } from '../wire/task-record.ts';
+import { receiveDue } from '../wire/ring-bytes.ts';
+import { writeCall, writeChanges, writeStep } from '../wire/step-record.ts';
+import { writeDebug } from '../wire/debug-record.ts';
 
 const PUBLISH_EVERY = 16;
 /** Instructions after which steps are published: about a millisecond. */

@@ -7,7 +7,7 @@ import { setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { cpuMs } from './cpu-time.ts';
 import { ExecutorThread } from './executor-thread.ts';
-import type { ExecutorOptions } from '../wire/wire.ts';
+import type { ExecutorOptions } from '../wire/port-messages.ts';
 
 /**
  * Where all cores are busy, guests leave the processor to the threads that answer clients and write the log. On Linux a

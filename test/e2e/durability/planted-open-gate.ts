@@ -4,7 +4,8 @@
  */
 import { isMainThread } from 'node:worker_threads';
 import { CanisterGate } from '../../../subsystems/execution/thread/canister-gate.ts';
-import { INLINE_BYTES_MAX, type TaskRecord } from '../../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
+import type { TaskRecord } from '../../../subsystems/execution/wire/task-record.ts';
 
 function isLarge(work: unknown): boolean {
   const { task } = work as Partial<TaskRecord>;

@@ -1,7 +1,7 @@
 /** Those who send messages, and remember what they were told. */
 import { DEBUG_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
-import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
 import type { Seeded } from '../../support/seeded.ts';
 import {
   ARGUMENT_BYTES,

@@ -11,7 +11,7 @@ import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/pe
 import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
-import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/execution/wire/ring-bytes.ts';
 import { ROW_BYTES } from '../../../subsystems/scheduler/idempotency/answer-rows.ts';
 import { SLICE_CHANGES } from '../../../subsystems/storage/overlay.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';

@@ -11,7 +11,7 @@ import type { Step, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
 import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
-import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/wire.ts';
+import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { bytesOf, ObservedGate, type WorkSeen } from '../observed-gate.ts';
 import { type SteppedParts, SteppedThreads } from '../stepped-threads.ts';

@@ -1,0 +1,125 @@
+/** What goes by the port as a whole, in either direction, and what an executor thread is started with. Both sides; types only. */
+import type { MessagePort } from 'node:worker_threads';
+import type { MeteringPolicy } from '../../metering/index.ts';
+import type {
+  CanisterImage,
+  CanisterSettings,
+  CanisterSpec,
+  CodeChange,
+  Replayed,
+  SleepingCanister,
+} from '../index.ts';
+import type { InstrumentedCode } from './instrumented-code.ts';
+
+/** A canister's state without its code, which is named apart. */
+export type StateImage = Omit<CanisterImage, 'module'>;
+
+/** What goes by the port to an executor. `install` is answered by a step, the others with a `call` by the port. */
+export type Command = HostCommand | CanisterCommand;
+
+/** What is about no canister. */
+export type HostCommand =
+  /** Comes before the first command that names its hash. */
+  | { readonly kind: 'module'; readonly hash: string; readonly code: InstrumentedCode }
+  | { readonly kind: 'forgetModule'; readonly hash: string }
+  /** The variables of all canisters that come after it. */
+  | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
+  /** The memory that the thread can spare is needed. */
+  | { readonly kind: 'trim'; readonly call: number };
+
+/** What is about one canister, and so in order with its tasks. */
+export type CanisterCommand =
+  | { readonly kind: 'create'; readonly handle: number; readonly spec: CanisterSpec }
+  | {
+      readonly kind: 'install';
+      readonly call: number;
+      readonly handle: number;
+      readonly hash: string;
+      readonly change: CodeChange;
+      readonly nowMs: number;
+    }
+  | { readonly kind: 'uninstall'; readonly call: number; readonly handle: number }
+  | { readonly kind: 'configure'; readonly handle: number; readonly settings: CanisterSettings }
+  | { readonly kind: 'giveCertificate'; readonly handle: number }
+  | { readonly kind: 'capture'; readonly call: number; readonly handle: number }
+  | {
+      readonly kind: 'restore';
+      readonly call: number;
+      readonly handle: number;
+      readonly image: StateImage;
+      readonly hash: string | undefined;
+    }
+  | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
+  | { readonly kind: 'remove'; readonly handle: number }
+  | { readonly kind: 'sleep'; readonly call: number; readonly handle: number }
+  | {
+      readonly kind: 'wake';
+      readonly call: number;
+      readonly handle: number;
+      readonly hash: string | undefined;
+      readonly canister: Omit<SleepingCanister, 'module'>;
+    }
+  /** With `isPreparing`, some of it ahead. */
+  | { readonly kind: 'checkpoint'; readonly call: number; readonly handle: number; readonly isPreparing: boolean };
+
+/** What an executor sends by the port. */
+export type PortMessage =
+  /** Operations for storage that no step brings. */
+  | { readonly kind: 'changes'; readonly handle: number; readonly changes: Uint8Array }
+  | {
+      readonly kind: 'done';
+      readonly call: number;
+      readonly handle: number;
+      readonly changes: Uint8Array | undefined;
+      /** Of a checkpoint that is being prepared: not much is left. */
+      readonly isReady: boolean;
+    }
+  | {
+      readonly kind: 'awake';
+      readonly call: number;
+      readonly handle: number;
+      readonly changes: Uint8Array | undefined;
+      /** Why it is not. */
+      readonly problem: string | undefined;
+      /** It is that there is no room for it now. */
+      readonly isShort: boolean;
+      readonly replayed: Replayed | undefined;
+    }
+  | {
+      readonly kind: 'balance';
+      readonly call: number;
+      readonly handle: number;
+      readonly balance: bigint;
+      readonly changes: Uint8Array | undefined;
+    }
+  | { readonly kind: 'image'; readonly call: number; readonly image: StateImage }
+  | {
+      readonly kind: 'restored';
+      readonly call: number;
+      readonly handle: number;
+      readonly problem: string | undefined;
+      readonly isShort: boolean;
+      readonly changes: Uint8Array | undefined;
+    }
+  | { readonly kind: 'trimmed'; readonly call: number }
+  /** There is no memory for what was asked. */
+  | { readonly kind: 'short'; readonly call: number; readonly problem: string }
+  /** A fault of the host's own, for the log. */
+  | { readonly kind: 'bug'; readonly message: string };
+
+/** Handed to an executor thread when it starts. */
+export interface ExecutorOptions {
+  /** Its number. */
+  readonly lane: number;
+  readonly inbox: SharedArrayBuffer;
+  readonly outbox: SharedArrayBuffer;
+  readonly port: MessagePort;
+  readonly policy: MeteringPolicy;
+  readonly wasmStackBytes: number;
+  /** How many executors there are. */
+  readonly executors: number;
+  /** What all of them take memory from: memory-budget.ts. */
+  readonly memory: SharedArrayBuffer;
+  /** Where all of them write what they do: executor-book.ts. */
+  readonly book: SharedArrayBuffer;
+}

@@ -1,0 +1,102 @@
+/**
+ * How bytes and numbers lie in the ring: behind their record or, when they are large, on the port. Both sides, and nothing but
+ * the ring's bytes and the port.
+ */
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import type { RingConsumer, RingProducer } from '../../threads/index.ts';
+import type { RejectCode } from '../../ic/index.ts';
+
+export const RING_BYTES = 1 << 20;
+/** Larger payloads are copied once by structured clone instead of twice through the ring, and never fill it. */
+export const INLINE_BYTES_MAX = 32 * 1024;
+
+/** In place of the length of bytes that the port carries. */
+const BY_PORT = -1;
+
+/** Puts bytes of a record that was just reserved behind it, or on the port. `isGiven`: nobody here reads them any more. */
+export function writeBytes(
+  ring: RingProducer,
+  port: MessagePort,
+  at: number,
+  data: Uint8Array,
+  isGiven: boolean,
+): void {
+  if (data.length <= INLINE_BYTES_MAX) {
+    copyInto(ring.bytes, at, data);
+    return;
+  }
+  // Of a view, the port would carry all that it is a view of.
+  const isAll = data.buffer instanceof ArrayBuffer && data.buffer.byteLength === data.byteLength;
+  const own = isGiven && isAll ? data : data.slice();
+  port.postMessage(own, [own.buffer as ArrayBuffer]);
+}
+
+/** Bytes that take part in the ring's record itself. */
+export function inlineBytes(data: Uint8Array): number {
+  return data.length <= INLINE_BYTES_MAX ? data.length : 0;
+}
+
+export function lengthField(data: Uint8Array): number {
+  return data.length <= INLINE_BYTES_MAX ? data.length : BY_PORT;
+}
+
+/** What was written there: a view of the ring, valid only while the record is, or bytes of the reader's own. */
+export function viewBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
+  return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.subarray(at, at + length);
+}
+
+export function readBytes(ring: RingConsumer, port: MessagePort, at: number, length: number): Uint8Array {
+  return length === BY_PORT ? (receiveDue(port) as Uint8Array) : ring.bytes.slice(at, at + length);
+}
+
+/** The message of the port that a record announces. */
+export function receiveDue(port: MessagePort): unknown {
+  const received = receiveMessageOnPort(port);
+  if (received === undefined) throw new Error('a record announces a message, and the port has none');
+  return received.message;
+}
+
+/** A principal has 29 bytes at most. */
+export const PRINCIPAL_BYTES = 32;
+
+/** 128 bits, little endian. Nearly always 0. */
+export function writeAmount(longs: BigUint64Array, at: number, amount: bigint): void {
+  longs[at >> 3] = amount === 0n ? 0n : BigInt.asUintN(64, amount);
+  longs[(at >> 3) + 1] = amount === 0n ? 0n : amount >> 64n;
+}
+
+export function readAmount(longs: BigUint64Array, at: number): bigint {
+  const low = longAt(longs, at);
+  const high = longAt(longs, at + 8);
+  return high === 0n ? low : low | (high << 64n);
+}
+
+export function rejectCodeOf(code: number): RejectCode {
+  return code === 1 || code === 2 || code === 3 || code === 4 || code === 6 ? code : 5;
+}
+
+/** What stands at a byte of the ring. One function for each kind of array: V8 looks up each kind that `numberAt` of the kernel sees. */
+export function wordAt(words: Int32Array, at: number): number {
+  const word = words[at >> 2];
+  if (word === undefined) throw new Error(`no word at byte ${at} of the ring`);
+  return word;
+}
+
+export function floatAt(floats: Float64Array, at: number): number {
+  const float = floats[at >> 3];
+  if (float === undefined) throw new Error(`no number at byte ${at} of the ring`);
+  return float;
+}
+
+export function longAt(longs: BigUint64Array, at: number): bigint {
+  const long = longs[at >> 3];
+  if (long === undefined) throw new Error(`no number at byte ${at} of the ring`);
+  return long;
+}
+
+/** `set` has a fixed cost of its own that short runs do not pay back. */
+export function copyInto(to: Uint8Array, at: number, from: Uint8Array): void {
+  if (from.length > 64) to.set(from, at);
+  // `?? 0`: the loop ends with the array.
+  else for (let i = 0; i < from.length; i++) to[at + i] = from[i] ?? 0;
+}

@@ -1,0 +1,224 @@
+/** A step in the ring, and what comes before it: its calls and its changes. The executor writes them, the main thread reads them (wire.ts). */
+import type { MessagePort } from 'node:worker_threads';
+import { CALLBACK_BYTES, type OutgoingCall, type Response, type Step, type StepFault } from '../../ic/index.ts';
+import type { RingConsumer, RingProducer } from '../../threads/index.ts';
+import {
+  PRINCIPAL_BYTES,
+  copyInto,
+  floatAt,
+  inlineBytes,
+  lengthField,
+  longAt,
+  readAmount,
+  readBytes,
+  rejectCodeOf,
+  wordAt,
+  writeAmount,
+  writeBytes,
+} from './ring-bytes.ts';
+import { CALL, CHANGES, STEP } from './wire.ts';
+
+/** What an executor says of a canister with each step. */
+export interface StepRecord {
+  call: number;
+  handle: number;
+  step: Step;
+  heapBytes: number;
+  stableBytes: number;
+  /** `ic0.canister_version` afterwards. */
+  version: number;
+  /** The balance, when something besides the charge changed it. */
+  balance: bigint | undefined;
+  /** When the message began, ms since 1970. */
+  instantMs: number;
+  /** Instructions that running its log again takes. */
+  loggedInstructions: number;
+}
+
+const EMPTY = new Uint8Array(0);
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+// ---- CALL
+const C = {
+  CYCLES: 0,
+  TIMEOUT: 16,
+  CALLEE_LENGTH: 20,
+  METHOD_LENGTH: 24,
+  PAYLOAD_LENGTH: 28,
+  CALLEE: 32,
+  CALLBACKS: 32 + PRINCIPAL_BYTES,
+  METHOD: 32 + PRINCIPAL_BYTES + CALLBACK_BYTES,
+} as const;
+const NO_TIMEOUT = -1;
+
+/** False when the ring is full now. */
+export function writeCall(ring: RingProducer, port: MessagePort, call: OutgoingCall): boolean {
+  const method = encoder.encode(call.method);
+  const at = ring.reserve(CALL, C.METHOD + method.length + inlineBytes(call.payload));
+  if (at < 0) return false;
+  const { words, longs, bytes } = ring;
+  writeAmount(longs, at + C.CYCLES, call.cycles);
+  words[(at + C.TIMEOUT) >> 2] = call.timeoutSeconds ?? NO_TIMEOUT;
+  words[(at + C.CALLEE_LENGTH) >> 2] = call.callee.length;
+  words[(at + C.METHOD_LENGTH) >> 2] = method.length;
+  words[(at + C.PAYLOAD_LENGTH) >> 2] = lengthField(call.payload);
+  copyInto(bytes, at + C.CALLEE, call.callee);
+  copyInto(bytes, at + C.CALLBACKS, call.callbacks);
+  copyInto(bytes, at + C.METHOD, method);
+  writeBytes(ring, port, at + C.METHOD + method.length, call.payload, true);
+  return true;
+}
+
+export function readCall(ring: RingConsumer, port: MessagePort, at: number): OutgoingCall {
+  const { words, longs, bytes } = ring;
+  const word = (offset: number): number => wordAt(words, at + offset);
+  const payloadAt = at + C.METHOD + word(C.METHOD_LENGTH);
+  const timeout = word(C.TIMEOUT);
+  return {
+    callee: bytes.slice(at + C.CALLEE, at + C.CALLEE + word(C.CALLEE_LENGTH)),
+    method: decoder.decode(bytes.slice(at + C.METHOD, payloadAt)),
+    payload: readBytes(ring, port, payloadAt, word(C.PAYLOAD_LENGTH)),
+    cycles: readAmount(longs, at + C.CYCLES),
+    timeoutSeconds: timeout === NO_TIMEOUT ? undefined : timeout,
+    callbacks: bytes.slice(at + C.CALLBACKS, at + C.CALLBACKS + CALLBACK_BYTES),
+  };
+}
+
+// ---- STEP
+const S = {
+  INSTRUCTIONS: 0,
+  CHARGE: 8,
+  HEAP: 16,
+  STABLE: 24,
+  VERSION: 32,
+  BALANCE: 40,
+  ACCEPTED: 56,
+  TIMER: 72,
+  CALL: 80,
+  HANDLE: 84,
+  FAULT: 88,
+  ANSWER: 92,
+  CODE: 96,
+  FLAGS: 100,
+  FRAME: 104,
+  DATA_LENGTH: 108,
+  INSTANT: 112,
+  LOGGED: 120,
+  DATA: 128,
+} as const;
+const HAS_BALANCE = 1;
+const HAS_TIMER = 2;
+const IS_ACCEPTED = 4;
+const HAS_ACCEPTED_CYCLES = 8;
+const FAULTS = [
+  undefined,
+  'trap',
+  'limit',
+  'outOfCycles',
+  'unavailable',
+  'calledTrap',
+  'noCallback',
+] as const satisfies readonly (StepFault['kind'] | undefined)[];
+const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Response['kind'] | undefined)[];
+
+const CHANGES_HEADER_BYTES = 8;
+
+/** False when the ring is full now. Large changes are handed over. */
+export function writeChanges(ring: RingProducer, port: MessagePort, changes: Uint8Array): boolean {
+  const at = ring.reserve(CHANGES, CHANGES_HEADER_BYTES + inlineBytes(changes));
+  if (at < 0) return false;
+  ring.words[at >> 2] = lengthField(changes);
+  writeBytes(ring, port, at + CHANGES_HEADER_BYTES, changes, true);
+  return true;
+}
+
+export function readChanges(ring: RingConsumer, port: MessagePort, at: number): Uint8Array {
+  return readBytes(ring, port, at + CHANGES_HEADER_BYTES, wordAt(ring.words, at));
+}
+
+/** False when the ring is full now. The calls have been written before. A large reply is handed over. */
+export function writeStep(ring: RingProducer, port: MessagePort, record: StepRecord): boolean {
+  const { step, balance } = record;
+  const { fault, answer } = step;
+  let data: Uint8Array = EMPTY;
+  if (fault !== undefined) data = encoder.encode(fault.message);
+  else if (answer !== undefined) data = answer.kind === 'reply' ? answer.data : encoder.encode(answer.message);
+  const at = ring.reserve(STEP, S.DATA + inlineBytes(data));
+  if (at < 0) return false;
+  const { words, floats, longs } = ring;
+  floats[(at + S.INSTRUCTIONS) >> 3] = step.instructions;
+  floats[(at + S.CHARGE) >> 3] = step.charge;
+  floats[(at + S.HEAP) >> 3] = record.heapBytes;
+  floats[(at + S.STABLE) >> 3] = record.stableBytes;
+  floats[(at + S.VERSION) >> 3] = record.version;
+  floats[(at + S.INSTANT) >> 3] = record.instantMs;
+  floats[(at + S.LOGGED) >> 3] = record.loggedInstructions;
+  let flags = step.isAccepted ? IS_ACCEPTED : 0;
+  if (balance !== undefined) {
+    flags |= HAS_BALANCE;
+    writeAmount(longs, at + S.BALANCE, balance);
+  }
+  if (step.timerNs !== undefined) {
+    flags |= HAS_TIMER;
+    longs[(at + S.TIMER) >> 3] = step.timerNs;
+  }
+  if (step.cyclesAccepted !== 0n) {
+    flags |= HAS_ACCEPTED_CYCLES;
+    writeAmount(longs, at + S.ACCEPTED, step.cyclesAccepted);
+  }
+  words[(at + S.CALL) >> 2] = record.call;
+  words[(at + S.HANDLE) >> 2] = record.handle;
+  words[(at + S.FAULT) >> 2] = FAULTS.indexOf(fault?.kind);
+  words[(at + S.ANSWER) >> 2] = fault === undefined ? ANSWERS.indexOf(answer?.kind) : 0;
+  words[(at + S.CODE) >> 2] = fault?.code ?? (answer?.kind === 'reject' ? answer.code : 0);
+  words[(at + S.FLAGS) >> 2] = flags;
+  words[(at + S.FRAME) >> 2] = step.frame;
+  words[(at + S.DATA_LENGTH) >> 2] = lengthField(data);
+  writeBytes(ring, port, at + S.DATA, data, true);
+  return true;
+}
+
+/** `calls`: those that came before it. */
+export function readStep(
+  ring: RingConsumer,
+  port: MessagePort,
+  at: number,
+  calls: readonly OutgoingCall[],
+): StepRecord {
+  const { words, floats, longs } = ring;
+  const word = (offset: number): number => wordAt(words, at + offset);
+  const float = (offset: number): number => floatAt(floats, at + offset);
+  const length = word(S.DATA_LENGTH);
+  const data = length === 0 ? EMPTY : readBytes(ring, port, at + S.DATA, length);
+  const flags = word(S.FLAGS);
+  const faultKind = FAULTS[word(S.FAULT)];
+  const answerKind = ANSWERS[word(S.ANSWER)];
+  const code = rejectCodeOf(word(S.CODE));
+  const fault: StepFault | undefined =
+    faultKind === undefined ? undefined : { kind: faultKind, code, message: decoder.decode(data) };
+  let answer: Response | undefined;
+  if (answerKind === 'reply') answer = { kind: 'reply', data };
+  else if (answerKind === 'reject') answer = { kind: 'reject', code, message: decoder.decode(data) };
+  return {
+    call: word(S.CALL),
+    handle: word(S.HANDLE),
+    heapBytes: float(S.HEAP),
+    stableBytes: float(S.STABLE),
+    version: float(S.VERSION),
+    instantMs: float(S.INSTANT),
+    loggedInstructions: float(S.LOGGED),
+    balance: (flags & HAS_BALANCE) === 0 ? undefined : readAmount(longs, at + S.BALANCE),
+    step: {
+      fault,
+      answer,
+      calls,
+      cyclesAccepted: (flags & HAS_ACCEPTED_CYCLES) === 0 ? 0n : readAmount(longs, at + S.ACCEPTED),
+      timerNs: (flags & HAS_TIMER) === 0 ? undefined : longAt(longs, at + S.TIMER),
+      isAccepted: (flags & IS_ACCEPTED) !== 0,
+      frame: word(S.FRAME),
+      instructions: float(S.INSTRUCTIONS),
+      charge: float(S.CHARGE),
+    },
+  };
+}
