@@ -1,0 +1,226 @@
+/** What the parts of the contract have in common: an implementation with the module in it, and how its canisters are driven. */
+import assert from 'node:assert/strict';
+import { ServerError } from '../../../../kernel/index.ts';
+import type {
+  CanisterGauges,
+  CanisterSpec,
+  CodeChange,
+  Execution,
+  ModuleInfo,
+  SleepingCanister,
+} from '../../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type ContextView, type Step, type Task } from '../../../../subsystems/ic/index.ts';
+import { META, metaKey } from '../../../../subsystems/storage/keyspace.ts';
+import type { Overlay } from '../../../../subsystems/storage/overlay.ts';
+import { CONTRACT_CANISTER } from '../support/contract-canister.ts';
+import type { SuiteContext } from '../runner.ts';
+
+export interface MadeExecution {
+  /** With metering, and at least two canisters of a megabyte. It ends with the test. */
+  readonly execution: Execution;
+  /** Of a simulation: lets everything happen that can. Undefined: it happens by itself. */
+  readonly turn?: () => Promise<void>;
+}
+
+/** What a test is about. `isOwn`: it leaves one behind that takes nothing any more. */
+export type MakeExecution = (context: SuiteContext, isOwn: boolean) => Promise<MadeExecution>;
+
+export const NONE = new Uint8Array(0);
+export const CALLER = Uint8Array.of(4);
+export const CALLEE = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 9, 1, 1);
+const BALANCE = 1_000_000_000_000n;
+export const PAGE_BYTES = 65_536;
+export const INSTALL: CodeChange = { mode: 'install', argument: NONE, caller: CALLER };
+export const upgrade = (keepsHeap: boolean, argument = NONE): CodeChange => ({
+  mode: 'upgrade',
+  keepsHeap,
+  skipsPreUpgrade: false,
+  argument,
+  caller: CALLER,
+});
+
+export interface Canister {
+  readonly handle: number;
+  readonly spec: CanisterSpec;
+  readonly observer: Parameters<Execution['create']>[1];
+  readonly lines: string[];
+  /** What was told, in order. */
+  readonly diary: string[];
+  readonly gauges: () => CanisterGauges;
+  readonly balance: () => bigint;
+}
+
+/** An implementation with the module in it. */
+export class Bench {
+  readonly execution: Execution;
+  readonly module: ModuleInfo;
+  readonly #turn: (() => Promise<void>) | undefined;
+  #canisters = 0;
+
+  private constructor({ execution, turn }: MadeExecution, module: ModuleInfo) {
+    this.execution = execution;
+    this.module = module;
+    this.#turn = turn;
+  }
+
+  static async over(made: MadeExecution): Promise<Bench> {
+    return new Bench(made, await until(made.execution.prepare(CONTRACT_CANISTER), made.turn));
+  }
+
+  until<T>(promise: Promise<T>): Promise<T> {
+    return until(promise, this.#turn);
+  }
+
+  /** What was asked for without an answer has come about. */
+  async idle(): Promise<void> {
+    await this.until(this.execution.trim());
+  }
+
+  async fails(promise: Promise<unknown>, kind: ServerError['kind'], code?: string): Promise<void> {
+    await assert.rejects(
+      this.until(promise),
+      (error) =>
+        error instanceof ServerError &&
+        error.kind === kind &&
+        error.message !== '' &&
+        (code ?? error.code) === error.code,
+    );
+  }
+
+  create(more: Partial<CanisterSpec> = {}, stored?: Overlay): Canister {
+    const diary: string[] = [];
+    const lines: string[] = [];
+    let last: CanisterGauges | undefined;
+    let balance = BALANCE;
+    const spec = {
+      id: Uint8Array.of(0, 0, 0, 0, 0, 0, 0, ++this.#canisters, 1, 1),
+      balance,
+      controllers: [CALLER],
+      env: new Map<string, string>(),
+      ...more,
+    };
+    const observer: Canister['observer'] = {
+      debug: ({ text }) => {
+        diary.push(`debug ${text}`);
+        lines.push(text);
+      },
+      changed: (operations) => {
+        diary.push('changed');
+        stored?.apply(operations.slice());
+      },
+      ended: (gauges) => {
+        diary.push('ended');
+        last = { ...gauges };
+        balance = gauges.balance ?? balance - BigInt(gauges.charge);
+      },
+      credited: (now) => void (balance = now),
+      settled: () => Promise.resolve(),
+      lost: () => diary.push('lost'),
+    };
+    const gauges = (): CanisterGauges => {
+      assert.ok(last !== undefined, 'no step has ended');
+      return last;
+    };
+    const handle = this.execution.create(spec, observer);
+    return { handle, spec, observer, lines, diary, gauges, balance: () => balance };
+  }
+
+  async installed(argument: Uint8Array = NONE, more: Partial<CanisterSpec> = {}, stored?: Overlay): Promise<Canister> {
+    const canister = this.create(more, stored);
+    const step = await this.change(canister, this.module, { ...INSTALL, argument });
+    assert.equal(step.fault, undefined);
+    return canister;
+  }
+
+  change({ handle }: Canister, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    return this.#once((done) => this.execution.change(handle, module, change, done));
+  }
+
+  run({ handle }: Canister, task: Task): Promise<Step> {
+    return this.#once((done) => this.execution.run(handle, task, done));
+  }
+
+  update(canister: Canister, method: string, argument: Uint8Array = NONE): Promise<Step> {
+    return this.run(canister, this.task('update', method, argument));
+  }
+
+  query(canister: Canister, method: string): Promise<Step> {
+    return this.run(canister, this.task('query', method));
+  }
+
+  /** What each of these answers, one after the other. */
+  async counts(canister: Canister, ...methods: readonly string[]): Promise<number[]> {
+    const counts: number[] = [];
+    for (const method of methods) counts.push(countOf(await this.update(canister, method)));
+    return counts;
+  }
+
+  task(kind: 'update' | 'query', method: string, argument: Uint8Array = NONE, more: Partial<ContextView> = {}): Task {
+    const exported = this.module.methods.get(method) ?? 'update';
+    const entry = this.entry(`canister_${exported} ${method}`);
+    return { kind, entry, argument, context: { ...contextOf(), ...more }, instructionsMax: FULL_LIMIT };
+  }
+
+  entry(name: string): number {
+    const entry = this.module.entries.get(name);
+    assert.ok(entry !== undefined, name);
+    return entry;
+  }
+
+  #once(give: (done: (step: Step) => void) => void): Promise<Step> {
+    return this.until(new Promise(give));
+  }
+}
+
+async function until<T>(promise: Promise<T>, turn: (() => Promise<void>) | undefined): Promise<T> {
+  if (turn === undefined) return promise;
+  let isSettled = false;
+  const settle = (): void => void (isSettled = true);
+  promise.then(settle, settle);
+  while (!isSettled) await turn();
+  return promise;
+}
+
+export function contextOf(): ContextView {
+  return { caller: CALLER, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
+}
+
+/** As it was told to be, to be woken. */
+export function asleep({ module }: Bench, { spec, gauges }: Canister, stored: Overlay): SleepingCanister {
+  const { version, heapBytes, stableBytes, instantMs } = gauges();
+  const part = (letter: 'g' | 'd'): Uint8Array => stored.get('meta', metaKey(letter, spec.id)) ?? NONE;
+  return {
+    spec,
+    settings: {
+      controllers: spec.controllers,
+      env: spec.env,
+      status: 'running',
+      version,
+      heapBytesMax: Number.POSITIVE_INFINITY,
+    },
+    timerNs: 0n,
+    instantMs,
+    heapBytes,
+    stablePages: stableBytes / PAGE_BYTES,
+    module,
+    memory: stored.memoryOf(spec.id),
+    copy: 0,
+    globals: part(META.globals),
+    certifiedData: part(META.certifiedData),
+    openCalls: [],
+    log: undefined,
+  };
+}
+
+export function countIn(stored: Overlay): number {
+  const [[, value] = []] = stored.range('meta', metaKey(META.globals));
+  return value === undefined ? -1 : Buffer.from(value).readUInt32LE();
+}
+
+export function countOf({ answer, fault }: Step): number {
+  assert.ok(answer?.kind === 'reply' && answer.data.length === 4, fault?.message ?? 'no reply of four bytes');
+  return Buffer.from(answer.data).readUInt32LE();
+}
+
+export const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8');
