@@ -293,7 +293,10 @@ function checkToken({ flags, sources, disabled }: ParsedFlags): string[] {
 /** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
 function checkState({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const storage = loaded.find(({ replaces }) => replaces === 'storage');
-  if (storage?.definition.isDurable === true) return [];
+  if (storage?.definition.isDurable === true) {
+    if (flags.restore === undefined || storage.definition.restore !== undefined) return [];
+    return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
+  }
   if (flags.state !== undefined) {
     return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
   }

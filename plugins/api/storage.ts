@@ -1,12 +1,15 @@
 /**
- * `svc/plugin/storage`: what a storage from outside is built of. The commit queue collects and orders units in the main
- * thread, as for the built-in storage; a plugin writes the port behind it, which commits them, and answers what is read.
+ * `svc/plugin/storage`: what a storage from outside is built of, in one of two ways.
+ *
+ * Whoever has ordered tables of bytes in this process (SQLite, LMDB) gives `Tables`, and `TablesStorage` does the rest.
+ *
+ * A store that has to be waited for (a database behind a socket, a thread) is a `StoragePort`: the commit queue collects and orders
+ * units in the main thread, as for the built-in storage; the port commits them, and answers what is read.
  *
  *     main thread: CommitQueue ─units, requests─► StoragePort (yours) ─► your store
  *                              ◄─durable, answers─
- *
- * Whoever keeps ordered tables of bytes gives `Tables` and lets `StateStore` and `CommitServer` do the rest, in a thread.
  */
+export { TablesStorage, type TablesStorageOptions } from '../../subsystems/storage/tables-storage.ts';
 export {
   CommitQueue,
   type CommitQueueOptions,
@@ -34,7 +37,8 @@ export {
   type TableReader,
   type Tables,
 } from '../../subsystems/storage/tables.ts';
-export { applyWriteBatch, WriteBatch } from '../../subsystems/storage/write-batch.ts';
+export { applyWriteBatch, WriteBatch, type WriteBatchVisitor } from '../../subsystems/storage/write-batch.ts';
+export { pageKey, prefixEnd } from '../../subsystems/storage/overlay-layer.ts';
 export { logKey, memoryId, META, metaKey, type MetaLetter } from '../../subsystems/storage/keyspace.ts';
 export { buffersOf, CHUNK_PAGES, PageCollector, type StoredPages } from '../../subsystems/storage/stored-pages.ts';
 export { PAGE_BYTES, readPageEntries } from '../../subsystems/bytes/index.ts';

@@ -86,10 +86,10 @@ function writeText(output: SizedOutput, text: string, what: string): void {
   output.position = start + length;
   if (length <= LOOP_CHARACTERS_MAX) {
     let all = 0;
-    for (let at = 0; at < length; at++) {
-      const code = text.charCodeAt(at);
+    for (let index = 0; index < length; index++) {
+      const code = text.charCodeAt(index);
       all |= code;
-      bytes[start + at] = code;
+      bytes[start + index] = code;
     }
     if (all < 128) return;
   } else bytes.write(text, start, 'latin1');

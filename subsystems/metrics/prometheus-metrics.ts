@@ -269,7 +269,7 @@ export class PrometheusMetrics implements Metrics {
   #showState(): void {
     const { canisters, storage } = this.#with;
     const families = this.#families;
-    families.gauge('svc_state_bytes', 'Bytes of the state directory.', () => this.#figures?.stateBytes);
+    families.gauge('svc_state_bytes', 'About what the state takes on disk.', () => this.#figures?.stateBytes);
     families.gauge(
       'svc_log_bytes',
       'Bytes of the step log that the tables do not have yet.',

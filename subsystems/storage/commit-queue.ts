@@ -28,7 +28,10 @@ export interface StoragePort {
   end(): Promise<void>;
 }
 
-/** What comes back by a port. After each call there may be room again. */
+/**
+ * What comes back by a port. After each call there may be room again. Units are numbered in the order in which they were taken, from
+ * the one behind `last` of the message `opened` on. Requests see all units that were taken before them.
+ */
 export interface StorageReceiver {
   /** All units up to that one are durable. */
   durable(last: number): void;
@@ -36,7 +39,10 @@ export interface StorageReceiver {
 }
 
 export interface CommitQueueOptions {
-  /** The state can no longer be written: the process must end, and nothing must leave it. */
+  /**
+   * The state can no longer be written: the process must end, and nothing must leave it. A plugin throws the error where nobody
+   * catches it (`setImmediate(() => { throw error; })`): the server logs it and ends with code 1.
+   */
   readonly onFailure: (error: ServerError) => void;
   /** Calls `seal` when everything that belongs to this turn of the event loop has happened. */
   readonly atTurnsEnd?: (seal: () => void) => void;

@@ -29,9 +29,10 @@ export interface TableReader {
 export interface Tables extends TableReader {
   /** All changes or none, in their order; on disk before it returns if `isSynced`. What was written before is on disk then, too. */
   write(changes: readonly Change[], options: { readonly isSynced: boolean }): void;
-  /** The tables as they are now, whatever is written afterwards. */
+  /** The tables as they are now, whatever is written afterwards. It may be disposed of more than once; then it refuses to be read. */
   snapshot(): TableReader & Disposable;
   /** About what they take on disk. */
   readonly bytes: number;
+  /** More than once, also with snapshots that are still there. Whatever is asked of them afterwards throws an error that says so. */
   close(): Promise<void>;
 }

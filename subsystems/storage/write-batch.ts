@@ -121,8 +121,12 @@ export class WriteBatch {
 export interface WriteBatchVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void;
   delete(family: Family, key: Uint8Array): void;
+  /** Deletes what is under keys that begin with `prefix`. */
   clear(family: Family, prefix: Uint8Array): void;
-  /** A run of one page; `offset + bytes.length` ≤ PAGE_BYTES. */
+  /**
+   * A run of bytes of the page that is under `pageKey(id, page)` in the family `heap` or `stable`; a page that is not there is
+   * zeros. `offset + bytes.length` ≤ PAGE_BYTES.
+   */
   patch(family: Family, id: Uint8Array, page: number, offset: number, bytes: Uint8Array): void;
 }
 

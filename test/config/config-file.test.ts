@@ -23,12 +23,24 @@ const STORAGE: ConfiguredPlugin = {
     provides: Storage,
     isDurable: true,
     create: () => new NoStorage(),
+    restore: () => Promise.reject(new Error('not here')),
     options: {
       url: { type: 'text', summary: 'Where.', required: true, isSecret: true, variable: 'STORAGE_URL' },
       pages: { type: 'integer', summary: 'Many.', unit: 'pages', min: 1, max: 100, default: 10 },
       mode: { type: 'choice', summary: 'How.', choices: ['safe', 'fast'], default: 'safe' },
       eager: { type: 'switch', summary: 'When.' },
     },
+  }),
+};
+const FORWARD: ConfiguredPlugin = {
+  ...STORAGE,
+  module: './forward.js',
+  definition: definePlugin({
+    apiVersion: 1,
+    name: 'forward-only',
+    provides: Storage,
+    isDurable: true,
+    create: () => new NoStorage(),
   }),
 };
 const OUTCALLS: ConfiguredPlugin = {
@@ -57,7 +69,7 @@ async function load(
     build: 'dev',
     directory,
     loadPlugins: async (requests) => ({
-      loaded: [STORAGE, OUTCALLS].filter(({ capability }) => requests.some((each) => each.capability === capability)),
+      loaded: [STORAGE, FORWARD, OUTCALLS].filter(({ module }) => requests.some((each) => each.module === module)),
       problems: [],
     }),
   });
@@ -236,6 +248,9 @@ test('a durable storage from outside counts as --state, and what only the server
     /^--outcalls-record and --plugin outcalls=\.\/o\.js contradict/,
   );
   assert.match((await problems(['--plugin=outcalls=./o.js', '--live-cap=5'])).join(), /needs --state DIR/);
+  assert.deepEqual(await problems(['--plugin=storage=./forward.js', '--restore=a.backup']), [
+    "--restore: plugin 'forward-only' cannot restore backups: start without --restore",
+  ]);
 });
 
 test('--print-config shows each value and where it comes from, and no secret', async () => {

@@ -1,56 +1,34 @@
 /** docs/plugins.md: the walk-through is done, and what else it shows is loaded. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { loadConfig } from '../../config/load.ts';
 import { loadPlugins } from '../../plugins/loader/index.ts';
 import { builtinPlugins } from '../../plugins/index.ts';
+import { assertShows, commandsOf, listingsOf } from '../support/doc-listings.ts';
 import { CACHE_HOME } from '../support/caches.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'config/svc.js');
-const FETCHER = join(ROOT, 'config/examples/fetcher/Fetcher.mo');
 const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, SVC_TOKEN: undefined };
 
-/** By the titles of sections: the listings, each with its language and the file that is named before it. */
-const sections = new Map<
-  string,
-  { readonly language: string; readonly file: string | undefined; readonly text: string }[]
->();
-before(async () => {
-  const [, ...parts] = (await readFile(join(ROOT, 'docs/plugins.md'), 'utf8')).split(/^## /m);
-  for (const part of parts) {
-    const title = part.slice(0, part.indexOf('\n'));
-    const listings = [...part.matchAll(/(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```$/gms)];
-    sections.set(
-      title,
-      listings.map(([, file, language = '', text = '']) => ({ language, file, text })),
-    );
-  }
-});
-
-/** `…` stands for anything. */
-function assertShows(shown: string, expected: string): void {
-  const parts = expected.trim().split('…');
-  const pattern = parts.map((part) => part.replaceAll(/[^\w"\s]/g, String.raw`\$&`)).join('.*');
-  assert.match(shown.trim(), new RegExp(`^${pattern}$`));
-}
+const sections = await listingsOf('plugins.md');
 
 test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
   const folder = await temporaryDirectory();
-  await writeFile(join(folder, 'actors.json'), JSON.stringify({ actors: { fetcher: { main: FETCHER } } }));
+  // As if it were installed there.
+  await mkdir(join(folder, 'node_modules'));
+  await symlink(ROOT, join(folder, 'node_modules/svc'));
   let server: RunningServer | undefined;
   let done = 0;
-  for (const { language, file, text } of sections.get('A walk-through') ?? []) {
-    if (file !== undefined) await writeFile(join(folder, file), text);
-    if (language !== 'sh') continue;
-    for (const part of text.split(/^\$ /m).slice(1)) {
-      const [line = '', ...shown] = part.split('\n');
-      const expected = shown.join('\n');
+  for (const listing of sections.get('A walk-through') ?? []) {
+    if (listing.file !== undefined) await writeFile(join(folder, listing.file), listing.text);
+    if (listing.language !== 'sh') continue;
+    for (const { line, expected } of commandsOf(listing)) {
       const [, flags, filter, isServer] = /^svc (.*?)(?: \| grep (\w+))?( &)?$/.exec(line) ?? [];
       const [, body, path] = /^curl (?:-X POST -d '([^']*)' )?http:\/\/127\.0\.0\.1:7000(\S+)$/.exec(line) ?? [];
       if (flags !== undefined && isServer !== undefined)

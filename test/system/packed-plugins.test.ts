@@ -3,16 +3,24 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { startServer } from '../support/server.ts';
+import { assertShows, commandsOf, listingsOf } from '../support/doc-listings.ts';
+import { type RunningServer, startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FIXTURES = join(ROOT, 'test/fixtures/plugins');
 const run = promisify(execFile);
+/** The same for commands that are not ours. */
+const INSTALLING = {
+  npm_config_prefer_offline: 'true',
+  npm_config_ignore_scripts: 'true',
+  npm_config_audit: 'false',
+  npm_config_fund: 'false',
+};
 const INSTALL = ['install', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
 
 /** Packs a folder; the tarball's path. */
@@ -23,10 +31,16 @@ async function pack(folder: string, into: string): Promise<string> {
 }
 
 /** What is installed, by the commands that npm has made. */
-function start(t: TestContext, directory: string, args: readonly string[], command: readonly [string, ...string[]]) {
+function start(
+  t: TestContext,
+  directory: string,
+  args: readonly string[],
+  command: readonly [string, ...string[]],
+  manifest: readonly string[] = ['--manifest', 'actors.json'],
+) {
   const bin = join(directory, 'node_modules/.bin');
   const env = { PATH: `${bin}:${process.env['PATH']}` };
-  return startServer(t, { command, directory, env, args: ['--manifest', 'actors.json', ...args] });
+  return startServer(t, { command, directory, env, args: [...manifest, ...args] });
 }
 
 const SVC = ['node_modules/.bin/svc'] as const;
@@ -34,16 +48,20 @@ const URL_LIST = '["http://example.org/a.json"]';
 
 test('tarballs of the server and of plugins work in an empty directory', { timeout: 600_000 }, async (t) => {
   const work = await temporaryDirectory();
-  const directory = join(work, 'app');
-  await mkdir(directory);
+  const directory = join(work, 'my-plugin');
   await run('npm', ['run', 'build'], { cwd: ROOT });
   const packed = await pack(ROOT, work);
   const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
   const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
-  await writeFile(join(directory, 'package.json'), '{ "private": true }');
+  // The folder of docs/plugins.md, made by what stands there.
+  const sections = await listingsOf('plugins.md');
+  const [emptyFolder] = sections.get('An empty folder') ?? [];
+  assert.ok(emptyFolder !== undefined, 'the page has no empty folder');
+  assert.ok(emptyFolder.text.includes(`../${basename(packed)}`), emptyFolder.text);
+  await run('sh', ['-e', '-c', emptyFolder.text], { cwd: work, env: { ...process.env, ...INSTALLING } });
   const fetcher = { main: 'node_modules/svc/config/examples/fetcher/Fetcher.mo' };
   await writeFile(join(directory, 'actors.json'), JSON.stringify({ actors: { fetcher } }));
-  await run('npm', [...INSTALL, packed, ...plugins], { cwd: directory });
+  await run('npm', [...INSTALL, ...plugins], { cwd: directory });
 
   await t.test('a plugin of decorated classes is compiled against the published types', async () => {
     const source = join(directory, 'class-outcalls');
@@ -106,6 +124,46 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
       passed.join(),
     );
   });
+
+  await t.test(
+    'a storage of one’s own is written, tested, loaded, killed and restored as docs/plugins.md says',
+    async (part) => {
+      const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
+      const servers: RunningServer[] = [];
+      let done = 0;
+      for (const listing of sections.get('A storage of your own, in SQLite') ?? []) {
+        if (listing.file !== undefined) await writeFile(join(directory, listing.file), listing.text);
+        if (listing.language !== 'sh') continue;
+        for (const { line, expected } of commandsOf(listing)) {
+          const [, flags] = /^svc (.*) &$/.exec(line) ?? [];
+          const [, script] = /^node (.*)$/.exec(line) ?? [];
+          const [, path = '', file = ''] = /^curl http:\/\/127\.0\.0\.1:7000(\S+) --output (\S+)$/.exec(line) ?? [];
+          const [, signal, job] = /^kill (-9 )?%(\d)$/.exec(line) ?? [];
+          const origin = servers.at(-1)?.origin ?? '';
+          if (flags !== undefined) {
+            servers.push(await start(part, directory, flags.split(' '), SVC, []));
+          } else if (script !== undefined) {
+            const words = script.split(' ');
+            const load = await readFile(join(directory, 'load.js'), 'utf8').catch(() => '');
+            await writeFile(join(directory, 'load.js'), load.replace(/http:[\w/.:]+(?=\/call-json)/, origin));
+            const { stdout } = await run(process.execPath, words, { cwd: directory, env });
+            assertShows(stdout, expected);
+          } else if (file !== '') {
+            await writeFile(join(directory, file), Buffer.from(await (await fetch(origin + path)).arrayBuffer()));
+          } else {
+            const server = servers[Number(job) - 1];
+            assert.ok(server !== undefined, `no command that this test understands: ${line}`);
+            const ended = once(server.process, 'close');
+            server.process.kill(signal === undefined ? 'SIGTERM' : 'SIGKILL');
+            await ended;
+          }
+          done++;
+        }
+      }
+      assert.equal(done, 10);
+      assert.equal(await servers.at(-1)?.stop(), 0);
+    },
+  );
 
   await t.test('two packages work together, and a server behind the shell of npx stops in order, too', async (part) => {
     const replay = ['--plugin', 'outcalls=@team/outcalls/recorded', '--plugin-option', 'outcalls.directory=recording'];

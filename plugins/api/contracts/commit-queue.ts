@@ -9,7 +9,7 @@ export interface MadeQueue {
   readonly endTurn: () => Promise<void>;
   /** Lets everything that is sealed become durable. */
   readonly catchUp: () => Promise<void>;
-  /** What is stored in the family `queue`, key by key. */
+  /** What is stored in the family `queue`: keys as text (`Buffer.from(key).toString()`), in their order. */
   readonly stored: () => Promise<ReadonlyMap<string, Uint8Array>>;
 }
 

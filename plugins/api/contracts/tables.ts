@@ -16,6 +16,9 @@ export interface MadeTables {
   readonly reopen?: () => Promise<Tables>;
 }
 
+/** It was meant: no slip such as reading a property of undefined. */
+const isRefusal = (error: unknown): boolean => error instanceof Error && !(error instanceof TypeError);
+
 /** What every implementation of Tables has to pass. `makeTables` gives empty ones; what it opens ends with the test. */
 export function describeTables(
   name: string,
@@ -211,7 +214,7 @@ export function describeTables(
       assert.deepEqual(readAll(snapshot), expected);
       snapshot[Symbol.dispose]();
       snapshot[Symbol.dispose]();
-      assert.throws(() => snapshot.get('meta', bytes('01')), /closed|disposed/);
+      assert.throws(() => snapshot.get('meta', bytes('01')), isRefusal);
       assert.equal(hex(tables.get('meta', bytes('02'))), '77');
     });
 
@@ -290,10 +293,10 @@ export function describeTables(
       const begun = tables.range('meta', bytes(''), undefined)[Symbol.iterator]();
       begun.next();
       await Promise.all([tables.close(), tables.close()]);
-      assert.throws(() => tables.get('meta', bytes('01')), /closed/);
-      assert.throws(() => [...tables.range('meta', bytes('01'), undefined)], /closed/);
-      assert.throws(() => tables.write([], { isSynced: true }), /closed/);
-      assert.throws(() => tables.snapshot(), /closed/);
+      assert.throws(() => tables.get('meta', bytes('01')), isRefusal);
+      assert.throws(() => [...tables.range('meta', bytes('01'), undefined)], isRefusal);
+      assert.throws(() => tables.write([], { isSynced: true }), isRefusal);
+      assert.throws(() => tables.snapshot(), isRefusal);
       begun.return?.();
       snapshot[Symbol.dispose]();
     });
@@ -302,7 +305,7 @@ export function describeTables(
       const { tables, reopen } = await makeTables(t);
       if (!reopen) {
         await tables.close();
-        assert.throws(() => tables.get('meta', bytes('01')), /closed/);
+        assert.throws(() => tables.get('meta', bytes('01')), isRefusal);
         return;
       }
       write(tables, [put('meta', '01', 'aa'), put('heap', 'ff', 'bb'), put('blob', '02', '')]);

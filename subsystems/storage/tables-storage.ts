@@ -1,0 +1,272 @@
+/**
+ * A storage on any ordered tables of bytes: whoever has `Tables` has a storage. What the shortest plugin is made of.
+ *
+ * It works in the thread that it is made in. Each turn of the event loop it writes what has come as one change of the tables,
+ * durable when that returns, and answers what was asked. So nothing goes on while the tables write: they are to be a store on
+ * the same machine, whose writes take a millisecond or two. Units are never divided, so one of 16 MiB takes as long as the tables
+ * take for 4096 pages.
+ */
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { BackupReader } from './backup.ts';
+import { CommitFigures } from './commit-figures.ts';
+import { CommitQueue, type StoragePort, type StorageReceiver } from './commit-queue.ts';
+import type { BackupFile } from './index.ts';
+import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
+import { Overlay } from './overlay.ts';
+import { carried, type StorageRequest, type ToStorage } from './storage-wire.ts';
+import { TableChanges } from './table-changes.ts';
+import { type Change, FAMILIES, type TableReader, type Tables } from './tables.ts';
+import { applyWriteBatch } from './write-batch.ts';
+
+export interface TablesStorageOptions {
+  /** Opens the tables, those that were there before if there are any. Throws a ServerError that says why it cannot. */
+  readonly openTables: () => Tables | Promise<Tables>;
+  /** The state can no longer be written, and the process must end; by default the error is thrown where nobody catches it. */
+  readonly onFailure?: (error: ServerError) => void;
+}
+
+/** Units that are written together have so many bytes, or the last one makes it more. */
+const COMMIT_BYTES = 2 ** 20;
+/** The newest unit that the tables have. It is in the tables of every state, and the last of what is restored. */
+const LAST_UNIT_KEY = metaKey(META.unit);
+const NO_KEY = new Uint8Array(0);
+
+export class TablesStorage extends CommitQueue {
+  readonly #port: TablesPort;
+
+  constructor({ openTables, onFailure = throwLater }: TablesStorageOptions) {
+    const port = new TablesPort(openTables);
+    super(port, { onFailure });
+    this.#port = port;
+  }
+
+  /**
+   * Puts what the backup has into tables that are empty; before `open`. Rejects with ServerError `restore-not-empty`, or with what is
+   * wrong with the file. What a restore that has failed or was killed has left is no state, and is taken away by the next one.
+   */
+  restore(backup: BackupFile): Promise<{ readonly entries: number; readonly bytes: number }> {
+    return this.#port.restore(backup);
+  }
+}
+
+class TablesPort implements StoragePort {
+  readonly #openTables: () => Tables | Promise<Tables>;
+  #tables: Tables | undefined;
+  #receiver: StorageReceiver | undefined;
+  #last = 0;
+  /** Units and requests in their order. */
+  #taken: ToStorage[] = [];
+  #isWorkDue = false;
+  #isOver = false;
+  readonly #figures = new CommitFigures();
+  readonly #backups = new Map<number, BackupReader>();
+  #backupsOpened = 0;
+
+  constructor(openTables: () => Tables | Promise<Tables>) {
+    this.#openTables = openTables;
+  }
+
+  open(receiver: StorageReceiver): void {
+    this.#receiver = receiver;
+    void this.#open().catch((error: unknown) => this.#fail(error));
+  }
+
+  async #open(): Promise<void> {
+    const tables = (this.#tables ??= await this.#openTables());
+    const last = tables.get('meta', LAST_UNIT_KEY);
+    if (last === undefined && !isEmpty(tables))
+      throw new ServerError(
+        'unavailable',
+        'state-corrupt',
+        'the store has what a restore has left that was broken off, or what is no state: restore again (--restore FILE), or take an empty one',
+      );
+    this.#last = last === undefined ? 0 : Number(Buffer.from(last).readBigUInt64BE());
+    this.#receiver?.receive({ kind: 'opened', last: this.#last });
+  }
+
+  async restore(backup: BackupFile): Promise<{ readonly entries: number; readonly bytes: number }> {
+    const tables = (this.#tables ??= await this.#openTables());
+    if (tables.get('meta', LAST_UNIT_KEY) !== undefined)
+      throw new ServerError(
+        'invalid',
+        'restore-not-empty',
+        'the store holds a state already (drop --restore to serve it): a backup is restored into an empty one',
+      );
+    for (const family of FAMILIES) {
+      const left = [...tables.range(family, NO_KEY, undefined)].map(([key]) => ({ family, key, value: undefined }));
+      tables.write(left, { isSynced: false });
+    }
+    let last: Change = unitChange(0);
+    for await (const changes of backup.changes()) {
+      const isLast = (change: Change): boolean =>
+        change.family === 'meta' && Buffer.compare(change.key, LAST_UNIT_KEY) === 0;
+      last = changes.find(isLast) ?? last;
+      tables.write(
+        changes.filter((change) => !isLast(change)),
+        { isSynced: false },
+      );
+    }
+    tables.write([last], { isSynced: true });
+    return { entries: backup.entries, bytes: backup.bytes };
+  }
+
+  copy(unit: Uint8Array): boolean {
+    this.#taken.push({ kind: 'unit', unit: unit.slice() });
+    return true;
+  }
+
+  send(message: ToStorage): boolean {
+    this.#taken.push(message);
+    return true;
+  }
+
+  publish(): void {
+    if (this.#isWorkDue || this.#isOver) return;
+    this.#isWorkDue = true;
+    setImmediate(() => {
+      this.#isWorkDue = false;
+      if (this.#isOver) return;
+      try {
+        this.#work();
+      } catch (error) {
+        this.#fail(error);
+      }
+    });
+  }
+
+  /** Units up to the next request or COMMIT_BYTES, or a request. */
+  #work(): void {
+    const units: Uint8Array[] = [];
+    let bytes = 0;
+    let at = 0;
+    for (; bytes < COMMIT_BYTES; at++) {
+      const message = this.#taken[at];
+      if (message?.kind !== 'unit') break;
+      units.push(message.unit);
+      bytes += message.unit.length;
+    }
+    const next = this.#taken[at];
+    const request = next?.kind === 'request' ? next : undefined;
+    this.#taken = this.#taken.slice(request === undefined ? at : at + 1);
+    if (units.length > 0) this.#commit(units);
+    if (request !== undefined) this.#answer(request.call, request.request);
+    if (this.#taken.length > 0) this.publish();
+  }
+
+  #commit(units: readonly Uint8Array[]): void {
+    const tables = this.#opened;
+    const startedMs = performance.now();
+    const changes = new TableChanges(tables);
+    for (const unit of units) applyWriteBatch(unit, changes);
+    const last = this.#last + units.length;
+    tables.write([...changes.take(), unitChange(last)], { isSynced: true });
+    this.#last = last;
+    this.#figures.committed(units);
+    this.#figures.took(performance.now() - startedMs);
+    this.#receiver?.durable(last);
+  }
+
+  get #opened(): Tables {
+    if (this.#tables === undefined) throw new ServerError('unavailable', 'storage-failed', 'the store is not open');
+    return this.#tables;
+  }
+
+  #answer(call: number, request: StorageRequest): void {
+    if (request.kind === 'close') {
+      void this.#close(call).catch((error: unknown) => this.#fail(error));
+      return;
+    }
+    try {
+      this.#receiver?.receive({ kind: 'answer', call, answer: this.#answerTo(request) });
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      this.#receiver?.receive({ kind: 'refusal', call, error: carried(error) });
+    }
+  }
+
+  #answerTo(request: Exclude<StorageRequest, { readonly kind: 'close' }>): unknown {
+    const tables = this.#opened;
+    // Nothing is above the tables: it reads them, and makes of it what is asked for.
+    const reader = new Overlay(tables);
+    switch (request.kind) {
+      case 'range':
+        return reader.range(request.family, request.prefix);
+      case 'get':
+        return reader.get(request.family, request.key);
+      case 'values':
+        return reader.values(request.family, request.prefix);
+      case 'canister':
+        return this.#canister(reader, request.id);
+      case 'figures':
+        return { ...this.#figures.figures, stateBytes: tables.bytes, logBytes: 0 };
+      case 'openBackup':
+        this.#backups.set(++this.#backupsOpened, new BackupReader(tables.snapshot()));
+        return this.#backupsOpened;
+      case 'nextPiece': {
+        const piece = this.#backups.get(request.backup)?.next();
+        if (piece === undefined) this.#closeBackup(request.backup);
+        return piece;
+      }
+      case 'closeBackup':
+        this.#closeBackup(request.backup);
+    }
+    return undefined;
+  }
+
+  #canister(reader: Overlay, id: Uint8Array): unknown {
+    const meta = (letter: MetaLetter): Uint8Array | undefined => reader.get('meta', metaKey(letter, id));
+    const copy = meta(META.copy)?.[0] ?? 0;
+    return {
+      memory: reader.memoryOf(memoryId(id, copy)),
+      copy,
+      globals: meta(META.globals),
+      certifiedData: meta(META.certifiedData),
+      checkpoint: meta(META.checkpoint),
+      records: reader.values('log', id),
+    };
+  }
+
+  #closeBackup(backup: number): void {
+    this.#backups.get(backup)?.close();
+    this.#backups.delete(backup);
+  }
+
+  async #close(call: number): Promise<void> {
+    await this.end();
+    this.#receiver?.receive({ kind: 'answer', call, answer: undefined });
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    for (const backup of this.#backups.keys()) this.#closeBackup(backup);
+    const tables = this.#tables;
+    this.#tables = undefined;
+    await tables?.close();
+  }
+
+  #fail(error: unknown): void {
+    this.#isOver = true;
+    const failure =
+      error instanceof ServerError
+        ? error
+        : new ServerError('unavailable', 'state-unwritable', `the store has failed: ${messageOf(error)}`);
+    this.#receiver?.receive({ kind: 'failed', error: carried(failure) });
+  }
+}
+
+function isEmpty(tables: TableReader): boolean {
+  return FAMILIES.every((family) => tables.range(family, NO_KEY, undefined)[Symbol.iterator]().next().done);
+}
+
+function unitChange(unit: number): Change {
+  const value = new Uint8Array(8);
+  new DataView(value.buffer).setBigUint64(0, BigInt(unit));
+  return { family: 'meta', key: LAST_UNIT_KEY, value };
+}
+
+/** Not within somebody's call: nothing can handle it, and nothing is to be answered any more. */
+function throwLater(error: ServerError): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
