@@ -189,9 +189,8 @@ export class Database {
   }
 
   async #commitSmall(session: Session, { first, last, units }: Batch): Promise<void> {
-    const [unit] = units;
-    const bytes = units.length === 1 && unit !== undefined ? bufferOf(unit) : Buffer.concat(units);
-    const { count } = await session.commits.query(SQL.commit, [this.namespace, session.fence, first, last, bytes]);
+    const values = [this.namespace, session.fence, first, last, joined(units)];
+    const { count } = await session.commits.query(SQL.commit, values);
     if (count !== 1) this.#fenced(session);
   }
 
@@ -199,12 +198,8 @@ export class Database {
     const { commits } = session;
     await commits.transaction(async () => {
       let piece = 0;
-      for (const unit of units) {
-        for (let at = 0; at < unit.length; at += PIECE_BYTES) {
-          const bytes = bufferOf(unit.subarray(at, at + PIECE_BYTES));
-          await commits.query(SQL.piece, [this.namespace, first, piece++, last, bytes]);
-        }
-      }
+      for (const bytes of piecesOf(units))
+        await commits.query(SQL.piece, [this.namespace, first, piece++, last, bytes]);
       // Last, so that nobody waits for this lock for long.
       const { rows } = await commits.query(SQL.own, [this.namespace, session.fence]);
       if (rows.length === 0) this.#fenced(session);
@@ -250,6 +245,31 @@ export class Database {
     this.#session = undefined;
     if (session !== undefined) await Promise.all([session.commits.end(), session.entries.end()]);
   }
+}
+
+/** Units one after the other, in pieces that each fit into a row. */
+function* piecesOf(units: readonly Uint8Array[]): Generator<Buffer, void, void> {
+  let parts: Uint8Array[] = [];
+  let room = PIECE_BYTES;
+  for (const unit of units) {
+    for (let at = 0; at < unit.length;) {
+      const part = unit.subarray(at, at + room);
+      parts.push(part);
+      at += part.length;
+      room -= part.length;
+      if (room > 0) continue;
+      yield joined(parts);
+      parts = [];
+      room = PIECE_BYTES;
+    }
+  }
+  if (parts.length > 0) yield joined(parts);
+}
+
+/** Not copied where there is one alone. */
+function joined(parts: readonly Uint8Array[]): Buffer {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? bufferOf(only) : Buffer.concat(parts);
 }
 
 /** The newest unit that the tables have. */

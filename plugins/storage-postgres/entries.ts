@@ -1,12 +1,13 @@
 /** What is under keys, in the tables and in the layers over them: read in pieces, in the order of the keys. */
+import { setImmediate } from 'node:timers/promises';
 import { ServerError } from '../api/plugin.ts';
 import {
-  CHUNK_PAGES,
   type Family,
   memoryId,
   META,
   metaKey,
   type MetaLetter,
+  PageCollector,
   RecordPacker,
   type StorageAnswers,
   type StoredPages,
@@ -16,6 +17,9 @@ import { bufferOf } from './database.ts';
 import { codeOf, type Connection, type Row } from './connection.ts';
 import { bytesOf, type Content, type Layer, Page, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
+
+/** So many entries of layers are taken in one turn of the event loop: about a mebibyte of pages. */
+const TURN_ENTRIES = 256;
 
 export type TableEntry = readonly [key: Buffer, value: Buffer];
 
@@ -124,10 +128,10 @@ export class EntryReader {
     const texts = keys.map(textOf);
     const said = new Said();
     for (const layer of this.#layers) for (const key of texts) layer.layOverOne(said, family, key);
-    const isOpen = (key: string): boolean => !said.hides(key) && !isKnown(said, key);
-    const values = await tableValues(this.#connection, this.#namespace, family, texts.filter(isOpen).map(bytesOf));
+    const needed = texts.filter((key) => said.needs(key)).map(bytesOf);
+    const values = await tableValues(this.#connection, this.#namespace, family, needed);
     return texts.map((key) => {
-      const value = said.entries.has(key) ? settled(said.entries.get(key), values.get(key)) : values.get(key);
+      const value = said.over(key, values.get(key));
       return value && new Uint8Array(value);
     });
   }
@@ -200,65 +204,27 @@ export class EntryReader {
     said: Said,
     take: (key: string, value: Uint8Array) => void,
   ): Promise<void> {
-    const keys = [...said.entries.keys()].toSorted();
+    const keys = said.sortedKeys();
     let at = 0;
-    const takeUntil = (end: string | undefined): void => {
+    const takeUntil = async (end: string | undefined): Promise<void> => {
       for (let key = keys[at]; key !== undefined && (end === undefined || key < end); key = keys[++at]) {
-        const value = settled(said.entries.get(key), undefined);
+        const value = said.over(key, undefined);
         if (value !== undefined) take(key, value);
+        if (at % TURN_ENTRIES === 0) await setImmediate();
       }
     };
     if (!said.hides(textOf(prefix))) {
       for await (const entries of tableEntries(this.#connection, this.#namespace, family, prefix, prefixEnd(prefix))) {
         for (const [bytes, value] of entries) {
           const key = textOf(bytes);
-          takeUntil(key);
-          if (keys[at] === key) {
-            at++;
-            const newer = settled(said.entries.get(key), value);
-            if (newer !== undefined) take(key, newer);
-          } else if (!said.hides(key)) take(key, value);
+          if ((keys[at] ?? key) < key) await takeUntil(key);
+          if (keys[at] === key) at++;
+          const newer = said.over(key, value);
+          if (newer !== undefined) take(key, newer);
         }
       }
     }
-    takeUntil(undefined);
-  }
-}
-
-function isKnown({ entries }: Said, key: string): boolean {
-  return entries.has(key) && !(entries.get(key) instanceof Page);
-}
-
-/** What is there, of what the layers say and of what is below them. */
-function settled(content: Content, below: Uint8Array | undefined): Uint8Array | undefined {
-  if (content === undefined) return content;
-  return content instanceof Page ? content.bytesOver(below) : content;
-}
-
-/** Puts pages into chunks of their own buffers, which can be handed to other threads. */
-class PageCollector {
-  readonly #numbers: number[] = [];
-  readonly #chunks: Uint8Array[] = [];
-  #chunk: Uint8Array | undefined;
-  #used = 0;
-
-  add(number: number, page: Uint8Array): void {
-    this.#numbers.push(number);
-    const chunk = (this.#chunk ??= new Uint8Array(CHUNK_PAGES * PAGE_BYTES));
-    chunk.set(page, this.#used * PAGE_BYTES);
-    if (++this.#used === CHUNK_PAGES) this.#close();
-  }
-
-  #close(): void {
-    if (this.#chunk === undefined) return;
-    this.#chunks.push(this.#used === CHUNK_PAGES ? this.#chunk : this.#chunk.slice(0, this.#used * PAGE_BYTES));
-    this.#chunk = undefined;
-    this.#used = 0;
-  }
-
-  take(): StoredPages {
-    this.#close();
-    return { numbers: Uint32Array.from(this.#numbers), chunks: this.#chunks };
+    await takeUntil(undefined);
   }
 }
 

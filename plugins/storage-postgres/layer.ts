@@ -5,7 +5,8 @@
  * Keys are Latin-1 strings of their bytes, which sort like the bytes. Of a page a layer may know some bytes only: those below
  * come from the layer or the tables beneath, when somebody needs them.
  */
-import { applyWriteBatch, type Family } from '../api/storage.ts';
+import { setImmediate } from 'node:timers/promises';
+import { applyWriteBatch, type Family, type WriteBatchVisitor } from '../api/storage.ts';
 
 /** Pages of the families `heap` and `stable` have so many bytes. */
 export const PAGE_BYTES = 4096;
@@ -15,12 +16,16 @@ const GROUPED: ReadonlySet<Family> = new Set(['heap', 'stable', 'log', 'blob']);
 /** About what an entry costs besides its bytes. */
 const ENTRY_OVERHEAD_BYTES = 100;
 const ALL = '';
+/** What is applied in one turn of the event loop: some milliseconds. */
+export const SLICE_BYTES: number = 2 ** 20;
 
 /** A page of which some bytes are known. */
 export class Page {
   readonly bytes = new Uint8Array(PAGE_BYTES);
   /** Where known bytes begin and end, in turn, ascending, apart from each other. */
   #runs: number[] = [];
+  /** Somebody reads it, and counts on its staying as it is: whoever would change it changes a copy. */
+  isShared = false;
 
   /** With all bytes known. */
   static whole(bytes?: Uint8Array): Page {
@@ -48,22 +53,26 @@ export class Page {
     runs.splice(from, to - from, start, end);
   }
 
-  /** What is known here, over what `below` knows. */
-  over(below: Page): Page {
+  copy(): Page {
     const page = new Page();
-    for (const one of [below, this]) one.#copyTo(page);
+    page.bytes.set(this.bytes);
+    page.#runs = [...this.#runs];
     return page;
   }
 
   /** The whole page, with what it lacks from below; undefined: zeros. */
   bytesOver(below: Uint8Array | undefined): Uint8Array {
-    return this.over(Page.whole(below)).bytes;
+    const bytes = new Uint8Array(PAGE_BYTES);
+    if (below !== undefined) bytes.set(below);
+    this.copyTo(bytes);
+    return bytes;
   }
 
-  #copyTo(page: Page): void {
+  /** What is known here. */
+  copyTo(bytes: Uint8Array): void {
     for (let at = 0; at < this.#runs.length; at += 2) {
       const start = this.#runs[at] ?? 0;
-      page.put(start, this.bytes.subarray(start, this.#runs[at + 1]));
+      bytes.set(this.bytes.subarray(start, this.#runs[at + 1]), start);
     }
   }
 }
@@ -89,16 +98,38 @@ export class Layer {
   /** About what it holds in memory. */
   bytes = 0;
 
-  /** Keeps views of the unit. Throws ServerError `state-corrupt` when it is malformed. */
-  apply(unit: Uint8Array): void {
-    this.bytes += unit.length;
-    applyWriteBatch(unit, {
-      put: (family, key, value) => this.#set(family, key, value),
-      delete: (family, key) => this.#set(family, key, undefined),
-      clear: (family, prefix) => this.#clear(family, textOf(prefix)),
-      patch: (family, id, page, offset, bytes) => this.#patch(family, id, page, offset, bytes),
-    });
+  /**
+   * Applies the operations of a unit from byte `from` on, until `bytesMax` bytes of them are applied or some more; returns where the next one
+   * begins. Keeps views of the unit. Throws ServerError `state-corrupt` when it is malformed.
+   */
+  apply(unit: Uint8Array, from = 0, bytesMax = Infinity): number {
+    const next = applyWriteBatch(unit, this.#visitor, from, bytesMax);
+    this.bytes += next - from;
+    return next;
   }
+
+  /** The same of many, in slices: the event loop has a turn before each. */
+  async applyInTurns(units: readonly Uint8Array[]): Promise<void> {
+    let left = 0;
+    for (const unit of units) {
+      for (let at = 0; at < unit.length;) {
+        if (left <= 0) {
+          await setImmediate();
+          left = SLICE_BYTES;
+        }
+        const next = this.apply(unit, at, left);
+        left -= next - at;
+        at = next;
+      }
+    }
+  }
+
+  readonly #visitor: WriteBatchVisitor = {
+    put: (family, key, value) => this.#set(family, key, value),
+    delete: (family, key) => this.#set(family, key, undefined),
+    clear: (family, prefix) => this.#clear(family, textOf(prefix)),
+    patch: (family, id, page, offset, bytes) => this.#patch(family, id, page, offset, bytes),
+  };
 
   #set(family: Family, key: Uint8Array, value: Uint8Array | undefined): void {
     const text = textOf(key);
@@ -121,7 +152,7 @@ export class Layer {
       page = isKnown ? Page.whole(page) : new Page();
       group.entries.set(key, page);
       this.bytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
-    }
+    } else if (page.isShared) group.entries.set(key, (page = page.copy()));
     page.put(offset, bytes);
   }
 
@@ -190,26 +221,70 @@ export class Layer {
   }
 }
 
+/** What layers know of one page, the oldest first. Nothing is copied before somebody wants the bytes: there may be thousands. */
+class Laid {
+  readonly #pages: Page[];
+  readonly #below: Uint8Array | undefined;
+  /** Nothing of the tables counts. */
+  readonly isWhole: boolean;
+
+  constructor(page: Page, isWhole: boolean, below: Uint8Array | undefined) {
+    this.#pages = [page];
+    this.isWhole = isWhole;
+    this.#below = below;
+  }
+
+  add(page: Page): void {
+    this.#pages.push(page);
+  }
+
+  bytesOver(stored: Uint8Array | undefined): Uint8Array {
+    const bytes = new Uint8Array(PAGE_BYTES);
+    const below = this.isWhole ? this.#below : stored;
+    if (below !== undefined) bytes.set(below);
+    for (const page of this.#pages) page.copyTo(bytes);
+    return bytes;
+  }
+}
+
 /** What layers say of some keys, the oldest laid down first. It does not change when they do. */
 export class Said {
-  readonly entries = new Map<string, Content>();
+  readonly #entries = new Map<string, Uint8Array | Laid | undefined>();
   readonly #hidden: string[] = [];
 
   clear(prefix: string): void {
     this.#hidden.push(prefix);
-    for (const key of this.entries.keys()) if (key.startsWith(prefix)) this.entries.delete(key);
+    for (const key of this.#entries.keys()) if (key.startsWith(prefix)) this.#entries.delete(key);
   }
 
   set(key: string, content: Content): void {
     if (!(content instanceof Page)) {
-      this.entries.set(key, content);
+      this.#entries.set(key, content);
       return;
     }
-    const below = this.entries.get(key);
-    if (below instanceof Page) this.entries.set(key, content.over(below));
-    else if (below !== undefined || this.entries.has(key) || this.hides(key))
-      this.entries.set(key, content.bytesOver(below));
-    else this.entries.set(key, content.over(new Page()));
+    content.isShared = true;
+    const below = this.#entries.get(key);
+    if (below instanceof Laid) below.add(content);
+    else this.#entries.set(key, new Laid(content, this.#entries.has(key) || this.hides(key), below));
+  }
+
+  /** In the order of their bytes. */
+  sortedKeys(): readonly string[] {
+    return [...this.#entries.keys()].toSorted();
+  }
+
+  /** What is under that key, where the tables have `stored`. */
+  over(key: string, stored: Uint8Array | undefined): Uint8Array | undefined {
+    const content = this.#entries.get(key);
+    if (content === undefined) return this.#entries.has(key) || this.hides(key) ? undefined : stored;
+    return content instanceof Laid ? content.bytesOver(stored) : content;
+  }
+
+  /** Whether what the tables have under that key counts. */
+  needs(key: string): boolean {
+    if (!this.#entries.has(key)) return !this.hides(key);
+    const content = this.#entries.get(key);
+    return content instanceof Laid && !content.isWhole;
   }
 
   /** Whether nothing of the tables counts under that key, whatever is under it here. */

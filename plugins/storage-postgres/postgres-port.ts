@@ -22,7 +22,7 @@ import { Bell } from './bell.ts';
 import { asServerError, type Batch, type Database, NotOwner, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';
-import { Layer } from './layer.ts';
+import { Layer, SLICE_BYTES } from './layer.ts';
 import type { Lease } from './lease.ts';
 import { recoverLog } from './recover-log.ts';
 
@@ -37,6 +37,11 @@ export interface PostgresPortOptions {
 
 /** Units that are committed together have so many bytes, or the last one makes it more: a database takes some tens of milliseconds. */
 const BATCH_BYTES = 8 * 2 ** 20;
+/** A unit that has more is committed alone. */
+const LARGE_BYTES = 2 ** 20;
+/** Small units are copied, so that the queue need not make room for each of them. */
+const COPIED_BYTES_MAX = 64 * 2 ** 10;
+const NO_UNIT = new Uint8Array(0);
 const FOLD_BYTES = 24 * 2 ** 20;
 /** Commits wait for the tables where the upper layer has become so many times larger than it is to be. */
 const TOO_LARGE_FACTOR = 3;
@@ -68,8 +73,10 @@ export class PostgresPort implements StoragePort {
   #handed = 0;
   #committed = 0;
   #applied = 0;
-  /** Committed, and not applied. */
-  #unapplied: Batch | undefined;
+  /** Committed, and not applied, or not wholly. */
+  readonly #unapplied: Batch[] = [];
+  /** The upper layer has a part of a batch: it is not to be read, and not to be frozen. */
+  #applying: Promise<void> | undefined;
   // Layers.
   #active = new Layer();
   #frozen: Layer | undefined;
@@ -104,7 +111,9 @@ export class PostgresPort implements StoragePort {
     void this.#run();
   }
 
+  /** Large ones are handed over. */
   copy(unit: Uint8Array): boolean {
+    if (unit.length > COPIED_BYTES_MAX) return false;
     this.#add(unit.slice());
     return true;
   }
@@ -186,7 +195,7 @@ export class PostgresPort implements StoragePort {
     const database = this.#database;
     const recovered = await database.persist(async (session) => {
       const layer = new Layer();
-      await recoverLog(session.entries, database.namespace, (unit) => layer.apply(unit));
+      await recoverLog(session.entries, database.namespace, (units) => layer.applyInTurns([units]));
       return { layer, last: session.last, tableBytes: await tableBytes(session.entries, database.namespace) };
     });
     this.#active = recovered.layer;
@@ -203,8 +212,11 @@ export class PostgresPort implements StoragePort {
       if (this.#isOver) return;
       const batch = this.#takeBatch();
       if (batch === undefined) {
-        this.#apply();
-        if (this.#closing !== undefined) return this.#close(this.#closing);
+        const applying = this.#apply();
+        if (this.#closing !== undefined) {
+          await applying;
+          return this.#close(this.#closing);
+        }
         await this.#unitsBell.heard();
         continue;
       }
@@ -212,15 +224,17 @@ export class PostgresPort implements StoragePort {
         this.#workBell.ring();
         await this.#foldBell.heard();
       }
+      // So what waits for that is never more than two batches.
+      if (this.#unapplied.length > 1) await this.#apply();
       const startedMs = performance.now();
       const committing = this.#database.commit(batch);
       // Meanwhile, and whatever becomes of it.
       committing.catch(() => undefined);
-      this.#apply();
+      void this.#apply();
       await committing;
       this.#figures.committed(batch.units);
       this.#figures.took(performance.now() - startedMs);
-      this.#unapplied = batch;
+      this.#unapplied.push(batch);
       this.#committed = batch.last;
       this.#tell();
     }
@@ -230,7 +244,12 @@ export class PostgresPort implements StoragePort {
     if (this.#waiting.length === 0) return undefined;
     let count = 0;
     let bytes = 0;
-    while (count < this.#waiting.length && bytes < BATCH_BYTES) bytes += this.#waiting[count++]?.length ?? 0;
+    for (; count < this.#waiting.length && bytes < BATCH_BYTES; count++) {
+      const { length } = this.#waiting[count] ?? NO_UNIT;
+      // What is before a large one does not wait for it.
+      if (count > 0 && length > LARGE_BYTES) break;
+      bytes += length;
+    }
     const units = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
     this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
     this.#waitingBytes -= bytes;
@@ -250,11 +269,31 @@ export class PostgresPort implements StoragePort {
     }
   }
 
-  #apply(): void {
-    const batch = this.#unapplied;
-    if (batch === undefined) return;
-    this.#unapplied = undefined;
-    for (const unit of batch.units) this.#active.apply(unit);
+  /** Applies what is committed. Undefined: it is done; large batches take some turns of the event loop. */
+  #apply(): Promise<void> | undefined {
+    if (this.#applying !== undefined) return this.#applying;
+    for (let batch = this.#unapplied[0]; batch !== undefined; batch = this.#unapplied[0]) {
+      if (batch.bytes > SLICE_BYTES) return (this.#applying = this.#applyInTurns(batch));
+      for (const unit of batch.units) this.#active.apply(unit);
+      this.#isApplied(batch);
+    }
+    return undefined;
+  }
+
+  #applyInTurns(batch: Batch): Promise<void> {
+    return this.#guarded(async () => {
+      try {
+        await this.#active.applyInTurns(batch.units);
+      } finally {
+        this.#applying = undefined;
+      }
+      this.#isApplied(batch);
+      await this.#apply();
+    });
+  }
+
+  #isApplied(batch: Batch): void {
+    this.#unapplied.shift();
     this.#logBytes += batch.bytes;
     this.#applied = batch.last;
     if (this.#asked.length > 0 || this.#active.bytes > this.#foldBytes) this.#workBell.ring();
@@ -278,10 +317,9 @@ export class PostgresPort implements StoragePort {
   async #answerNext(): Promise<boolean> {
     const [asked] = this.#asked;
     if (asked === undefined) return false;
-    if (asked.after > this.#applied) {
-      if (asked.after <= this.#committed) this.#apply();
-      else return false;
-    }
+    if (asked.after > this.#committed) return false;
+    if (asked.after > this.#applied) await this.#apply();
+    if (this.#isOver) return false;
     this.#asked.shift();
     const { call, request } = asked;
     if (request.kind === 'close') {
@@ -324,7 +362,11 @@ export class PostgresPort implements StoragePort {
   }
 
   #read<T>(read: (reader: EntryReader) => Promise<T>): Promise<T> {
-    return this.#database.persist((session) => read(this.#readerOf(session)));
+    return this.#database.persist(async (session) => {
+      // A reader looks at the layers before it waits for anything: then they have whole units.
+      while (this.#applying !== undefined) await this.#applying;
+      return await read(this.#readerOf(session));
+    });
   }
 
   #readerOf({ entries }: Session): EntryReader {
@@ -354,7 +396,8 @@ export class PostgresPort implements StoragePort {
   async #foldNext(): Promise<boolean> {
     if (this.#fold === undefined) {
       if (this.#active.bytes <= this.#foldBytes && !this.#isFoldWanted) return false;
-      this.#apply();
+      await this.#apply();
+      while (this.#applying !== undefined) await this.#applying;
       this.#isFoldWanted = false;
       this.#frozen = this.#active;
       this.#active = new Layer();

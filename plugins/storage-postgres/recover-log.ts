@@ -7,14 +7,14 @@ import { CHUNK_BYTES, CHUNK_ROWS, SQL } from './schema.ts';
 export async function recoverLog(
   connection: Connection,
   namespace: string,
-  apply: (operations: Uint8Array) => void,
+  apply: (operations: Uint8Array) => Promise<void>,
 ): Promise<number> {
   let after: [unit: string, piece: number] = ['0', -1];
   let last = 0;
   let pieces: Buffer[] = [];
-  const applyWhole = (): void => {
+  const applyWhole = async (): Promise<void> => {
     const [first, ...more] = pieces;
-    if (first !== undefined) apply(more.length === 0 ? first : Buffer.concat(pieces));
+    if (first !== undefined) await apply(more.length === 0 ? first : Buffer.concat(pieces));
     pieces = [];
   };
   for (;;) {
@@ -24,7 +24,7 @@ export async function recoverLog(
       if (!(bytes instanceof Buffer)) throw corrupt('a row of svc_log has no bytes');
       read += bytes.length;
       if (Number(piece) === 0) {
-        applyWhole();
+        await applyWhole();
         if (last > 0 && Number(unit) !== last + 1)
           throw corrupt(`svc_log has no unit ${last + 1} before unit ${String(unit)}`);
         last = Number(until);
@@ -35,6 +35,6 @@ export async function recoverLog(
     }
     if (rows.length < CHUNK_ROWS && read < CHUNK_BYTES) break;
   }
-  applyWhole();
+  await applyWhole();
   return last;
 }

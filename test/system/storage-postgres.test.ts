@@ -1,7 +1,7 @@
 /** The storage on PostgreSQL by the suites that every storage runs, on a PostgreSQL that these tests start. */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { after, before } from 'node:test';
+import { after, before, test } from 'node:test';
 import { describeCommitQueue } from '../../plugins/api/contracts/commit-queue.ts';
 import { describeStorage } from '../../plugins/api/contracts/storage.ts';
 import { systemClock } from '../../kernel/index.ts';
@@ -64,4 +64,94 @@ describeCommitQueue('PostgresStorage', async (t) => {
     stored: async () =>
       new Map((await queue.range('queue', ALL)).map(([key, value]) => [Buffer.from(key).toString(), value])),
   };
+});
+
+const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
+const PAGES = 8 * 1024;
+/** What nothing in the main thread may take, in processor time of that thread: other processes do not count. */
+const TURN_MS_MAX = 50;
+
+/** Nearly all of each of 32 MiB of pages, so that each has to be laid over what is below. */
+function largePatch(storage: PostgresStorage, value: number): void {
+  const RUN = 4000;
+  for (let page = 0; page < PAGES; page++) {
+    const entry = Buffer.alloc(10 + RUN, value);
+    entry.writeUInt32LE(page, 0);
+    entry.writeUInt16LE(1, 4);
+    entry.writeUInt16LE(0, 6);
+    entry.writeUInt16LE(RUN, 8);
+    storage.unit.patch('heap', ID, 1, entry);
+  }
+  storage.markDirty();
+}
+
+/** The longest turn of the event loop until `end`. */
+function turns(): { readonly end: () => number } {
+  let longestMs = 0;
+  let isOver = false;
+  let before = process.threadCpuUsage();
+  const look = (): void => {
+    const { user, system } = process.threadCpuUsage(before);
+    longestMs = Math.max(longestMs, (user + system) / 1000);
+    before = process.threadCpuUsage();
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  return {
+    end: () => {
+      isOver = true;
+      return longestMs;
+    },
+  };
+}
+
+test('a unit of 32 MiB holds up nothing before it, and the main thread for no more than a turn', async (t) => {
+  const namespace = `large-${++namespaces}`;
+  // All of it stays in layers.
+  let storage = await open(namespace, 2 ** 30);
+  t.after(() => storage.close());
+  const commit = (key: string): number => {
+    const { current } = storage;
+    storage.unit.put('queue', Buffer.from(key), Buffer.from(key));
+    storage.markDirty();
+    return current;
+  };
+  const durableAt = new Map<number, number>();
+  const watched = (unit: number): void => storage.whenDurable(unit, () => durableAt.set(unit, storage.durable));
+  largePatch(storage, 1);
+  await storage.settled();
+  // The first of these is on its way when the others come.
+  watched(commit('on its way'));
+  await nextTurn();
+  const before = commit('before');
+  watched(before);
+  await nextTurn();
+  const large = storage.current;
+  largePatch(storage, 2);
+  watched(large);
+  await nextTurn();
+  const after = commit('after');
+  watched(after);
+  const measured = turns();
+  await storage.settled();
+  assert.deepEqual(
+    [before, large, after].map((unit) => durableAt.get(unit)),
+    [before, large, after],
+    'each was told alone',
+  );
+  const pages = async (): Promise<readonly [pages: number, sum: number]> => {
+    const { heap } = (await storage.canister(ID)).memory;
+    const sum = heap.chunks.reduce((all, chunk) => all + (chunk[0] ?? 0) + (chunk.at(-4096) ?? 0), 0);
+    return [heap.numbers.length, sum];
+  };
+  const expected = [PAGES, 2 * 2 * (PAGES / 1024)];
+  assert.deepEqual(await pages(), expected);
+  const live = measured.end();
+  storage.abandon();
+  const recovering = turns();
+  storage = await open(namespace, 2 ** 30);
+  assert.deepEqual(await pages(), expected);
+  const recovered = recovering.end();
+  t.diagnostic(`the longest turns: ${live.toFixed(1)} ms, and ${recovered.toFixed(1)} ms after a crash`);
+  assert.ok(live < TURN_MS_MAX && recovered < TURN_MS_MAX, `${live} ms, ${recovered} ms`);
 });
