@@ -20,6 +20,8 @@ export interface SvcOptions {
   readonly nodeArgs?: readonly string[];
   /** Variables beside the ones of this process. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Resolve when it listens: who waits for another server is not ready. */
+  readonly isStandby?: boolean;
 }
 
 export interface SvcProcess extends ServerProcess {
@@ -37,7 +39,8 @@ export interface SvcProcess extends ServerProcess {
 }
 
 /** Resolves when it is ready. */
-export async function startSvc({ manifest, args, nodeArgs = [], environment }: SvcOptions): Promise<SvcProcess> {
+export async function startSvc(options: SvcOptions): Promise<SvcProcess> {
+  const { manifest, args, nodeArgs = [], environment, isStandby = false } = options;
   const startedMs = performance.now();
   const child = spawn(process.execPath, [...nodeArgs, MAIN, '-m', manifest, '-l', '127.0.0.1:0', ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -62,11 +65,11 @@ export async function startSvc({ manifest, args, nodeArgs = [], environment }: S
   };
   let readyMs = 0;
   try {
-    await until(() => /^ready: /m.test(printed));
+    await until(() => (isStandby ? /listening on http/ : /^ready: /m).test(printed));
     readyMs = performance.now() - startedMs;
     if (printed.includes('REJECTED')) throw new Error(`svc rejected an actor:\n${printed}`);
     // The log is written a little later.
-    await until(() => / ready: /.test(logged));
+    if (!isStandby) await until(() => / ready: /.test(logged));
   } catch (error) {
     await kill();
     throw error;
