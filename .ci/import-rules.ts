@@ -103,7 +103,7 @@ export const always: readonly IForbiddenRuleType[] = [
         '^plugins/api/(plugin|storage)[.]ts$',
         '^node_modules/(@types/)?pg/',
         '^node:',
-        '^(crypto|os)$',
+        '^(crypto|os|timers/promises)$',
       ],
     },
   },

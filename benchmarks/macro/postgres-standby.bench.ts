@@ -41,14 +41,18 @@ await using postgres = await startPostgres({ isSynced: true });
 await printSitting(loadGenerator, `${actors} actors, ${rounds} rounds, a lease of ${leaseMs} ms`);
 const manifest = await manifestOf(scratch.path, 'counter', await compiled(COUNTER, 'enhanced'), actors);
 const args = [
-  ...['--plugin', 'storage=svc/storage-postgres', '--plugin-option', `storage.url=${postgres.url}`],
-  ...['--plugin-option', `storage.lease-ms=${leaseMs}`],
+  '--plugin',
+  'storage=svc/storage-postgres',
+  '--plugin-option',
+  `storage.url=${postgres.url}`,
+  '--plugin-option',
+  `storage.lease-ms=${leaseMs}`,
 ];
 
 let owner: SvcProcess = await startSvc({ manifest, args });
 const processes: SvcProcess[] = [owner];
 try {
-  await each(owner.origin);
+  await updateAll(owner.origin);
   const beyond: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const standby = await startSvc({ manifest, args, isStandby: true });
@@ -87,7 +91,7 @@ async function call(origin: string, actor: number): Promise<void> {
 }
 
 /** One update of each actor. */
-async function each(origin: string): Promise<void> {
+async function updateAll(origin: string): Promise<void> {
   let next = 0;
   const client = async (): Promise<void> => {
     while (next < actors) await call(origin, next++);

@@ -15,7 +15,7 @@ import {
 import { byteaArray } from './arrays.ts';
 import { bufferOf } from './database.ts';
 import { codeOf, type Connection, type Row } from './connection.ts';
-import { bytesOf, type Content, type Layer, Page, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
+import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** So many entries of layers are taken in one turn of the event loop: about a mebibyte of pages. */

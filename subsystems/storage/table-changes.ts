@@ -40,7 +40,10 @@ export class TableChanges implements WriteBatchVisitor {
 
   #of(family: Family): Map<string, Uint8Array | undefined> {
     let changed = this.#changed.get(family);
-    if (changed === undefined) this.#changed.set(family, (changed = new Map()));
+    if (changed === undefined) {
+      changed = new Map<string, Uint8Array | undefined>();
+      this.#changed.set(family, changed);
+    }
     return changed;
   }
 

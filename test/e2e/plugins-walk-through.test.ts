@@ -16,7 +16,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'config/svc.js');
 const env = { ...process.env, XDG_CACHE_HOME: CACHE_HOME, SVC_TOKEN: undefined };
 
-const sections = await listingsOf('plugins.md');
+const sections = await listingsOf('plugins');
 
 test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
   const folder = await temporaryDirectory();

@@ -13,8 +13,8 @@ export interface Listing {
 }
 
 /** By the titles of sections. */
-export async function listingsOf(page: string): Promise<ReadonlyMap<string, readonly Listing[]>> {
-  const [, ...parts] = (await readFile(join(DOCS, page), 'utf8')).split(/^## /m);
+export async function listingsOf(name: string): Promise<ReadonlyMap<string, readonly Listing[]>> {
+  const [, ...parts] = (await readFile(join(DOCS, `${name}.md`), 'utf8')).split(/^## /m);
   return new Map(
     parts.map((part) => {
       const listings = [...part.matchAll(/(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```$/gms)];

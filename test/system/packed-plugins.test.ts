@@ -54,7 +54,7 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
   const names = ['function-outcalls', 'team-outcalls', 'otlp-metrics'];
   const plugins = await Promise.all(names.map((name) => pack(join(FIXTURES, name), work)));
   // The folder of docs/plugins.md, made by what stands there.
-  const sections = await listingsOf('plugins.md');
+  const sections = await listingsOf('plugins');
   const [emptyFolder] = sections.get('An empty folder') ?? [];
   assert.ok(emptyFolder !== undefined, 'the page has no empty folder');
   assert.ok(emptyFolder.text.includes(`../${basename(packed)}`), emptyFolder.text);

@@ -89,11 +89,11 @@ function largePatch(storage: PostgresStorage, value: number): void {
 function turns(): { readonly end: () => number } {
   let longestMs = 0;
   let isOver = false;
-  let before = process.threadCpuUsage();
+  let start = process.threadCpuUsage();
   const look = (): void => {
-    const { user, system } = process.threadCpuUsage(before);
+    const { user, system } = process.threadCpuUsage(start);
     longestMs = Math.max(longestMs, (user + system) / 1000);
-    before = process.threadCpuUsage();
+    start = process.threadCpuUsage();
     if (!isOver) setImmediate(look);
   };
   setImmediate(look);
@@ -123,20 +123,20 @@ test('a unit of 32 MiB holds up nothing before it, and the main thread for no mo
   // The first of these is on its way when the others come.
   watched(commit('on its way'));
   await nextTurn();
-  const before = commit('before');
-  watched(before);
+  const earlier = commit('before');
+  watched(earlier);
   await nextTurn();
   const large = storage.current;
   largePatch(storage, 2);
   watched(large);
   await nextTurn();
-  const after = commit('after');
-  watched(after);
+  const later = commit('after');
+  watched(later);
   const measured = turns();
   await storage.settled();
   assert.deepEqual(
-    [before, large, after].map((unit) => durableAt.get(unit)),
-    [before, large, after],
+    [earlier, large, later].map((unit) => durableAt.get(unit)),
+    [earlier, large, later],
     'each was told alone',
   );
   const pages = async (): Promise<readonly [pages: number, sum: number]> => {
