@@ -4,7 +4,7 @@
  *   node benchmarks/macro/postgres-standby.bench.ts [--actors 10000] [--rounds 5] [--lease-ms 5000]
  *
  * Debian's PostgreSQL on this machine with its own defaults, in a temporary directory. Each actor has answered an update and has its
- * own state. In each round the owner is killed (SIGKILL) while a standby waits; the time is from the kill until the standby is ready
+ * own state; a thousand may be live. In each round the owner is killed (SIGKILL) while a standby waits; the time is from the kill until the standby is ready
  * (`/health/ready`), and what it takes beyond the lease is the figure. Then the last actor is asked: nothing is lost. The next standby is
  * started beside the new owner.
  */
@@ -20,6 +20,7 @@ import { printFigure, printSitting } from './sitting.ts';
 import { startSvc, type SvcProcess } from './svc-process.ts';
 
 const UNDER_WAY = 64;
+const LIVE = 1000;
 const POLL_MS = 5;
 /** Beyond the lease. */
 const REACH_SECONDS = 2;
@@ -47,6 +48,9 @@ const args = [
   `storage.url=${postgres.url}`,
   '--plugin-option',
   `storage.lease-ms=${leaseMs}`,
+  // More than 6000 cannot be live in one process.
+  '--live-cap',
+  String(LIVE),
 ];
 
 let owner: SvcProcess = await startSvc({ manifest, args });
@@ -67,7 +71,7 @@ try {
     await call(standby.origin, actors - 1);
     owner = standby;
   }
-  const byRound = beyond.map((each) => each.toFixed(2)).join(' ');
+  const byRound = beyond.map((seconds) => seconds.toFixed(2)).join(' ');
   const name = `standby ready after a kill, beyond the lease, ${actors} actors`;
   printFigure(name, median(beyond), 's', `by round: ${byRound}`, {
     is: 'at most',
@@ -75,7 +79,7 @@ try {
     aim: AIM_SECONDS,
   });
 } finally {
-  for (const each of processes) await each.kill();
+  for (const process of processes) await process.kill();
 }
 
 async function isReady(origin: string): Promise<boolean> {
