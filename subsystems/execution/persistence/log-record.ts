@@ -16,7 +16,7 @@
  *     policy     u8 enabled · u128 starting cycles · f64 per message · f64 per ten instructions · f64 limit
  *
  * What is in [] is there if a flag says so: what nearly all messages lack costs a bit. A small update takes 20 bytes and its
- * argument. It is not the layout that tasks have in the ring (`wire.ts`): there, fixed places for everything cost nothing,
+ * argument. It is not the layout that tasks have in the ring (`task-record.ts`): there, fixed places for everything cost nothing,
  * here they would be 190 bytes a message; and a task that is read from a log goes to the engine of the same thread.
  *
  * Executor thread: bytes in, records out, and back. Touches nothing else.
