@@ -15,14 +15,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import {
-  Hindrances,
-  readSpans,
-  recordingFlushes,
-  type Span,
-  startBystander,
-  watchOwnLateness,
-} from '../support/hindrances.ts';
+import { HindranceWatch, recordingFlushes } from '../support/hindrances.ts';
 import { send } from '../support/http-client.ts';
 import { compileCounter } from '../support/motoko.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
@@ -66,7 +59,6 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   const limits = ['--memory-bytes', '1500000000', '--instruction-limit', '1000000000000000', '--cycles', '0'];
   const manifest = JSON.stringify({ actors: { counter: { wasm } } });
   const flushes = join(folder, 'flushes');
-  const seen = join(folder, 'seen');
   const server = await startServer(t, { args: [...args, ...limits], manifest, env: recordingFlushes(flushes) });
   const headers = { authorization: `Bearer ${TOKEN}` };
   const install = async (name: string): Promise<void> => {
@@ -77,8 +69,8 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   await install('growing');
 
   // What lays siege has started before it begins: to start Node twice takes the processors for longer than an answer may take.
-  const endBystander = startBystander(folder, server.process.pid ?? 0, seen);
-  t.after(endBystander);
+  const watch = await HindranceWatch.start(folder, flushes, server.process.pid ?? 0);
+  t.after(() => watch.end());
   // So has its client: a new connection would stand in the system's queue behind those of the siege, 2,000 a second.
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   t.after(() => agent.destroy());
@@ -110,8 +102,6 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
     }
   })();
 
-  const late: Span[] = [];
-  t.after(watchOwnLateness(late));
   const answers: { readonly sentMs: number; readonly ms: number }[] = [];
   let highest = 0;
   const calls: Promise<void>[] = [];
@@ -124,7 +114,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   const acknowledged = highest;
   const silentInTheEnd = silent;
   isOver = true;
-  await endBystander();
+  await watch.end();
   await server.kill();
   await growing;
 
@@ -136,12 +126,7 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
     answers.push({ sentMs, ms: performance.now() - sentMs });
   }
 
-  const hindrances = new Hindrances({
-    flushes: await readSpans(flushes, 'flush'),
-    bystanderFlushes: await readSpans(seen, 'flush'),
-    stolen: await readSpans(seen, 'stolen'),
-    late,
-  });
+  const hindrances = await watch.read();
   const judged = answers.map(({ sentMs, ms }) => {
     const sentAtMs = performance.timeOrigin + sentMs;
     const hinderedMs = hindrances.within(sentAtMs, sentAtMs + ms);

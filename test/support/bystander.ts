@@ -2,8 +2,11 @@
  * A process beside a server that is tested, with nothing of the server's: what the machine gives somebody who does next to
  * nothing. It tells, a line each, from when (milliseconds since 1970) and for how long
  *
- *     flush FROM MS    a bare flush of one page took that, and the server had written little: no disk owes that to it
+ *     flush FROM MS    a bare flush of one page took that beyond what the disk needs for all that was to be written then, by
+ *                      the server or anybody else: nobody owes that to the server
  *     stolen FROM MS   a processor of this machine was given to others by whoever runs the machine
+ *
+ * It measures first what the disk takes when nobody else writes, and sends the message `ready` then.
  *
  *     node bystander.ts FOLDER PID OUT    the folder is on the server's file system, the pid is the server's
  */
@@ -14,9 +17,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const [, , folder = '', pid = '', out = ''] = process.argv;
 const EVERY_MS = 10;
 const SLOW_FLUSH_MS = 20;
-/** What the server may have written in the second before, and meanwhile: a disk takes it in some 40 ms. */
-const SERVER_BYTES_MAX = 4 * 2 ** 20;
-const BEFORE_MS = 1000;
+/** What the disk takes in a millisecond is measured with so many flushes of so many bytes. */
+const MEASURED_FLUSHES = 5;
+const MEASURED_BYTES = 16 * 2 ** 20;
+/** The median is divided by this: in doubt the disk is slow because of what it is given. */
+const SLOWER = 4;
 /** Of /proc/stat; Linux has it so on all machines. */
 const TICK_MS = 10;
 
@@ -25,6 +30,17 @@ function serverBytes(): number {
   try {
     const text = readFileSync(`/proc/${pid}/io`, 'utf8');
     return Number(/^write_bytes: (\d+)$/m.exec(text)?.[1] ?? Infinity);
+  } catch {
+    return Infinity;
+  }
+}
+
+/** Bytes of this machine that are to be written, or are being written; Infinity where nobody can tell. */
+function unwrittenBytes(): number {
+  try {
+    const text = readFileSync('/proc/meminfo', 'utf8');
+    const [dirty, writeback] = [/^Dirty: +(\d+) kB$/m, /^Writeback: +(\d+) kB$/m].map((row) => row.exec(text)?.[1]);
+    return (Number(dirty) + Number(writeback)) * 1024;
   } catch {
     return Infinity;
   }
@@ -44,27 +60,30 @@ const tell = (what: string, fromMs: number, ms: number): void =>
 
 const page = new Uint8Array(4096);
 const file = openSync(join(folder, 'bystander'), 'w');
+const flushMs = (bytes: Uint8Array): number => {
+  const fromMs = performance.now();
+  writeSync(file, bytes, 0, bytes.length, 0);
+  fdatasyncSync(file);
+  return performance.now() - fromMs;
+};
 process.once('SIGTERM', () => {
   closeSync(file);
   process.exit(0);
 });
-/** Oldest first: what the server had written when. */
-const written: { readonly atMs: number; readonly bytes: number }[] = [];
+const measured = Array.from({ length: MEASURED_FLUSHES }, () => flushMs(new Uint8Array(MEASURED_BYTES)));
+const median = measured.toSorted((a, b) => a - b)[MEASURED_FLUSHES >>> 1] ?? NaN;
+const bytesPerMs = MEASURED_BYTES / median / SLOWER;
+process.send?.('ready');
 let stolen = stolenTicks();
 let lookedMs = performance.now();
-writeSync(file, page, 0, page.length, 0);
-fdatasyncSync(file);
 for (;;) {
   await sleep(EVERY_MS);
+  const [unwritten, before] = [unwrittenBytes(), serverBytes()];
   const fromMs = performance.now();
-  written.push({ atMs: fromMs, bytes: serverBytes() });
-  while ((written[1]?.atMs ?? Infinity) < fromMs - BEFORE_MS) written.shift();
-  writeSync(file, page, 0, page.length, 0);
-  fdatasyncSync(file);
-  const ms = performance.now() - fromMs;
-  const bytes = serverBytes() - (written[0]?.bytes ?? -Infinity);
+  const ms = flushMs(page);
+  const owedMs = (unwritten + serverBytes() - before) / bytesPerMs;
   // What nobody can tell is no number, and no excuse.
-  if (ms >= SLOW_FLUSH_MS && bytes <= SERVER_BYTES_MAX) tell('flush', fromMs, ms);
+  if (ms - owedMs >= SLOW_FLUSH_MS) tell('flush', fromMs + owedMs, ms - owedMs);
   const ticks = stolenTicks();
   if (ticks > stolen) tell('stolen', lookedMs, Math.min((ticks - stolen) * TICK_MS, performance.now() - lookedMs));
   stolen = ticks;

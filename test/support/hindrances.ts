@@ -1,11 +1,13 @@
 /**
  * What held answers up and can be shown not to be the server's: flushes of the disk that were slow for a bystander, too, who
- * flushed one page while the server had written little; processors that the machine did not have; and the tester itself,
+ * flushed one page, beyond what the disk needs for all that was to be written at that moment; processors that the machine did not have; and the tester itself,
  * who did not look.
  */
+import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Milliseconds since 1970, and how long. */
@@ -31,15 +33,64 @@ export function recordingFlushes(path: string): Record<string, string> {
   return { NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import ${recorder}`, SVC_TEST_FLUSHES: path };
 }
 
-/** Starts a bystander; what is returned ends it, and resolves when it has ended. */
-export function startBystander(folder: string, pid: number, out: string, execArgv: string[] = []): () => Promise<void> {
+/** Starts a bystander, which is ready when this resolves; what it resolves to ends it, and resolves when it has ended. */
+export async function startBystander(
+  folder: string,
+  pid: number,
+  out: string,
+  execArgv: string[] = [],
+): Promise<() => Promise<void>> {
   const bystander = fileURLToPath(new URL('./bystander.ts', import.meta.url));
   const child = fork(bystander, [folder, String(pid), out], { execArgv });
   const ended = once(child, 'exit');
+  await Promise.race([once(child, 'message'), ended]);
+  assert.equal(child.exitCode, null, 'the bystander is there');
   return async () => {
     child.kill();
     await ended;
   };
+}
+
+/** A bystander and the tester's own lateness, from now on. */
+export class HindranceWatch {
+  readonly #flushes: string;
+  readonly #seen: string;
+  readonly #late: Span[] = [];
+  readonly #endBystander: () => Promise<void>;
+  readonly #endOwn: () => void;
+
+  private constructor(flushes: string, seen: string, endBystander: () => Promise<void>) {
+    this.#flushes = flushes;
+    this.#seen = seen;
+    this.#endBystander = endBystander;
+    this.#endOwn = watchOwnLateness(this.#late);
+  }
+
+  /**
+   * The server has next to nothing to do meanwhile.
+   *
+   * @param folder on the server's file system, of the test alone
+   * @param flushes where the server writes its slow flushes, as `recordingFlushes` was told
+   */
+  static async start(folder: string, flushes: string, serverPid: number): Promise<HindranceWatch> {
+    const seen = join(folder, 'seen');
+    return new HindranceWatch(flushes, seen, await startBystander(folder, serverPid, seen));
+  }
+
+  /** What there was so far. */
+  async read(): Promise<Hindrances> {
+    return new Hindrances({
+      flushes: await readSpans(this.#flushes, 'flush'),
+      bystanderFlushes: await readSpans(this.#seen, 'flush'),
+      stolen: await readSpans(this.#seen, 'stolen'),
+      late: this.#late,
+    });
+  }
+
+  async end(): Promise<void> {
+    this.#endOwn();
+    await this.#endBystander();
+  }
 }
 
 /** Notes when the tester's event loop had other things to do for LATE_MS; what is returned ends that. */
