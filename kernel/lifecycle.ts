@@ -92,6 +92,12 @@ function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }
 
+const SILENCE_PARTS = 10;
+
+function silenceText(ms: number): string {
+  return `nothing was heard of it for ${ms} ms: call readiness.waiting('…') while it works, and give up on what does not answer`;
+}
+
 /** Work that may take long, as long as it says now and then what it is doing. */
 export class SilenceWatch implements Disposable {
   readonly #clock: Pick<Clock, 'after'>;
@@ -107,11 +113,16 @@ export class SilenceWatch implements Disposable {
   }
 
   heard(): void {
+    this.#wait(SILENCE_PARTS);
+  }
+
+  /** In parts: a process that was stopped meanwhile (SIGSTOP, a machine that was paused) has been silent for one of them, however long that was. */
+  #wait(parts: number): void {
     const ms = this.#silenceMaxMs;
     if (ms === undefined) return;
     this.#timer?.[Symbol.dispose]();
-    const text = `nothing was heard of it for ${ms} ms: call readiness.waiting('…') while it works, and give up on what does not answer`;
-    this.#timer = this.#clock.after(ms, () => this.#over.reject(new OverrunError(text)));
+    if (parts > 0) this.#timer = this.#clock.after(ms / SILENCE_PARTS, () => this.#wait(parts - 1));
+    else this.#over.reject(new OverrunError(silenceText(ms)));
   }
 
   /** The work's own end, or an `OverrunError` if it is silent for too long; it is left behind then. */

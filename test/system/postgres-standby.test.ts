@@ -5,12 +5,15 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { SQL } from '../../plugins/storage-postgres/schema.ts';
 import { Host } from '../e2e/semantics/host.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
+const MAIN = fileURLToPath(new URL('../../config/svc.js', import.meta.url));
 const LEASE_MS = 1000;
 /** A standby that waited for this would be seen waiting. */
 const LONG_LEASE_MS = 120_000;
@@ -34,6 +37,7 @@ async function start(
   leaseMs: number,
   until: 'listening' | 'ready',
   more: readonly string[] = [],
+  command?: readonly [string, ...string[]],
 ): Promise<Host> {
   const options = [`storage.url=${postgres.url}`, `storage.namespace=${namespace}`, `storage.lease-ms=${leaseMs}`];
   const args = [
@@ -41,7 +45,7 @@ async function start(
     'storage=svc/storage-postgres',
     ...options.flatMap((option) => ['--plugin-option', option]),
   ];
-  return new Host(await startServer(t, { manifestFile, args: [...args, ...more], until }));
+  return new Host(await startServer(t, { manifestFile, args: [...args, ...more], until, ...(command && { command }) }));
 }
 
 async function standby(t: TestContext, namespace: string, leaseMs: number): Promise<Host> {
@@ -116,6 +120,29 @@ test('a graceful stop hands the namespace over at once, to one of two standbys',
   // A standby that is told to stop does.
   assert.equal(await waiting.server.stop(), 0, waiting.server.output.stderr);
   assert.equal(await owner.server.stop(), 0, owner.server.output.stderr);
+});
+
+/** Each look at the wall clock is an hour before or after the last one. */
+const JUMPING =
+  'data:text/javascript,const now = Date.now; let at = 0; Date.now = () => now() + (at++ % 3 - 1) * 3600000;';
+
+test('clocks that jump by hours make no owner and no standby lose its way', async (t) => {
+  const command = [process.execPath, '--import', JUMPING, MAIN] as const;
+  const one = await start(t, 'jumping', LEASE_MS, 'ready', [], command);
+  const other = await start(t, 'jumping', LEASE_MS, 'listening', [], command);
+  await other.until(async () => assert.deepEqual(await other.server.get('/health/ready'), STANDBY));
+  assert.equal(await inc(one), '200 [1]');
+  await sleep(2 * LEASE_MS);
+  assert.deepEqual(await other.server.get('/health/ready'), STANDBY);
+  assert.equal((await one.server.post('/query-json/counter/get')).body, '[1]');
+  one.server.process.kill('SIGKILL');
+  await other.ready();
+  assert.equal(await inc(other), '200 [2]');
+});
+
+test('nothing asks the database what time it is', () => {
+  for (const { name, text } of Object.values(SQL))
+    assert.doesNotMatch(text, /\bnow\b|_timestamp|current_|age\(|interval/i, name);
 });
 
 test('a backup of one namespace is restored into an empty one, and into no other', async (t) => {
