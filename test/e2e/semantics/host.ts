@@ -74,7 +74,9 @@ export class Host {
   async find(name: string): Promise<Actor> {
     const all = await this.inspect();
     const found = all.find((actor) => actor.name === name);
-    assert.ok(found, `${name} is not among ${all.map((actor) => actor.name).join(', ')}`);
+    // An actor of the manifest that could not be installed is missing, and the log says why.
+    const said = this.server.output.stderr;
+    assert.ok(found, `${name} is not among ${all.map((actor) => actor.name).join(', ')}:\n${said}`);
     return { name, id: Buffer.from(found.id, 'hex'), principal: found.principal };
   }
 
