@@ -1,6 +1,7 @@
 /**
  * How long running logs again would take if the process ended now, for the whole host; and checkpoints in the background,
- * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`).
+ * of whoever has the longest log, so that it stays within the operator's budget (`--replay-budget-secs`). Main thread. Of a
+ * canister that sleeps it knows nothing: that one's log has ended, unless its executor died.
  */
 import { type Clock, sleep } from '../../kernel/index.ts';
 import type { PieceWritten } from '../execution/index.ts';

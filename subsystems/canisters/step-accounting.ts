@@ -196,7 +196,7 @@ export class StepAccounting implements CanisterObserver {
 
   /** The canister is deleted: whoever still has it sees its own numbers. */
   end(): void {
-    this.#with.replayBudget.logged(this.#canister, 0);
+    this.logIs(0);
     ({ block: this.#block, at: this.#at } = this.#with.numberRows.giveBack({ block: this.#block, at: this.#at }));
   }
 
@@ -232,6 +232,11 @@ export class StepAccounting implements CanisterObserver {
     this.#with.keeper.append(operations);
   }
 
+  /** The canister has fallen asleep, which ends its log, or has come back: no step tells of it. */
+  logIs(instructions: number): void {
+    this.#with.replayBudget.logged(this.#canister, instructions);
+  }
+
   ended(gauges: CanisterGauges): void {
     const { keeper } = this.#with;
     if (this.#heard !== undefined) {
@@ -242,7 +247,7 @@ export class StepAccounting implements CanisterObserver {
       const isChanged = gauges.charge > 0 || gauges.balance !== undefined || gauges.version !== this.version;
       if (isChanged) keeper.numbersChanged(this.#canister);
       this.#put(NUMBERS.instantMs, gauges.instantMs);
-      this.#with.replayBudget.logged(this.#canister, gauges.loggedInstructions);
+      this.logIs(gauges.loggedInstructions);
       // Not before: the lines belong to the unit that the step belongs to.
       this.#canister.outputIfAny?.stepEnded();
     }

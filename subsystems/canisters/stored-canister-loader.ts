@@ -51,8 +51,13 @@ export class StoredCanisterLoader {
     return this.#wakeSeconds.figures;
   }
 
+  async #sleep(record: StoredRecord): Promise<void> {
+    await this.#with.execution.sleep(record.handle);
+    record.steps.logIs(0);
+  }
+
   sleep(record: StoredRecord): Promise<void> {
-    const falling = this.#with.execution.sleep(record.handle).finally(() => {
+    const falling = this.#sleep(record).finally(() => {
       if (this.#falling.get(record) === falling) this.#falling.delete(record);
     });
     this.#falling.set(record, falling);
@@ -84,6 +89,7 @@ export class StoredCanisterLoader {
           `running the ${replayed.records} messages of its log again ended with ${replayed.balance} cycles at version ${replayed.version} instead of ${record.balance} at ${record.version}`,
         );
       record.replayed = replayed.records;
+      record.steps.logIs(replayed.loggedInstructions);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;

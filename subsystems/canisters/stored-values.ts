@@ -36,6 +36,7 @@ export interface StoredNumbers {
   readonly lowMemoryHook: LowMemoryHook;
 }
 
+/** Fixed places: one more makes what older versions have stored unreadable. What is rare goes into `StoredIdentity`, as an optional field. */
 const FLOATS = [
   'version',
   'timerMs',

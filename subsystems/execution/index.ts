@@ -94,6 +94,8 @@ export interface SleepingCanister {
 /** What came of running a log again. */
 export interface Replayed {
   readonly records: number;
+  /** What running the log once more would take; see CanisterGauges. */
+  readonly loggedInstructions: number;
   readonly balance: bigint;
   readonly version: number;
 }

@@ -3,6 +3,8 @@
  *
  *     commit: units ─► step log, one flush          settle: applied to the overlay, folded into the tables, segments reused
  *
+ * Folding begins at `foldBytes` of log, or three times as many of overlay, and goes on slice by slice behind commits. Runs in the thread `storage`.
+ *
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
  */

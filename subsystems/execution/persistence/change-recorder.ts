@@ -68,7 +68,7 @@ export class ChangeRecorder {
     this.#set.put('meta', metaKey(META.globals, id), globals);
   }
 
-  /** A canister has other code, or none. */
+  /** A canister has other code, or none. Its log ends here: none spans a change of code. */
   newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): void {
     kept.globals = undefined;
     if (has !== 'kept') this.#image(canister, kept, has === 'new');

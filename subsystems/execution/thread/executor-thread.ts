@@ -469,7 +469,9 @@ export class ExecutorThread {
       return;
     }
     this.#canisters[handle] = canister;
-    const replayed = outcome === 0 ? undefined : { records: outcome, balance: account.balance, version };
+    const loggedInstructions = canister.kept?.instructions ?? 0;
+    const replayed =
+      outcome === 0 ? undefined : { records: outcome, loggedInstructions, balance: account.balance, version };
     this.#sendByPort({ kind: 'awake', call, handle, ...NO_PROBLEM, replayed, changes });
   }
 

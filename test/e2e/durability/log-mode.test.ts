@@ -77,12 +77,20 @@ async function storedPages(state: string): Promise<ReadonlyMap<string, string>> 
   }
 }
 
+/** How long running all logs again is taken to last. */
+async function replaySeconds(host: Host): Promise<number> {
+  const { body } = await host.server.get('/metrics');
+  return Number(/^svc_replay_seconds (\S+)$/m.exec(body)?.[1]);
+}
+
 test('the log, run again after SIGKILL, gives the same answers; run twice, the same memory to the bit', async (t: TestContext) => {
   const modules = { one: keeper, two: keeper, witness: WITNESS, hauler: await compileActor('Hauler') };
   const deployment = await Deployment.create(t, { args: PURE, modules });
   let host = await deployment.start();
   await work(host);
   const given = await answers(host);
+  const seconds = await replaySeconds(host);
+  assert.ok(seconds > 0, `${seconds} s`);
   await deployment.kill();
   const copy = await Deployment.create(t, { args: [...PURE, '--executors', '1'], modules });
   await cp(deployment.state, copy.state, { recursive: true });
@@ -90,6 +98,7 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
   const memories: ReadonlyMap<string, string>[] = [];
   for (const each of [deployment, copy]) {
     host = await each.start();
+    assert.equal(await replaySeconds(host), seconds, 'a log that was run again is as long as before');
     assert.deepEqual(await answers(host), given);
     await each.stop();
     memories.push(await storedPages(each.state));
@@ -102,6 +111,13 @@ test('the log, run again after SIGKILL, gives the same answers; run twice, the s
   host = await deployment.start();
   assert.deepEqual(await answers(host), given);
   assert.equal(await host.call(await host.find('one'), 'append', [5]), 31);
+  assert.ok((await replaySeconds(host)) > 0);
+  await deployment.kill();
+  host = await deployment.start(['--live-cap', '1']);
+  await host.until(async () => {
+    await host.query(await host.find('two'), 'get');
+    assert.equal(await replaySeconds(host), 0, 'the log of whoever falls asleep ends');
+  });
 });
 
 test('a heap that grows over the threshold changes to the log, and back when the threshold does', async (t: TestContext) => {
