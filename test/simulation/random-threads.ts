@@ -17,7 +17,7 @@ import { randomModule } from './random-modules.ts';
 import { type Subject, ThreadNotes } from './random-subject.ts';
 import { checkLines, type EngineHost, simulatedId } from './random-steps.ts';
 import { type Draw, drawBytes } from './sealed.ts';
-import { type SteppedParts, SteppedThreads } from './stepped-threads.ts';
+import { drawPassedMs, type SteppedParts, SteppedThreads } from './stepped-threads.ts';
 import type { Tally } from './tally.ts';
 
 /** One canister as the main thread knows it. */
@@ -82,7 +82,7 @@ export class RandomThreads extends SteppedThreads {
       clock,
       log,
       wasmStackBytes: 0,
-      passMs: () => draw(3),
+      passMs: () => drawPassedMs(draw),
       isHeard: () => draw(2) === 0,
       loader: LOADER,
       partsOf: ({ lane }): SteppedParts => {

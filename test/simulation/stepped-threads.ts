@@ -87,6 +87,7 @@ export class SteppedThreads extends ExecutorPool {
     try {
       const worked = at.thread.advance();
       if (typeof worked !== 'boolean') at.turn = this.#finishTurn(at, worked);
+      else if (!worked && at.thread.hasTaken) throw new Error('the thread would sleep although work waits in it');
     } catch (error) {
       this.#failed(at, error);
     }
@@ -156,6 +157,15 @@ export class SteppedThreads extends ExecutorPool {
     if (thread === undefined) throw new Error(`no executor ${lane}`);
     return thread;
   }
+}
+
+/** Longer than a thread's short messages may have while long ones wait (SHORT_MS_MAX of executor-thread.ts). */
+const HELD_UP_MS = 6;
+
+/** What passes between two looks at the clock: now and then the machine has held the thread up. */
+export function drawPassedMs(draw: (below: number) => number): number {
+  const drawn = draw(24);
+  return drawn === 0 ? HELD_UP_MS : drawn % 3;
 }
 
 /** The main thread makes room at once: it cannot do so while this one waits. */

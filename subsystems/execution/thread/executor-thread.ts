@@ -224,9 +224,11 @@ export class ExecutorThread {
     this.#look(nowMs);
     this.#shortUntilMs = nowMs + SHORT_MS_MAX;
     let isBusy = this.#inbox.drain(this.#take, this.#isEnough) > 0;
-    while (this.#gate.hasDue && !this.#isEnough()) {
+    // One piece at least: the thread may have been held up since it looked at the clock, and sleeps if nothing was done.
+    while (this.#gate.hasDue) {
       this.#gate.work(this.#begin);
       isBusy = true;
+      if (this.#isEnough()) break;
     }
     if (isBusy) this.#publish();
     this.#isBusy = isBusy || this.#long.count > 0;
@@ -267,7 +269,12 @@ export class ExecutorThread {
 
   /** Something waits to be done, or is under way. */
   get hasWork(): boolean {
-    return this.#inbox.hasMore || this.#gate.hasDue || this.#long.count > 0;
+    return this.#inbox.hasMore || this.hasTaken;
+  }
+
+  /** Of that, what is not in the ring any more: nobody wakes the thread for it. */
+  get hasTaken(): boolean {
+    return this.#gate.hasDue || this.#long.count > 0;
   }
 
   /** Heaps in use and in the pool. */

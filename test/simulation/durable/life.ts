@@ -22,6 +22,7 @@ import { OUTSIDE_BUG, type Plan } from './plan.ts';
 import { hastySettled, storageWith } from './planted-bugs.ts';
 import type { SimulatedStorage } from './simulated-storage.ts';
 import { type PlantedThreads, SimulatedThreads } from './simulated-threads.ts';
+import { drawPassedMs } from '../stepped-threads.ts';
 
 export const POLICY: MeteringPolicy = {
   isEnabled: true,
@@ -89,7 +90,7 @@ export class Life {
     const storage = storageWith(plan.bug, store, parts.seeded, { ringBytes: plan.ringBytes });
     const { lanes, liveCap, snapshotBelowBytes, replayBudgetSecs, keys } = plan;
     const log = this.#logger();
-    const passMs = (): number => parts.seeded.below(3);
+    const passMs = (): number => drawPassedMs((below) => parts.seeded.below(below));
     const isHeard = (): boolean => parts.seeded.oneIn(2);
     const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, isHeard, ...planted });
     const scheduler = new RoundScheduler(
