@@ -5,8 +5,11 @@ import { gzipSync } from 'node:zlib';
 import { type RunningServer, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
-/** Everything here must be refused, or run to its end, within this time. */
-const ANSWER_MS_MAX = 2_000;
+/**
+ * Everything here must be refused, or run to its end, within this time. It takes less than a second; what is not bounded takes
+ * hours, and a machine that is busy elsewhere some seconds.
+ */
+const ANSWER_MS_MAX = 30_000;
 
 let server: RunningServer;
 before(async (t) => {

@@ -53,8 +53,8 @@ test('an endless loop stops at the instruction limit while health answers within
   assert.equal(stopped.status, 400);
   assert.match(stopped.body, /limit of 4000000000 instructions/);
   assert.ok(probes > 10, `only ${probes} probes fitted into the loop`);
-  // One in fifty may meet a pause of the machine.
-  const most = probesMs.toSorted((a, b) => b - a)[Math.floor(probesMs.length / 50)] ?? 0;
+  // A quarter may meet a machine that is busy elsewhere. Of a server that waits for the loop, too few would have been answered.
+  const most = probesMs.toSorted((a, b) => b - a)[Math.floor(probesMs.length / 4)] ?? 0;
   assert.ok(most < 50, `health probes took ${most.toFixed(1)} ms`);
   assert.deepEqual(await server.post('/call-json/counter/inc'), { status: 200, body: '[2]' });
 });

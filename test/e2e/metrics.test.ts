@@ -177,7 +177,7 @@ test('messages that no client sent count by the name of the actor', async (t) =>
     for (let waitedMs = 0; ; waitedMs += 20) {
       const page = await pageOf(server);
       if (isSo(page)) return page;
-      assert.ok(waitedMs < 5000, 'it did not come about');
+      assert.ok(waitedMs < 60_000, 'it did not come about');
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   };

@@ -52,6 +52,9 @@ function answerOf(status: number, headers: IncomingHttpHeaders, body: Buffer): A
   return { status, headers, body, text, json: () => JSON.parse(text) as unknown };
 }
 
+/** What comes at all comes soon; a machine that is busy elsewhere may keep both sides waiting for seconds. */
+const PATIENCE_MS = 60_000;
+
 /** A client that writes bytes as they are, for everything that a proper client would not send. */
 export class RawClient implements AsyncDisposable {
   readonly #socket: Socket;
@@ -91,7 +94,7 @@ export class RawClient implements AsyncDisposable {
   }
 
   /** Resolves when what was received contains `text`; rejects after `timeoutMs`. */
-  async until(text: string, timeoutMs = 5000): Promise<string> {
+  async until(text: string, timeoutMs = PATIENCE_MS): Promise<string> {
     const signal = AbortSignal.timeout(timeoutMs);
     while (!this.#received.includes(text)) {
       if (this.#socket.closed)
@@ -113,7 +116,7 @@ export class RawClient implements AsyncDisposable {
   }
 
   /** Resolves with all that was received when the server ended the connection. */
-  async ended(timeoutMs = 5000): Promise<string> {
+  async ended(timeoutMs = PATIENCE_MS): Promise<string> {
     if (!this.#socket.closed && !this.#socket.readableEnded) {
       const signal = AbortSignal.timeout(timeoutMs);
       try {

@@ -112,7 +112,7 @@ test('without --state: growth beyond the bound fails for the actor, and the proc
   const { firstBytes, peakBytes } = watch;
   assert.ok(peakBytes < MEMORY_BYTES + MARGIN_BYTES, `${peakBytes / MIB} MiB at most, ${firstBytes / MIB} at first`);
   assert.equal(server.process.exitCode, null);
-  assert.ok(neighbours.slowestMs < 5_000, `a neighbour waited ${neighbours.slowestMs} ms`);
+  assert.ok(neighbours.slowestMs < 30_000, `a neighbour waited ${neighbours.slowestMs} ms`);
 });
 
 /** 64 MiB from the beginning. */

@@ -1,7 +1,7 @@
 /** Calls between actors, in Motoko: replies, rejects, traps, what each of them leaves behind, and the cycles on the way. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type Actor, compileActor, type Host, PERSISTENCE, sharedHost } from './host.ts';
+import { type Actor, assertQuick, compileActor, type Host, PERSISTENCE, sharedHost } from './host.ts';
 
 const NOBODY = 'yfvjk-meaaa-aaaah-7777q-cai';
 /** Cycles that a test of metering may lose to the messages themselves. */
@@ -179,7 +179,8 @@ suite('calls that take long or are large', async () => {
     const beganMs = performance.now();
     const { code } = (await host.call(a, 'tryPatiently', [b.principal, 1])) as { code: string };
     assert.equal(code, 'system_unknown');
-    assert.ok(performance.now() - beganMs < 5_000);
+    // A second, and what the machine adds; one that is not given up waits for `release`.
+    assert.ok(performance.now() - beganMs < 60_000);
     assert.equal(await host.call(b, 'add', [1]), 1);
     await host.call(b, 'release');
   });
@@ -217,12 +218,14 @@ suite('calls that take long or are large', async () => {
         await host.call(other, 'add', [1]);
       }
     })();
-    const slowestMs = await host.slowestHealthDuring(work);
+    const tookMs = await host.healthDuring(work);
     await work;
-    assert.ok(slowestMs < 250, `/health took ${slowestMs} ms`);
-    const { received, refused } = (await host.query(a, 'counts')) as { received: number; refused: number };
-    assert.ok(received > 500, `only ${received} calls arrived`);
-    assert.ok(refused > 0, 'no call was refused: the queues are not bounded');
+    assertQuick(tookMs);
+    await host.until(async () => {
+      const { received, refused } = (await host.query(a, 'counts')) as { received: number; refused: number };
+      assert.ok(received > 500, `only ${received} calls arrived`);
+      assert.ok(refused > 0, 'no call was refused: the queues are not bounded');
+    });
     const stopped = await Promise.all([host.change(a, 'stop'), host.change(b, 'stop')]);
     assert.deepEqual(
       stopped.map(({ body }) => body),

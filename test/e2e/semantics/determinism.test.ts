@@ -66,7 +66,7 @@ async function run(t: TestContext, executors: number): Promise<Run> {
   ambient.clock.advance(2_000);
   // How often it is asked depends on the machine, and leaves nothing behind.
   const recorded = outcomes.length;
-  for (let tries = 0; tries < 400; tries++) {
+  for (let tries = 0; tries < 12_000; tries++) {
     if ((await fired(canisters, clock)) === 1) break;
     await sleep(5);
   }

@@ -8,11 +8,15 @@ import type { CanisterObserver, ModuleInfo } from '../../../subsystems/execution
 import { FULL_LIMIT, type Outcome, type Step, idToText } from '../../../subsystems/ic/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
+import { attempts } from '../../support/attempts.ts';
+import { startCpuTimer } from '../../support/cpu-timer.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
 import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
 
 const CLOCK = new FakeClock(1_000_000);
+/** Of what the clock tells. */
+const ATTEMPTS = 5;
 const errors: string[] = [];
 const LOG: Logger = {
   info: () => undefined,
@@ -83,7 +87,9 @@ const MODULE = wat(`(module
   (func (export "canister_update long") (local $i i32)
     (local.set $i (i32.const 800000000))
     (loop $l (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
-    (call $reply)))`);
+    (call $reply))
+  ;; For those that end with their thread.
+  (func (export "canister_update endless") (loop $l (br $l))))`);
 
 interface Host {
   readonly pool: ExecutorPool;
@@ -146,23 +152,27 @@ test('what is asked of a canister that has fallen asleep is refused, and its exe
 
 test('an answer does not wait for the long message that came with it', async () => {
   const { call } = await host(1, 2);
-  const before = performance.now();
-  const tookMs = (): number => performance.now() - before;
-  const [quickMs, longMs] = await Promise.all([call(0, 'quick').then(tookMs), call(1, 'long').then(tookMs)]);
-  assert.ok(quickMs < longMs / 3, `the answer came after ${quickMs.toFixed(1)} of ${longMs.toFixed(1)} ms`);
+  await attempts(ATTEMPTS, async () => {
+    const before = performance.now();
+    const tookMs = (): number => performance.now() - before;
+    const [quickMs, longMs] = await Promise.all([call(0, 'quick').then(tookMs), call(1, 'long').then(tookMs)]);
+    assert.ok(quickMs < longMs / 3, `the answer came after ${quickMs.toFixed(1)} of ${longMs.toFixed(1)} ms`);
+  });
 });
 
 test('messages of a millisecond do not end up below a long one', async () => {
   const { call } = await host(1, 9);
   await call(0, 'long');
-  const before = performance.now();
-  const tookMs = (): number => performance.now() - before;
-  const short = Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs));
-  const long = call(0, 'long').then(tookMs);
-  short.push(...Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs)));
-  const shortMs = Math.max(...(await Promise.all(short)));
-  const longMs = await long;
-  assert.ok(shortMs < longMs * 0.75, `one of them took ${shortMs.toFixed(0)} of ${longMs.toFixed(0)} ms`);
+  await attempts(ATTEMPTS, async () => {
+    const before = performance.now();
+    const tookMs = (): number => performance.now() - before;
+    const short = Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs));
+    const long = call(0, 'long').then(tookMs);
+    short.push(...Array.from({ length: 8 }, (_, n) => call(1 + n, 'medium').then(tookMs)));
+    const shortMs = Math.max(...(await Promise.all(short)));
+    const longMs = await long;
+    assert.ok(shortMs < longMs * 0.75, `one of them took ${shortMs.toFixed(0)} of ${longMs.toFixed(0)} ms`);
+  });
 });
 
 test('long messages recurse deep while others are under way', async () => {
@@ -178,23 +188,25 @@ test('long messages recurse deep while others are under way', async () => {
 
 test('a long message gets its share of its executor while others keep that busy', async () => {
   const { call } = await host(1, 9);
-  const alone = performance.now();
-  await call(0, 'long');
-  const aloneMs = performance.now() - alone;
-  let isLongDone = false;
-  const flood = async (handle: number): Promise<void> => {
-    while (!isLongDone && performance.now() < giveUp) {
-      await call(handle, 'medium');
-    }
-  };
-  const giveUp = performance.now() + 5000;
-  const floods = Array.from({ length: 400 }, (_, n) => flood(1 + (n % 8)));
-  const before = performance.now();
-  await call(0, 'long');
-  isLongDone = true;
-  const tookMs = performance.now() - before;
-  await Promise.all(floods);
-  assert.ok(tookMs < 8 * aloneMs + 200, `${tookMs.toFixed(0)} ms instead of ${aloneMs.toFixed(0)}`);
+  await attempts(ATTEMPTS, async () => {
+    const alone = performance.now();
+    await call(0, 'long');
+    const aloneMs = performance.now() - alone;
+    let isLongDone = false;
+    const flood = async (handle: number): Promise<void> => {
+      while (!isLongDone && performance.now() < giveUp) {
+        await call(handle, 'medium');
+      }
+    };
+    const giveUp = performance.now() + 5000;
+    const floods = Array.from({ length: 400 }, (_, n) => flood(1 + (n % 8)));
+    const before = performance.now();
+    await call(0, 'long');
+    isLongDone = true;
+    const tookMs = performance.now() - before;
+    await Promise.all(floods);
+    assert.ok(tookMs < 8 * aloneMs + 200, `${tookMs.toFixed(0)} ms instead of ${aloneMs.toFixed(0)}`);
+  });
 });
 
 test('when an executor dies, whoever waits is answered, others go on, and new actors find a place', async () => {
@@ -205,10 +217,11 @@ test('when an executor dies, whoever waits is answered, others go on, and new ac
   process.off('worker', note);
   const forwarded = call(0, 'forward', idOf(1));
   assert.equal((await forwarded).kind, 'reply');
-  const executing = call(1, 'long');
+  const executing = call(1, 'endless');
   const waiting = call(1, 'quick');
   const open = call(0, 'forward', idOf(1));
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  // Answered behind that: it is open by then.
+  assert.equal((await call(2, 'quick')).kind, 'reply');
   await threads.find((thread) => thread.threadName === 'executor 1')?.terminate();
   for (const outcome of [await executing, await waiting, await call(1, 'quick'), await call(3, 'quick')]) {
     assert.ok(outcome.kind === 'unavailable', JSON.stringify(outcome));
@@ -253,7 +266,7 @@ test('what is given to an executor while its end is told is answered before its 
   const install = { mode: 'install', argument, caller: ANONYMOUS } as const;
   const installed = await new Promise<Step>((done) => pool.change(handle, module, install, done));
   assert.equal(installed.fault, undefined);
-  const task = { kind: 'update', entry: module.entries.get('canister_update long') ?? -1, argument } as const;
+  const task = { kind: 'update', entry: module.entries.get('canister_update endless') ?? -1, argument } as const;
   const run = (done: (step: Step) => void): void =>
     pool.run(handle, { ...task, context: contextOf(ANONYMOUS), instructionsMax: FULL_LIMIT }, done);
   // As a scheduler does it: one has ended, so the next one goes.
@@ -261,7 +274,8 @@ test('what is given to an executor while its end is told is answered before its 
     told.push(`first ${fault?.kind}`);
     run((step) => told.push(`second ${step.fault?.kind}`));
   });
-  await new Promise((later) => setTimeout(later, 30));
+  const busy = (): number => pool.executorFigures().executors[0]?.busySeconds ?? 0;
+  for (const before = busy(); busy() < before + 0.01;) await new Promise((later) => setTimeout(later, 5));
   process.off('worker', note);
   await threads.find((thread) => thread.threadName === 'executor 0')?.terminate();
   await lost;
@@ -320,39 +334,29 @@ test('executors that die amid large messages leave nobody without an answer', as
 
 test('a drain lets long messages end, one on top of the other, and answers what waits for them', async () => {
   // Where this thread was kept from running, the messages may have ended before the drain began: that shows nothing.
-  for (let attempt = 1; ; attempt++) {
-    const { call, scheduler } = await host(1, 4);
+  await attempts(20, async () => {
+    const { call, scheduler } = await host(1, 5);
     await call(0, 'long');
-    let ended = 0;
-    const long = async (handle: number): Promise<Outcome> => {
-      const outcome = await call(handle, 'long');
-      ended++;
-      return outcome;
-    };
-    const lower = long(0);
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    const upper = long(1);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    // The executor takes up what it is given in its order: once this is answered, all before it has begun.
+    const begun = async (): Promise<void> => assert.equal((await call(4, 'quick')).kind, 'reply');
+    const lower = call(0, 'long');
+    await begun();
+    const upper = call(1, 'long');
+    await begun();
     // For the suspended one, for the executing one, for another, and one that is open at the executing one.
     const waiting = [call(0, 'quick'), call(1, 'quick'), call(2, 'forward', idOf(1))];
-    await new Promise((resolve) => setTimeout(resolve, 10));
-    const hadEnded = ended;
+    await begun();
     const drained = scheduler.drain();
     waiting.push(call(3, 'quick'));
     const answers = await Promise.all(waiting);
     assert.equal((await upper).kind, 'reply');
     assert.equal((await lower).kind, 'reply');
     await drained;
-    if (hadEnded > 0) {
-      assert.ok(attempt < 20, 'the messages were under way when the drain began, at least once');
-      continue;
-    }
     for (const outcome of answers) {
       assert.ok(outcome.kind === 'unavailable', JSON.stringify(outcome));
       assert.equal(outcome.message, 'the server is stopping');
     }
-    return;
-  }
+  });
 });
 
 test('executors close while answers of theirs have not been taken yet', async () => {
@@ -372,16 +376,17 @@ test('executors close while answers of theirs have not been taken yet', async ()
 test('while actors storm each other with calls, the event loop gets its turns', async () => {
   const { call, ended } = await host(2, 40);
   for (let n = 0; n < 40; n++) for (let k = 0; k < 8; k++) await call(n, 'storm', idOf((n * 7 + k) % 40));
-  let turns = 0;
   const before = ended();
-  const until = performance.now() + 500;
-  while (performance.now() < until) {
+  const cpuMs = startCpuTimer();
+  for (let turn = 0; turn < 40; turn++) await new Promise((resolve) => setTimeout(resolve, 1));
+  const spentMs = cpuMs();
+  // Such turns come each millisecond when nothing else is to do.
+  assert.ok(spentMs < 1_000, `40 turns of the event loop took ${spentMs.toFixed(0)} ms of its processor`);
+  const giveUp = performance.now() + 60_000;
+  while (ended() - before < 2_000) {
+    assert.ok(performance.now() < giveUp, `the storm goes on: ${ended() - before} messages have ended`);
     await new Promise((resolve) => setTimeout(resolve, 1));
-    turns++;
   }
-  assert.ok(ended() - before > 2_000, 'the storm goes on');
-  // A timer of 1 ms fires some 400 times when nothing else is to do.
-  assert.ok(turns > 40, `the event loop got ${turns} turns in half a second`);
 });
 
 test('what executors do is told while they do it, and goes on when one is replaced', async () => {
@@ -404,7 +409,7 @@ test('what executors do is told while they do it, and goes on when one is replac
   assert.equal(after10.underWay, 0);
 
   // The thread says nothing while it executes; its numbers move all the same, and nobody waits for them.
-  const long = call(0, 'long');
+  const long = call(0, 'endless');
   const moved = async (): Promise<number> => {
     const { busySeconds } = figuresOf(0);
     while (figuresOf(0).busySeconds < busySeconds + 0.02) {
@@ -432,11 +437,14 @@ test('what executors do is told while they do it, and goes on when one is replac
 test('an executor that has nothing to do is not busy', async () => {
   const { pool, call } = await host(1, 1);
   await call(0, 'slices');
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const { busySeconds } = pool.executorFigures().executors[0] ?? {};
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  assert.equal(pool.executorFigures().executors[0]?.busySeconds, busySeconds);
-  assert.ok(busySeconds !== undefined && busySeconds > 0);
+  const busy = (): number => pool.executorFigures().executors[0]?.busySeconds ?? 0;
+  // It may need a moment to see that there is nothing.
+  await attempts(50, async () => {
+    const busySeconds = busy();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(busy(), busySeconds);
+  });
+  assert.ok(busy() > 0);
 });
 
 test('memory by kind comes to what is counted in all, and a thread that dies has none', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { arrived } from '../../support/arrived.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
 
@@ -32,7 +33,7 @@ suite('request bodies', () => {
     }
     await using within = new RawClient(origin);
     within.write(head('/call/counter/echo', `Content-Length: ${64 * MIB}`));
-    await sleep(50);
+    await arrived();
     assert.equal(within.received, '');
   });
 
@@ -89,8 +90,10 @@ suite('request bodies', () => {
       client.write(byte);
       await sleep(0);
     }
-    await sleep(50);
-    assert.equal(client.received.split('0123456789').length - 1, 4);
+    const answers = (): number => client.received.split('0123456789').length - 1;
+    while (answers() < 4) await sleep(1);
+    await arrived();
+    assert.equal(answers(), 4);
   });
 
   test('pipelined requests are answered in order', async (t) => {
@@ -174,9 +177,9 @@ suite('request bodies', () => {
     {
       await using client = new RawClient(origin);
       client.write(`${head('/call/counter/inc', 'Content-Length: 10')}half`);
-      await sleep(30);
+      await arrived();
     }
-    await sleep(30);
+    await arrived();
     assert.equal(canisters.resolve('counter').count, 0);
     assert.deepEqual(log.errors, []);
     assert.equal((await send(origin, 'POST', '/call/counter/inc')).text, '[1]');
@@ -189,10 +192,10 @@ suite('request bodies', () => {
     {
       await using client = new RawClient(origin);
       client.write(head('/call/counter/slow', 'Content-Length: 0'));
-      await sleep(30);
+      await arrived();
     }
     held.resolve();
-    await sleep(30);
+    await arrived();
     assert.deepEqual(log.errors, []);
     assert.equal(log.events.length, 1);
   });

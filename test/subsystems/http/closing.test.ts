@@ -22,14 +22,13 @@ import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closure
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
 import { Gateway } from '../../../subsystems/gateway/index.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
+import { arrived } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 
-/** What was written has been read by then, on a busy machine too. */
-const ARRIVING_MS = 150;
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const slow = 'POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
 
@@ -85,7 +84,7 @@ suite('opening and closing', () => {
     const [response] = (await once(asked, 'response')) as [IncomingMessage];
     response.pause();
     const closed = server.close();
-    await sleep(2 * ARRIVING_MS);
+    await arrived();
     let received = 0;
     for await (const chunk of response) received += (chunk as Buffer).length;
     assert.equal(received, bytes);
@@ -129,12 +128,12 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(ARRIVING_MS);
+    await arrived();
     let isClosed = false;
     const closed = server.close().then(() => {
       isClosed = true;
     });
-    await sleep(100);
+    await arrived();
     assert.equal(isClosed, false);
     held.resolve();
     const answer = await client.ended();
@@ -189,7 +188,7 @@ suite('opening and closing', () => {
     const origin = kernel.get(HttpServer).origin ?? '';
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(ARRIVING_MS);
+    await arrived();
     await kernel.stop();
     assert.deepEqual(drains, [false], 'nothing is taken any more by then');
     assert.match(await client.ended(), /^HTTP\/1\.1 200 OK/);
@@ -201,10 +200,11 @@ suite('opening and closing', () => {
     client.write(get('/health'));
     await client.until('ok');
     await using silent = new RawClient(origin);
-    await sleep(ARRIVING_MS);
+    await arrived();
     const startedMs = performance.now();
     await server.close();
-    assert.ok(performance.now() - startedMs < 3000);
+    // Otherwise they are open for 75 s.
+    assert.ok(performance.now() - startedMs < 30_000);
     await Promise.all([client.ended(), silent.ended()]);
   });
 
@@ -214,10 +214,10 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = held.promise;
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(ARRIVING_MS);
+    await arrived();
     server.stopAccepting();
     client.write(get('/actors'));
-    await sleep(ARRIVING_MS);
+    await arrived();
     held.resolve();
     const answer = await client.ended();
     assert.match(answer, /^HTTP\/1\.1 200 OK/);
@@ -236,7 +236,7 @@ suite('opening and closing', () => {
     probe.write('GET /health/ready HTTP/1.1\r\n');
     await using other = new RawClient(origin);
     other.write('GET /actors HTTP/1.1\r\n');
-    await sleep(ARRIVING_MS);
+    await arrived();
     server.stopAccepting();
     probe.write('Host: x\r\n\r\n');
     other.write('Host: x\r\n\r\n');
@@ -253,10 +253,10 @@ suite('opening and closing', () => {
     headless.write('GET /health HT');
     await using bodyless = new RawClient(origin);
     bodyless.write('POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab');
-    await sleep(ARRIVING_MS);
+    await arrived();
     const closed = server.close();
     clock.advance(1000);
-    await sleep(ARRIVING_MS);
+    await arrived();
     assert.ok(!headless.isClosed && !bodyless.isClosed, 'it has a second to arrive');
     clock.advance(20);
     await closed;
@@ -268,7 +268,7 @@ suite('opening and closing', () => {
     canisters.resolve('counter').held = new Promise(() => undefined);
     await using client = new RawClient(origin);
     client.write(slow);
-    await sleep(ARRIVING_MS);
+    await arrived();
     await server.close({ signal: AbortSignal.timeout(100) });
     assert.equal(await client.ended(), '');
   });
@@ -283,9 +283,9 @@ suite('opening and closing', () => {
     await using busy = new RawClient(origin);
     busy.write(slow);
     await idle.until('ok');
-    await sleep(ARRIVING_MS);
+    await arrived();
     clock.advance(70_000);
-    await sleep(ARRIVING_MS);
+    await arrived();
     assert.equal(idle.isClosed, false, '75 s are the time');
     for (let passedMs = 0; passedMs < 80_000; passedMs += 5000) clock.advance(5000);
     await idle.ended();

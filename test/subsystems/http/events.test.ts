@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { arrived, settled } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { type CounterCanister, type HttpHost, startHttpHost } from './counter-host.ts';
-
-/** What was written has been read by then, on a busy machine too. */
-const ARRIVING_MS = 150;
 
 /** A client that follows an actor; resolves when the server has answered. */
 async function follow({ origin }: HttpHost, headers = ''): Promise<RawClient> {
@@ -79,7 +77,7 @@ suite('/events', () => {
       counterOf(host).print(`line ${count}`);
       await sleep(1);
     }
-    await sleep(ARRIVING_MS);
+    await arrived();
     const [first, second] = [seqsOf(one), seqsOf(two)];
     assert.deepEqual(
       [...first, ...second].toSorted((a, b) => a - b),
@@ -97,16 +95,16 @@ suite('/events', () => {
       counterOf(host).print(`line ${count}`);
       await sleep(1);
     }
-    await sleep(ARRIVING_MS);
+    await arrived();
     const [mine, others] = [seqsOf(client), seqsOf(other)];
     assert.equal(mine.length + others.length, 6);
     await client[Symbol.asyncDispose]();
     await using again = await follow(host, `Last-Event-ID: ${mine[0]}\r\n`);
     await again.until(`id: ${mine.at(-1)}\n`);
-    await sleep(ARRIVING_MS);
+    await arrived();
     assert.deepEqual(seqsOf(again), mine.slice(1), 'not those of the other reader, which still has its own');
     await using third = await follow(host, `Last-Event-ID: ${mine[0]}\r\n`);
-    await sleep(ARRIVING_MS);
+    await arrived();
     assert.deepEqual(seqsOf(third), []);
   });
 
@@ -116,7 +114,7 @@ suite('/events', () => {
     for (let count = 1; count <= 3; count++) counterOf(host).print(`line ${count}`);
     await client.until('line 3\n\n');
     await using again = await follow(host, 'Last-Event-ID: 1\r\n');
-    await sleep(ARRIVING_MS);
+    await arrived();
     assert.deepEqual(seqsOf(again), []);
     await client[Symbol.asyncDispose]();
     await again.until('line 3\n\n');
@@ -139,17 +137,13 @@ suite('/events', () => {
     await using quick = await follow(host);
     const line = 'x'.repeat(16 * 1024);
     const total = 4000;
-    let seen = 0;
     for (let count = 0; count < total; count++) {
       counterOf(host).print(line);
       if (count % 20 === 0) await sleep(1);
     }
-    for (let waits = 0; waits < 100 && seen !== seqsOf(quick).length; waits++) {
-      seen = seqsOf(quick).length;
-      await sleep(ARRIVING_MS);
-    }
+    await settled(() => quick.received.length);
     slow.resume();
-    await sleep(ARRIVING_MS);
+    await settled(() => slow.received.length);
     const [kept, taken] = [seqsOf(slow).length, seqsOf(quick).length];
     // What the system takes for it (some megabytes), and a batch.
     assert.ok(kept > 0 && kept < total / 4, `${kept} lines waited for the slow one`);
@@ -165,10 +159,10 @@ suite('/events', () => {
     await using client = await follow(host);
     await using _slow = await stall(host);
     for (let count = 0; count < 2000; count++) counterOf(host).print('x'.repeat(16 * 1024));
-    await sleep(ARRIVING_MS);
+    await arrived();
     const startedMs = performance.now();
     await host.server.close();
-    assert.ok(performance.now() - startedMs < 10_000, 'not the five minutes of a client that takes nothing');
+    assert.ok(performance.now() - startedMs < 30_000, 'not the five minutes of a client that takes nothing');
     await client.ended();
   });
 
@@ -194,7 +188,7 @@ suite('/events', () => {
       await sleep(1);
     }
     await idle.ended();
-    await sleep(ARRIVING_MS);
+    await arrived();
     const comments = client.received.split(': keep-alive\n\n').length - 1;
     assert.ok(comments === 3 || comments === 4, `${comments} comments in 46 s`);
     counterOf(host).print('still there');
@@ -212,7 +206,7 @@ suite('/events', () => {
     assert.match(refused.text, /12 event streams are open/);
     assert.equal((await send(host.origin, 'GET', '/health')).text, 'ok');
     await open.disposeAsync();
-    await sleep(ARRIVING_MS);
+    await arrived();
     await using _again = await follow(host);
   });
 
@@ -223,7 +217,7 @@ suite('/events', () => {
     await using client = new RawClient(host.origin);
     client.write('POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n');
     client.write('GET /events/counter HTTP/1.1\r\nHost: x\r\n\r\n');
-    await sleep(ARRIVING_MS);
+    await arrived();
     counterOf(host).print('meanwhile');
     held.resolve();
     await client.until('data: meanwhile\n\n');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { arrived, settled } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
@@ -74,7 +75,7 @@ suite('requests that are sent ahead', () => {
   });
 
   test('of one connection, so many are worked on at a time, and reading goes on when they are answered', async (t) => {
-    const { origin, canisters } = await startHttpHost(t, { token: 'x', requestTimeoutMs: 200 });
+    const { origin, canisters } = await startHttpHost(t, { token: 'x', requestTimeoutMs: 1000 });
     const counter = canisters.resolve('counter');
     const held = Promise.withResolvers<void>();
     counter.held = held.promise;
@@ -82,6 +83,7 @@ suite('requests that are sent ahead', () => {
     await using client = new RawClient(origin);
     client.write(slow.repeat(500));
     // Longer than a request may take to come in: it is not the client that keeps it back.
+    while (counter.messagesByName < 16) await sleep(1);
     await sleep(1500);
     const begun = counter.messagesByName;
     assert.ok(begun >= 16 && begun <= 40, `${begun} are being worked on`);
@@ -110,6 +112,8 @@ suite('requests that are sent ahead', () => {
     await using client = new RawClient(origin);
     client.write(post('/call/counter/slow', '[]').repeat(200));
     while (canisters.keys.length === 0) await sleep(1);
+    // No more are taken up, and none is half read.
+    await settled(() => canisters.keys.length);
     const closed = server.close();
     clock.advance(1200); // longer than a request may still come in then
     held.resolve();
@@ -120,7 +124,7 @@ suite('requests that are sent ahead', () => {
   });
 
   test('a client that takes no answer is cut, and one that takes them slowly is not', async (t) => {
-    const { origin } = await startHttpHost(t, { idleMaxMs: 300, stallMaxMs: 900 });
+    const { origin } = await startHttpHost(t, { idleMaxMs: 1000, stallMaxMs: 5000 });
     const { hostname, port } = new URL(origin);
     const deaf = connect({ host: hostname, port: Number(port) }).pause();
     const slow = connect({ host: hostname, port: Number(port) }).pause();
@@ -162,7 +166,7 @@ suite('more connections than descriptors allow', () => {
     };
     const known = await open(get('/actors', 'Authorization: Bearer x'), 'counter');
     const silent = await open('', '');
-    await sleep(50);
+    await arrived();
     const probe = await open(get('/health'), 'ok');
     for (let count = 3; count < 16; count++) await open(get('/health'), 'ok');
     assert.ok(!silent.isClosed && !known.isClosed);
@@ -172,7 +176,7 @@ suite('more connections than descriptors allow', () => {
     for (let count = 0; count < 100; count++) await open(get('/health'), 'ok');
     await probe.ended();
     known.write(get('/actors', 'Authorization: Bearer x'));
-    await known.until('counter', 5000);
+    await known.until('counter');
     assert.equal(clients.filter((client) => !client.isClosed).length, 16);
     clock.advance(5000);
     assert.match(
@@ -188,7 +192,7 @@ suite('more connections than descriptors allow', () => {
     const waiting = Array.from({ length: 16 }, () => new RawClient(origin));
     t.after(() => Promise.all(waiting.map((client) => client[Symbol.asyncDispose]())));
     for (const client of waiting) client.write(post('/call/counter/slow', '[]'));
-    await sleep(200);
+    await arrived();
     await using refused = new RawClient(origin);
     assert.match(
       await refused.ended(),
@@ -210,7 +214,7 @@ suite('more connections than descriptors allow', () => {
     server.serve();
     const clients = Array.from({ length: 80 }, () => new RawClient(origin));
     t.after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
-    await sleep(200);
+    await arrived();
     assert.equal(clients.filter((client) => !client.isClosed).length, 64);
     readiness.isReady = true;
     inUse += 64;

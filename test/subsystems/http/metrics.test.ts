@@ -7,6 +7,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Metrics, ShownNumber } from '../../../subsystems/metrics/index.ts';
 import { CODE_CLASSES, RequestCounts } from '../../../subsystems/metrics/request-counts.ts';
+import { arrived } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { send } from '../../support/http-client.ts';
 import { startHttpHost } from './counter-host.ts';
@@ -163,9 +164,9 @@ suite('requests are counted', () => {
     socket.write('POST /call/counter/slow HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n');
     while (metrics.requestsOf('call').value === 0) await sleep(1);
     socket.destroy();
-    await sleep(20);
+    await arrived();
     resolve(undefined);
-    await sleep(20);
+    await arrived();
     assert.equal(metrics.requestsOf('call').value, 1);
   });
 
