@@ -10,7 +10,7 @@ const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 function svc(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: 120_000,
     env: { ...process.env, SVC_TOKEN: undefined, SVC_WASM_STACK: undefined, ...environment },
   });
   return { status, stdout, stderr };

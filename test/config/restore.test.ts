@@ -25,7 +25,7 @@ test('a backup that cannot be restored ends the start with exit code 1, the reas
   const whole = backupOf(filledTables());
   await writeFile(file, whole.subarray(0, whole.length - 10));
   const args = [MAIN, '--listen', '127.0.0.1:0', '--state', join(path, 'state'), '--restore', file];
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 });
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 120_000 });
   assert.equal(status, 1);
   assert.equal(stdout, '');
   assert.match(stderr, /error: cannot start: .*cut\.backup is not whole: it ends at byte \d+, within the block/);
@@ -39,7 +39,7 @@ test('a disk that takes no more ends the start with its words, and nothing left 
   const args = [MAIN, '--listen', '127.0.0.1:0', '--state', join(path, 'state'), '--restore', file];
   // No file may grow beyond 1 MiB: writing on fails, as on a full disk.
   const limited = ['-c', 'ulimit -f 1024 && exec "$@"', 'limited', process.execPath, ...args];
-  const { status, stdout, stderr } = spawnSync('bash', limited, { encoding: 'utf8', timeout: 20_000 });
+  const { status, stdout, stderr } = spawnSync('bash', limited, { encoding: 'utf8', timeout: 120_000 });
   assert.equal(status, 1);
   assert.equal(stdout, '');
   assert.match(stderr, /error: cannot start: the state in .* cannot be written: /);

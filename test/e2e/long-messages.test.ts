@@ -113,9 +113,16 @@ test('a graceful stop lets everything end that has begun, begins nothing more, a
     const count = (name: string, to: number): Promise<{ status: number; body: string }> =>
       server.post(`/call/${name}/count`, new Uint8Array(BigUint64Array.of(BigInt(to)).buffer));
     const begun = ['one', 'two'].map((name) => count(name, rounds));
-    await sleep(100);
+    let ended = 0;
+    for (const each of begun) void each.finally(() => ended++);
+    /** Resolves when both executors have been given so many messages, or one of the long ones has ended already. */
+    const given = async (tasks: number): Promise<void> => {
+      const each = new RegExp(`^svc_executor_tasks\\{[^}]*\\} ${tasks}$`, 'gm');
+      while (ended === 0 && ((await server.get('/metrics')).body.match(each) ?? []).length < 2) await sleep(5);
+    };
+    await given(1);
     const late = [server.post('/call/one/quick'), count('two', 1)];
-    await sleep(100);
+    await given(2);
     const stoppedMs = performance.now();
     const code = server.stop();
     const { status } = await Promise.race(begun);

@@ -54,21 +54,23 @@ test('a bystander tells of slow flushes, but not of what the disk needs for all 
     const out = join(folder, name);
     const end = await startBystander(folder, pid, out, disk(grown, dirty));
     // Those that are to tell nothing are given the time for some flushes.
-    for (let n = 0; n < 100 && (await readSpans(out, 'flush')).length < 3; n++) await sleep(15);
+    const isToTell = name === 'little' || name === 'some';
+    const looks = isToTell ? 2_000 : 100;
+    for (let n = 0; n < looks && (await readSpans(out, 'flush')).length < 3; n++) await sleep(15);
     await end();
     return readSpans(out, 'flush');
   };
   const [little, some, much, meanwhile, unknown] = await Promise.all([
     tells('little', 7, 0, 0),
-    tells('some', 7, 2 ** 19, 2 ** 20),
+    tells('some', 7, 2 ** 18, 2 ** 18),
     tells('much', 7, 0, 2 ** 23),
     tells('meanwhile', 7, 2 ** 23, 0),
     tells('unknown', 0, 0, 0),
   ]);
   assert.ok(little.length > 2 && little.every(({ ms }) => ms >= 199), JSON.stringify(little));
-  // 1.5 MiB: 75 ms of them are owed. Where the measured flushes took longer, more.
+  // Half a MiB: 25 ms of them are owed. Where the measured flushes took longer, more.
   assert.ok(some.length > 2, JSON.stringify(some));
-  assert.ok(Math.min(...some.map(({ ms }) => ms)) < Math.min(...little.map(({ ms }) => ms)) - 50);
+  assert.ok(Math.min(...some.map(({ ms }) => ms)) < Math.min(...little.map(({ ms }) => ms)) - 10);
   assert.deepEqual([much, meanwhile, unknown], [[], [], []]);
 });
 
@@ -87,5 +89,5 @@ test('flushes in a thread of a process that is to record them are written down w
     env: { ...process.env, ...env, NODE_OPTIONS },
   });
   const longestMs = Math.max(...(await readSpans(file, 'flush')).map(({ ms }) => ms));
-  assert.ok(longestMs >= 60, `the longest took ${longestMs} ms`);
+  assert.ok(longestMs >= 59, `the longest took ${longestMs} ms`);
 });

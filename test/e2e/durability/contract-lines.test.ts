@@ -86,7 +86,7 @@ test('a graceful stop lets the running message end, answers it, and keeps what i
   let host = await deployment.start();
   const keeper = await host.find('keeper');
   const filling = host.call(keeper, 'fill', [300_000]);
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await host.given(filling);
   const stopping = deployment.stop();
   assert.equal(await filling, 300_000);
   await stopping;

@@ -162,6 +162,17 @@ export class Host {
     return tookMs;
   }
 
+  /** Resolves when an executor has been given something that it has not ended, or when `work` has ended already. */
+  async given(work: Promise<unknown>): Promise<void> {
+    let isDone = false;
+    void work.finally(() => (isDone = true)).catch(() => undefined);
+    while (!isDone) {
+      const { body } = await this.server.get('/metrics');
+      if (/^svc_executor_tasks\{[^}]*\} [1-9]/m.test(body)) return;
+      await sleep(5);
+    }
+  }
+
   #send(
     actor: Actor,
     method: string,

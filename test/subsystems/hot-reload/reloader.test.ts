@@ -65,7 +65,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await sleep(2);
 }
 
-suite('actors that follow their files', { timeout: 20_000 }, () => {
+suite('actors that follow their files', { timeout: 120_000 }, () => {
   test('at the start what differs is taken up, then each save, with the file and the time', async (t) => {
     const { actors, lines } = await reloading(t, ['one', 'two']);
     actors.write('two', 'second');

@@ -40,7 +40,7 @@ function save(file: string, text: string): void {
   renameSync(`${file}~`, file);
 }
 
-suite('files that are watched', { timeout: 20_000 }, () => {
+suite('files that are watched', { timeout: 120_000 }, () => {
   test('a save is told to all who have the file, and to nobody else', async (t) => {
     const { root, files, told } = await watching(t);
     const [own, shared, other] = ['own.mo', 'lib/shared.mo', 'other.mo'].map((name) => join(root, name));

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServerError } from '../../../kernel/index.ts';
-import { arrived } from '../../support/arrived.ts';
+import { arrived as settle } from '../../support/arrived.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { type HttpHost, type HttpHostOptions, startHttpHost } from './counter-host.ts';
 
@@ -298,7 +298,7 @@ suite('what a client sees of an answer', () => {
     // As much as the system's buffers take, and then no more.
     while ((pieces !== before || pieces === 0) && pieces < 1_000) {
       before = pieces;
-      await arrived();
+      await settle();
     }
     assert.ok(pieces * 256 * 1024 < 64 * MIB, `${pieces} pieces were made for a client that reads nothing`);
     assert.equal(isEnded, false);
