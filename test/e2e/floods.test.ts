@@ -8,8 +8,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { attempts } from '../support/attempts.ts';
 import { HindranceWatch, recordingFlushes, type Span } from '../support/hindrances.ts';
 import { type Hostility, startHostileClient } from '../support/hostile-client.ts';
 import { send } from '../support/http-client.ts';
@@ -35,6 +36,8 @@ const FRESH_EVERY = 10;
 const IS_PROOF = SECONDS > SECONDS_SHORT;
 const P99_MS_MAX = IS_PROOF ? 250 : 3000;
 const LONGER_MAX = 8;
+/** A second says little of a machine that is busy with something else; without bounds every attempt fails. */
+const ATTEMPTS = IS_PROOF ? 1 : 3;
 
 /** Starts the server again and again in one state directory. */
 async function counterStarter(t: TestOwner, folder: string, flushes: string): Promise<() => Promise<RunningServer>> {
@@ -129,12 +132,14 @@ suite('strangers without a token', () => {
   after(() => Promise.all(ends.map((end) => end())));
 
   for (const [title, strangers] of CASES) {
-    test(title, async (t) => {
+    const flood = async (t: TestContext): Promise<void> => {
       const alone = await callFor(SECONDS_ALONE, server, watch);
       const hostile = await Promise.all(
         strangers.map(([kind, count]) => startHostileClient(t, server.origin, kind, count)),
       );
       const felt = await callFor(SECONDS, server, watch);
+      const said = hostile.map((each) => `${each.kind}: ${JSON.stringify(each.said)}`);
+      await Promise.all(hostile.map(({ stop }) => stop()));
       calls += alone.calls + felt.calls;
       const [p99, most, aloneP99] = [felt.p99Ms, felt.mostMs, alone.p99Ms].map((ms) => ms.toFixed(1));
       const hindered =
@@ -142,10 +147,11 @@ suite('strangers without a token', () => {
       t.diagnostic(
         `${felt.calls} calls: p99 ${p99} ms, at most ${most} ms; before the strangers p99 ${aloneP99} ms${hindered}`,
       );
-      for (const { kind, said } of hostile) t.diagnostic(`${kind}: ${JSON.stringify(said)}`);
+      for (const line of said) t.diagnostic(line);
       assert.ok(felt.p99Ms < Math.max(P99_MS_MAX, LONGER_MAX * alone.p99Ms), `p99 is ${p99} ms`);
       assert.equal(server.process.exitCode, null);
-    });
+    };
+    test(title, (t) => attempts(ATTEMPTS, () => flood(t)));
   }
 
   test('nothing of what was answered meanwhile is lost, and storage lacked no descriptor', async () => {

@@ -76,6 +76,12 @@ export interface ExecutionParts {
   readonly loader?: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
 }
 
+/**
+ * How long checkpoints are written when the host stops. What is not written then stays in the logs, which the next start
+ * runs again: a heap of gigabytes on a busy disk would outlast the plugin's deadline.
+ */
+const CLOSING_CHECKPOINTS_MS_MAX = 6_000;
+
 export class ExecutorPool implements Execution {
   /** By lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
   readonly #executors: (Executor | undefined)[];
@@ -359,6 +365,7 @@ export class ExecutorPool implements Execution {
 
   async close(): Promise<void> {
     const live = [...this.#canisters.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
+    using _timeIsUp = this.#clock.after(CLOSING_CHECKPOINTS_MS_MAX, () => (this.#isClosing = true));
     await Promise.allSettled(live.map(([handle]) => this.checkpoint(handle)));
     this.#isClosing = true;
     this.#budget.unattend();

@@ -1,0 +1,56 @@
+/** What becomes of logs when the host stops: checkpoints are written, as far as there is time. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
+import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
+import { wat } from '../../support/wat.ts';
+import { ANONYMOUS, contextOf, POLICY, STACK_BYTES } from './engine-fixture.ts';
+
+/** 12.5 MiB, a dozen pieces of a checkpoint. */
+const MODULE = wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 200)
+  (func (export "canister_update fill")
+    (memory.fill (i32.const 0) (i32.const 1) (i32.const 13107200)) (call $reply)))`);
+const NO_BYTES = new Uint8Array(0);
+
+/** How many pieces of a checkpoint are made durable while the host stops, if each of them takes so long. */
+async function piecesAtClose(pieceMs: number): Promise<number> {
+  const clock = new FakeClock(1_000_000);
+  const ignore = (): void => undefined;
+  const log = { info: ignore, warn: ignore, error: ignore, debug: ignore, announce: ignore, event: ignore };
+  const pool = new ExecutorPool({ policy: POLICY, clock, log }, { executors: 1, wasmStackBytes: STACK_BYTES });
+  let pieces = 0;
+  const observer = {
+    debug: ignore,
+    ended: ignore,
+    changed: ignore,
+    lost: () => assert.fail('the thread is lost'),
+    settled: () => {
+      pieces++;
+      clock.advance(pieceMs);
+      return Promise.resolve();
+    },
+  };
+  const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 1, 1);
+  const spec = { id, balance: POLICY.startingCycles, controllers: [], env: new Map(), snapshotBelowBytes: 0 };
+  const handle = pool.create(spec, observer);
+  const module = await pool.prepare(MODULE);
+  const ended = async (start: (done: (step: Step) => void) => void): Promise<void> => {
+    assert.equal((await new Promise<Step>(start)).fault, undefined);
+  };
+  await ended((done) => pool.change(handle, module, { mode: 'install', argument: NO_BYTES, caller: ANONYMOUS }, done));
+  const entry = module.entries.get('canister_update fill') ?? -1;
+  const context = contextOf(ANONYMOUS);
+  const task = { kind: 'update', entry, argument: NO_BYTES, context, instructionsMax: FULL_LIMIT } as const;
+  await ended((done) => pool.run(handle, task, done));
+  await pool.close();
+  return pieces;
+}
+
+test('a host that stops writes checkpoints, and leaves to the logs what it has no time for', async () => {
+  const all = await piecesAtClose(1);
+  assert.ok(all > 8, `${all} pieces`);
+  assert.equal(await piecesAtClose(4_000), 2);
+});
