@@ -139,7 +139,7 @@ suite('strangers without a token', () => {
       );
       const felt = await callFor(SECONDS, server, watch);
       const said = hostile.map((each) => `${each.kind}: ${JSON.stringify(each.said)}`);
-      await Promise.all(hostile.map(({ stop }) => stop()));
+      await Promise.all(hostile.map((each) => each.stop()));
       calls += alone.calls + felt.calls;
       const [p99, most, aloneP99] = [felt.p99Ms, felt.mostMs, alone.p99Ms].map((ms) => ms.toFixed(1));
       const hindered =
