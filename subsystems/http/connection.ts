@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 export interface HttpSocket extends Socket {
   /** Null once the connection is closed. */
   readonly parser: HttpParser | null;
+  /** The oldest answer that has not ended: the one that is being sent. None: none is owed. */
+  readonly _httpMessage?: ServerResponse | null;
   /** The client takes its answers too slowly: node:http wants no further requests of it for now. */
   readonly _paused: boolean;
 }

@@ -149,10 +149,12 @@ export class Connections {
     return isAny;
   }
 
-  /** While the server stops: closes each connection that owes no answer, or whose request is still not there. */
+  /** While the server stops: closes each connection that owes no answer, or none but to a request that is still not there. */
   closeUnless(isAnswerOwed: (request: IncomingMessage) => boolean): void {
-    for (const [socket, { response }] of this.#open) {
-      if (response === undefined || response.writableFinished || !isAnswerOwed(response.req)) socket.destroy();
+    for (const { socket } of this.#open.values()) {
+      // Answers are sent in the order of their requests: those before this one have ended, whatever came behind it.
+      const oldest = socket._httpMessage;
+      if (!oldest || oldest.writableFinished || !isAnswerOwed(oldest.req)) socket.destroy();
     }
   }
 

@@ -290,6 +290,10 @@ class FastifyHttpServer implements OpenableHttpServer {
   stopAccepting(): void {
     if (this.#serverClosed !== undefined) return;
     this.#responder.isClosing = true;
+    this.#responder.isNewest = (response) => {
+      const newest = this.#connections.of(response.req.socket)?.response;
+      return newest === undefined || newest === response;
+    };
     this.#streams.endAll();
     this.#connections.hurry(CLOSING_STALL_MS);
     this.#serverClosed = this.#server.listening ? this.#closeConnections() : Promise.resolve();

@@ -54,8 +54,10 @@ export class Responder {
   readonly #clock: Clock;
   readonly #stallMaxMs: number;
   readonly #untaken = new UntakenAnswers();
-  /** Set when the server stops: every further answer ends its connection. */
+  /** Set when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;
+  /** Whether no other request has begun on the connection since. */
+  isNewest: (response: ServerResponse) => boolean = () => true;
 
   /** `stallMaxMs`: how long a streamed answer waits for a client that takes nothing. */
   constructor(
@@ -87,7 +89,7 @@ export class Responder {
       body.length,
     ];
     if (more.length > 0) headers.push(...more);
-    if (this.isClosing) headers.push(...CLOSE_HEADERS);
+    if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
     if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
     else response.end(body);
@@ -169,6 +171,7 @@ export class Responder {
    */
   site(response: ServerResponse, { status, headers: own, body, rest }: SiteAnswer): Promise<number> | undefined {
     const headers = this.#siteHeaders(own);
+    if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     const isHead = response.req.method === 'HEAD';
     const mayHaveBody = status !== 204 && status !== 304;
     const hasBody = mayHaveBody && !isHead;
@@ -190,6 +193,11 @@ export class Responder {
     return undefined;
   }
 
+  /** While the server stops. An answer that says so is the connection's last one: node:http sends none behind it. */
+  #endsConnection(response: ServerResponse): boolean {
+    return this.isClosing && this.isNewest(response);
+  }
+
   /** The actor's headers, and ours: what an actor says of the connection and the version does not count. */
   #siteHeaders(own: readonly string[]): (string | number)[] {
     const headers: (string | number)[] = ['svc-version', this.#version];
@@ -207,7 +215,6 @@ export class Responder {
       headers.push(name, own[at + 1] ?? '');
     }
     if (!hasOrigin) headers.push(ALLOW_ORIGIN, '*');
-    if (this.isClosing) headers.push(...CLOSE_HEADERS);
     return headers;
   }
 
@@ -242,7 +249,7 @@ export class Responder {
   /** An answer without a body (204). */
   empty(response: ServerResponse, status: number, more: readonly string[]): void {
     const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
-    if (this.isClosing) headers.push(...CLOSE_HEADERS);
+    if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
     response.end();
     this.#answered(response, status);
@@ -311,7 +318,7 @@ export class Responder {
   refuseUnread(response: ServerResponse, status: number, text: string, more: readonly string[] = NO_HEADERS): void {
     const { socket } = response;
     if (socket !== null) this.#lingerBeforeDestroy(socket);
-    this.text(response, status, text, this.isClosing ? more : [...more, ...CLOSE_HEADERS]);
+    this.text(response, status, text, this.#endsConnection(response) ? more : [...more, ...CLOSE_HEADERS]);
   }
 
   /** An answer outside node:http, where it has no request to answer: the parser's own errors. */

@@ -263,6 +263,31 @@ suite('opening and closing', () => {
     assert.equal(canisters.resolve('counter').count, 0);
   });
 
+  test('answers that are owed are sent although the request behind them never arrives whole', async (t) => {
+    const clock = new FakeClock();
+    const { origin, server, canisters } = await startHttpHost(t, { clock });
+    const held = Promise.withResolvers<void>();
+    canisters.resolve('counter').held = held.promise;
+    await using client = new RawClient(origin);
+    const half = 'POST /call/counter/inc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab';
+    client.write(slow + slow + half);
+    await arrived();
+    const closed = server.close();
+    for (let second = 0; second < 3; second++) {
+      clock.advance(1000);
+      await arrived();
+    }
+    assert.ok(!client.isClosed, 'two answers are owed');
+    held.resolve();
+    const text = await client.until('["done"]');
+    assert.match(text, /^HTTP\/1\.1 200 OK/);
+    clock.advance(1000);
+    const answers = (await client.ended()).match(/\["done"\]/g);
+    assert.equal(answers?.length, 2);
+    await closed;
+    assert.equal(canisters.resolve('counter').count, 0);
+  });
+
   test('the signal cuts connections whose answer does not come', async (t) => {
     const { origin, server, canisters } = await startHttpHost(t);
     canisters.resolve('counter').held = new Promise(() => undefined);
