@@ -46,6 +46,8 @@ interface Database {
   readonly binding: Binding;
   readonly handle: Handle;
   readonly columns: Readonly<Record<Family, { readonly column: Handle; readonly valueEncoding: 'buffer' }>>;
+  /** All that are open. */
+  readonly cursors: Set<Cursor>;
   isClosed: boolean;
 }
 
@@ -78,6 +80,7 @@ export class RocksdbTables implements Tables {
       binding,
       handle,
       columns: Object.fromEntries(byFamily) as Database['columns'],
+      cursors: new Set(),
       isClosed: false,
     };
     this.#batch = binding.batch_init();
@@ -140,7 +143,9 @@ export class RocksdbTables implements Tables {
   }
 
   close(): Promise<void> {
-    const { binding, handle } = this.#database;
+    const { binding, handle, cursors } = this.#database;
+    // The binding closes those that are left in another thread, and dies where one is collected meanwhile.
+    for (const cursor of cursors) cursor[Symbol.dispose]();
     this.#database.isClosed = true;
     return (this.#closed ??= new Promise((resolve, reject) => {
       binding.db_close(handle, (error) => (error ? reject(unwritable(this.#directory, error)) : resolve()));
@@ -193,6 +198,7 @@ class Cursor implements Disposable {
       keyEncoding: 'buffer',
       highWaterMarkBytes: STEP_BYTES,
     });
+    database.cursors.add(this);
   }
 
   /** Up to `count` rows from that key on; fewer if they are large. Other reads may come in between: each seeks anew. */
@@ -261,6 +267,7 @@ class Cursor implements Disposable {
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#database.cursors.delete(this);
     this.#database.binding.iterator_close(this.#iterator);
   }
 }
