@@ -5,7 +5,7 @@
 import { recordOf, type NewRecord, type CanisterRecord, type RecordedCode } from './canister-record.ts';
 import { assert, type Clock, type Logger, messageOf, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import { type CallKind, type Outcome, type StepFault, CanisterIds, sameBytes } from '../ic/index.ts';
+import { type CallKind, type Outcome, type StepFault, CanisterIds } from '../ic/index.ts';
 import type { Compatibility } from '../compatibility/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { CodeChange, Execution, PieceWritten } from '../execution/index.ts';
@@ -33,9 +33,9 @@ import {
   type ManifestActors,
   type OutputFollowing,
   type OutputReader,
-  isInternalMethod,
   methodMissing,
   quotedName,
+  refuseInternal,
   type RemoveOptions,
   type UpgradeOptions,
   type UpgradeReport,
@@ -608,20 +608,6 @@ function refuseUnlessCallable(record: CanisterRecord, kind: CallKind, method: st
     );
   }
   refuseInternal(record, method, caller);
-}
-
-/** Internal methods are the actor's own and the operator's (docs/modules.md): hidden from everybody but controllers. */
-function refuseInternal(record: CanisterRecord, method: string, caller: Uint8Array): void {
-  if (!isInternalMethod(method)) return;
-  if (sameBytes(caller, record.id)) {
-    throw new ServerError(
-      'invalid',
-      'caller-is-self',
-      `no client may call ${method} in the name of the actor itself: name another caller with x-caller`,
-    );
-  }
-  if (record.controllers.some((controller) => sameBytes(controller, caller))) return;
-  throw methodMissing(record, method);
 }
 
 function rejected(reference: string, reason: string): ServerError {

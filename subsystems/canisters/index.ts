@@ -4,6 +4,7 @@ import {
   ERROR_KIND_OF_OUTCOME,
   type Outcome,
   type RejectCode,
+  sameBytes,
 } from '../ic/index.ts';
 import { defineCapability, ServerError, suggestionFor } from '../../kernel/index.ts';
 import type { CandidInterface } from '../codec/index.ts';
@@ -19,6 +20,8 @@ export interface Canister {
   readonly id: Uint8Array;
   readonly idHex: string;
   readonly principal: string;
+  /** Principals. */
+  readonly controllers: readonly Uint8Array[];
   readonly status: CanisterStatus;
   /** It is awake: an executor has it. Without a state directory all are. */
   readonly isLive: boolean;
@@ -209,6 +212,24 @@ export interface CanisterWatcher {
 /** Methods that are an actor's own and the operator's business (Motoko compiles several into every actor): no part of its interface. */
 export function isInternalMethod(method: string): boolean {
   return method.startsWith('__motoko') || method.startsWith('@') || method.includes(' ');
+}
+
+/** Those are hidden from everybody but controllers. Throws ServerError `caller-is-self` or `method-missing`. */
+export function refuseInternal(
+  canister: Pick<Canister, 'id' | 'controllers' | 'name' | 'module'>,
+  method: string,
+  caller: Uint8Array,
+): void {
+  if (!isInternalMethod(method)) return;
+  if (sameBytes(caller, canister.id)) {
+    throw new ServerError(
+      'invalid',
+      'caller-is-self',
+      `no client may call ${method} in the name of the actor itself: name another caller with x-caller`,
+    );
+  }
+  if (canister.controllers.some((controller) => sameBytes(controller, caller))) return;
+  throw methodMissing(canister, method);
 }
 
 /** Names from outside, shortened: they may be long or strange. */

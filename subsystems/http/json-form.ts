@@ -1,5 +1,5 @@
 import { ServerError } from '../../kernel/index.ts';
-import { type Canister, methodMissing } from '../canisters/index.ts';
+import { type Canister, methodMissing, refuseInternal } from '../canisters/index.ts';
 import type { Codec, EncodingOptions, AnySizeTuple } from '../codec/index.ts';
 
 const PLAIN = { lossless: false };
@@ -23,12 +23,14 @@ export function jsonFormOf(
   canister: Canister,
   method: string,
   isLossless: boolean,
+  caller: Uint8Array,
 ): JsonForm {
   const encoding = isLossless ? LOSSLESS : PLAIN;
   const described = canister.candid?.methods.get(method);
   if (described !== undefined) return { args: described.args, results: described.results, encoding };
   if (!canister.module?.methods.has(method)) throw methodMissing(canister, method);
   if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
+  refuseInternal(canister, method, caller);
   const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes, or give it an interface with PUT /candid/${canister.name}`;
   throw new ServerError('invalid', 'no-interface', reason);
 }

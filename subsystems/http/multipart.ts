@@ -12,8 +12,10 @@ import { Dicer } from '@fastify/busboy';
 import { ServerError } from '../../kernel/index.ts';
 import { GrowingBody, tooLarge } from './request-body.ts';
 
-/** Headers of one part: a name, a file name and a type, with room. What comes beyond them is not looked at. */
+/** Headers of one part, names and values: a name, a file name and a type, with room. */
 const HEADER_BYTES_MAX = 4096;
+/** As many as dicer keeps. It cuts off what comes beyond them without a word, so that has to be more than a part may have. */
+const HEADER_BYTES_KEPT = 2 * HEADER_BYTES_MAX;
 const HEADER_PAIRS_MAX = 16;
 /**
  * Bytes that are split before anybody looks whether the form is refused: of parts without anything 64 KiB would be eleven
@@ -66,7 +68,7 @@ export class FormReader<Name extends string> {
     this.#kinds = kinds;
     this.#dicer = new Dicer({
       boundary,
-      maxHeaderSize: HEADER_BYTES_MAX,
+      maxHeaderSize: HEADER_BYTES_KEPT,
       maxHeaderPairs: HEADER_PAIRS_MAX,
     } as ConstructorParameters<typeof Dicer>[0]);
     this.#dicer.on('part', (part) => this.#began(part));
@@ -134,6 +136,8 @@ export class FormReader<Name extends string> {
     // What might follow them says how the part is to be read, too.
     if (Object.values(header).flat().length >= HEADER_PAIRS_MAX)
       throw badForm(`a part has ${HEADER_PAIRS_MAX} headers or more: its name and its type are enough`);
+    if (bytesIn(header) > HEADER_BYTES_MAX)
+      throw badForm(`a part's headers have more than ${HEADER_BYTES_MAX} bytes: its name and its type are enough`);
     const [disposition = ''] = dispositions;
     const parameters = /^form-data\s*(;|$)/i.test(disposition)
       ? parametersOf(disposition.slice('form-data'.length))
@@ -178,6 +182,12 @@ export class FormReader<Name extends string> {
   #refuse(): void {
     if (this.#fault !== undefined) throw this.#fault;
   }
+}
+
+/** Names and values; dicer gives each byte as a character. */
+function bytesIn(header: Header): number {
+  const texts = Object.entries(header).flatMap(([name, values = []]) => values.flatMap((value) => [name, value]));
+  return texts.reduce((bytes, text) => bytes + text.length, 0);
 }
 
 function withoutHeaders(): ServerError {

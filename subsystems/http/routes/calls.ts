@@ -37,7 +37,7 @@ function callHandler(host: RouteHost, kind: CallKind, isJson: boolean): Handler 
     };
     if (!isJson) return start(undefined);
     const isLossless = query.has('lossless');
-    if (!mustAsk(canister, isLossless)) return start(jsonFormOf(codec, canister, method, isLossless));
-    return canisters.interfaceOf(canister).then(() => start(jsonFormOf(codec, canister, method, isLossless)));
+    const startJson = (): void => start(jsonFormOf(codec, canister, method, isLossless, caller));
+    return mustAsk(canister, isLossless) ? canisters.interfaceOf(canister).then(startJson) : startJson();
   };
 }

@@ -215,9 +215,9 @@ export class LiveQuery {
 /** Arguments by the types of the present code. Rejects with ServerError `invalid` or `missing`. */
 export async function preparedCall(
   codec: RouteHost['codec'],
-  { canister, method, isLossless, json }: WatchedQuery,
+  { canister, method, isLossless, caller, json }: WatchedQuery,
 ): Promise<PreparedCall> {
-  const form = jsonFormOf(codec, canister, method, isLossless);
+  const form = jsonFormOf(codec, canister, method, isLossless, caller);
   return { form, argument: await form.args.encodeAnySize(json, form.encoding) };
 }
 

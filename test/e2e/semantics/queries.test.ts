@@ -76,15 +76,21 @@ for (const persistence of PERSISTENCE) {
     test("the actor's own methods are hidden from clients", async () => {
       const host = await sharedHost();
       const a = await host.install('a', await compileActor('Peer', persistence));
-      const helper = `/call/${a.name}/__motoko_async_helper`;
-      const as = async (caller: string): Promise<{ status: number; body: string }> =>
-        host.server.post(helper, Buffer.from('4449444c0000', 'hex'), { 'x-caller': caller });
-      assert.equal((await as(STRANGER)).status, 404);
-      const self = await as(a.principal);
-      assert.equal(self.status, 400);
-      assert.match(self.body, /in the name of the actor itself/);
-      const asController = await as('2vxsx-fae');
-      assert.equal(asController.status, 400, 'the actor itself refuses it');
+      for (const [endpoint, body, refusal] of [
+        ['call', Buffer.from('4449444c0000', 'hex'), /./],
+        ['call-json', '[]', /does not describe method/],
+      ] as const) {
+        const helper = `/${endpoint}/${a.name}/__motoko_async_helper`;
+        const as = async (caller: string): Promise<{ status: number; body: string }> =>
+          host.server.post(helper, body, { 'x-caller': caller });
+        assert.equal((await as(STRANGER)).status, 404, endpoint);
+        const self = await as(a.principal);
+        assert.equal(self.status, 400);
+        assert.match(self.body, /in the name of the actor itself/);
+        const asController = await as('2vxsx-fae');
+        assert.equal(asController.status, 400, 'the actor itself refuses it');
+        assert.match(asController.body, refusal);
+      }
     });
   });
 }

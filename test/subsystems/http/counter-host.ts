@@ -137,6 +137,7 @@ export class CounterCanister implements Canister {
   readonly id: Uint8Array;
   readonly idHex: string;
   readonly principal = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
+  readonly controllers: Canister['controllers'] = [];
   status: Canister['status'] = 'running';
   readonly isLive = true;
   queued = 0;

@@ -188,7 +188,7 @@ describe('a form that is not understood to the end is refused, and does nothing'
     ],
     'a header of 100 KB': [
       bodyOf([{ head: `X: ${'x'.repeat(100_000)}\r\nContent-Disposition: form-data; name="wasm"`, content: WASM }]),
-      /instead of: Content-Disposition/,
+      /a part.s headers have more than 4096 bytes/,
     ],
     'a coding': [
       bodyOf([
@@ -216,6 +216,15 @@ describe('a form that is not understood to the end is refused, and does nothing'
         },
       ]),
       /a part has 16 headers or more/,
+    ],
+    'headers of more bytes than are looked at': [
+      bodyOf([
+        {
+          head: `Content-Disposition: form-data; name="wasm"; filename="${'x'.repeat(4090)}"\r\nContent-Transfer-Encoding: base64`,
+          content: 'AGFzbQ==',
+        },
+      ]),
+      /a part's headers have more than 4096 bytes/,
     ],
     'two types': [
       bodyOf([
