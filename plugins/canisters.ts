@@ -36,5 +36,9 @@ export const canistersPlugin = definePlugin({
   open: async (canisters) => canisters.open(),
   start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
   // In the background: what it says is for the operator.
-  ready: (canisters) => void canisters.compareManifest(),
+  ready: (canisters) => {
+    canisters.wakeRest();
+    void canisters.compareManifest();
+  },
+  drain: async (canisters) => canisters.drain(),
 });

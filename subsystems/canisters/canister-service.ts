@@ -42,7 +42,7 @@ import {
 } from './index.ts';
 import { type InstalledManifest, installManifest } from './install-manifest.ts';
 import { NumberRows } from './number-rows.ts';
-import { recoverCanisters } from './recover-canisters.ts';
+import { type Recovery, recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
 import type { EndedMessage } from './canister-history.ts';
 import { MessageHistories } from './message-histories.ts';
@@ -96,6 +96,9 @@ export class CanisterService implements Canisters {
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
   #manifest: InstalledManifest | undefined;
+  /** Canisters that were stored and are to be woken. */
+  #recovery: Recovery | undefined;
+  #isEnding = false;
   readonly #followsFiles: boolean;
   #management: ManagementHooks | undefined;
   /** Names that an installation under way will take. */
@@ -529,7 +532,7 @@ export class CanisterService implements Canisters {
   async installManifest(progress: (note: string) => void, signal: AbortSignal): Promise<void> {
     // Without it nothing starts, even if nobody would miss it yet.
     const { management } = this;
-    const recovery = this.#keeper.isKept
+    this.#recovery = this.#keeper.isKept
       ? await recoverCanisters(
           { ...this.#with, directory: this.directory, management, interfaces: this.#interfaces, signal },
           progress,
@@ -548,13 +551,24 @@ export class CanisterService implements Canisters {
         signal,
         share: async (environment) => {
           this.#with.execution.shareEnvironment(environment);
-          await recovery?.bringBack();
+          await this.#recovery?.bringBack();
         },
       },
       progress,
       (name, reason) => this.reject(name, reason),
     );
     await this.#with.storage.settled();
+  }
+
+  /** Wakes those that were stored and did not have to be awake for the start. */
+  wakeRest(): void {
+    void this.#recovery?.bringBackRest(() => this.#isEnding);
+    this.#recovery = undefined;
+  }
+
+  /** The one that is being woken is not waited for. */
+  drain(): void {
+    this.#isEnding = true;
   }
 
   /** Says which actors that were there before have another module in the manifest by now. */

@@ -27,9 +27,17 @@ export interface RecoveryDependencies {
 }
 
 export interface Recovery {
-  /** Takes up what was under way, runs logs again, and wakes canisters as long as they may be live. */
+  /** Takes up what was under way, runs logs again, and wakes canisters as long as they may be live: the first of them. */
   bringBack(): Promise<void>;
+  /** The others, while the server takes work; who is wanted before comes at once. Resolves when all are done, or `isOver` says that they need not be. */
+  bringBackRest(isOver: () => boolean): Promise<void>;
 }
+
+/**
+ * So many are awake before the server takes work: with all of 10,000 it would be a minute in which nobody is answered, and whoever is
+ * wanted takes a few milliseconds. Few enough for a part of a second, more than most servers have.
+ */
+const FIRST_COUNT = 64;
 
 /** Rejects with ServerError `state-corrupt` when something is damaged that all canisters share. */
 export async function recoverCanisters(
@@ -82,35 +90,79 @@ export async function recoverCanisters(
     const record = directory.find(id);
     if (record !== undefined) directory.quarantine(record, messageOf(error));
   }
-  return { bringBack: () => bringBack(dependencies, records, progress) };
+  return new Waking(dependencies, records, progress);
 }
 
-async function bringBack(
-  { directory, scheduler, schedulerSetup, execution, storage, log, signal }: RecoveryDependencies,
-  records: readonly CanisterRecord[],
-  progress: (note: string) => void,
-): Promise<void> {
-  progress('taking up what was under way');
-  await schedulerSetup.restoreAnswers();
-  // Not before all variables are known: what is under way goes on with this.
-  schedulerSetup.restore(await storage.range('queue', new Uint8Array(0)));
-  const logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
-  for (const [at, record] of records.entries()) {
-    if (signal.aborted) return;
+class Waking implements Recovery {
+  readonly #with: RecoveryDependencies;
+  readonly #records: readonly CanisterRecord[];
+  readonly #progress: (note: string) => void;
+  /** With a log. */
+  #logged: ReadonlySet<string> = new Set();
+  /** Of the records: so many are done. */
+  #done = 0;
+  #isOver: () => boolean;
+
+  constructor(
+    dependencies: RecoveryDependencies,
+    records: readonly CanisterRecord[],
+    progress: (note: string) => void,
+  ) {
+    this.#with = dependencies;
+    this.#records = records;
+    this.#progress = progress;
+    this.#isOver = () => dependencies.signal.aborted;
+  }
+
+  async bringBack(): Promise<void> {
+    const { schedulerSetup, storage } = this.#with;
+    this.#progress('taking up what was under way');
+    await schedulerSetup.restoreAnswers();
+    // Not before all variables are known: what is under way goes on with this.
+    schedulerSetup.restore(await storage.range('queue', new Uint8Array(0)));
+    this.#logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
+    let left = FIRST_COUNT;
+    await this.#wakeUntil((record) => {
+      if (left-- === 0) return true;
+      this.#progress(`recovering ${record.name} (${this.#done + 1} of ${this.#records.length})`);
+      return false;
+    });
+  }
+
+  bringBackRest(isOver: () => boolean): Promise<void> {
+    this.#isOver = isOver;
+    return this.#wakeUntil(() => false);
+  }
+
+  /** Asks before each that is to be woken. */
+  async #wakeUntil(isEnough: (record: CanisterRecord) => boolean): Promise<void> {
+    for (let record = this.#records[this.#done]; record !== undefined; record = this.#records[++this.#done]) {
+      if (this.#mayWait(record)) continue;
+      if (this.#isOver() || isEnough(record)) return;
+      await this.#wake(record);
+    }
+  }
+
+  #mayWait(record: CanisterRecord): boolean {
+    const { directory, execution } = this.#with;
+    if (record.damage !== undefined || record.isRemoved) return true;
     const { bytesUsed, bytesHigh } = execution.memory;
     // Those without a log come when somebody wants them, if not all of them may be live.
-    const mayWait = directory.hasLiveLimit || bytesUsed > bytesHigh;
-    if (record.damage !== undefined || (mayWait && !logged.has(record.idText))) continue;
-    progress(`recovering ${record.name} (${at + 1} of ${records.length})`);
+    return (directory.hasLiveLimit || bytesUsed > bytesHigh) && !this.#logged.has(record.idText);
+  }
+
+  async #wake(record: CanisterRecord): Promise<void> {
+    const { scheduler, log } = this.#with;
     try {
       const release = await scheduler.pin(record.handle);
       release();
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      if (record.damage === undefined) log.warn(`${record.name} cannot be woken now: ${error.message}`);
-      continue;
+      if (record.damage === undefined && !record.isRemoved && !this.#isOver())
+        log.warn(`${record.name} cannot be woken now: ${error.message}`);
+      return;
     }
-    if (record.replayed === 0) continue;
+    if (record.replayed === 0) return;
     log.event(
       'recovered',
       { actor: record.idHex, messages: record.replayed },

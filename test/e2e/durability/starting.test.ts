@@ -1,6 +1,7 @@
 /** What `/health/ready` says while actors come back: what the start does now, not what it did first. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadConfig } from '../../../config/load.ts';
 import { createKernel, type Kernel } from '../../../kernel/index.ts';
 import { builtinPlugins } from '../../../plugins/index.ts';
@@ -16,7 +17,7 @@ function variantOf(module: Uint8Array, name: string): Uint8Array {
   return Buffer.concat([module, Uint8Array.of(0, 1 + name.length, name.length), Buffer.from(name)]);
 }
 
-async function kernelOf(state: string): Promise<Kernel> {
+async function kernelOf(state: string, ambient = fakeAmbient()): Promise<Kernel> {
   const request = await loadConfig({
     argv: ['--manifest', 'no-actors.json', '--state', state, '--snapshot-below', '0', '--timer-ms', '0'],
     environment: {},
@@ -27,7 +28,7 @@ async function kernelOf(state: string): Promise<Kernel> {
   });
   assert.equal(request.kind, 'serve');
   const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
-  return createKernel({ plugins, ambient: fakeAmbient(), config: { ...request.config } });
+  return createKernel({ plugins, ambient, config: { ...request.config } });
 }
 
 /** The notes as somebody sees them who looks in every turn of the event loop. */
@@ -66,4 +67,37 @@ test('while actors come back, the note names the one that is being worked on, an
     );
   }
   assert.ok(notes.includes('reading the manifest'));
+});
+
+test('a server with many actors is ready when some are awake; the others follow, or are woken by whoever wants them', async (t) => {
+  const COUNT = 70;
+  const state = await temporaryDirectory();
+  const first = await kernelOf(state);
+  await first.start();
+  const module = await compileActor('Peer');
+  for (let at = 1; at <= COUNT; at++)
+    await first.get(Canisters).install(`a${at}`, module, { argument: undefined, caller: Uint8Array.of(4) });
+  await first.stop();
+
+  const ambient = fakeAmbient();
+  const second = await kernelOf(state, ambient);
+  const recovering = (await notesOfStart(t, second)).filter((note) => note.startsWith('recovering '));
+  assert.equal(recovering.length, 64);
+  const live = (): number =>
+    second
+      .get(Canisters)
+      .list()
+      .filter(({ isLive }) => isLive).length;
+  assert.ok(live() < COUNT, 'they are not waited for');
+  while (live() < COUNT) await nextTurn();
+
+  // Stopped while they follow: nobody is told of those that were not woken any more.
+  await second.stop();
+  const third = await kernelOf(state, ambient);
+  await third.start();
+  await third.stop();
+  assert.deepEqual(
+    ambient.logger.lines.filter((line) => line.includes('cannot be woken')),
+    [],
+  );
 });
