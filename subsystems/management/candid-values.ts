@@ -13,14 +13,6 @@ export function toBlob(bytes: Uint8Array): BlobJson {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
-export function hexOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
-}
-
-export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
-}
-
 export const toPrincipal = (text: PrincipalJson): Uint8Array => principalFromText(text);
 export const toPrincipalText = (bytes: Uint8Array): PrincipalJson => principalToText(bytes);
 export const toNat = (value: NatJson): bigint => BigInt(value);

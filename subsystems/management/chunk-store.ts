@@ -1,5 +1,5 @@
+import { hexOf } from '../ic/index.ts';
 import { createHash } from 'node:crypto';
-import { hexOf } from './candid-values.ts';
 import type { ChunkRecords } from './records/chunk-records.ts';
 import { REFUSE } from './refusal.ts';
 import type { StoredBytes } from './stored-bytes.ts';

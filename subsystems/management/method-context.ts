@@ -1,6 +1,7 @@
+import { sameBytes } from '../ic/index.ts';
 import type { Clock, Random } from '../../kernel/index.ts';
 import type { ArgumentOf, MethodName, NatJson, PrincipalJson, ResultOf } from './candid-types.ts';
-import { sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
+import { toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
 import type { CanisterRecordExtras, CanisterRecords } from './canister-records.ts';
 import type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 import type { ManagementBackend, HostedCanister } from './backend.ts';

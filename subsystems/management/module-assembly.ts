@@ -1,7 +1,7 @@
+import { hexOf, sameBytes } from '../ic/index.ts';
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CHUNK_BYTES_MAX, type ChunkStore, CHUNKS_MAX } from './chunk-store.ts';
-import { hexOf, sameBytes } from './candid-values.ts';
 import { REFUSE } from './refusal.ts';
 
 const MODULE_BYTES_MAX = CHUNKS_MAX * CHUNK_BYTES_MAX;

@@ -1,6 +1,7 @@
+import { sameBytes } from '../ic/index.ts';
 import { createHash } from 'node:crypto';
 import type { NatJson, SettingsJson, VisibilityJson, DefiniteSettingsJson } from './candid-types.ts';
-import { fromNat, sameBytes, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
+import { fromNat, toNat, toPrincipal, toPrincipalText } from './candid-values.ts';
 import type { EnforcedSettings, HostedCanister } from './backend.ts';
 import { REFUSE } from './refusal.ts';
 

@@ -1,4 +1,4 @@
-import { sameBytes } from './candid-values.ts';
+import { sameBytes } from '../ic/index.ts';
 import type { SnapshotRecords } from './records/snapshot-records.ts';
 import type { StoredSnapshot } from './records/snapshot-value.ts';
 import { REFUSE } from './refusal.ts';

@@ -1,6 +1,6 @@
+import { hexOf } from '../../ic/index.ts';
 import { hkdfSync } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { hexOf } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
 import type { DerivedKey, KeyTree } from './key-tree.ts';
 

@@ -1,5 +1,5 @@
+import { sameBytes } from '../../ic/index.ts';
 import type { PrincipalJson } from '../candid-types.ts';
-import { sameBytes } from '../candid-values.ts';
 import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { Refusal, REFUSE } from '../refusal.ts';
 

@@ -1,16 +1,5 @@
 import type { ArgumentOf, BlobJson, NatJson, RangeJson, SnapshotJson } from '../candid-types.ts';
-import {
-  fromGlobal,
-  fromNat,
-  hexOf,
-  sameBytes,
-  tagOf,
-  toBlob,
-  toBytes,
-  toGlobal,
-  toNat,
-  toPrincipalText,
-} from '../candid-values.ts';
+import { fromGlobal, fromNat, tagOf, toBlob, toBytes, toGlobal, toNat, toPrincipalText } from '../candid-values.ts';
 import type { CanisterRecordExtras } from '../canister-records.ts';
 import { bytesOfChunks } from '../chunk-store.ts';
 import type { HostedCanister } from '../backend.ts';
@@ -18,7 +7,7 @@ import type { Call, MethodContext, Methods } from '../method-context.ts';
 import { REFUSE, refusalOf } from '../refusal.ts';
 import { mayView } from '../settings.ts';
 import { TakenSnapshot, UploadedSnapshot } from '../snapshot.ts';
-import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { WASM_PAGE_BYTES, hexOf, sameBytes } from '../../ic/index.ts';
 import { ownerOfSnapshot, type Snapshot, type UploadedData } from '../snapshot-shelf.ts';
 import { hashOf } from './settings-methods.ts';
 import { uninstall } from './code-methods.ts';

@@ -1,7 +1,8 @@
 /** The argument of `http_request`: from its JSON to a request that may be sent as it stands. Everything in it is hostile. */
+import { sameBytes } from '../../ic/index.ts';
 import type { OutcallHeader, OutcallMethod, OutcallRequest } from '../../outcalls/index.ts';
 import type { HttpRequestJson } from '../candid-types.ts';
-import { sameBytes, tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
+import { tagOf, toBytes, toNat, toPrincipal } from '../candid-values.ts';
 import { REFUSE } from '../refusal.ts';
 
 /** As on the IC: of a request's headers and body, and of a response's. */

@@ -3,8 +3,8 @@
  * It ends once: with a response, with what went wrong, or given up (the deadline, a stop). Then its place is free, whether whoever
  * sends it heeds the signal or not.
  */
+import { hexOf } from '../../ic/index.ts';
 import { OUTCALL_FAILURES, type Outcalls, type OutcallResponse } from '../../outcalls/index.ts';
-import { hexOf } from '../candid-values.ts';
 import type { RecordStore } from '../records/record-store.ts';
 import { bytesOfHeaders, type CheckedOutcall, headersProblem } from './http-request.ts';
 import type { OutcallTally } from './outcall-tally.ts';

@@ -1,5 +1,5 @@
+import { sameBytes } from '../../ic/index.ts';
 import { createHash } from 'node:crypto';
-import { sameBytes } from '../candid-values.ts';
 import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { chunkContentKey, chunkContentsOf, chunkKey, chunksOf } from './record-keys.ts';
 import { corrupt, type RecordStore, unitOf, valueOf } from './record-store.ts';

@@ -1,7 +1,7 @@
+import { hexOf } from '../../ic/index.ts';
 import { ServerError } from '../../../kernel/index.ts';
 import { RecordReader } from '../../bytes/index.ts';
 import type { Family, Storage, WriteBatch } from '../../storage/index.ts';
-import { hexOf } from '../candid-values.ts';
 
 /** What the records need of the storage. */
 export type RecordStore = Pick<Storage, 'isKept' | 'markDirty' | 'unit' | 'range' | 'settled'>;

@@ -1,5 +1,4 @@
-import { LOW_MEMORY_HOOKS, WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { hexOf } from '../candid-values.ts';
+import { LOW_MEMORY_HOOKS, WASM_PAGE_BYTES, hexOf } from '../../ic/index.ts';
 import type { SnapshotDescription } from '../snapshot.ts';
 import { type RecordReader, RecordWriter } from '../../bytes/index.ts';
 import { HASH_BYTES } from './record-keys.ts';
