@@ -16,8 +16,7 @@ import { type ImportTarget, isPackageImport, packageTargetOf, targetOf } from '.
 import type { MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
 import { lockProblem } from './mops/mops-toml.ts';
-import { SOURCE_BYTES_MAX } from './source-reader.ts';
-import type { SourceReader } from './source-reader.ts';
+import { namingWho, SOURCE_BYTES_MAX, type SourceReader } from './source-reader.ts';
 
 /** Everything one actor is compiled from. */
 export interface SourceClosure {
@@ -159,17 +158,18 @@ class SourceGraph {
   }
 
   async #resolveAll(node: SourceNode, references: readonly ImportReference[]): Promise<void> {
-    const resolutions = await Promise.all(references.map(({ url }) => this.#resolve(node, url)));
+    const resolutions = await Promise.all(references.map((reference) => this.#resolve(node, reference)));
     node.imports = references.map((reference, k) => ({
       reference,
       resolution: resolutions[k] ?? { kind: 'unresolved', message: () => 'it was not looked for' },
     }));
   }
 
-  async #resolve(node: SourceNode, url: string): Promise<Resolution> {
+  async #resolve(node: SourceNode, reference: ImportReference): Promise<Resolution> {
+    const { url } = reference;
     if (!isPackageImport(url)) {
       const target = targetOf(url);
-      return target.kind === 'relative' ? this.#resolveRelative(node, url) : target;
+      return target.kind === 'relative' ? this.#resolveRelative(node, reference) : target;
     }
     this.#packages ??= MopsPackages.of(this.main, this.#reader, this.#mops);
     const packages = await this.#packages;
@@ -180,27 +180,33 @@ class SourceGraph {
     const base = posix.join(found.base, target.path);
     if (!isInside(base, found.base)) return { kind: 'unresolved', message: () => `${url} leaves its package` };
     const candidates = target.path === '' ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
-    return this.#firstOf(candidates, url, found, found);
+    return this.#firstOf(candidates, { node, reference }, found, found);
   }
 
-  #resolveRelative(node: SourceNode, url: string): Promise<Resolution> {
+  #resolveRelative(node: SourceNode, reference: ImportReference): Promise<Resolution> {
+    const { url } = reference;
     const base = posix.join(posix.dirname(node.path), url).replace(/\/$/u, '');
     const owner = node.package;
     // What mops has fetched is a world of its own.
     if (owner !== undefined && !owner.isLocal && !isInside(base, owner.root))
       return Promise.resolve({ kind: 'unresolved', message: () => `import "${url}" leaves the package ${owner.name}` });
     const candidates = url.endsWith('/') ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
-    return this.#firstOf(candidates, url, owner, undefined);
+    return this.#firstOf(candidates, { node, reference }, owner, undefined);
   }
 
   async #firstOf(
     candidates: readonly string[],
-    url: string,
+    { node: importer, reference }: { readonly node: SourceNode; readonly reference: ImportReference },
     owner: MopsPackage | undefined,
     through: MopsPackage | undefined,
   ): Promise<Resolution> {
+    const { url } = reference;
+    const who = (): string => {
+      const { line } = rangeAt(importer.text, reference.start, reference.end).start;
+      return `${posix.relative(this.#mops.ceiling ?? '/', importer.path)}:${line + 1} has import "${url}"`;
+    };
     for (const candidate of candidates) {
-      const node = await this.#read(candidate, owner);
+      const node = await namingWho(this.#read(candidate, owner), who);
       // It exists and cannot be used.
       if (node instanceof ServerError) return { kind: 'unresolved', message: () => node.message };
       if (node !== undefined) return { kind: 'file', node, through };

@@ -12,6 +12,16 @@ export interface SourceReader {
 /** The largest hand-written Motoko files have some 200 KB; generated ones a few MB. */
 export const SOURCE_BYTES_MAX = 8 * 1024 * 1024;
 
+/** What a reader gives; where it refuses a path, the error also says who named that path. */
+export async function namingWho<T>(reading: Promise<T>, who: () => string): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!(error instanceof ServerError) || error.kind !== 'forbidden') throw error;
+    throw new ServerError(error.kind, error.code, `${error.message} (${who()})`, { cause: error });
+  }
+}
+
 export const diskSources: SourceReader = {
   async read(path) {
     const bytes = await readBounded(path);
@@ -74,17 +84,24 @@ export async function readBounded(
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const status = await file.stat();
     if (status.isDirectory()) return undefined;
-    if (!status.isFile()) throw unusable(path, 'it is not a regular file; name a Motoko source file');
+    if (!status.isFile()) throw unusable(path, 'it is not a regular file; put a file in its place');
     await check?.(file, 'opened');
-    const bytes = new Uint8Array(Math.min(status.size, SOURCE_BYTES_MAX) + 1);
+    let bytes = new Uint8Array(Math.min(status.size, SOURCE_BYTES_MAX) + 1);
     let length = 0;
-    while (length < bytes.length) {
+    while (length <= SOURCE_BYTES_MAX) {
+      if (length === bytes.length) {
+        // Somebody writes to it, and it is longer now than the system has said.
+        const longer = new Uint8Array(Math.min(2 * length, SOURCE_BYTES_MAX + 1));
+        longer.set(bytes);
+        bytes = longer;
+      }
       const { bytesRead } = await file.read(bytes, length, bytes.length - length, length);
       if (bytesRead === 0) break;
       length += bytesRead;
     }
     if (length > SOURCE_BYTES_MAX || status.size > SOURCE_BYTES_MAX) {
-      throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; split it into several files`);
+      const fix = path.endsWith('.mo') ? 'split it into several files' : 'no more of it is read';
+      throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; ${fix}`);
     }
     await check?.(file, 'read');
     return bytes.subarray(0, length);

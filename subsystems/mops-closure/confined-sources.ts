@@ -18,6 +18,9 @@ const ATTEMPTS_MAX = 3;
 /** Node has four threads for files. */
 const STATS_AT_ONCE = 64;
 const ABSENT = '';
+/** What is never so when it is looked at again. */
+const CHANGED = 'changed';
+const FOLDER = 'folder';
 
 export class ConfinedSources implements SourceReader {
   readonly #project: string;
@@ -72,11 +75,18 @@ export class ConfinedSources implements SourceReader {
     const identity = await identityAt(path);
     this.#seen.set(path, identity);
     if (identity === ABSENT) return false;
-    this.#expectInside(await realpath(path), path);
-    return (await stat(path)).isDirectory();
+    await this.betweenLooks();
+    const place = await realpath(path).catch(() => undefined);
+    if (place === undefined) {
+      // It has gone meanwhile.
+      this.#seen.set(path, CHANGED);
+      return false;
+    }
+    this.#expectInside(place, path);
+    return identity.startsWith(FOLDER);
   }
 
-  /** For tests, which change the file here. */
+  /** For tests, which change the file, or the folder, here. */
   protected async betweenLooks(): Promise<void> {
     // Nothing to do.
   }
@@ -101,7 +111,11 @@ export class ConfinedSources implements SourceReader {
 export function expectInside(project: string, place: string, path = place): void {
   if (place === project || place.startsWith(project === '/' ? '/' : `${project}/`)) return;
   const shown = posix.relative(project, path);
-  throw new ServerError('forbidden', 'outside-project', `${shown} is outside of the directory that --project names`);
+  throw new ServerError(
+    'forbidden',
+    'outside-project',
+    `${shown} is outside of the directory that --project names; name one that holds all, or move it there`,
+  );
 }
 
 /** Where an open file is. */
@@ -126,7 +140,7 @@ interface Status {
 
 function identityOf(status: Status): string {
   // A folder changes with every file in it; that it is the same one is all that counts.
-  if (!status.isFile()) return `${status.isDirectory() ? 'folder' : 'other'} ${status.dev} ${status.ino}`;
+  if (!status.isFile()) return `${status.isDirectory() ? FOLDER : 'other'} ${status.dev} ${status.ino}`;
   return `${status.dev} ${status.ino} ${status.size} ${status.mtimeMs} ${status.ctimeMs}`;
 }
 

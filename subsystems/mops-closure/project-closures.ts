@@ -58,8 +58,7 @@ export class ProjectClosures implements MopsClosures {
       () => false,
     );
     if (isFolder) return;
-    const message = `--project ${this.#directory}: there is no such directory`;
-    throw new ServerError('invalid', 'project-unusable', message);
+    throw unusableProject('invalid', this.#directory);
   }
 
   async closureOf(entry: string): Promise<ClosureDocument> {
@@ -68,7 +67,8 @@ export class ProjectClosures implements MopsClosures {
       throw new ServerError('missing', 'project-unset', message);
     }
     if (entry.includes('\0') || entry.length > ENTRY_CHARACTERS_MAX) throw badEntry(entry);
-    const project = await realpath(this.#directory);
+    const project = await realpath(this.#directory).catch(() => undefined);
+    if (project === undefined) throw unusableProject('missing', this.#directory);
     const file = posix.resolve(project, entry.replace(/^\/+/u, ''));
     // Whatever it is: what is outside is 403.
     expectInside(project, file);
@@ -117,8 +117,11 @@ export class ProjectClosures implements MopsClosures {
   ): Promise<{ readonly sources: ConfinedSources; readonly content: ClosureContent }> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const sources = new ConfinedSources(project);
-      const content = await this.#contentOf(project, file, sources);
-      if (await sources.isCurrent()) return { sources, content };
+      // What is wrong with a file that is being written says nothing either.
+      const found = await this.#contentOf(project, file, sources).catch((error: unknown) => ({ error }));
+      if (!(await sources.isCurrent())) continue;
+      if ('error' in found) throw found.error;
+      return { sources, content: found };
     }
     const message = `sources of ${posix.relative(project, file)} change while they are read: try again when nobody writes to them`;
     throw new ServerError('unavailable', 'source-changing', message);
@@ -183,6 +186,10 @@ export class ProjectClosures implements MopsClosures {
       else next();
     }
   }
+}
+
+function unusableProject(kind: 'invalid' | 'missing', directory: string): ServerError {
+  return new ServerError(kind, 'project-unusable', `--project ${directory}: there is no such directory`);
 }
 
 function badEntry(entry: string): ServerError {

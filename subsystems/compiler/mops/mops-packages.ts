@@ -7,12 +7,14 @@
  */
 import { posix } from 'node:path';
 import { ServerError } from '../../../kernel/index.ts';
-import type { SourceReader } from '../source-reader.ts';
+import { namingWho, type SourceReader } from '../source-reader.ts';
 import {
   compareVersions,
+  DEPENDENCIES_MAX,
   type Dependency,
   folderOf,
   lockProblem,
+  MANIFESTS_CHARACTERS_MAX,
   type MopsManifest,
   PACKAGES_MAX,
   parseMopsLock,
@@ -64,6 +66,8 @@ export class MopsPackages {
   #hashes: ReadonlyMap<string, string> = NO_HASHES;
   readonly #chosen = new Map<string, Chosen>();
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
+  /** By path: packages have the same packages, and each folder is looked for once. */
+  readonly #folders = new Map<string, Promise<boolean>>();
 
   private constructor(reader: SourceReader, options: MopsOptions, root: string | undefined) {
     this.#reader = reader;
@@ -111,21 +115,33 @@ export class MopsPackages {
   /** Depth first, as mops does; each folder once. */
   async #walk(dependencies: readonly Dependency[], root: string): Promise<void> {
     const walked = new Set<string>();
+    let dependenciesSeen = 0;
+    let charactersRead = 0;
+    const expectAtMost = (count: number, max: number, what: string): void => {
+      if (count <= max) return;
+      const file = posix.join(root, 'mops.toml');
+      const message = `cannot use ${file}: with the packages of its packages it has more than ${max} ${what}; remove packages that are not imported`;
+      throw new ServerError('invalid', 'mops-invalid', message);
+    };
     const visit = async (list: readonly Dependency[], from: string, isRoot: boolean): Promise<void> => {
+      dependenciesSeen += list.length;
+      expectAtMost(dependenciesSeen, DEPENDENCIES_MAX, 'dependencies');
       for (const dependency of list) {
         const before = this.#chosen.get(dependency.name);
         if (isRoot || before === undefined || (!before.isRoot && isHigher(dependency, before.dependency)))
           this.#chosen.set(dependency.name, { dependency, isRoot, from });
-        if (this.#chosen.size > PACKAGES_MAX) {
-          const file = posix.join(root, 'mops.toml');
-          const message = `cannot use ${file}: with the packages of its packages it has more than ${PACKAGES_MAX}`;
-          throw new ServerError('invalid', 'mops-invalid', message);
-        }
+        expectAtMost(this.#chosen.size, PACKAGES_MAX, 'packages');
         const folder = await this.#folderOf(dependency, from);
         if (folder === undefined || walked.has(folder)) continue;
         walked.add(folder);
-        const manifest = await this.#manifestIn(folder);
-        if (manifest !== undefined) await visit(manifest.dependencies, folder, false);
+        // One name in ever other folders.
+        expectAtMost(walked.size, PACKAGES_MAX, 'packages');
+        const file = posix.join(folder, 'mops.toml');
+        const text = await this.#reader.read(file);
+        if (text === undefined) continue;
+        charactersRead += text.length;
+        expectAtMost(charactersRead, MANIFESTS_CHARACTERS_MAX, 'characters in manifests');
+        await visit(parseMopsToml(text, file).dependencies, folder, false);
       }
     };
     await visit(dependencies, root, true);
@@ -165,20 +181,28 @@ export class MopsPackages {
     if (source.kind === 'local') {
       const path = source.path.replaceAll('{MOPS_ENV}', this.#options.environment);
       const folder = posix.resolve(from, path);
-      return (await this.#reader.isFolder(folder)) ? folder : undefined;
+      const who = (): string => {
+        const file = posix.relative(this.#options.ceiling ?? '/', posix.join(from, 'mops.toml'));
+        return `${file} has ${dependency.name} = ${JSON.stringify(dependency.value)}`;
+      };
+      const isFolder = await namingWho(this.#isFolder(folder), who);
+      return isFolder ? folder : undefined;
     }
     const name = folderOf(dependency) ?? '';
     for (const store of [posix.join(this.#root ?? '/', '.mops'), ...this.#options.stores]) {
       const folder = posix.join(store, name);
-      if (await this.#reader.isFolder(folder)) return folder;
+      if (await this.#isFolder(folder)) return folder;
     }
     return undefined;
   }
 
-  async #manifestIn(folder: string): Promise<MopsManifest | undefined> {
-    const file = posix.join(folder, 'mops.toml');
-    const text = await this.#reader.read(file);
-    return text === undefined ? undefined : parseMopsToml(text, file);
+  #isFolder(path: string): Promise<boolean> {
+    let found = this.#folders.get(path);
+    if (found === undefined) {
+      found = this.#reader.isFolder(path);
+      this.#folders.set(path, found);
+    }
+    return found;
   }
 }
 

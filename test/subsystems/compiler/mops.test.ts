@@ -220,17 +220,35 @@ describe('packages of mops', () => {
   });
 
   for (const [what, toml, says] of [
-    ['is not TOML', '[dependencies\na = 1', /cannot use \/p\/mops\.toml: it is not TOML/u],
+    [
+      'is not TOML',
+      '[dependencies]\na = "1"\nb = }',
+      /cannot use \/p\/mops\.toml: it is not TOML \(line 3, column 5\): invalid value$/u,
+    ],
     ['is huge', `#${'x'.repeat(300_000)}`, /more than 262144 characters/u],
     ['is nested deeply', `a = ${'['.repeat(5000)}${']'.repeat(5000)}`, /cannot use \/p\/mops\.toml: it is not TOML/u],
-    ['has a number for a version', manifest('a = 1'), /dependencies\.a is not a text/u],
-    ['has a version that is a path', manifest('a = "1/../../.."'), /neither a version, a path nor a GitHub address/u],
-    ['has a name that is a path', manifest('"../../a" = "1.0.0"'), /is not a package name/u],
-    ['has dependencies that are a list', 'dependencies = []', /dependencies is not a table/u],
+    [
+      'has a number for a version',
+      manifest('b = "1"', 'a = 1'),
+      /dependencies\.a \(line 3\) is not a text; write a = "/u,
+    ],
+    ['has a table for a version', '[dependencies.a]\nversion = "1"', /dependencies\.a \(line 1\) is not a text/u],
+    [
+      'has a version that is a path',
+      manifest('"a" = "1/../../.."'),
+      /dependencies\.a \(line 2\) is .*neither a version .*, a path .* nor a GitHub address/u,
+    ],
+    ['has a name that is a path', manifest('"../../a" = "1.0.0"'), /\(line 2\) is not a package name/u],
+    [
+      'has dependencies that are a list',
+      '\ndependencies = []',
+      /dependencies \(line 2\) is not a table; write \[depend/u,
+    ],
+    ['has a baseDir that is a number', '[package]\nbaseDir = 1', /package\.baseDir \(line 2\) is not a text/u],
     [
       'has too many packages',
       manifest(...Array.from({ length: 1001 }, (_, k) => `a${k} = "1.0.0"`)),
-      /more than 1000 packages/u,
+      /more than 1000 packages; remove/u,
     ],
   ] as const) {
     it(`a mops.toml that ${what} is refused by name where a package is imported, and else not read`, async () => {
@@ -240,11 +258,74 @@ describe('packages of mops', () => {
     });
   }
 
-  it('a mops.lock that is no JSON is refused by name', async () => {
-    const files = { '/p/mops.toml': manifest(), '/p/mops.lock': '{', '/p/src/Main.mo': main('mo:a') };
+  for (const [what, lock, says] of [
+    ['is no JSON', '{', /cannot use \/p\/mops\.lock: it is not JSON/u],
+    ['is huge', `"${'x'.repeat(2 * 1024 * 1024)}"`, /more than 2097152 characters; remove it/u],
+    ['is lists in lists', '['.repeat(20_000), /more than 10000 lists and tables; remove it/u],
+  ] as const) {
+    it(`a mops.lock that ${what} is refused by name`, async () => {
+      const files = { '/p/mops.toml': manifest(), '/p/mops.lock': lock, '/p/src/Main.mo': main('mo:a') };
+      await assert.rejects(collect(files), { code: 'mops-invalid', message: says });
+    });
+  }
+
+  it('packages that all have each other are looked for once each, and too many of such dependencies are refused', async () => {
+    const filesOf = (count: number): Readonly<Record<string, string>> => {
+      const packages = Array.from({ length: count }, (_, k) => `p${k}`);
+      return {
+        '/p/mops.toml': manifest(...packages.map((name) => `${name} = "./${name}"`)),
+        ...Object.fromEntries(
+          packages.map((each) => [
+            `/p/${each}/mops.toml`,
+            manifest(...packages.map((name) => `${name} = "../${name}"`)),
+          ]),
+        ),
+        '/p/p0/lib.mo': 'module {}',
+        '/p/src/Main.mo': main('mo:p0'),
+      };
+    };
+    const files = filesOf(40);
+    const looks = new Map<string, number>();
+    const reader = {
+      read: async (path: string) => files[path],
+      isFolder: async (path: string) => {
+        looks.set(path, (looks.get(path) ?? 0) + 1);
+        return /^\/p\/p\d+$/u.test(path);
+      },
+    };
+    const closure = await collectClosure('/p/src/Main.mo', reader, { mops: { stores: [], environment: 'local' } });
+    assert.deepEqual([...closure.files.keys()].toSorted(), ['p0/lib.mo', 'src/Main.mo']);
+    assert.equal(looks.get('/p/p39'), 1);
+    await assert.rejects(collect(filesOf(150)), {
+      code: 'mops-invalid',
+      message:
+        /cannot use \/p\/mops\.toml: with the packages of its packages it has more than 20000 dependencies; remove/u,
+    });
+  });
+
+  it('a package that is another folder in each of its packages comes to an end', async () => {
+    const folders = Array.from(
+      { length: 1002 },
+      (_, k) => [`/p/f${k}/mops.toml`, manifest(`a = "../f${k + 1}"`)] as const,
+    );
+    const files = {
+      '/p/mops.toml': manifest('a = "./f0"'),
+      ...Object.fromEntries(folders),
+      '/p/src/Main.mo': main('mo:a'),
+    };
+    await assert.rejects(collect(files), { code: 'mops-invalid', message: /more than 1000 packages/u });
+  });
+
+  it('large manifests of many packages are refused before all of them are parsed', async () => {
+    const packages = Array.from({ length: 40 }, (_, k) => `p${k}`);
+    const files = {
+      '/p/mops.toml': manifest(...packages.map((name) => `${name} = "./${name}"`)),
+      ...Object.fromEntries(packages.map((name) => [`/p/${name}/mops.toml`, `#${'x'.repeat(250_000)}`])),
+      '/p/src/Main.mo': main('mo:p0'),
+    };
     await assert.rejects(collect(files), {
       code: 'mops-invalid',
-      message: /cannot use \/p\/mops\.lock: it is not JSON/u,
+      message: /more than 8388608 characters in manifests/u,
     });
   });
 });
@@ -300,7 +381,7 @@ describe('[moc] args of mops.toml', () => {
     [['-E=all'], /"-E=all" in \[moc\] args needs codes/u],
     [['--legacy-persistence', '--enhanced-orthogonal-persistence'], /contradicts the one before it/u],
     [['--incremental-gc', '--legacy-persistence'], /is not taken with --legacy-persistence/u],
-    [[7], /args in \[moc\] is not a list of texts/u],
+    [[7], /args in \[moc\] \(line 2\) is not a list of texts; write/u],
     [Array.from({ length: 257 }, () => '-Werror'), /more than 256 args/u],
   ] as const) {
     it(`${JSON.stringify(args).slice(0, 60)} is refused by name`, async () => {

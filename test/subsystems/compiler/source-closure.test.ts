@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
 import type { SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
-import { diskSources, memorySources } from '../../../subsystems/compiler/source-reader.ts';
+import { diskSources, memorySources, readBounded } from '../../../subsystems/compiler/source-reader.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 
 function collect(files: Readonly<Record<string, string>>): Promise<SourceClosure> {
@@ -152,6 +152,15 @@ test('a file that is not UTF-8 is refused with its line, and a byte order mark i
   });
   await assert.rejects(collectClosure(join(root, 'Cut.mo'), diskSources), { message: /not UTF-8/u });
   assert.equal((await collectClosure(join(root, 'Mark.mo'), diskSources)).files.get('Mark.mo'), 'actor {}');
+});
+
+test('a file that grows between a look at its length and the reading is read to its end', async (t) => {
+  const root = await project(t, { 'Main.mo': '' });
+  const path = join(root, 'Main.mo');
+  const bytes = await readBounded(path, async (_file, when) => {
+    if (when === 'opened') await writeFile(path, 'actor {}');
+  });
+  assert.equal(Buffer.from(bytes ?? []).toString(), 'actor {}');
 });
 
 test('huge files and endless imports are bounded', async (t) => {

@@ -116,7 +116,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
 
   it('answers 403 where anything is outside of the project: paths, links, packages, in the entry or behind it', async (t) => {
     const { around, project, refusal, documentOf } = await serve(t, {
-      'Up.mo': 'import S "../secret"; actor {}',
+      'Up.mo': '// Above.\nimport S "../secret"; actor {}',
       'Link.mo': 'import L "./linked"; actor {}',
       'Folder.mo': 'import L "./away/secret"; actor {}',
       'inside/Real.mo': 'module {}',
@@ -137,23 +137,25 @@ describe('GET /mops/closure/<ENTRY>', () => {
     await symlink(around, join(project, 'away'));
     await symlink(join(around, 'p'), join(project, 'pack/.mops/p@1.0.0'));
     await symlink('inside/Real.mo', join(project, 'inner.mo'));
-    const entries = [
-      '..%2Fsecret.mo',
-      '../secret.mo',
-      'inside/../../secret',
-      '..%2F..%2Fetc%2Fpasswd',
-      'linked.mo',
-      'away/secret.mo',
-      'Up.mo',
-      'Link.mo',
-      'Folder.mo',
-      'far/Main.mo',
-      'pack/Main.mo',
-    ];
-    for (const entry of entries) {
+    for (const [entry, who] of [
+      ['..%2Fsecret.mo'],
+      ['../secret.mo'],
+      ['inside/../../secret'],
+      ['..%2F..%2Fetc%2Fpasswd'],
+      ['linked.mo'],
+      ['away/secret.mo'],
+      ['Up.mo', 'Up.mo:2 has import "../secret"'],
+      ['Link.mo', 'Link.mo:1 has import "./linked"'],
+      ['Folder.mo', 'Folder.mo:1 has import "./away/secret"'],
+      ['far/Main.mo', 'far/mops.toml has far = "../../elsewhere"'],
+      ['pack/Main.mo'],
+    ] as const) {
       const [status, message] = await refusal(entry);
       assert.equal(status, 403, entry);
-      assert.match(message, /is outside of the directory that --project names$/u);
+      const says =
+        /outside of the directory that --project names; name one that holds all, or move it there(?: \((.*)\))?$/u;
+      assert.match(message, says);
+      assert.equal(says.exec(message)?.[1], who);
       assert.ok(!message.includes(around), message);
     }
     // A link that stays inside is a file like any other.
@@ -187,6 +189,8 @@ describe('GET /mops/closure/<ENTRY>', () => {
     assert.deepEqual(await unset.refusal('Main.mo'), [404, 'this server has no project: start it with --project DIR']);
     const absent = new ProjectClosures({ compiler, project: join(project, 'no') });
     await assert.rejects(absent.open(), { code: 'project-unusable' });
+    await rm(project, { recursive: true });
+    assert.deepEqual(await refusal('Main.mo'), [404, `--project ${project}: there is no such directory`]);
   });
 
   it('is kept until a file changes, comes or goes, also one that was looked for in vain', async (t) => {
@@ -244,6 +248,45 @@ describe('GET /mops/closure/<ENTRY>', () => {
       code: 'source-changing',
       message: /^Main\.mo changes while/u,
     });
+  });
+
+  it('a folder that goes while it is looked at is none, and what was found is no longer current', async (t) => {
+    const project = await folder(t);
+    await mkdir(join(project, 'pack'));
+    class Disturbed extends ConfinedSources {
+      protected override async betweenLooks(): Promise<void> {
+        await rm(join(project, 'pack'), { recursive: true, force: true });
+      }
+    }
+    const sources = new Disturbed(project);
+    assert.equal(await sources.isFolder(join(project, 'pack')), false);
+    assert.equal(await sources.isCurrent(), false);
+  });
+
+  it('what is wrong with a file that has changed since is not told: all is read again, and given up if that goes on', async (t) => {
+    const project = await folder(t);
+    await write(project, { 'Main.mo': 'import P "mo:p"; actor {}', 'mops.toml': '[dep' });
+    let writes = 0;
+    let writesMax = 1;
+    const closures = new ProjectClosures({
+      project,
+      compiler: {
+        async closureOf(...asked) {
+          try {
+            return await compiler.closureOf(...asked);
+          } finally {
+            const text = writesMax === 1 ? '[dependencies]' : '[dep';
+            if (++writes <= writesMax) await writeFile(join(project, 'mops.toml'), `${text}\n#${'x'.repeat(writes)}`);
+          }
+        },
+      },
+    });
+    assert.equal((await closures.closureOf('Main.mo')).isCached, false);
+    await write(project, { 'mops.toml': '[dep' });
+    [writes, writesMax] = [0, 10];
+    await assert.rejects(closures.closureOf('Main.mo'), { code: 'source-changing' });
+    [writes, writesMax] = [0, 0];
+    await assert.rejects(closures.closureOf('Main.mo'), { code: 'mops-invalid', message: /\(line 1, column \d+\)/u });
   });
 
   it('whoever asks at the same time gets one collection', async (t) => {
