@@ -8,7 +8,7 @@
  * The request's headers are not in it: they hold the keys, and dates and nonces that are others at every run. Whoever asks is
  * not in it either. URLs and bodies are, so the file is for its owner alone (mode 0600).
  */
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants, type FileHandle, open } from 'node:fs/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { isOutcallFailure, type OutcallFailure } from './outcall-failures.ts';
 import type { OutcallRequest, OutcallResponse } from './index.ts';
@@ -38,22 +38,57 @@ export function lineOf({ method, url, body }: OutcallRequest, answer: RecordedAn
   return JSON.stringify({ ...asked, response });
 }
 
-/** Opens a recording for writing: goes on with one that is there. Rejects with ServerError `outcalls-file-bad`. */
+/**
+ * Opens a recording for writing: goes on with one that is there, behind its last whole line. What follows it was cut off when the
+ * process that wrote it died, and nobody has been told of it. Rejects with ServerError `outcalls-file-bad`. */
 export async function openRecording(file: string): Promise<{ readonly handle: FileHandle; readonly bytes: number }> {
   let handle: FileHandle | undefined;
   try {
-    handle = await open(file, 'a+', 0o600);
-    const { size } = await handle.stat();
+    handle = await open(file, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK, 0o600);
+    const size = await sizeOf(file, handle);
     if (size === 0) {
       await handle.appendFile(`${HEADING}\n`);
       return { handle, bytes: HEADING.length + 1 };
     }
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADING.length + 1), 0, HEADING.length + 1, 0);
     expectHeading(file, buffer.toString('utf8', 0, bytesRead).trimEnd());
-    return { handle, bytes: size };
+    return { handle, bytes: await endLine(file, handle, size) };
   } catch (error) {
     await handle?.close();
     throw unusable(file, error);
+  }
+}
+
+/** Without O_NONBLOCK, opening a named pipe waits for somebody at its other end who may never come. */
+async function sizeOf(file: string, handle: FileHandle): Promise<number> {
+  const status = await handle.stat();
+  if (!status.isFile()) throw bad(file, 'it is not a regular file');
+  return status.size;
+}
+
+/** Sees to it that the next line begins on a line of its own. Returns the size of the file. */
+async function endLine(file: string, handle: FileHandle, size: number): Promise<number> {
+  const tailOf = async (length: number): Promise<Buffer> =>
+    (await handle.read(Buffer.alloc(length), 0, length, size - length)).buffer;
+  if ((await tailOf(1)).toString() === '\n') return size;
+  const tail = await tailOf(Math.min(size, LINE_BYTES_MAX));
+  const start = tail.lastIndexOf('\n') + 1;
+  if (start === 0 ? size === HEADING.length : isWhole(tail.toString('utf8', start))) {
+    await handle.appendFile('\n');
+    return size + 1;
+  }
+  if (start === 0) throw bad(file, `its last line has more than ${LINE_BYTES_MAX} bytes`);
+  const end = size - tail.length + start;
+  await handle.truncate(end);
+  return end;
+}
+
+function isWhole(line: string): boolean {
+  try {
+    parseLine('', 0, line);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -62,8 +97,8 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
   const answers = new Map<string, RecordedAnswer[]>();
   let handle: FileHandle | undefined;
   try {
-    handle = await open(file, 'r');
-    const { size } = await handle.stat();
+    handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    const size = await sizeOf(file, handle);
     if (size > RECORDING_BYTES_MAX)
       throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
     let number = 0;
@@ -101,11 +136,12 @@ function parseLine(
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw wrong(`it is no JSON: ${messageOf(error)}`);
+    throw wrong(`it is no JSON: ${messageOf(error)}; remove the line, or record anew`);
   }
   const { method, url, body, response, failure } = fieldsOf(value) ?? {};
   if (typeof method !== 'string' || typeof url !== 'string' || typeof body !== 'string')
     throw wrong('it needs method, url and body, all strings');
+  if (!isBase64(body)) throw wrong('body is not base64');
   const key = `${method} ${url} ${body}`;
   const failed = fieldsOf(failure);
   if (failed !== undefined) {
@@ -117,6 +153,8 @@ function parseLine(
   const { status, headers, body: received } = fieldsOf(response) ?? {};
   if (typeof status !== 'number' || !Array.isArray(headers) || typeof received !== 'string')
     throw wrong('it needs a failure, or a response with status, headers and body');
+  if (!Number.isInteger(status) || status < 100 || status > 999) throw wrong(`status is ${status}: 100 to 999 are`);
+  if (!isBase64(received)) throw wrong('body of the response is not base64');
   const pairs = headers.map((header: unknown) => {
     const [name, text] = Array.isArray(header) ? (header as readonly unknown[]) : [];
     if (typeof name !== 'string' || typeof text !== 'string') throw wrong('a header is [name, value]');
@@ -127,6 +165,11 @@ function parseLine(
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+}
+
+/** Node's decoder leaves out what it does not know. */
+function isBase64(text: string): boolean {
+  return Buffer.from(text, 'base64').toString('base64') === text;
 }
 
 function base64(bytes: Uint8Array): string {

@@ -133,6 +133,17 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'the server closed the connection before the response was complete',
   UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are larger than 64 KiB',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the body does not have the length that content-length says',
+  ...Object.fromEntries(
+    [
+      'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+    ].map((code) => [
+      code,
+      `the certificate is of no authority that is known here; name a file with that of your own in NODE_EXTRA_CA_CERTS (${code})`,
+    ]),
+  ),
 };
 
 function explained(error: unknown): Error {

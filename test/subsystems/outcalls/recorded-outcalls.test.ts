@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { HostOutcalls } from '../../../subsystems/outcalls/host-outcalls.ts';
 import { OUTCALL_FAILURES, type Outcalls } from '../../../subsystems/outcalls/index.ts';
@@ -84,6 +85,31 @@ describe('a recording', () => {
       assert.match(textOf(await replayed.send(requestOf(`${server.origin}/json/${n}`), NEVER)), new RegExp(`"n":${n}`));
   });
 
+  test('is gone on with behind its last whole line, if a process died in the middle of one', async (t) => {
+    const server = await startOutsideServer(t);
+    const request = requestOf(`${server.origin}/json/1`);
+    for (const [cut, count] of [
+      [-1, 2],
+      [-2, 1],
+      [-40, 1],
+    ] as const) {
+      const file = await freshFile();
+      for (let n = 0; n < 2; n++) {
+        const recording = await recordTo(t, file);
+        await recording.send(request, NEVER);
+        await recording.close();
+        if (n === 0) await writeFile(file, (await readFile(file)).subarray(0, cut));
+      }
+      const replayed = await replay(file);
+      for (let n = 0; n < count; n++) assert.match(textOf(await replayed.send(request, NEVER)), /"n":1/);
+      assert.equal((await failureOf(replayed.send(request, NEVER))).code, 'outcall-not-recorded');
+    }
+    const file = await freshFile();
+    await writeFile(file, '{"svc-outcalls":1}');
+    await (await recordTo(t, file)).close();
+    assert.equal(await readFile(file, 'utf8'), '{"svc-outcalls":1}\n');
+  });
+
   test('has what failed, and not that the server stopped', async () => {
     const file = await freshFile();
     const failures = ['outcall-timeout', 'outcalls-stopping'] as const;
@@ -116,10 +142,18 @@ describe('a recording', () => {
       [`${heading}{${asked},"response":{"status":200,"headers":[["a"]],"body":""}}`, /a header is/],
       [`${heading}{${asked},"failure":{"code":"toString","message":""}}`, /failure needs a code/],
       [`${heading}null`, /line 2/],
+      [`${heading}{${asked},"response":{"status":1e400,"headers":[],"body":""}}`, /line 2: status is Infinity/],
+      [`${heading}{${asked},"response":{"status":20.5,"headers":[],"body":""}}`, /line 2: status is 20.5/],
+      [`${heading}{${asked},"response":{"status":200,"headers":[],"body":"aG!k"}}`, /line 2: body of the response is/],
+      [`${heading}{"method":"GET","url":"x","body":"a"}`, /line 2: body is not base64/],
     ] as const) {
       await writeFile(file, content);
       await assert.rejects(replay(file), { code: 'outcalls-file-bad', message }, content);
     }
+    execFileSync('mkfifo', [`${file}.pipe`]);
+    for (const odd of [`${file}.pipe`, dirname(file), '/dev/zero'])
+      await assert.rejects(replay(odd), { code: 'outcalls-file-bad', message: /not a regular file/ }, odd);
+    await assert.rejects(recordTo(t, `${file}.pipe`), { code: 'outcalls-file-bad', message: /not a regular file/ });
     await assert.rejects(replay(`${file}.missing`), { code: 'outcalls-file-bad', message: /ENOENT/ });
     await writeFile(file, 'something else\n');
     await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message: /does not begin/ });
