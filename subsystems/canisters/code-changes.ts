@@ -190,7 +190,11 @@ export class CodeChanges {
       persistence: keepsHeap ? 'keep' : 'replace',
       instructions: 0,
     };
-    if (refusal !== undefined) throw new UpgradeError(refusal, report);
+    if (refusal !== undefined) {
+      // Whoever runs the server can do something about that, and is not always who upgrades.
+      if (refusal.code === 'upgrade-unverified') log.warn(`an upgrade of ${name} is refused: ${refusal.message}`);
+      throw new UpgradeError(refusal, report);
+    }
     await this.#storeKeptHeap(record, change);
     const wasRunning = record.status === 'running';
     const unlock = wasRunning ? await scheduler.lockBetweenMessages(record.handle) : undefined;

@@ -1,11 +1,18 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { CandidFindings, ComparedUpgrade, StableFindings, UpgradeFindings } from './index.ts';
+import type { CandidFindings, CheckerName, ComparedUpgrade, StableFindings, UpgradeFindings } from './index.ts';
 
 /** `warn`: what cannot be verified, and what breaks callers, is done and told. What is proven to lose state is refused all the same. */
 export type UpgradePolicy = 'refuse' | 'warn';
 
 /** Differences that a message names. */
 const NAMED_MAX = 3;
+
+/** What makes the next comparison give an answer. Where a module does not say what it has, no compiler does. */
+const COMPILER_FIX: Readonly<Record<CheckerName, string>> = {
+  bundled: 'name a Motoko compiler in SVC_BIN',
+  svc_bin: 'let SVC_BIN name a Motoko compiler that answers',
+  moc: 'put another moc beside the server or name one in SVC_BIN',
+};
 
 export interface JudgedFindings {
   readonly stable: StableFindings;
@@ -30,8 +37,8 @@ export function judge(
   if (isUnverified) {
     const problem = `nobody can verify that the new module of ${name} takes over its stable variables: ${stable.message ?? ''}`;
     if (policy === 'refuse') {
-      const fix =
-        'name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, or give up the check with ?force=true';
+      const compiler = stable.checker === null ? '' : `${COMPILER_FIX[stable.checker]}, `;
+      const fix = `${compiler}start with --upgrade-policy warn, or give up the check with ?force=true`;
       return { refusal: new ServerError('invalid', 'upgrade-unverified', `${problem}; ${fix}`), warnings: [] };
     }
     const doubt = 'nobody can verify that its new module takes over its stable variables';

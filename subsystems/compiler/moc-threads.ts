@@ -154,7 +154,8 @@ function compileCacheEnvironment(): Readonly<Record<string, string>> {
 function lateError(request: MocRequest, timeLimitMs: number): ServerError {
   const late = `took longer than ${timeLimitMs} ms and was stopped`;
   const elsewhere = 'split the actor, or compile it elsewhere and name the module with `wasm`';
-  let message = `comparing the stable signatures ${late}`;
+  // The third power of how many types lead from one to the next: benchmarks/README.md.
+  let message = `comparing the stable signatures ${late}; this happens where hundreds of types lead from one to the next`;
   if (request.kind === 'compile') message = `compiling ${request.main} ${late}; ${elsewhere}`;
   if (request.kind === 'imports') message = `reading imports of ${request.texts.length} files ${late}; ${elsewhere}`;
   return new ServerError('invalid', 'compile-timeout', message);

@@ -33,6 +33,11 @@ const WHY: Readonly<Record<Checker, string>> = {
   missing: 'the bundled compiler is turned off with --no-compiler',
   broken: `SVC_BIN (${BROKEN}) exited with 0 and printed "garbage", which is no answer of a Motoko compiler`,
 };
+const COMPILER_FIX: Readonly<Record<Checker, string>> = {
+  bundled: '',
+  missing: 'name a Motoko compiler in SVC_BIN',
+  broken: 'let SVC_BIN name a Motoko compiler that answers',
+};
 const FORCE = 'or give up the check with ?force=true';
 const MANUAL =
   'https://internetcomputer.org/docs/motoko/fundamentals/actors/compatibility#explicit-migration-using-a-migration-function';
@@ -62,7 +67,7 @@ const ofUnverified = (policy: Policy, checker: Checker, name: string): Expected 
         warning: `${name} was upgraded, though nobody can verify that its new module takes over its stable variables: ${WHY[checker]}`,
       }
     : {
-        message: `${unverified(name, checker)}; name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, ${FORCE}`,
+        message: `${unverified(name, checker)}; ${COMPILER_FIX[checker]}, start with --upgrade-policy warn, ${FORCE}`,
       };
 
 const ROWS: Readonly<Record<string, Row>> = {
@@ -164,6 +169,8 @@ for (const policy of ['refuse', 'warn'] as const) {
           assert.equal(hasGet, !(isDone && row.to === 'breaking'));
           const lines = warning === undefined ? [] : [`WARNING ${warning}`];
           assert.deepEqual(server.log.announced.slice(announced), lines);
+          const isUnverified = message?.startsWith('nobody can verify') === true;
+          assert.equal(server.log.lines.includes(`warn: an upgrade of ${name} is refused: ${message}`), isUnverified);
           const changed = server.log.events.slice(events).filter(({ event }) => event === 'stable-types-changed');
           assert.equal(changed.length, isDone && row.to === 'wider' ? 1 : 0);
           for (const { fields } of changed) {
@@ -183,7 +190,7 @@ test('a checker that hangs ends after ten seconds, the actor serves meanwhile, a
   const { answer, servedMeanwhile, after: left } = await hung;
   const why = `SVC_BIN (${HANGING}) did not answer within 10000 ms`;
   const problem = `nobody can verify that the new module of ledger takes over its stable variables: ${why}`;
-  const fix = `name a Motoko compiler in SVC_BIN, start with --upgrade-policy warn, ${FORCE}`;
+  const fix = `let SVC_BIN name a Motoko compiler that answers, start with --upgrade-policy warn, ${FORCE}`;
   assert.deepEqual([answer.status, JSON.parse(answer.body)], [400, { code: 400, message: `${problem}; ${fix}` }]);
   assert.deepEqual(servedMeanwhile, { status: 200, body: '[1]' });
   assert.equal(left.body, JSON.stringify(['(1, ["1!"], 0)']));

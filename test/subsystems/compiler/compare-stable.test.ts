@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
+import { compareStable } from '../../../subsystems/compiler/compare-stable.ts';
+import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
 import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
+import { MocThreads } from '../../../subsystems/compiler/moc-threads.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 
 const compiler = createCompiler({ cacheDirectory: undefined });
@@ -37,6 +40,17 @@ suite('the bundled compiler compares stable signatures', () => {
       assert.match(verdict.kind === 'unknown' ? verdict.reason : verdict.kind, reason);
       assert.equal((await compare('stable var n : Nat', 'stable var n : Int')).kind, 'compatible');
     }
+  });
+
+  test('what takes too long is unknown, and says what takes so long', async (t) => {
+    const threads = new MocThreads({ timeLimitMs: 1, idleMs: 0, threadsMax: 1 });
+    t.after(() => threads.close());
+    const request = { kind: 'stable', program: mocProgramFile(), before: 'actor {}', after: 'actor {}' } as const;
+    assert.deepEqual(await compareStable(threads, request), {
+      kind: 'unknown',
+      reason:
+        'comparing the stable signatures took longer than 1 ms and was stopped; this happens where hundreds of types lead from one to the next',
+    });
   });
 
   test('after the end it is unknown, too', async () => {
