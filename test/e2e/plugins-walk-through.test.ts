@@ -41,6 +41,9 @@ test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
         });
         const lines = (stdout + stderr).split('\n').filter((each) => filter === undefined || each.includes(filter));
         assertShows(lines.join('\n').replaceAll(/ +$/gm, ''), expected);
+      } else if (line === 'kill %%') {
+        assert.equal(await server?.stop(), 0);
+        server = undefined;
       } else {
         assert.ok(path !== undefined, `no command that this test understands: ${line}`);
         assert.ok(server !== undefined, `no server is started before ${line}`);
@@ -50,8 +53,8 @@ test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
       done++;
     }
   }
-  assert.equal(done, 5);
-  assert.equal(await server?.stop(), 0);
+  assert.equal(done, 6);
+  assert.equal(server, undefined, 'the page leaves a server behind, on the port that its next one wants');
 });
 
 test('definitions, options and routes that the page shows can be loaded', async () => {

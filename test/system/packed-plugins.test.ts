@@ -138,7 +138,7 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
           const [, flags] = /^svc (.*) &$/.exec(line) ?? [];
           const [, script] = /^node (.*)$/.exec(line) ?? [];
           const [, path = '', file = ''] = /^curl http:\/\/127\.0\.0\.1:7000(\S+) --output (\S+)$/.exec(line) ?? [];
-          const [, signal, job] = /^kill (-9 )?%(\d)$/.exec(line) ?? [];
+          const [isKill, signal] = /^kill (-9 )?%%$/.exec(line) ?? [];
           const origin = servers.at(-1)?.origin ?? '';
           if (flags !== undefined) {
             servers.push(await start(part, directory, flags.split(' '), SVC, []));
@@ -151,8 +151,8 @@ test('tarballs of the server and of plugins work in an empty directory', { timeo
           } else if (file !== '') {
             await writeFile(join(directory, file), Buffer.from(await (await fetch(origin + path)).arrayBuffer()));
           } else {
-            const server = servers[Number(job) - 1];
-            assert.ok(server !== undefined, `no command that this test understands: ${line}`);
+            const server = servers.at(-1);
+            assert.ok(isKill !== undefined && server !== undefined, `no command that this test understands: ${line}`);
             const ended = once(server.process, 'close');
             server.process.kill(signal === undefined ? 'SIGTERM' : 'SIGKILL');
             await ended;
