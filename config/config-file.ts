@@ -60,7 +60,11 @@ export function readConfigFile(path: string, shown: string, options: ConfigFileO
 
 function textOf(path: string, shown: string): { readonly text: string } | { readonly problem: string } {
   try {
-    const { size } = statSync(path);
+    const status = statSync(path);
+    // A pipe may never end, and a device does not.
+    if (!status.isFile() && !status.isDirectory())
+      return { problem: `--config: ${shown} (${path}) cannot be read: it is not a regular file` };
+    const { size } = status;
     if (size > FILE_BYTES_MAX)
       return { problem: `--config: ${shown} has ${size} bytes, and no configuration has more than ${FILE_BYTES_MAX}` };
     const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));

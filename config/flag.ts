@@ -156,10 +156,17 @@ interface NamedOptions extends Described {
   /** What a name looks like, and how that is said. */
   readonly name: RegExp;
   readonly nameText: string;
+  /** A value that is empty says nothing. */
+  readonly isValueNeeded?: boolean;
 }
 
 /** `NAME=VALUE`, as often as there are names. */
-export function named({ name: pattern, nameText, ...described }: NamedOptions): Flag<readonly NamedValue[]> {
+export function named({
+  name: pattern,
+  nameText,
+  isValueNeeded = false,
+  ...described
+}: NamedOptions): Flag<readonly NamedValue[]> {
   return {
     kind: 'names',
     isRepeatable: true,
@@ -169,10 +176,10 @@ export function named({ name: pattern, nameText, ...described }: NamedOptions): 
     parse(written) {
       const equals = written.indexOf('=');
       const name = written.slice(0, Math.max(0, equals));
-      if (equals < 0 || !pattern.test(name)) {
+      const value = written.slice(equals + 1);
+      if (equals < 0 || !pattern.test(name) || (isValueNeeded && value === '')) {
         throw new FlagProblem(`'${written.slice(0, 80)}' is not of the form ${described.placeholder}: ${nameText}`);
       }
-      const value = written.slice(equals + 1);
       return [{ name, value }];
     },
   };

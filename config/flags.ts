@@ -39,6 +39,7 @@ export const FLAGS = {
     placeholder: 'CAPABILITY=MODULE',
     name: /^[a-z][a-z0-9-]*$/,
     nameText: 'name what it provides, and a module by its path (./my-storage.js) or its package',
+    isValueNeeded: true,
     summary:
       'Load a plugin: one that takes the place of a part of the server (storage, outcalls, metrics, …), or adds something. May be repeated (docs/plugins.md).',
   }),

@@ -32,6 +32,8 @@ const KEYS = [
 /** Whoever waits for an hour waits for what does not come. */
 const MS_MAX = 3_600_000;
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** Routes of one plugin. Each is compared with all before it: a hundred thousand took two minutes, and nobody has a thousand. */
+const ROUTES_MAX = 1000;
 
 /** Looks like something that was meant to be a plugin. */
 export function isPluginLike(value: unknown): value is object {
@@ -77,7 +79,7 @@ export function judge(plugin: object, { capability, key }: JudgeOptions): readon
   }
   if (isDurable !== undefined && typeof isDurable !== 'boolean')
     problems.push('has an isDurable that is neither true nor false');
-  if (isDurable === true && capability !== 'storage')
+  if (isDurable === true && capability !== 'storage' && !(isCapability(provides) && provides.name === 'storage'))
     problems.push('says isDurable, which only a storage can be: take it out');
   return [
     ...problems,
@@ -176,6 +178,8 @@ function routeProblems(routes: unknown): string[] {
   if (routes === undefined) return [];
   if (!Array.isArray(routes))
     return [`has routes that are ${kindOf(routes)}: write routes: [{ method: 'GET', path: '/status', answer: … }]`];
+  if (routes.length > ROUTES_MAX)
+    return [`has ${routes.length} routes, more than ${ROUTES_MAX}: take parameters into paths ('/items/:id')`];
   const seen = new Set<string>();
   return routes.flatMap((route: unknown, index) => {
     const problem = routeProblem(route, seen);
@@ -189,6 +193,12 @@ function routeProblem(route: unknown, seen: Set<string>): string | undefined {
   if (!['GET', 'POST', 'PUT', 'DELETE'].includes(String(method))) return 'has no method of GET, POST, PUT, DELETE';
   if (typeof path !== 'string' || !/^(?:\/(?::[A-Za-z]\w*|[A-Za-z0-9._-]+))+$/.test(path))
     return "has no path like '/status' or '/items/:id'";
+  // Clients take these out of a path before they send it: nobody would reach it, or somebody something else.
+  if (/\/\.\.?(?:\/|$)/.test(path))
+    return "has '.' or '..' in its path, which would lead out of the plugin's own: write it plainly";
+  const parameters = path.match(/:\w+/g) ?? [];
+  if (new Set(parameters).size < parameters.length)
+    return `names a parameter of ${path} twice: give each a name of its own`;
   if (typeof answer !== 'function') return 'has no answer, a function of what create made and the request';
   if (
     query !== undefined &&

@@ -115,13 +115,16 @@ async function importModule(module: string, options: LoadPluginsOptions): Promis
   if (path !== undefined) await checkFile(path, module, directory);
   const imported = importFrom(directory, path === undefined ? module : pathToFileURL(path).href);
   const file = (): string => (imported.url?.startsWith('file:') === true ? fileURLToPath(imported.url) : module);
-  const outcome = await within(imported.outcome, options, () => {
+  const late = (): Unusable => {
     const text = 'has not finished loading: does it wait at its top level for what never comes? Wait in start instead';
     return new Unusable(`${file()} ${text} (given up after ${deadlineMsOf(options)} ms)`);
-  });
+  };
+  const threw = (error: unknown): Unusable =>
+    new Unusable(`${file()} throws while it is loaded: ${loadErrorText(error, file())}`);
+  const outcome = await within(imported.outcome, options, { late, threw });
   if ('exports' in outcome) return { file: file(), exports: outcome.exports };
   if (imported.url === undefined) throw new Unusable(await notFoundText(module, directory, outcome.error));
-  throw new Unusable(`${file()} throws while it is loaded: ${loadErrorText(outcome.error)}`);
+  throw threw(outcome.error);
 }
 
 /** Of what is written as a path; undefined: it is the name of a package. */
@@ -150,10 +153,14 @@ async function notFoundText(module: string, directory: string, error: unknown): 
 }
 
 /** What is wrong, and where, as far as Node says it. */
-function loadErrorText(error: unknown): string {
+function loadErrorText(error: unknown, file: string): string {
   if (!(error instanceof Error)) return String(error);
-  const place = /((?:file:\/\/)?\/[^\s():]+:\d+(?::\d+)?)/.exec(error.stack ?? '')?.[1];
-  return `${error.name}: ${error.message}${place === undefined ? '' : ` (${place.replace('file://', '')})`}`;
+  // Not one of `node:internal/modules/…`, which says nothing of the plugin.
+  const place = /(?<![\w:])((?:file:\/\/)?\/[^\s():]+:\d+(?::\d+)?)/.exec(error.stack ?? '')?.[1];
+  const text = `${error.name}: ${error.message}`;
+  if (place !== undefined) return `${text} (${place.replace('file://', '')})`;
+  // Of a module that it cannot parse Node tells the place only when it ends by that.
+  return error instanceof SyntaxError ? `${text} (node --check ${file} shows where)` : text;
 }
 
 // ---- what it exports
@@ -189,13 +196,12 @@ async function definitionBy(make: Function, file: string, options: LoadPluginsOp
   let definition: unknown;
   try {
     const made: unknown = (make as (svc: typeof api) => unknown)(api);
-    const late = new Unusable(
-      `the function that ${file} exports has not returned a plugin after ${deadlineMsOf(options)} ms`,
-    );
-    definition = await within(Promise.resolve(made), options, () => late);
+    const late = (): Unusable =>
+      new Unusable(`the function that ${file} exports has not returned a plugin after ${deadlineMsOf(options)} ms`);
+    definition = await within(Promise.resolve(made), options, { late, threw: (error) => error });
   } catch (error) {
     if (error instanceof Unusable) throw error;
-    throw new Unusable(`the function that ${file} exports throws: ${loadErrorText(error)}`);
+    throw new Unusable(`the function that ${file} exports throws: ${loadErrorText(error, file)}`);
   }
   if (isPluginLike(definition)) return definition;
   throw new Unusable(
@@ -207,13 +213,24 @@ function deadlineMsOf({ loadDeadlineMs = LOAD_DEADLINE_MS }: LoadPluginsOptions)
   return loadDeadlineMs;
 }
 
-async function within<T>(work: Promise<T>, options: LoadPluginsOptions, late: () => Error): Promise<T> {
+interface Faults {
+  /** What the deadline rejects with. */
+  readonly late: () => Error;
+  /** What is rejected with when the module throws beside its loading: in a timer, in a promise that nobody waits for. */
+  readonly threw: (error: unknown) => unknown;
+}
+
+async function within<T>(work: Promise<T>, options: LoadPluginsOptions, { late, threw }: Faults): Promise<T> {
   // A timer of the system's clock keeps no process alive, and a module that waits for nothing does neither.
   const alive = setInterval(() => undefined, 2 ** 30);
   const over = sleep(options.clock ?? systemClock, deadlineMsOf(options)).then(() => Promise.reject(late()));
+  const stray = Promise.withResolvers<never>();
+  const caught = (error: unknown): void => stray.reject(threw(error));
+  process.on('uncaughtException', caught);
   try {
-    return await Promise.race([work, over]);
+    return await Promise.race([work, over, stray.promise]);
   } finally {
+    process.off('uncaughtException', caught);
     clearInterval(alive);
     over.catch(() => undefined);
   }

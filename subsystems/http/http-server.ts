@@ -30,7 +30,7 @@ import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
 import { isOpenTarget, queryOf } from './request-target.ts';
 import { Responder } from './responder.ts';
-import { pluginHandler, pluginRouteSpec } from './plugin-routes.ts';
+import { PluginAnswers, pluginHandler, pluginRouteSpec } from './plugin-routes.ts';
 import { endpointOf, type RouteSpec } from './route-table.ts';
 import { servedRoutes } from './handlers.ts';
 import type { Handler, RouteHost, RouteParameters, ServedCanisters } from './route.ts';
@@ -148,6 +148,7 @@ class FastifyHttpServer implements OpenableHttpServer {
   /** How many of them the log has told of. */
   #displacedLogged = 0;
   readonly #pluginSpecs: readonly RouteSpec[];
+  readonly #pluginAnswers: PluginAnswers;
   readonly #app: FastifyInstance;
   readonly #server: Server;
   #origin: string | undefined;
@@ -181,6 +182,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
     this.#checks = new CheckOrder(auth, readiness, this.#responder, guard);
     this.#gateway = gateway;
+    this.#pluginAnswers = new PluginAnswers(log);
     this.#pluginSpecs = (options.pluginRoutes ?? []).map(pluginRouteSpec);
     this.#targets = new Targets(gateway, readiness, options, this.#pluginSpecs);
     this.#auth = auth;
@@ -325,6 +327,7 @@ class FastifyHttpServer implements OpenableHttpServer {
 
   async #close(): Promise<void> {
     this.stopAccepting();
+    using _ending = this.#pluginAnswers.endAfter(this.#clock);
     await this.#serverClosed;
     await this.#app.close();
   }
@@ -458,7 +461,7 @@ class FastifyHttpServer implements OpenableHttpServer {
     });
     for (const [spec, handle] of servedRoutes(host, this.#options)) this.#register(app, spec, handle);
     for (const route of this.#options.pluginRoutes ?? [])
-      this.#register(app, pluginRouteSpec(route), pluginHandler(route, this.#responder));
+      this.#register(app, pluginRouteSpec(route), pluginHandler(route, this.#responder, this.#pluginAnswers));
     return app;
   }
 

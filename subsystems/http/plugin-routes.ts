@@ -1,5 +1,6 @@
 /** Routes of plugins from outside, below `/x/<plugin>/`: the same checks, limits, counts and errors as for the server's own. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { PluginAnswer, PluginRequest, PluginRouteSpec } from './index.ts';
 import { bodyOf, bodyTooLarge } from './request-body.ts';
 import { BYTES, JSON_TYPE, type Responder, TEXT } from './responder.ts';
@@ -7,6 +8,38 @@ import { GUARDED_BYTES_MAX, type RouteSpec } from './route-table.ts';
 import type { Handler } from './route.ts';
 
 const EMPTY = new Uint8Array(0);
+/** Milliseconds that a plugin's answer may still take when all else has ended: as long as its `stop` may. */
+const LAST_ANSWERS_MS = 10_000;
+
+/** What plugins have still to answer. A promise that never comes would hold up a stop for as long as its client waits. */
+export class PluginAnswers {
+  readonly #log: Pick<Logger, 'error'>;
+  readonly #open = new Set<() => void>();
+
+  constructor(log: Pick<Logger, 'error'>) {
+    this.#log = log;
+  }
+
+  /** Settles as `answer` does; after `endAfter` it rejects with ServerError `route-unanswered` instead. */
+  wait<T>(route: string, answer: T | Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => {
+        this.#log.error(`${route} did not answer in time: the server ends without it`);
+        reject(new ServerError('unavailable', 'route-unanswered', `shutting down: ${route} has not answered`));
+      };
+      this.#open.add(giveUp);
+      const ended = (): void => void this.#open.delete(giveUp);
+      Promise.resolve(answer).then(resolve, reject).finally(ended);
+    });
+  }
+
+  /** What is open when the time is over is answered by an error. */
+  endAfter(clock: Pick<Clock, 'after'>, ms = LAST_ANSWERS_MS): Disposable {
+    return clock.after(ms, () => {
+      for (const giveUp of this.#open) giveUp();
+    });
+  }
+}
 
 /** As rows of the route table. */
 export function pluginRouteSpec({ plugin, method, path, query }: PluginRouteSpec): RouteSpec {
@@ -20,10 +53,11 @@ export function pluginRouteSpec({ plugin, method, path, query }: PluginRouteSpec
   };
 }
 
-export function pluginHandler(route: PluginRouteSpec, responder: Responder): Handler {
+export function pluginHandler(route: PluginRouteSpec, responder: Responder, answers: PluginAnswers): Handler {
   const { plugin, method, path, bodyBytesMax = GUARDED_BYTES_MAX } = route;
+  const name = `${method} /x/${plugin}${path}`;
   return async (request, response, parameters, query) => {
-    const answer = await route.answer({
+    const answering = route.answer({
       parameters: { ...parameters },
       query,
       headers: headersOf(request),
@@ -32,7 +66,7 @@ export function pluginHandler(route: PluginRouteSpec, responder: Responder): Han
         return bodyOf(request, bodyBytesMax);
       },
     } satisfies PluginRequest);
-    send(responder, response, answer, `${method} /x/${plugin}${path}`);
+    send(responder, response, await answers.wait(name, answering), name);
   };
 }
 
@@ -62,6 +96,8 @@ function faultOf(answer: unknown): string | undefined {
     return 'has a status that is none from 200 to 599';
   if (contentType !== undefined && (typeof contentType !== 'string' || !/^[\x20-\x7e]+$/.test(contentType)))
     return 'has a contentType that no header can carry';
+  if ((status === 204 || status === 205 || status === 304) && (body !== undefined || json !== undefined))
+    return `has a body, which status ${status} cannot have`;
   if (body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array))
     return 'has a body that is neither text nor a Uint8Array';
   return body !== undefined && json !== undefined ? 'has both body and json: keep one' : undefined;

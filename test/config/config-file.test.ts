@@ -161,6 +161,7 @@ test('a file that is no JSON, no object, too large or not there is refused', asy
     /^--config: none\.json \(.*\) cannot be read: there is no such file/,
   );
   assert.match((await problems(['--config', '.'])).join(), /cannot be read: EISDIR/);
+  assert.match((await problems(['--config', '/dev/zero'])).join(), /cannot be read: it is not a regular file/);
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`x${index}`, 1]));
   assert.equal((await problems([], { file: many })).at(-1), 'svc.config.json: 80 more problems');
 });
@@ -216,6 +217,7 @@ test('options that are missing, unknown, of the wrong type, or nobody’s are re
     /^svc\.config\.json:1:\d+ storage\.pages: '1\.5' is not a whole number/,
   );
   for (const [flag, said] of [
+    ['--plugin=storage=', /'storage=' is not of the form CAPABILITY=MODULE/],
     ['--plugin=storage', /'storage' is not of the form CAPABILITY=MODULE/],
     ['--plugin-option=storage=1', /is not of the form CAPABILITY\.NAME=VALUE/],
   ] as const)

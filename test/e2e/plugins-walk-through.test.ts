@@ -57,6 +57,22 @@ test('the walk-through is what happens', { timeout: 300_000 }, async (t) => {
   assert.equal(server, undefined, 'the page leaves a server behind, on the port that its next one wants');
 });
 
+test('a module that throws beside its loading is refused as one that throws', async () => {
+  const folder = await temporaryDirectory();
+  const file = join(folder, 'stray.js');
+  await writeFile(
+    file,
+    "Promise.reject(new Error('nobody waits for it')); await new Promise((go) => setTimeout(go, 60_000));",
+  );
+  const args = ['--plugin', `outcalls=${file}`, '--no-manifest'];
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { env, encoding: 'utf8' });
+  assert.match(
+    stderr,
+    /^svc: plugin outcalls=.*stray\.js throws while it is loaded: Error: nobody waits for it \(.*stray\.js:1:16\)$/m,
+  );
+  assert.equal(status, 2);
+});
+
 test('definitions, options and routes that the page shows can be loaded', async () => {
   const directory = await temporaryDirectory();
   const [definition] = sections.get('A definition') ?? [];

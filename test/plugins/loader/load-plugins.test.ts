@@ -128,7 +128,11 @@ test('a module that cannot be loaded says what it throws, and where', async () =
     await refusal("import './not-there.mjs';"),
     /^FILE throws while it is loaded: Error: Cannot find module/,
   );
-  assert.match(await refusal('export default {{;'), /^FILE throws while it is loaded: SyntaxError: /);
+  assert.match(
+    await refusal('export default {{;'),
+    /^FILE throws while it is loaded: SyntaxError: [^(]+ \(node --check FILE shows where\)$/,
+  );
+  assert.doesNotMatch(await refusal("import './not-there.mjs';"), /\/modules\//);
   assert.match(await refusal("import { Storge } from 'svc/plugin'; export default Storge;"), /SyntaxError: .*'Storge'/);
   assert.equal(
     await refusal('await new Promise(() => undefined);', 'outcalls', 50),
@@ -243,6 +247,15 @@ test('every mistake in a definition is named, with what to write', async () => {
   assert.match(
     await route("{ method: 'GET', path: '/:a', answer() {} }, { method: 'GET', path: '/:b', answer() {} }"),
     /a route 2 that is there already/,
+  );
+  assert.match(
+    await route("{ method: 'GET', path: '/a/../../health', answer() {} }"),
+    /has '\.' or '\.\.' in its path/,
+  );
+  assert.match(await route("{ method: 'GET', path: '/:a/:a', answer() {} }"), /names a parameter of \/:a\/:a twice/);
+  assert.match(
+    await route("...Array.from({ length: 1001 }, (_, i) => ({ method: 'GET', path: `/${i}`, answer() {} }))"),
+    /has 1001 routes, more than 1000/,
   );
 });
 

@@ -10,7 +10,7 @@ import { createBearerAuth } from '../../../subsystems/auth/bearer-auth.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { Codec } from '../../../subsystems/codec/index.ts';
 import { createHttpServer } from '../../../subsystems/http/http-server.ts';
-import { HttpServer } from '../../../subsystems/http/index.ts';
+import { HttpServer, type PluginAnswer } from '../../../subsystems/http/index.ts';
 import { Metrics } from '../../../subsystems/metrics/index.ts';
 import { Inspector } from '../../../subsystems/inspector/index.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
@@ -29,6 +29,8 @@ import { fakeAmbient, startKernel } from '../../support/kernel.ts';
 import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 
+/** More than one look at what is still open. */
+const CLOSED_MS = 100;
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const slow = 'POST /call/counter/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
 
@@ -89,6 +91,28 @@ suite('opening and closing', () => {
     for await (const chunk of response) received += (chunk as Buffer).length;
     assert.equal(received, bytes);
     await closed;
+  });
+
+  test('a route of a plugin that never answers does not hold up the end: it is given up, and named', async (t) => {
+    const clock = new FakeClock();
+    const answer = (): Promise<PluginAnswer> => new Promise(() => undefined);
+    const pluginRoutes = [
+      { plugin: 'p', method: 'GET', path: '/never', query: [], bodyBytesMax: undefined, answer },
+    ] as const;
+    const { origin, server, log } = await startHttpHost(t, { clock, pluginRoutes });
+    const asked = send(origin, 'GET', '/x/p/never');
+    await arrived();
+    const closed = server.close();
+    clock.advance(9_999);
+    await arrived();
+    assert.deepEqual(log.errors, []);
+    clock.advance(1);
+    const { status, text } = await asked;
+    assert.equal(status, 503);
+    assert.match(text, /shutting down: GET \/x\/p\/never has not answered/);
+    clock.advance(CLOSED_MS);
+    await closed;
+    assert.deepEqual(log.errors, ['GET /x/p/never did not answer in time: the server ends without it']);
   });
 
   test('a long array that is being streamed is sent to its end', async (t) => {
