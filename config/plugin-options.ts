@@ -104,7 +104,7 @@ function valueOf(
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error;
     // The value itself may stand in the reason.
-    return { problem: `${shown}: ${isSecret(spec) ? 'the value cannot be used' : error.message}` };
+    return { problem: `${shown}: ${isSecret(spec) && written !== '' ? 'the value cannot be used' : error.message}` };
   }
 }
 

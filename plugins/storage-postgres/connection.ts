@@ -247,6 +247,9 @@ function problemOf(code: string, words: string): string {
     return `has a certificate that is not trusted (${words}): name its authority with sslrootcert=FILE in storage.url`;
   if (/does not support SSL/.test(words))
     return `refuses TLS (${words}): turn it on there (ssl = on), or take sslmode out of storage.url if the network is under your control`;
+  if (/password must be a/.test(words)) return 'asks for a password, and none is given: set PGPASSWORD';
+  if (/\bopen '/.test(words))
+    return `cannot be reached with this storage.url, which names a file that cannot be read (${words})`;
   if (/^E[A-Z]+$/.test(code) || /timeout|terminated|ended/.test(words))
     return `cannot be reached (${words}): is it running, and are host and port in storage.url right?`;
   return `cannot be used (${words})`;

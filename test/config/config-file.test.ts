@@ -203,7 +203,7 @@ test('options that are missing, unknown, of the wrong type, or nobody’s are re
       '--plugin-option=outcalls.x=1',
     ]),
     [
-      '--plugin-option storage.url: the value cannot be used',
+      '--plugin-option storage.url: the value is empty: give a TEXT, or leave it out',
       '--plugin-option storage.pages: 101 is out of range: give a whole number of pages from 1 to 100, in plain digits',
       "--plugin-option storage.mode: 'slow' is not one of safe, fast",
       "--plugin-option storage.eager: '1' is not one of true, false",

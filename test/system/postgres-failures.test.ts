@@ -186,6 +186,7 @@ test('what a start cannot use is one line that says what to do, and shows no pas
     ],
     [`postgres://postgres:${secret}@127.0.0.1:1/x`, /cannot be reached .*is it running/],
     [`${url.replace('postgres@', `postgres:${secret}@`)}?sslmode=require`, /refuses TLS/],
+    [`${url}?sslrootcert=/nowhere.pem`, /names a file that cannot be read .*nowhere\.pem/],
   ] as const) {
     const message = await refusal(t, wrong);
     assert.match(message, expected);
@@ -196,6 +197,7 @@ test('what a start cannot use is one line that says what to do, and shows no pas
   const refused = await refusal(t, as(secret));
   assert.match(refused, /refuses the password .*PGPASSWORD/);
   assert.ok(!refused.includes(secret) && !refused.includes('p@ss-word'), refused);
+  assert.match(await refusal(t, url.replace('postgres@', `${PASSWORD_ROLE}@`)), /asks for a password.*set PGPASSWORD/);
   assert.match(await refusal(t, as('right')), /does not let this user make or use the tables/);
 });
 
