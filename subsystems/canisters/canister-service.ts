@@ -271,6 +271,7 @@ export class CanisterService implements Canisters {
     delivered: Promise<Outcome>,
   ): Promise<Outcome> {
     const outcome = await delivered;
+    if (outcome.kind === 'unavailable') throwIfRejected(record);
     if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
     record.steps.count(outcome, coming.kind, coming.argumentBytes, addressedBy);
     const histories = this.#histories;
@@ -283,7 +284,8 @@ export class CanisterService implements Canisters {
     refuseUnlessCallable(record, 'query', method, caller);
     const argumentBytes = argument.length;
     const outcome = await this.#with.scheduler.deliver(record.handle, { kind: 'query', method, caller, argument });
-    if (outcome.kind !== 'unavailable') record.steps.count(outcome, 'query', argumentBytes, 'name');
+    if (outcome.kind === 'unavailable') throwIfRejected(record);
+    else record.steps.count(outcome, 'query', argumentBytes, 'name');
     return outcome;
   }
 
@@ -622,6 +624,11 @@ function refuseUnlessCallable(record: CanisterRecord, kind: CallKind, method: st
     );
   }
   refuseInternal(record, method, caller);
+}
+
+/** Whoever calls it first finds the damage, and is told what all others are. */
+function throwIfRejected({ name, damage }: CanisterRecord): void {
+  if (damage !== undefined) throw rejected(name, damage);
 }
 
 function rejected(reference: string, reason: string): ServerError {

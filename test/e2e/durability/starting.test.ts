@@ -1,11 +1,13 @@
 /** What `/health/ready` says while actors come back: what the start does now, not what it did first. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadConfig } from '../../../config/load.ts';
 import { createKernel, type Kernel } from '../../../kernel/index.ts';
 import { builtinPlugins } from '../../../plugins/index.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
+import { RocksdbTables } from '../../../subsystems/storage/rocksdb-tables.ts';
 import { fakeAmbient } from '../../support/kernel.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { compileActor } from '../semantics/host.ts';
@@ -29,6 +31,15 @@ async function kernelOf(state: string, ambient = fakeAmbient()): Promise<Kernel>
   assert.equal(request.kind, 'serve');
   const plugins = builtinPlugins.filter(({ name }) => name !== 'http');
   return createKernel({ plugins, ambient, config: { ...request.config } });
+}
+
+/** Cuts the first page of an actor's heap to seven bytes. */
+async function damagePageOf(state: string, id: Uint8Array): Promise<void> {
+  const tables = await RocksdbTables.open(join(state, 'tables'));
+  const [page] = tables.range('heap', id, undefined);
+  assert.ok(page !== undefined && Buffer.from(page[0]).indexOf(id) === 0, 'it has pages');
+  tables.write([{ family: 'heap', key: page[0], value: Buffer.from('damaged') }], { isSynced: true });
+  await tables.close();
 }
 
 /** The notes as somebody sees them who looks in every turn of the event loop. */
@@ -90,11 +101,21 @@ test('a server with many actors is ready when some are awake; the others follow,
       .filter(({ isLive }) => isLive).length;
   assert.ok(live() < COUNT, 'they are not waited for');
   while (live() < COUNT) await nextTurn();
+  const { id: idOfLast } = second.get(Canisters).resolve(`a${COUNT}`);
 
   // Stopped while they follow: nobody is told of those that were not woken any more.
   await second.stop();
+  await damagePageOf(state, idOfLast);
   const third = await kernelOf(state, ambient);
   await third.start();
+  // Nobody has looked at it yet.
+  const canisters = third.get(Canisters);
+  const damaged = canisters.resolve('a70');
+  const call = { kind: 'query', method: 'get', caller: Uint8Array.of(4), addressedBy: 'name' } as const;
+  await assert.rejects(canisters.call(damaged, { ...call, argument: Buffer.from('DIDL\0\0') }), {
+    code: 'actor-rejected',
+    message: /^actor a70 was rejected: the page heap\/.* has 7 bytes instead of 4096$/,
+  });
   await third.stop();
   assert.deepEqual(
     ambient.logger.lines.filter((line) => line.includes('cannot be woken')),
