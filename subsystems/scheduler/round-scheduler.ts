@@ -13,7 +13,7 @@
  * executor.
  */
 import { REJECT_CODE, type Outcome, type Step, type CanisterStatus, idToText, slotOf } from '../ic/index.ts';
-import { at, type Clock, type Logger } from '../../kernel/index.ts';
+import { at, type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
@@ -647,4 +647,4 @@ function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 
 }
 
 const STOPPING_OUTCOME = refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, SERVER_STOPPING.message);
-const DELETED = new Error('the canister was deleted');
+const DELETED = new ServerError('missing', 'actor-missing', 'the actor was deleted meanwhile');

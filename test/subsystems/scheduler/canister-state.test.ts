@@ -42,6 +42,15 @@ test('a canister goes from state to state as the table says, and every other cha
   }
 });
 
+test('one that is deleted while it is being woken is missing, for whoever waits for it', async () => {
+  const host = new DurableHost().admit([0], { isAsleep: true });
+  host.holdsWakes = true;
+  const pinned = host.scheduler.pin(0);
+  await host.endTurn();
+  host.scheduler.withdraw(0);
+  await assert.rejects(pinned, { kind: 'missing', code: 'actor-missing' });
+});
+
 test('one that cannot be loaded is not tried again: whoever needs it is told why', async () => {
   const host = new DurableHost().admit([0], { isAsleep: true });
   host.holdsWakes = true;
