@@ -187,6 +187,9 @@ test('what a start cannot use is one line that says what to do, and shows no pas
     [`postgres://postgres:${secret}@127.0.0.1:1/x`, /cannot be reached .*is it running/],
     [`${url.replace('postgres@', `postgres:${secret}@`)}?sslmode=require`, /refuses TLS/],
     [`${url}?sslrootcert=/nowhere.pem`, /names a file that cannot be read .*nowhere\.pem/],
+    [`${url}?sslmod=verify-full`, /has a parameter behind \? that is none of .*sslmode/],
+    [`${url}?sslmode=verify`, /has a sslmode that is none of .*verify-full/],
+    [url.replace('postgres@', `postgres:?${secret}@`), /storage.url /],
   ] as const) {
     const message = await refusal(t, wrong);
     assert.match(message, expected);
