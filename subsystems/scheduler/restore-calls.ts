@@ -72,7 +72,8 @@ class Restoring {
     else if (kind === 'call') this.#records.push(record);
     else {
       const { number, canister, amount } = record;
-      this.#credits.push({ canister: this.#canisterOf(canister), amount, number, isStored: true, isPaid: false });
+      const payee = this.#find(canister) ?? goneCanister(canister);
+      this.#credits.push({ canister: payee, amount, number, isStored: true, isPaid: false });
     }
   }
 
@@ -154,6 +155,13 @@ class Restoring {
     }
     return canister;
   }
+}
+
+/** It was deleted while it was being paid: whatever else it had went with it. */
+function goneCanister(id: Uint8Array): ScheduledCanister {
+  const canister = new ScheduledCanister(-1, idToText(id), 'unloadable');
+  canister.enter('deleted');
+  return canister;
 }
 
 /** A caller that did not wait until the end: its call is not kept any more. */

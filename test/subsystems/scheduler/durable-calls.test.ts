@@ -228,6 +228,20 @@ test('cycles for a context that is gone are paid once, crash or not', async () =
   assert.deepEqual(await next.entries(), []);
 });
 
+test('cycles for a canister that was deleted while it was paid are gone, with what says so', async () => {
+  const host = new DurableHost().admit([0, 1]);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
+  await host.scheduler.uninstall(0);
+  host.execution.endOne();
+  host.scheduler.withdraw(0);
+  // Its executor has not answered yet, and a crash comes first.
+  assert.equal(letters(await host.entries()), 'd');
+  const next = await restarted(host, [1]);
+  assert.deepEqual(next.execution.credits, []);
+  assert.deepEqual(await next.entries(), []);
+});
+
 test('what a canister has that could not be loaded stays stored; its callers wait, its calls get their answers', async () => {
   const host = new DurableHost().admit([0, 1, 2]);
   // 0 waits for 1, and 1 waits for 2.
