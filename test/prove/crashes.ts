@@ -1,6 +1,6 @@
 /**
- * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT | --seed N]`. Prints every seed that
- * fails, with what was found; exit code 1 if one did.
+ * The long form of the crash simulator, on all cores: `node test/prove/crashes.ts [COUNT [--from N] | --seed N]`. Prints every seed
+ * that fails, with what was found; exit code 1 if one did. `--from`: what was cut short goes on, with the seeds N to COUNT.
  */
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
@@ -39,7 +39,8 @@ if (!isMainThread) {
   const seed = numberOf(process.argv[3]);
   console.log(JSON.stringify(await prove(seed), undefined, 2));
 } else {
-  await supervise(process.argv[2] === undefined ? SEEDS : numberOf(process.argv[2]));
+  const [, , last, from, first] = process.argv;
+  await supervise(from === '--from' ? numberOf(first) : 1, last === undefined ? SEEDS : numberOf(last));
 }
 
 function numberOf(text: string | undefined): number {
@@ -69,7 +70,9 @@ async function work({ first, step, last }: Work): Promise<void> {
   }
 }
 
-async function supervise(count: number): Promise<void> {
+async function supervise(first: number, last: number): Promise<void> {
+  const count = last - first + 1;
+  if (count < 1) throw new RangeError(`there is no seed from ${first} to ${last}`);
   const threads = Math.max(1, Math.min(count, availableParallelism()));
   const startMs = performance.now();
   const sum = new Map<string, number>();
@@ -115,13 +118,13 @@ async function supervise(count: number): Promise<void> {
       worker.on('error', (error: unknown) => end(`ended its thread: ${messageOf(error)}`));
       worker.on('exit', () => end(next > task.last ? undefined : 'ended its thread'));
     });
-  const finished = async (first: number): Promise<void> => {
+  const finished = async (begin: number): Promise<void> => {
     const span = threads * SEEDS_PER_THREAD;
-    for (let from = first; from <= count;) {
-      from = await share({ first: from, step: threads, last: Math.min(count, from + span - 1) });
+    for (let from = begin; from <= last;) {
+      from = await share({ first: from, step: threads, last: Math.min(last, from + span - 1) });
     }
   };
-  await Promise.all(Array.from({ length: threads }, (_, index) => finished(index + 1)));
+  await Promise.all(Array.from({ length: threads }, (_, index) => finished(first + index)));
   clearInterval(progress);
   const parts = [...sum].map(([what, many]) => `${many} ${what}`);
   console.log(`${done} seeds in ${seconds()} s: ${parts.join(', ')}`);

@@ -173,9 +173,10 @@ function propertyTests(): Run[] {
   return drawing.toSorted().map((path) => ({ file: new URL(path, root), label: path }));
 }
 
-const HELP = `npm run prove                      all parts
-npm run prove -- PART [COUNT]      one of them, with so many cases
-npm run prove -- crashes --seed N  one case of it again
+const HELP = `npm run prove                            all parts
+npm run prove -- PART [COUNT]            one of them, with so many cases
+npm run prove -- crashes --seed N        one case of it again
+npm run prove -- crashes COUNT --from N  goes on with what was cut short, from case N on
 
 ${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(10)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
 `;
@@ -186,6 +187,9 @@ const count = counted === undefined ? undefined : Number(counted);
 if (wanted === '--help') {
   process.stdout.write(HELP);
 } else if (wanted === 'crashes' && counted === '--seed' && isCount(Number(rest[0]), chosen)) {
+  process.argv.splice(2, 1);
+  await import('./crashes.ts');
+} else if (wanted === 'crashes' && rest[0] === '--from' && isCount(count, chosen) && isCount(Number(rest[1]), chosen)) {
   process.argv.splice(2, 1);
   await import('./crashes.ts');
 } else if (chosen.length === 0 || rest.length > 0 || !isCount(count, chosen)) {
