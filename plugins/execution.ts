@@ -10,6 +10,7 @@ export const executionPlugin = definePlugin({
   neededBecause: 'it runs the actors',
   create: ({ metering, clock, log }, { config }: { readonly config: ExecutionOptions }) =>
     new ExecutorPool({ policy: metering.policy, clock, log }, config),
+  open: (execution) => execution.prepareForKept(),
   stop: (execution) => execution.close(),
   stopDeadlineMs: 10_000,
 });

@@ -23,7 +23,11 @@ export const storagePlugin = definePlugin({
         throw error;
       });
     };
-    return new ThreadedStorage({ directory, isSynced, onFailure, onWarning: (message) => log.warn(message) });
+    const onWarning = (message: string): void => log.warn(message);
+    const storage = new ThreadedStorage({ directory, isSynced, onFailure, onWarning });
+    // Its thread starts while the other plugins are created and the listener is bound; the state is opened behind that.
+    storage.prepare();
+    return storage;
   },
   disabled: () => new NoStorage(),
   async start(storage, { readiness }) {

@@ -1,10 +1,11 @@
 /**
- * The storage thread: opens the state directory and commits what comes (`commit-server.ts`) until it is told to close. It
+ * The storage thread: opens the state directory when it is told to, and commits what comes (`commit-server.ts`) until it is told to close. It
  * sleeps in `Atomics.wait` when there is nothing to do.
  */
+import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { setTimeout } from 'node:timers/promises';
-import { workerData } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { ServerError } from '../../kernel/index.ts';
 import { collectGarbage } from '../threads/index.ts';
 import { CommitServer } from './commit-server.ts';
@@ -21,6 +22,9 @@ const LOCK_RETRY_MS = 50;
 // For threads of later processes (config/code-cache.ts).
 flushCompileCache();
 const options = workerData as StorageThreadOptions;
+
+// Its code is loaded by now, while the server did something else.
+if (parentPort !== null) await once(parentPort, 'message');
 
 let directory: StateDirectory | undefined;
 try {

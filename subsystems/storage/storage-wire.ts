@@ -17,6 +17,9 @@ export const RING_BYTES = 4 << 20;
 /** Larger units are handed over instead of copied. */
 export const INLINE_BYTES_MAX = 64 * 1024;
 
+/** Posted to the thread: the directory is to be opened. */
+export const OPEN = 'open';
+
 export const UNIT = 1;
 export const MESSAGE = 2;
 export const DURABLE = 3;

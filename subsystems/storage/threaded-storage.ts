@@ -3,7 +3,7 @@ import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
-import type { FromStorageThread, StorageEnd, StorageThreadOptions } from './storage-wire.ts';
+import { type FromStorageThread, OPEN, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
 
 export interface ThreadedStorageOptions {
   readonly directory: string;
@@ -19,8 +19,17 @@ export interface ThreadedStorageOptions {
 const YOUNG_GENERATION_MB_MAX = 12;
 
 export class ThreadedStorage extends CommitQueue {
+  readonly #port: ThreadPort;
+
   constructor(options: ThreadedStorageOptions) {
-    super(new ThreadPort(options), options);
+    const port = new ThreadPort(options);
+    super(port, options);
+    this.#port = port;
+  }
+
+  /** Starts the thread, which loads its code and touches nothing: `open` may follow, or `close`. */
+  prepare(): void {
+    this.#port.start();
   }
 }
 
@@ -28,6 +37,8 @@ class ThreadPort extends RingPort {
   readonly #far: StorageEnd;
   readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
   #worker: Worker | undefined;
+  /** Why the thread has ended before anybody was there to be told. */
+  #ended: string | undefined;
 
   constructor(options: Omit<ThreadedStorageOptions, 'onFailure'>) {
     const { near, far } = createStorageEnds();
@@ -36,9 +47,21 @@ class ThreadPort extends RingPort {
     this.#options = options;
   }
 
-  /** Starts the thread. */
+  /** Lets the thread open the directory; without `start` before, it is started now. */
   override open(receiver: StorageReceiver): void {
     super.open(receiver);
+    const worker = this.start();
+    worker.ref();
+    this.port.on('message', (message: FromStorageThread) => this.#receive(message));
+    this.outbox.listen(() => this.tellDurable());
+    const ended = this.#ended;
+    if (ended !== undefined) setImmediate(() => this.#fail(ended));
+    worker.postMessage(OPEN);
+  }
+
+  /** Starts the thread, once. It does not keep the process alive. */
+  start(): Worker {
+    if (this.#worker !== undefined) return this.#worker;
     const { directory, isSynced } = this.#options;
     const workerData: StorageThreadOptions = { end: this.#far, directory, isSynced };
     const worker = new Worker(new URL('./storage-thread.ts', import.meta.url), {
@@ -47,8 +70,7 @@ class ThreadPort extends RingPort {
       name: 'storage',
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB_MAX },
     });
-    this.#worker = worker;
-    this.port.on('message', (message: FromStorageThread) => this.#receive(message));
+    worker.unref();
     worker.on('error', (error) => this.#fail(String(error)));
     worker.on('exit', () => {
       // It may have said something that is not read yet.
@@ -57,7 +79,8 @@ class ThreadPort extends RingPort {
       }
       this.#fail('the storage thread has ended');
     });
-    this.outbox.listen(() => this.tellDurable());
+    this.#worker = worker;
+    return worker;
   }
 
   #receive(message: FromStorageThread): void {
@@ -73,6 +96,7 @@ class ThreadPort extends RingPort {
   }
 
   #fail(message: string): void {
+    this.#ended ??= message;
     this.receiver?.receive({ kind: 'failed', error: { kind: 'unavailable', code: 'storage-failed', message } });
   }
 

@@ -317,6 +317,7 @@ export class RandomThreads extends SteppedThreads {
 const NO_PAGES = (): StoredPages => ({ numbers: new Uint32Array(0), chunks: [] });
 
 const LOADER = {
+  prepare: () => undefined,
   load: (bytes: Uint8Array) => Promise.resolve(randomModule(bytes)),
   forget: () => Promise.resolve(),
   close: () => Promise.resolve(),

@@ -12,6 +12,7 @@ import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
 import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
+import { countKept } from '../wire/code-cache.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
@@ -73,7 +74,7 @@ export interface ExecutionBounds {
 /** What a simulation has of its own: in place of threads. */
 export interface ExecutionParts {
   readonly startThread?: StartExecutorThread;
-  readonly loader?: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
+  readonly loader?: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
 }
 
 /**
@@ -88,7 +89,7 @@ export class ExecutorPool implements Execution {
   readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
-  readonly #loader: Pick<ModuleLoader, 'load' | 'forget' | 'close'>;
+  readonly #loader: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
   readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
   readonly #memory: SharedArrayBuffer;
@@ -132,6 +133,18 @@ export class ExecutorPool implements Execution {
     this.#executors = new Array<Executor | undefined>(options.executors).fill(undefined);
     // What one thread lacks another may be able to spare.
     this.attendMemory(() => this.trim());
+  }
+
+  /**
+   * Starts the threads that actors of an earlier process will need, which takes longer than opening their state: as many as there
+   * are modules that it has kept.
+   */
+  async prepareForKept(): Promise<void> {
+    const { cacheDirectory } = this.#options;
+    const modules = cacheDirectory === undefined ? 0 : await countKept(cacheDirectory);
+    if (modules === 0) return;
+    this.#loader.prepare();
+    for (let lane = 0; lane < Math.min(modules, this.executorCount); lane++) this.#executorAt(lane);
   }
 
   get memory(): MemoryFigures {

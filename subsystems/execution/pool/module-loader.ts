@@ -80,6 +80,16 @@ export class ModuleLoader {
     this.#types = options.types ?? new TypeBudget();
   }
 
+  /** Starts the worker, for modules that are about to come. */
+  prepare(): void {
+    if (this.#worker !== undefined) return;
+    const worker = this.#start();
+    worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
+    this.#worker = worker;
+    // What is kept on disk stays: nobody has asked for any of it yet.
+    this.#idle = setTimeout(() => void this.close(), this.#options.idleMs ?? IDLE_MS).unref();
+  }
+
   /** Rejects with a ServerError `invalid` that says what is wrong with the module. */
   load(bytes: Uint8Array): Promise<LoadedModule> {
     const loading = this.#last.then(() => this.#load(bytes));

@@ -132,6 +132,12 @@ export async function removeCode(directory: string, hash: string): Promise<void>
   await rm(join(directory, entryName(hash)), { force: true }).catch(() => undefined);
 }
 
+/** How many modules an earlier process has left there; not that they can be trusted. */
+export async function countKept(directory: string): Promise<number> {
+  const names = await readdir(directory).catch(() => []);
+  return names.filter((name) => ENTRY_NAME.test(name)).length;
+}
+
 /** Removes the entries of other modules than these, and what was not written to its end. */
 export async function keepOnlyCode(directory: string, hashes: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(directory).catch(() => [])) {

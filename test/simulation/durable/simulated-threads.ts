@@ -135,6 +135,7 @@ function engineOf(
 }
 
 const LOADER = {
+  prepare: () => undefined,
   load: (bytes: Uint8Array): Promise<LoadedModule> => {
     const hash = createHash('sha256').update(bytes).digest('hex');
     const module = loaded.get(hash) ?? loadModule(bytes, hash, { wasmStackBytes: STACK_BYTES });

@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeCache, keepOnlyCode, removeCode } from '../../../subsystems/execution/wire/code-cache.ts';
+import { CodeCache, countKept, keepOnlyCode, removeCode } from '../../../subsystems/execution/wire/code-cache.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
 import { codeVersion, type InstrumentedModule, instrument } from '../../../subsystems/instrument/index.ts';
@@ -216,6 +216,22 @@ suite('a module loader', () => {
     await next.load(motoko);
     for (let waitedMs = 0; (await names()).length > 1 && waitedMs < 20_000; waitedMs += 20) await sleep(20);
     assert.deepEqual(await names(), [`${hashOf(motoko)}.code`]);
+    await next.close();
+  });
+
+  test('that was prepared and is asked for nothing ends its thread, removes nothing, and loads all the same', async () => {
+    const cacheDirectory = join(await temporaryDirectory(), 'modules');
+    const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
+    await loader.load(SMALL);
+    await loader.close();
+    assert.equal(await countKept(cacheDirectory), 1);
+
+    const next = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
+    next.prepare();
+    next.prepare();
+    await sleep(500);
+    assert.equal(await countKept(cacheDirectory), 1);
+    assert.deepEqual((await next.load(SMALL)).info.hash, hashOf(SMALL));
     await next.close();
   });
 

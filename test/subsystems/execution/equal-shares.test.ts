@@ -60,6 +60,7 @@ test('loops in one thread have equal shares of its processor time, and those tha
     },
     isHeard: () => false,
     loader: {
+      prepare: () => undefined,
       load: (bytes) => Promise.resolve(load(bytes)),
       forget: () => Promise.resolve(),
       close: () => Promise.resolve(),

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describeStorage } from '../../../plugins/api/contracts/storage.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -29,4 +31,22 @@ describeStorage('ThreadedStorage', async (t) => {
     return survived;
   };
   return { storage, reopen, crash };
+});
+
+test('a thread that was prepared touches nothing before the state is opened, and ends with the storage', async () => {
+  const directory = join(await temporaryDirectory(), 'state');
+  const make = (): ThreadedStorage =>
+    new ThreadedStorage({ directory, isSynced: false, onFailure: assert.ifError, onWarning: assert.fail });
+  const never = make();
+  never.prepare();
+  never.prepare();
+  await sleep(300);
+  assert.ok(!existsSync(directory));
+  await never.close();
+
+  const opened = make();
+  opened.prepare();
+  await opened.open();
+  assert.ok(existsSync(directory));
+  await opened.close();
 });
