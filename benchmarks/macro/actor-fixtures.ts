@@ -13,7 +13,7 @@ export const WORKER = here('../fixtures/worker.mo');
 export async function compiled(file: string, persistence: Persistence): Promise<Uint8Array> {
   const compiler = createCompiler({
     cacheDirectory: here('../../node_modules/.cache/svc-bench'),
-    threadsMax: 1,
+    processesMax: 1,
     idleMs: 200,
   });
   const { wasm } = await compiler.compileText(new Map([['Main.mo', readFileSync(file, 'utf8')]]), { persistence });

@@ -85,7 +85,7 @@ async function restart(): Promise<Sample> {
 async function manifestOfMany(): Promise<string> {
   const compiler = createCompiler({
     cacheDirectory: fileURLToPath(new URL('../../node_modules/.cache/svc-bench', import.meta.url)),
-    threadsMax: 1,
+    processesMax: 1,
     idleMs: 200,
   });
   const source = readFileSync(WORKER, 'utf8');

@@ -119,7 +119,7 @@ async function measure(persistence: Persistence, live: number): Promise<Figures>
   const alive = setInterval(() => undefined, 60_000);
   const source = fileURLToPath(new URL('../../config/examples/counter/Counter.mo', import.meta.url));
   const cacheDirectory = fileURLToPath(new URL('../../node_modules/.cache/svc-bench', import.meta.url));
-  const compiler = createCompiler({ cacheDirectory, threadsMax: 1, idleMs: 200 });
+  const compiler = createCompiler({ cacheDirectory, processesMax: 1, idleMs: 200 });
   const { wasm } = await compiler.compile(source, { persistence });
   const pool = new ExecutorPool({ policy, clock: systemClock, log: quietLog }, { executors, wasmStackBytes: 4 << 20 });
   const module = await pool.prepare(wasm);

@@ -2,8 +2,8 @@ import { assert, messageOf } from '../../kernel/index.ts';
 import type { Diagnostic } from './diagnostics.ts';
 import type { StableVerdict } from './index.ts';
 import { isStackOverflow } from './moc-instance.ts';
-import type { StableRequest } from './moc-protocol.ts';
-import { MOC_STACK_MB, type MocThreads, type MocThreadsOptions } from './moc-threads.ts';
+import { MOC_STACK_MB, type StableRequest } from './moc-protocol.ts';
+import type { MocProcesses, MocProcessesOptions } from './moc-processes.ts';
 
 /** The category of what makes a signature unfit to follow another; anything else keeps the compiler from comparing. */
 const UNFIT = 'Compatibility';
@@ -11,19 +11,19 @@ const UNFIT = 'Compatibility';
 const MESSAGE_CHARACTERS_MAX = 1_000;
 const MESSAGES_MAX = 10;
 
-/** Comparisons take milliseconds; starting the thread takes the rest. */
-export const COMPARISON_THREADS: MocThreadsOptions = {
+/** Comparisons take milliseconds; starting the process takes the rest. */
+export const COMPARISON_PROCESSES: MocProcessesOptions = {
   timeLimitMs: 10_000,
-  // An operator who upgrades one actor often upgrades another; an idle thread that compares holds about 60 MB.
+  // An operator who upgrades one actor often upgrades another; an idle process that compares holds about 100 MB.
   idleMs: 30_000,
-  threadsMax: 1,
+  processesMax: 1,
 };
 
 /** Asks the bundled compiler. Never rejects. */
-export async function compareStable(threads: MocThreads, request: StableRequest): Promise<StableVerdict> {
+export async function compareStable(processes: MocProcesses, request: StableRequest): Promise<StableVerdict> {
   let response;
   try {
-    response = await threads.run(request);
+    response = await processes.run(request);
   } catch (error) {
     return { kind: 'unknown', reason: messageOf(error) };
   }
@@ -33,7 +33,7 @@ export async function compareStable(threads: MocThreads, request: StableRequest)
       : `the compiler gave up: ${response.reason}`;
     return { kind: 'unknown', reason };
   }
-  assert(response.kind === 'compared', 'the compiler thread compiled instead of comparing');
+  assert(response.kind === 'compared', 'a process compiled instead of comparing');
   return verdictOf(response.diagnostics);
 }
 

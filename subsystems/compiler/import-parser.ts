@@ -9,7 +9,7 @@
 import { ServerError } from '../../kernel/index.ts';
 import { mocProgramFile } from './core-package.ts';
 import { type ImportReference, scanHead } from './import-scanner.ts';
-import type { MocThreads } from './moc-threads.ts';
+import type { MocProcesses } from './moc-processes.ts';
 import type { ParsedImport } from './moc-protocol.ts';
 
 /** Reads the imports of many files at once. */
@@ -21,15 +21,15 @@ export interface ImportParser {
 /** Heads whose imports are remembered, and how long one of them may be. A head takes some 300 bytes. */
 const KNOWN_MAX = 8192;
 const KNOWN_CHARACTERS_MAX = 8192;
-/** What one thread is given at a time; it answers all of it at once. */
+/** What one process is given at a time; it answers all of it at once. */
 const BATCH_CHARACTERS_MAX = 4_000_000;
 
 export class CompilerImportParser implements ImportParser {
-  readonly #threads: Pick<MocThreads, 'run'>;
+  readonly #processes: Pick<MocProcesses, 'run'>;
   readonly #known = new Map<string, readonly ParsedImport[]>();
 
-  constructor(threads: Pick<MocThreads, 'run'>) {
-    this.#threads = threads;
+  constructor(processes: Pick<MocProcesses, 'run'>) {
+    this.#processes = processes;
   }
 
   async importsOf(texts: readonly string[]): Promise<readonly (readonly ImportReference[])[]> {
@@ -53,7 +53,7 @@ export class CompilerImportParser implements ImportParser {
     const unknown = [...new Set(texts)].filter((text) => text !== '' && !this.#known.has(text));
     const fresh = new Map<string, readonly ParsedImport[]>();
     for (const batch of batchesOf(unknown)) {
-      const response = await this.#threads.run({ kind: 'imports', program: mocProgramFile(), texts: batch });
+      const response = await this.#processes.run({ kind: 'imports', program: mocProgramFile(), texts: batch });
       if (response.kind !== 'imports') {
         const reason = response.kind === 'crashed' ? response.reason : response.kind;
         throw new ServerError('invalid', 'compiler-crashed', `the compiler gave up reading imports: ${reason}`);

@@ -59,7 +59,7 @@ export interface Compiler {
   closureOf(mainFile: string, reader: SourceReader, options: ClosureOfOptions): Promise<ClosureWithLibrary>;
   /**
    * Compares two stable signatures, which may be any text. Never rejects: what keeps the compiler from comparing is `unknown`. For a
-   * comparison a thread of its own is kept for a while; compilations do not hold it up.
+   * comparison a process of its own is kept for a while; compilations do not hold it up.
    */
   compareStable(before: string, after: string): Promise<StableVerdict>;
 }

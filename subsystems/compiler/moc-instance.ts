@@ -5,7 +5,7 @@
  * flags, and counters for generated names that never go back. Two compilations in one instance therefore disturb each
  * other: the second module differs in some bytes from what it would be alone, and an enhanced actor after a classical
  * one ends in `Fatal error (exit 1)`. So every compilation gets an instance of its own. That costs about 0.1 s (the
- * program is parsed only once in a thread) and makes the bytes a function of the source, which upgrades rely on to tell
+ * program is parsed only once in a process) and makes the bytes a function of the source, which upgrades rely on to tell
  * whether a module changed.
  *
  * The instance lives in a bare V8 context: it has JavaScript's own objects and a text codec, but no `process`, no

@@ -15,7 +15,12 @@ export interface ImportedActor {
   readonly candid: string;
 }
 
-/** Sent to the compiler's thread: all it may see. */
+/** Ordinary projects overflow V8's default stack of 1 MB: the compiler is written in recursive OCaml. */
+export const MOC_STACK_MB = 64;
+/** A source file cannot take the machine with it: past this its compilation ends. */
+export const MOC_MEMORY_MB = 3072;
+
+/** Sent to the compiler's process: all it may see. */
 export type MocRequest = CompileRequest | ImportsRequest | StableRequest | WarmRequest;
 
 export interface ImportsRequest {
@@ -76,6 +81,12 @@ export interface CrashedResponse {
   readonly kind: 'crashed';
   readonly reason: string;
 }
+
+/** What the compiler's process sends for each request; behind a failure it ends. */
+export type MocReply =
+  | { readonly response: MocResponse }
+  /** Why its thread has ended: it needed more memory than it may have, or the reason. */
+  | { readonly failure: 'memory' | { readonly reason: string } };
 
 export interface WarmResponse {
   readonly kind: 'warm';

@@ -8,7 +8,7 @@ import { CORE_ROOT, motokoRelease, mocProgramFile, readCorePackage } from './cor
 import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
-import { compareStable, COMPARISON_THREADS } from './compare-stable.ts';
+import { compareStable, COMPARISON_PROCESSES } from './compare-stable.ts';
 import type {
   ActorSources,
   ClosureOfOptions,
@@ -21,9 +21,10 @@ import type {
 } from './index.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
+import { MOC_STACK_MB } from './moc-protocol.ts';
 import type { CompileResponse, CrashedResponse, ImportedActor, Persistence } from './moc-protocol.ts';
-import { MOC_STACK_MB, MOC_THREADS_DEFAULTS, MocThreads } from './moc-threads.ts';
-import type { MocThreadsOptions } from './moc-threads.ts';
+import { MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
+import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
 import {
   type CompilerArgs,
@@ -40,12 +41,12 @@ import type { SourceReader } from './source-reader.ts';
 
 export type { Persistence } from './moc-protocol.ts';
 
-export interface MotokoCompilerOptions extends Partial<MocThreadsOptions> {
+export interface MotokoCompilerOptions extends Partial<MocProcessesOptions> {
   /** Where compiled modules are kept; nothing is kept without it. It is created when needed. */
   readonly cacheDirectory: string | undefined;
   /**
    * Sources are compiled again and again, as with `--watch`: what can be done before the next one comes is done when there is
-   * nothing to compile, and threads stay for ten minutes after the last one unless `idleMs` is told.
+   * nothing to compile, and processes stay for ten minutes after the last one unless `idleMs` is told.
    */
   readonly isKeptWarm?: boolean;
   readonly onProgress?: (progress: CompileProgress) => void;
@@ -60,14 +61,14 @@ export interface MotokoCompileOptions extends CompileOptions {
   readonly persistence?: Persistence;
 }
 
-/** The compiler of the npm package `motoko`, in threads of its own, with a cache on disk. */
+/** The compiler of the npm package `motoko`, in processes of its own, with a cache on disk. */
 export interface MotokoCompiler extends Compiler {
   compile(mainFile: string, options?: MotokoCompileOptions): Promise<CompiledActor>;
   /** Compiles files that are in memory, by path (`Main.mo`, `lib/Text.mo`); the first one is the main file. */
   compileText(files: ReadonlyMap<string, string>, options?: MotokoCompileOptions): Promise<CompiledActor>;
   /** The compiler's own parser, for closures. */
   readonly imports: ImportParser;
-  /** Ends the threads; what is being compiled is given up. Closing twice is fine. */
+  /** Ends the processes; what is being compiled is given up. Closing twice is fine. */
   close(): Promise<void>;
 }
 
@@ -115,15 +116,15 @@ interface Prepared {
   readonly key: string;
 }
 
-/** Whoever edits saves again within that; an idle thread holds 200 to 300 MB. */
+/** Whoever edits saves again within that; an idle process holds 200 to 300 MB. */
 const WARM_IDLE_MS = 10 * 60_000;
 const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
 
 class CachingCompiler implements MotokoCompiler {
   readonly imports: ImportParser;
-  readonly #threads: MocThreads;
-  readonly #comparisons: MocThreads;
+  readonly #processes: MocProcesses;
+  readonly #comparisons: MocProcesses;
   readonly #cache: CompileCache | undefined;
   readonly #options: MotokoCompilerOptions;
   /** Two actors from one source are compiled once. */
@@ -133,11 +134,11 @@ class CachingCompiler implements MotokoCompiler {
 
   constructor(options: MotokoCompilerOptions) {
     this.#options = options;
-    const idleMs = options.isKeptWarm === true ? WARM_IDLE_MS : MOC_THREADS_DEFAULTS.idleMs;
-    this.#threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, idleMs, ...options });
-    this.imports = new CompilerImportParser(this.#threads);
-    this.#comparisons = new MocThreads(
-      options.isKeptWarm === true ? { ...COMPARISON_THREADS, idleMs: WARM_IDLE_MS } : COMPARISON_THREADS,
+    const idleMs = options.isKeptWarm === true ? WARM_IDLE_MS : MOC_PROCESSES_DEFAULTS.idleMs;
+    this.#processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, idleMs, ...options });
+    this.imports = new CompilerImportParser(this.#processes);
+    this.#comparisons = new MocProcesses(
+      options.isKeptWarm === true ? { ...COMPARISON_PROCESSES, idleMs: WARM_IDLE_MS } : COMPARISON_PROCESSES,
     );
     this.#cache = options.cacheDirectory === undefined ? undefined : new CompileCache(options.cacheDirectory);
   }
@@ -216,7 +217,7 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#threads.close(), this.#comparisons.close()]);
+    await Promise.all([this.#processes.close(), this.#comparisons.close()]);
   }
 
   async #compile(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
@@ -226,7 +227,7 @@ class CachingCompiler implements MotokoCompiler {
     const report = (phase: CompileProgress['phase'], text: string): void =>
       this.#options.onProgress?.({ phase, name: source.name, file: source.mainFile, text });
     try {
-      // The scanner alone, so that a cached module is found without a thread: what was compiled from exactly these files had
+      // The scanner alone, so that a cached module is found without a process: what was compiled from exactly these files had
       // no other imports then, as the compiler's parser saw.
       let prepared = await this.#prepare(source, persistence, undefined);
       let cached = await this.#cache?.read(prepared.key);
@@ -281,8 +282,8 @@ class CachingCompiler implements MotokoCompiler {
     this.#isWarm = true;
     const program = mocProgramFile();
     // What cannot be done now is done, or told, when something is compiled.
-    this.#threads.run({ kind: 'warm', program }).catch(() => undefined);
-    // A save that changes a stable variable waits for it otherwise: its thread takes as long to start as the compiler's.
+    this.#processes.run({ kind: 'warm', program }).catch(() => undefined);
+    // A save that changes a stable variable waits for it otherwise: its process takes as long to start as the compiler's.
     const nothing = { before: NO_SIGNATURE, after: NO_SIGNATURE };
     this.#comparisons.run({ kind: 'stable', program, ...nothing }).catch(() => undefined);
   }
@@ -302,7 +303,7 @@ class CachingCompiler implements MotokoCompiler {
   ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
-    const response = await this.#threads.run({
+    const response = await this.#processes.run({
       kind: 'compile',
       program: mocProgramFile(),
       main: closure.main,

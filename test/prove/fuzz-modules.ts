@@ -56,7 +56,7 @@ async function work({ first, step, inputs, seed }: Work): Promise<void> {
     if (done % INPUTS_PER_REPORT === 0) report(index, false);
   }
   report(inputs, true);
-  // The compiler's thread, had it been needed, would keep this one alive.
+  // The compiler's process, had it been needed, would keep this one alive.
   parentPort?.close();
 }
 

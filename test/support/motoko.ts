@@ -8,7 +8,7 @@ import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from './caches.ts';
 
-const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 200 });
+const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
 
 /** An actor for tests to which any will do: each source of its own costs two seconds of compiling. */
 export const ANY_ACTOR = 'persistent actor { var n = 0; public func inc() : async Nat { n += 1; n } };';

@@ -33,7 +33,7 @@ async function project(
   const compiled: string[] = [];
   const compiler = createCompiler({
     cacheDirectory: MOTOKO_CACHE,
-    threadsMax: 1,
+    processesMax: 1,
     idleMs: 100,
     onProgress: ({ phase, name }) => {
       if (phase === 'compiled') compiled.push(name);

@@ -3,7 +3,7 @@ import { after, suite, test } from 'node:test';
 import { compareStable } from '../../../subsystems/compiler/compare-stable.ts';
 import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
 import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
-import { MocThreads } from '../../../subsystems/compiler/moc-threads.ts';
+import { MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 
 const compiler = createCompiler({ cacheDirectory: undefined });
@@ -43,10 +43,10 @@ suite('the bundled compiler compares stable signatures', () => {
   });
 
   test('what takes too long is unknown, and says what takes so long', async (t) => {
-    const threads = new MocThreads({ timeLimitMs: 1, idleMs: 0, threadsMax: 1 });
-    t.after(() => threads.close());
+    const processes = new MocProcesses({ timeLimitMs: 1, idleMs: 0, processesMax: 1 });
+    t.after(() => processes.close());
     const request = { kind: 'stable', program: mocProgramFile(), before: 'actor {}', after: 'actor {}' } as const;
-    assert.deepEqual(await compareStable(threads, request), {
+    assert.deepEqual(await compareStable(processes, request), {
       kind: 'unknown',
       reason:
         'comparing the stable signatures took longer than 1 ms and was stopped; this happens where hundreds of types lead from one to the next',

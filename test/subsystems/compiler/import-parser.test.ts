@@ -5,24 +5,24 @@ import { mocProgramFile, readCorePackage } from '../../../subsystems/compiler/co
 import { CompilerImportParser } from '../../../subsystems/compiler/import-parser.ts';
 import { scanImports } from '../../../subsystems/compiler/import-scanner.ts';
 import type { MocRequest, MocResponse } from '../../../subsystems/compiler/moc-protocol.ts';
-import { MOC_THREADS_DEFAULTS, MocThreads } from '../../../subsystems/compiler/moc-threads.ts';
+import { MOC_PROCESSES_DEFAULTS, MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
 
-/** The compiler's thread, and how much it was asked. */
-class CountedThreads {
-  readonly #threads = new MocThreads({ ...MOC_THREADS_DEFAULTS, threadsMax: 1 });
+/** The compiler's processes, and how much it was asked. */
+class CountedProcesses {
+  readonly #processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 1 });
   readonly texts: string[] = [];
 
   run(request: MocRequest): Promise<MocResponse> {
     if (request.kind === 'imports') this.texts.push(...request.texts);
-    return this.#threads.run(request);
+    return this.#processes.run(request);
   }
   close(): Promise<void> {
-    return this.#threads.close();
+    return this.#processes.close();
   }
 }
 
 describe('the imports of a file', () => {
-  const threads = new CountedThreads();
+  const threads = new CountedProcesses();
   after(() => threads.close());
   const urlsOf = async (...texts: string[]): Promise<string[][]> =>
     (await new CompilerImportParser(threads).importsOf(texts)).map((imports) => imports.map(({ url }) => url));

@@ -14,7 +14,7 @@ const LEDGER = {
 const OTHER_PRINCIPAL = 'bd3sg-teaaa-aaaaa-qaaba-cai';
 
 function compiler(t: TestContext): MotokoCompiler {
-  const created = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 100 });
+  const created = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 100 });
   t.after(() => created.close());
   return created;
 }

@@ -41,7 +41,7 @@ describe('packages of mops', () => {
       words: 'mo:words@0.3.1/src',
       'words@0.2.0': 'mo:words@0.2.0/lib',
     });
-    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 0 });
+    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 0 });
     try {
       const { wasm, candid } = await compiler.compile(MAIN);
       assert.match(candid, /say: \(\) -> \(text\) query/u);
@@ -335,7 +335,7 @@ describe('[moc] args of mops.toml', () => {
   const said = (...args: readonly unknown[]): string => `[moc]\nargs = ${JSON.stringify(args)}\n`;
 
   it('hold for every main of the project, also without packages, and are a part of what a module is kept under', async () => {
-    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, threadsMax: 1, idleMs: 200 });
+    const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
     const compiled = (toml: string, persistence?: 'enhanced') =>
       compiler.compileText(
         new Map([
@@ -385,7 +385,7 @@ describe('[moc] args of mops.toml', () => {
     [Array.from({ length: 257 }, () => '-Werror'), /more than 256 args/u],
   ] as const) {
     it(`${JSON.stringify(args).slice(0, 60)} is refused by name`, async () => {
-      const compiler = createCompiler({ cacheDirectory: undefined, threadsMax: 1, idleMs: 0 });
+      const compiler = createCompiler({ cacheDirectory: undefined, processesMax: 1, idleMs: 0 });
       const files = new Map([
         ['Main.mo', SOURCE],
         ['mops.toml', said(...args)],

@@ -54,7 +54,7 @@ test('an actor compiles to a module with its interface and its stable types', as
 });
 
 test('both persistence modes compile in any order, and the bytes depend on the source alone', async (t) => {
-  const one = compiler(t, { threadsMax: 1, isKeptWarm: true });
+  const one = compiler(t, { processesMax: 1, isKeptWarm: true });
   const files = new Map([['Main.mo', ANY_ACTOR]]);
   // From here on each finds an instance that was made ahead for it alone.
   assert.match(await refusal(one.compileText(new Map([['Main.mo', 'actor {']]))), /syntax error/u);
@@ -141,7 +141,7 @@ test('a main file without an actor is refused', async () => {
 });
 
 test('garbage is refused with a short message, and the compiler goes on', async (t) => {
-  const one = compiler(t, { threadsMax: 1 });
+  const one = compiler(t, { processesMax: 1 });
   const text = (source: string): Promise<unknown> => one.compileText(new Map([['G.mo', source]]));
   for (const source of ['\u0000\u0001\ufffd'.repeat(100_000), '"'.repeat(100_001), '{'.repeat(500)]) {
     const message = await refusal(text(source));
@@ -154,7 +154,7 @@ test('garbage is refused with a short message, and the compiler goes on', async 
 });
 
 test('a compilation that takes too long is stopped, and the one that waited behind it runs', async (t) => {
-  const one = compiler(t, { threadsMax: 1, timeLimitMs: 4000 });
+  const one = compiler(t, { processesMax: 1, timeLimitMs: 4000 });
   // To explain a syntax error the compiler looks at every bracket that is open, for every bracket that is open.
   const slow = one.compileText(new Map([['Slow.mo', '{'.repeat(100_000)]]));
   const next = one.compileText(new Map([['Next.mo', 'actor']]));

@@ -28,7 +28,7 @@ interface Document {
 }
 
 describe('GET /mops/closure/<ENTRY>', () => {
-  const compiler = createCompiler({ cacheDirectory: undefined, threadsMax: 1 });
+  const compiler = createCompiler({ cacheDirectory: undefined, processesMax: 1 });
   after(() => compiler.close());
 
   async function folder(t: TestContext): Promise<string> {

@@ -1,0 +1,226 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { getCompileCacheDir } from 'node:module';
+import { availableParallelism, totalmem } from 'node:os';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { MOC_MEMORY_MB, type MocReply, type MocRequest, type MocResponse } from './moc-protocol.ts';
+
+export interface MocProcessesOptions {
+  /** How long one compilation may take. */
+  readonly timeLimitMs: number;
+  /** How long an idle process is kept for the next source file. */
+  readonly idleMs: number;
+  readonly processesMax: number;
+}
+
+export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
+  // Ordinary actors take one to three seconds, the largest known projects under a minute.
+  timeLimitMs: 5 * 60_000,
+  // Long enough for a start that alternates between compiling and installing; an idle process holds some 200 MB.
+  idleMs: 2000,
+  // Compiling an actor of a few hundred lines takes up to 0.8 GB for some seconds.
+  processesMax: totalmem() < 4e9 ? 1 : Math.min(2, availableParallelism()),
+};
+
+interface Job {
+  readonly request: MocRequest;
+  readonly resolve: (response: MocResponse) => void;
+  readonly reject: (error: Error) => void;
+}
+interface MocProcess {
+  readonly child: ChildProcess;
+  job: Job | undefined;
+  /** It has done a job: if it dies now, that may have happened before it saw the next one. */
+  hasAnswered: boolean;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Runs compilations in processes that are started when there is work and end when there is none for a while, and with them their
+ * memory: what a thread has left behind V8 and the C library keep for the rest of the server's life (ADR 50). An idle process never
+ * keeps the server alive, and none outlives it.
+ */
+export class MocProcesses {
+  readonly #options: MocProcessesOptions;
+  readonly #processes = new Set<MocProcess>();
+  readonly #waiting: Job[] = [];
+  #isClosed = false;
+
+  constructor(options: MocProcessesOptions) {
+    this.#options = options;
+  }
+
+  run(request: MocRequest): Promise<MocResponse> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(closedError());
+        return;
+      }
+      this.#waiting.push({ request, resolve, reject });
+      this.#dispatch();
+    });
+  }
+
+  /** Ends the processes; what is being compiled is given up. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const job of this.#waiting.splice(0)) job.reject(closedError());
+    await Promise.all([...this.#processes].map((moc) => this.#end(moc, closedError())));
+  }
+
+  #dispatch(): void {
+    while (this.#waiting.length > 0) {
+      let moc;
+      try {
+        moc = this.#free();
+      } catch (error) {
+        this.#waiting.shift()?.reject(notStartedError(messageOf(error)));
+        continue;
+      }
+      const job = moc === undefined ? undefined : this.#waiting.shift();
+      if (moc === undefined || job === undefined) return;
+      this.#begin(moc, job);
+    }
+  }
+
+  /** One without a job; undefined: there are as many as there may be. Throws when none can be started. */
+  #free(): MocProcess | undefined {
+    for (const moc of this.#processes) if (moc.job === undefined) return moc;
+    return this.#processes.size < this.#options.processesMax ? this.#start() : undefined;
+  }
+
+  #start(): MocProcess {
+    const child = fork(fileURLToPath(new URL('./moc-process.ts', import.meta.url)), {
+      execArgv: [],
+      env: compileCacheEnvironment(),
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const moc: MocProcess = { child, job: undefined, hasAnswered: false, timer: undefined };
+    this.#processes.add(moc);
+    child.on('message', (reply: MocReply) => {
+      if ('response' in reply) this.#finish(moc, reply.response);
+      else void this.#end(moc, failureError(reply));
+    });
+    child.on('error', (error) => {
+      if (child.pid === undefined) void this.#end(moc, notStartedError(messageOf(error)));
+      else this.#died(moc, messageOf(error));
+    });
+    child.on('exit', (code, signal) => {
+      this.#died(moc, `its process ended ${signal === null ? `with code ${code}` : `by ${signal}`}`);
+    });
+    return moc;
+  }
+
+  #begin(moc: MocProcess, job: Job): void {
+    clearTimeout(moc.timer);
+    moc.job = job;
+    refer(moc, true);
+    const { timeLimitMs } = this.#options;
+    moc.timer = setTimeout(() => {
+      void this.#end(moc, lateError(job.request, timeLimitMs));
+    }, timeLimitMs);
+    // One that could not be started says so in a moment, and has no way to send.
+    if (moc.child.pid !== undefined) moc.child.send(job.request);
+  }
+
+  #finish(moc: MocProcess, response: MocResponse): void {
+    // It has been ended, and somebody waits until it is gone.
+    if (!this.#processes.has(moc)) return;
+    clearTimeout(moc.timer);
+    const { job } = moc;
+    moc.job = undefined;
+    moc.hasAnswered = true;
+    if (response.kind === 'crashed') {
+      // What overflowed or failed once may have left the process's heap large: start afresh.
+      void this.#end(moc, closedError());
+    } else {
+      refer(moc, false);
+      moc.timer = setTimeout(() => void this.#end(moc, closedError()), this.#options.idleMs);
+      moc.timer.unref();
+    }
+    job?.resolve(ownBytes(response));
+    this.#dispatch();
+  }
+
+  /** Nobody has ended it. A job that was given to one that had nothing to do gets another process, which is new: it dies once at most. */
+  #died(moc: MocProcess, reason: string): void {
+    const { job } = moc;
+    if (job !== undefined && moc.hasAnswered && !this.#isClosed) {
+      moc.job = undefined;
+      this.#waiting.unshift(job);
+    }
+    void this.#end(moc, crashError(reason));
+  }
+
+  async #end(moc: MocProcess, reason: Error): Promise<void> {
+    clearTimeout(moc.timer);
+    const isFirst = this.#processes.delete(moc);
+    const { job } = moc;
+    moc.job = undefined;
+    job?.reject(reason);
+    if (!isFirst) return;
+    if (!this.#isClosed) this.#dispatch();
+    await kill(moc.child);
+  }
+}
+
+/** All that a process gets to see of the environment: where Node keeps compiled code. */
+function compileCacheEnvironment(): Readonly<Record<string, string>> {
+  const directory = getCompileCacheDir();
+  // Node adds a folder for its version, and for the flags of V8 as they are then.
+  return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
+}
+
+function lateError(request: MocRequest, timeLimitMs: number): ServerError {
+  const late = `took longer than ${timeLimitMs} ms and was stopped`;
+  const elsewhere = 'split the actor, or compile it elsewhere and name the module with `wasm`';
+  // The third power of how many types lead from one to the next: benchmarks/README.md.
+  let message = `comparing the stable signatures ${late}; this happens where hundreds of types lead from one to the next`;
+  if (request.kind === 'compile') message = `compiling ${request.main} ${late}; ${elsewhere}`;
+  if (request.kind === 'imports') message = `reading imports of ${request.texts.length} files ${late}; ${elsewhere}`;
+  return new ServerError('invalid', 'compile-timeout', message);
+}
+
+function closedError(): ServerError {
+  return new ServerError('unavailable', 'compiler-closed', 'the server is stopping: nothing is compiled any more');
+}
+
+function notStartedError(reason: string): ServerError {
+  return new ServerError('unavailable', 'compiler-not-started', `the compiler's process cannot be started: ${reason}`);
+}
+
+function failureError({ failure }: Extract<MocReply, { readonly failure: unknown }>): ServerError {
+  if (failure !== 'memory') return crashError(failure.reason);
+  const message = `the compiler needed more than ${MOC_MEMORY_MB} MB of memory; split the actor, or compile it elsewhere and name the module with \`wasm\``;
+  return new ServerError('invalid', 'compiler-crashed', message);
+}
+
+function crashError(reason: string): ServerError {
+  return new ServerError('invalid', 'compiler-crashed', `the compiler stopped: ${reason}`);
+}
+
+/** A module as bytes of its own: what came from the process are views into a message. */
+function ownBytes(response: MocResponse): MocResponse {
+  return response.kind === 'compiled' ? { ...response, wasm: new Uint8Array(response.wasm) } : response;
+}
+
+/** Whether the server stays for what the process does. */
+function refer({ child }: MocProcess, isNeeded: boolean): void {
+  if (isNeeded) {
+    child.ref();
+    child.channel?.ref();
+  } else {
+    child.unref();
+    child.channel?.unref();
+  }
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  child.ref();
+  child.kill('SIGKILL');
+  await exited;
+}

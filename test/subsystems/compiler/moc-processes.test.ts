@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createCompiler, type MotokoCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+import { ANY_ACTOR } from '../../support/motoko.ts';
+
+const COMPILER = new URL('../../../subsystems/compiler/motoko-compiler.ts', import.meta.url).href;
+
+function compiler(t: TestContext): MotokoCompiler {
+  const created = createCompiler({ cacheDirectory: undefined, processesMax: 1 });
+  t.after(() => created.close());
+  return created;
+}
+
+/** Processes that the process has started and that still run. */
+function childrenOf(pid: number): readonly number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+}
+
+/** The first one that was not there before. */
+async function childOf(pid: number, before: readonly number[] = []): Promise<number> {
+  for (;;) {
+    const found = childrenOf(pid).find((child) => !before.includes(child));
+    if (found !== undefined) return found;
+    await sleep(5);
+  }
+}
+
+test('a process that is killed while it compiles is told, and the next one compiles', async (t) => {
+  const one = compiler(t);
+  const before = childrenOf(process.pid);
+  const files = new Map([['Main.mo', ANY_ACTOR]]);
+  const killed = assert.rejects(one.compileText(files), {
+    code: 'compiler-crashed',
+    message: 'the compiler stopped: its process ended by SIGKILL',
+  });
+  process.kill(await childOf(process.pid, before), 'SIGKILL');
+  await killed;
+  assert.match((await one.compileText(files)).candid, /inc: \(\) -> \(nat\);/u);
+});
+
+test('one that died while it had nothing to do is replaced, and nobody notices', async (t) => {
+  const one = compiler(t);
+  const before = childrenOf(process.pid);
+  await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
+  // The server is not told before this turn is over.
+  process.kill(await childOf(process.pid, before), 'SIGKILL');
+  await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {}}']])), { code: 'compile-failed' });
+  process.kill(await childOf(process.pid, before), 'SIGKILL');
+  const given = assert.rejects(one.compileText(new Map([['Main.mo', 'actor {{']])), { code: 'compiler-closed' });
+  await one.close();
+  await given;
+});
+
+for (const [title, execPath] of [
+  ['there is no such program', '/nowhere/node'],
+  ['that throws at once', 'a\0b'],
+] as const) {
+  test(`where no process can be started (${title}) each compilation says so, and later ones are done`, async (t) => {
+    const one = compiler(t);
+    const { execPath: real } = process;
+    t.after(() => (process.execPath = real));
+    process.execPath = execPath;
+    const refused = ['actor {', 'actor {{', 'actor {{{'].map((text) =>
+      assert.rejects(one.compileText(new Map([['Main.mo', text]])), {
+        code: 'compiler-not-started',
+        kind: 'unavailable',
+      }),
+    );
+    await Promise.all(refused);
+    process.execPath = real;
+    await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
+  });
+}
+
+test('signals that a terminal sends to the whole group do not stop a compilation: the server decides', async (t) => {
+  const one = compiler(t);
+  const before = childrenOf(process.pid);
+  // Answered by the process that is there from now on.
+  await assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
+  const child = await childOf(process.pid, before);
+  const compiled = one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(child, signal);
+  assert.match((await compiled).candid, /inc: \(\) -> \(nat\);/u);
+  assert.deepEqual(
+    childrenOf(process.pid).filter((pid) => !before.includes(pid)),
+    [child],
+  );
+});
+
+test('a compilation ends with a server that is killed', async () => {
+  const program = `import { createCompiler } from ${JSON.stringify(COMPILER)};
+    const compiler = createCompiler({ cacheDirectory: undefined });
+    await compiler.compileText(new Map([['A.mo', 'actor {']])).catch(() => console.log('warm'));
+    await compiler.compileText(new Map([['A.mo', ${JSON.stringify(ANY_ACTOR)}]]));
+    console.log('compiled');`;
+  const server = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let printed = '';
+  server.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  await once(server.stdout, 'data');
+  const child = await childOf(server.pid ?? 0);
+  server.kill('SIGKILL');
+  await once(server, 'exit');
+  for (let waited = 0; existsSync(`/proc/${child}/cmdline`) && isRunning(child); waited += 20) {
+    assert.ok(waited < 20_000, 'the compilation goes on');
+    await sleep(20);
+  }
+  assert.equal(printed, 'warm\n');
+});
+
+/** False: it has ended, and nobody has asked how. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
