@@ -17,6 +17,7 @@ import {
 import type { ModuleInfo } from '../execution/index.ts';
 import type { NotedCall } from './index.ts';
 import type { LruNode } from './lru-list.ts';
+import { type Member, MemberList } from './member-list.ts';
 import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
 import { Queue } from './queue.ts';
 import type { UnderWay } from './idempotency/canister-keys.ts';
@@ -79,9 +80,9 @@ export class PendingWork {
   /** Queries: on committed state, so they may overtake what waits in `input`. */
   readonly queries = new Queue<QueuedTask>();
   /** Contexts of updates and system tasks that are not finished: what stopping waits for. */
-  readonly contexts = new Set<CallContext>();
+  readonly contexts = new MemberList<CallContext>();
   /** Calls of these contexts that are open; filled only where state is kept. */
-  readonly openCalls = new Set<OpenCall>();
+  readonly openCalls = new MemberList<OpenCall>();
   /** What executed when the executor died, and is to be executed again. */
   interrupted: (QueuedCall | QueuedResponse)[] = [];
   /** Changes of its code that are under way: nothing starts until all have ended. */
@@ -298,7 +299,7 @@ export type Origin =
 export const NOBODY = (): void => undefined;
 
 /** A call that an actor has made and whose callback has not run yet. */
-export class OpenCall {
+export class OpenCall implements Member<OpenCall> {
   /** The context whose execution made it, and in which its callback will run. */
   readonly context: CallContext;
   /** Principal bytes; none: the management canister. */
@@ -318,6 +319,10 @@ export class OpenCall {
   number = 0;
   isStored = false;
   isDirty = false;
+  /** Its place among `openCalls`. */
+  earlier: OpenCall | undefined = undefined;
+  later: OpenCall | undefined = undefined;
+  place = 0;
 
   constructor(
     context: CallContext,
@@ -342,7 +347,7 @@ export interface Deletion {
  * A call in progress: made when its entry point starts, gone when it has answered (or nobody waits) and none of its own
  * calls is open. Every execution that works for the call is told of it by a `ContextView`.
  */
-export class CallContext {
+export class CallContext implements Member<CallContext> {
   readonly canister: ScheduledCanister;
   /** Set once: what is loaded refers to each other. */
   origin: Origin;
@@ -374,6 +379,10 @@ export class CallContext {
   number = 0;
   isStored = false;
   isDirty = false;
+  /** Its place among `contexts`. */
+  earlier: CallContext | undefined = undefined;
+  later: CallContext | undefined = undefined;
+  place = 0;
   #frame = 0;
   /** The life of the executor that the frame is in. */
   #life: object | undefined = undefined;
