@@ -18,7 +18,7 @@ import { startSvc } from './svc-process.ts';
 
 const REACH_MS = 1500;
 const DEADLINE_MS = 60_000;
-const POLL_MS = 3;
+const POLL_MS = 10;
 
 const { values } = parseArgs({
   options: {

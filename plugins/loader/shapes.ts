@@ -89,6 +89,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   execution: {
     prepare: 'method',
+    expect: 'method',
     create: 'method',
     createAsleep: 'method',
     wake: 'method',

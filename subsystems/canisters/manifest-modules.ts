@@ -69,6 +69,7 @@ export class ManifestModules {
   #compile(name: string, file: string): Promise<CompiledActor> {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
+    this.#with.execution.expect();
     const importActor = (imported: string): Promise<ActorReference> => this.#reference(imported, name);
     const compiling = this.#with.compiler.compile(file, { name, importActor }).then((compiled) => {
       for (const warning of compiled.warnings) this.#with.log.warn(warning);

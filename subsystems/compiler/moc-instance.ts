@@ -21,19 +21,26 @@ import type {
   MocRequest,
   MocResponse,
   ParsedImport,
+  SourceParts,
   StableRequest,
+  WarmRequest,
 } from './moc-protocol.ts';
 import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */
 interface Moc {
   saveFile(path: string, content: string): unknown;
+  removeFile(path: string): unknown;
   addPackage(name: string, folder: string): unknown;
+  /** Forgets all of them. Without an argument nothing happens. */
+  clearPackage(unit: 0): unknown;
   /** Where `<principal>.did` lies for each imported actor. */
   setCandidPath(folder: string): unknown;
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
   setExtraFlags(flags: readonly string[]): unknown;
+  /** Reads the main file and what it imports, and checks their types. */
+  check(main: string): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
   parseMotoko(recovers: boolean, text: string): unknown;
   /** Takes names of files. */
@@ -44,6 +51,9 @@ const ERROR_SEVERITY = 1;
 /** Beside the project's own files, whose paths are relative and hold no colon there. */
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
+/** One alone gains half of it. */
+const CHECKS = 2;
+const CHECKS_MS_MAX = 1000;
 const BEFORE = 'before.most';
 const AFTER = 'after.most';
 
@@ -65,7 +75,7 @@ export function runMoc(request: MocRequest): MocResponse {
       return readImports(parserOf(request.program), request);
     case 'warm':
       parserOf(request.program);
-      if (spare?.program !== request.program) spare = { program: request.program, moc: instantiate(request.program) };
+      if (spare?.program !== request.program) spare = { program: request.program, moc: warmInstance(request) };
       return { kind: 'warm' };
   }
 }
@@ -75,6 +85,27 @@ function freshInstance(file: string): Moc {
   const moc = spare?.program === file ? spare.moc : instantiate(file);
   spare = undefined;
   return moc;
+}
+
+/**
+ * One whose parser and type checker V8 has compiled well, for they have read the last source. Reading and checking leave nothing
+ * behind that a compilation sees, but for the files, which are taken away again.
+ */
+function warmInstance({ program: file, like }: WarmRequest): Moc {
+  const moc = instantiate(file);
+  if (like === undefined) return moc;
+  try {
+    const paths = give(moc, like);
+    const endMs = performance.now() + CHECKS_MS_MAX;
+    for (let time = 0; time < CHECKS && performance.now() < endMs; time++) moc.check(like.main);
+    for (const path of paths) moc.removeFile(path);
+    moc.clearPackage(0);
+    moc.setActorAliases([]);
+    return moc;
+  } catch {
+    // It overflowed its stack, say: nobody knows what it has left behind.
+    return instantiate(file);
+  }
 }
 
 /** Nothing that reading a text leaves behind is seen by the next: one instance reads them all. */
@@ -98,20 +129,22 @@ function compare({ program: file, before, after }: StableRequest): MocResponse {
   }
 }
 
-function compile(moc: Moc, request: CompileRequest): MocResponse {
-  let usesCore = false;
-  for (const [path, content] of request.files) {
-    moc.saveFile(path, content);
-    usesCore ||= path.startsWith(`${CORE_ROOT}/`);
-  }
+/** Gives it all that a source needs; returns the paths of the files. */
+function give(moc: Moc, { files, packages, actors }: SourceParts): string[] {
+  const given = new Map(files);
+  for (const { principal, candid } of actors) given.set(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
+  for (const [path, content] of given) moc.saveFile(path, content);
+  const paths = [...given.keys()];
   // A mapped package without files is an error for the compiler, even if nothing imports it.
-  if (usesCore) moc.addPackage('core', CORE_ROOT);
-  for (const [name, folder] of request.packages) moc.addPackage(name, folder);
+  if (paths.some((path) => path.startsWith(`${CORE_ROOT}/`))) moc.addPackage('core', CORE_ROOT);
+  for (const [name, folder] of packages) moc.addPackage(name, folder);
   moc.setCandidPath(INTERFACES_ROOT);
-  for (const { principal, candid } of request.actors) {
-    moc.saveFile(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
-  }
-  moc.setActorAliases(request.actors.map(({ name, principal }) => [name, principal]));
+  moc.setActorAliases(actors.map(({ name, principal }) => [name, principal]));
+  return paths;
+}
+
+function compile(moc: Moc, request: CompileRequest): MocResponse {
+  give(moc, request);
   if (request.persistence === 'classical') moc.gcFlags('classicOP');
   try {
     if (request.flags.length > 0) moc.setExtraFlags(request.flags);

@@ -31,19 +31,23 @@ export interface ImportsRequest {
   readonly texts: readonly string[];
 }
 
-export interface CompileRequest {
-  readonly kind: 'compile';
-  /** Where the compiler's program lies. */
-  readonly program: string;
+/** A main file with all that it needs. */
+export interface SourceParts {
   readonly main: string;
   /** Texts by path, the library's included. */
   readonly files: ReadonlyMap<string, string>;
+  /** Folders of packages among `files`, by the names they are imported by; the library is not named here. */
+  readonly packages: ReadonlyMap<string, string>;
+  readonly actors: readonly ImportedActor[];
+}
+
+export interface CompileRequest extends SourceParts {
+  readonly kind: 'compile';
+  /** Where the compiler's program lies. */
+  readonly program: string;
   readonly persistence: Persistence;
   /** Flags that say which warnings there are, and what `actor` means. */
   readonly flags: readonly string[];
-  readonly actors: readonly ImportedActor[];
-  /** Folders of packages among `files`, by the names they are imported by; the library is not named here. */
-  readonly packages: ReadonlyMap<string, string>;
 }
 
 /** Whether one stable signature may follow another. */
@@ -58,6 +62,8 @@ export interface StableRequest {
 export interface WarmRequest {
   readonly kind: 'warm';
   readonly program: string;
+  /** What the next source will be like: the one that was compiled last. */
+  readonly like: SourceParts | undefined;
 }
 
 /** An import as the compiler's parser read it: the text between the quotes. */

@@ -2,6 +2,7 @@
 import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import { messageOf } from '../../kernel/index.ts';
+import { collectGarbage } from '../threads/index.ts';
 import { keepProgram, runMoc } from './moc-instance.ts';
 import type { MocRequest, MocResponse } from './moc-protocol.ts';
 
@@ -20,4 +21,6 @@ parentPort?.on('message', (request: MocRequest) => {
   const response = answer(request);
   parentPort?.postMessage(response, response.kind === 'compiled' ? [response.wasm.buffer] : []);
   if (response.kind === 'compiled' || response.kind === 'compared') keepProgram();
+  // Until the next source comes, which may be minutes.
+  if (response.kind === 'warm') collectGarbage('full');
 });

@@ -22,7 +22,7 @@ import type {
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import { MOC_STACK_MB } from './moc-protocol.ts';
-import type { CompileResponse, CrashedResponse, ImportedActor, Persistence } from './moc-protocol.ts';
+import type { CompileResponse, CrashedResponse, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
 import { MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
@@ -116,8 +116,12 @@ interface Prepared {
   readonly key: string;
 }
 
-/** Whoever edits saves again within that; an idle process holds 200 to 300 MB. */
+/** Whoever edits saves again within that; an idle process holds some 400 MB. */
 const WARM_IDLE_MS = 10 * 60_000;
+/** By then what was compiled is served. */
+const WARM_AFTER_MS = 1000;
+/** What takes longer is not read twice more. */
+const WARM_LIKE_MS_MAX = 10_000;
 const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
 
@@ -131,6 +135,7 @@ class CachingCompiler implements MotokoCompiler {
   readonly #running = new Map<string, Promise<CacheEntry>>();
   #hasReportedCache = false;
   #isWarm = false;
+  #warming: NodeJS.Timeout | undefined;
 
   constructor(options: MotokoCompilerOptions) {
     this.#options = options;
@@ -160,12 +165,12 @@ class CachingCompiler implements MotokoCompiler {
 
   async sourcesOf(mainFile: string): Promise<ActorSources> {
     const file = posix.resolve(mainFile);
-    // Whoever asks for the sources wants to compile them when they change.
-    if (!this.#isWarm) this.#warm();
     const reader = new NotedSources(diskSources);
     try {
       await this.#argsFor(file, reader);
-      const { places, actors } = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
+      const closure = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
+      const { places, actors } = closure;
+      await this.#warmFirst(closure);
       // What mops has fetched stays as it is: another version has another folder.
       const fetched = [...places.values()].flatMap(({ package: owner }) =>
         owner?.isLocal === false ? [owner.root] : [],
@@ -174,6 +179,7 @@ class CachingCompiler implements MotokoCompiler {
       return { files: reader.sources().filter(isOwn), actors: [...actors.keys()] };
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
+      await this.#warmFirst(undefined);
       return { files: [...new Set([file, ...reader.sources()])], actors: [] };
     }
   }
@@ -217,6 +223,7 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#warming);
     await Promise.all([this.#processes.close(), this.#comparisons.close()]);
   }
 
@@ -276,13 +283,25 @@ class CachingCompiler implements MotokoCompiler {
     return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);
   }
 
-  /** Before the next compilation, where one is expected: it is about half a second that nobody waits for. */
-  #warm(): void {
+  /** Whoever asks for sources wants to compile them when they change. */
+  async #warmFirst(closure: SourceClosure | undefined): Promise<void> {
+    if (this.#options.isKeptWarm !== true || this.#isWarm) return;
+    this.#warmLater(closure && partsOf(closure, await readCorePackage(), []));
+  }
+
+  /** Before the next compilation, where one is expected: it is about a second that nobody waits for. */
+  #warmLater(like: SourceParts | undefined): void {
     if (this.#options.isKeptWarm !== true) return;
     this.#isWarm = true;
+    clearTimeout(this.#warming);
+    // What was compiled is taken up first: that needs the processor, too.
+    this.#warming = setTimeout(() => this.#warm(like), WARM_AFTER_MS).unref();
+  }
+
+  #warm(like: SourceParts | undefined): void {
     const program = mocProgramFile();
     // What cannot be done now is done, or told, when something is compiled.
-    this.#processes.run({ kind: 'warm', program }).catch(() => undefined);
+    this.#processes.run({ kind: 'warm', program, like }).catch(() => undefined);
     // A save that changes a stable variable waits for it otherwise: its process takes as long to start as the compiler's.
     const nothing = { before: NO_SIGNATURE, after: NO_SIGNATURE };
     this.#comparisons.run({ kind: 'stable', program, ...nothing }).catch(() => undefined);
@@ -303,17 +322,16 @@ class CachingCompiler implements MotokoCompiler {
   ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
+    const parts = partsOf(closure, core, actors);
+    const startMs = performance.now();
     const response = await this.#processes.run({
       kind: 'compile',
       program: mocProgramFile(),
-      main: closure.main,
-      files: new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]),
+      ...parts,
       persistence,
       flags,
-      actors,
-      packages: closure.packages,
     });
-    this.#warm();
+    this.#warmLater(performance.now() - startMs < WARM_LIKE_MS_MAX ? parts : undefined);
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
     const entry = entryOf(response, flags, source, view);
@@ -324,6 +342,12 @@ class CachingCompiler implements MotokoCompiler {
     }
     return entry;
   }
+}
+
+/** What the compiler is given of a source. */
+function partsOf(closure: SourceClosure, core: CorePackage, actors: readonly ImportedActor[]): SourceParts {
+  const files = new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]);
+  return { main: closure.main, files, packages: closure.packages, actors };
 }
 
 /** Asks for each actor once. */

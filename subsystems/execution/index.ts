@@ -204,6 +204,8 @@ export interface ModuleStore {
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
+  /** A module will come in a few seconds, when it is compiled: what has to start for it starts now. */
+  expect(): void;
 }
 
 /** Which canisters executors have: they are created, put to sleep, woken, checkpointed, forgotten. */

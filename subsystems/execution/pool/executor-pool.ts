@@ -201,6 +201,10 @@ export class ExecutorPool implements Execution {
     return loaded.info;
   }
 
+  expect(): void {
+    this.#loader.prepare();
+  }
+
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
     this.#environment = variables;
     for (const executor of this.#started()) executor.send({ kind: 'environment', variables });

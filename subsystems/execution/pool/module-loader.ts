@@ -71,6 +71,7 @@ export class ModuleLoader {
   readonly #types: TypeBudget;
   #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
+  #isLoading = false;
   #hasToldFailure = false;
   /** One module at a time: the next load starts when this settles. */
   #last: Promise<unknown> = Promise.resolve();
@@ -80,9 +81,13 @@ export class ModuleLoader {
     this.#types = options.types ?? new TypeBudget();
   }
 
-  /** Starts the worker, for modules that are about to come. */
+  /** Starts the worker, or lets it stay, for modules that are about to come. */
   prepare(): void {
-    if (this.#worker !== undefined) return;
+    if (this.#isLoading) return;
+    if (this.#worker !== undefined) {
+      this.#idle?.refresh();
+      return;
+    }
     const worker = this.#start();
     worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
     this.#worker = worker;
@@ -115,7 +120,7 @@ export class ModuleLoader {
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#idle);
+    this.#stay();
     const worker = this.#worker;
     this.#worker = undefined;
     await worker?.terminate();
@@ -123,9 +128,11 @@ export class ModuleLoader {
 
   async #load(bytes: Uint8Array): Promise<LoadedModule> {
     if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
-    clearTimeout(this.#idle);
+    this.#stay();
+    this.#isLoading = true;
     // The caller may need its bytes again, and a transfer takes them away.
     const answer = await this.#ask(await copyInSlices(bytes));
+    this.#isLoading = false;
     this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
     switch (answer.kind) {
       case 'refused':
@@ -146,6 +153,12 @@ export class ModuleLoader {
         return first;
       }
     }
+  }
+
+  /** Its worker does not end for being idle. */
+  #stay(): void {
+    clearTimeout(this.#idle);
+    this.#idle = undefined;
   }
 
   /** Nothing has been asked of it for a while: whatever was loaded at the start is here by now. */

@@ -66,6 +66,7 @@ async function project(
   const execution = {
     prepare: async (bytes: Uint8Array) =>
       ({ candid: carried.get(Buffer.from(bytes).toString()) }) as Partial<ModuleInfo> as ModuleInfo,
+    expect: () => undefined,
   };
   const modules = new ManifestModules({ compiler, execution, log: new RecordingLogger(), actors, principalOf });
   return {

@@ -235,6 +235,19 @@ suite('a module loader', () => {
     await next.close();
   });
 
+  test('that is told of modules to come while it loads one does not end its thread', async () => {
+    for (let turns = 0; turns < 6; turns++) {
+      const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, idleMs: 1 });
+      const loading = loader.load(SMALL);
+      for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+      loader.prepare();
+      await sleep(2);
+      loader.prepare();
+      assert.deepEqual((await loading).info.hash, hashOf(SMALL));
+      await loader.close();
+    }
+  });
+
   test('goes on without a directory that it can write, and says so once', async () => {
     const folder = await temporaryDirectory();
     await writeFile(join(folder, 'modules'), 'a file');
