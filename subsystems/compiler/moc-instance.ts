@@ -58,7 +58,7 @@ const BEFORE = 'before.most';
 const AFTER = 'after.most';
 
 let parser: { readonly program: string; readonly moc: Moc } | undefined;
-/** For the next compilation, and no other: made while there was nothing to compile. */
+/** For the next compilation, and no other: made ahead. */
 let spare: { readonly program: string; readonly moc: Moc } | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
@@ -88,8 +88,8 @@ function freshInstance(file: string): Moc {
 }
 
 /**
- * One whose parser and type checker V8 has compiled well, for they have read the last source. Reading and checking leave nothing
- * behind that a compilation sees, but for the files, which are taken away again.
+ * One whose parser and type checker V8 has compiled well, for they have read the last source. Of that a compilation sees the
+ * files, packages and aliases, which are taken away again, and empty folders, which stay: nobody finds anything there.
  */
 function warmInstance({ program: file, like }: WarmRequest): Moc {
   const moc = instantiate(file);

@@ -135,7 +135,12 @@ class CachingCompiler implements MotokoCompiler {
   readonly #running = new Map<string, Promise<CacheEntry>>();
   #hasReportedCache = false;
   #isWarm = false;
+  #isClosed = false;
+  /** Compilations under way: they need the processes. */
+  #compiling = 0;
   #warming: NodeJS.Timeout | undefined;
+  /** What compiled last, and quickly. */
+  #last: SourceParts | undefined;
 
   constructor(options: MotokoCompilerOptions) {
     this.#options = options;
@@ -223,11 +228,23 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearTimeout(this.#warming);
     await Promise.all([this.#processes.close(), this.#comparisons.close()]);
   }
 
   async #compile(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
+    this.#compiling++;
+    clearTimeout(this.#warming);
+    try {
+      return await this.#compileNow(given, persistence);
+    } finally {
+      this.#compiling--;
+      this.#warmLater();
+    }
+  }
+
+  async #compileNow(given: Source, persistence: Persistence | undefined): Promise<CompiledActor> {
     // It may be prepared twice.
     const source: Source = { ...given, importActor: askedOnce(given.importActor) };
     const startMs = performance.now();
@@ -286,25 +303,29 @@ class CachingCompiler implements MotokoCompiler {
   /** Whoever asks for sources wants to compile them when they change. */
   async #warmFirst(closure: SourceClosure | undefined): Promise<void> {
     if (this.#options.isKeptWarm !== true || this.#isWarm) return;
-    this.#warmLater(closure && partsOf(closure, await readCorePackage(), []));
+    this.#isWarm = true;
+    if (closure !== undefined) this.#last = partsOf(closure, await readCorePackage(), []);
+    this.#warmLater();
   }
 
   /** Before the next compilation, where one is expected: it is about a second that nobody waits for. */
-  #warmLater(like: SourceParts | undefined): void {
-    if (this.#options.isKeptWarm !== true) return;
+  #warmLater(): void {
+    if (this.#options.isKeptWarm !== true || this.#isClosed || this.#compiling > 0) return;
     this.#isWarm = true;
     clearTimeout(this.#warming);
     // What was compiled is taken up first: that needs the processor, too.
-    this.#warming = setTimeout(() => this.#warm(like), WARM_AFTER_MS).unref();
+    // What cannot be done now is done, or told, when something is compiled.
+    this.#warming = setTimeout(() => void this.#warm().catch(() => undefined), WARM_AFTER_MS).unref();
   }
 
-  #warm(like: SourceParts | undefined): void {
+  async #warm(): Promise<void> {
     const program = mocProgramFile();
-    // What cannot be done now is done, or told, when something is compiled.
-    this.#processes.run({ kind: 'warm', program, like }).catch(() => undefined);
-    // A save that changes a stable variable waits for it otherwise: its process takes as long to start as the compiler's.
+    // A save that changes a stable variable waits for the second otherwise: its process takes as long to start as the compiler's.
     const nothing = { before: NO_SIGNATURE, after: NO_SIGNATURE };
-    this.#comparisons.run({ kind: 'stable', program, ...nothing }).catch(() => undefined);
+    await Promise.all([
+      this.#processes.run({ kind: 'warm', program, like: this.#last }),
+      this.#comparisons.run({ kind: 'stable', program, ...nothing }),
+    ]);
   }
 
   #compileOnce(prepared: Prepared, source: Source): Promise<CacheEntry> {
@@ -331,7 +352,8 @@ class CachingCompiler implements MotokoCompiler {
       persistence,
       flags,
     });
-    this.#warmLater(performance.now() - startMs < WARM_LIKE_MS_MAX ? parts : undefined);
+    const isQuick = performance.now() - startMs < WARM_LIKE_MS_MAX;
+    if (response.kind === 'compiled' && isQuick && this.#options.isKeptWarm === true) this.#last = parts;
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
     const entry = entryOf(response, flags, source, view);

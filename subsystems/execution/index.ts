@@ -204,7 +204,7 @@ export interface ModuleStore {
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
-  /** A module will come in a few seconds, when it is compiled: what has to start for it starts now. */
+  /** A module is on its way, being compiled as a rule: what has to start for it starts now, and ends if none comes soon. */
   expect(): void;
 }
 

@@ -60,9 +60,12 @@ export class MemberList<T extends Member<T>> implements Iterable<T> {
   *[Symbol.iterator](): Iterator<T> {
     let member = this.#first;
     while (member !== undefined) {
-      const { place } = member;
+      const { place, earlier } = member;
+      const placeBefore = earlier?.place;
       yield member;
-      member = member.place === place ? member.later : this.#firstBehind(place);
+      if (member.place === place) member = member.later;
+      else if (earlier !== undefined && earlier.place === placeBefore) member = earlier.later;
+      else member = this.#firstBehind(place);
     }
   }
 

@@ -66,7 +66,10 @@ test('an owner that was stopped for longer than its lease answers nothing more, 
     status: 503,
     body: (await other.server.post('/query-json/counter/get')).body,
   });
-  assert.match(other.server.output.stderr, new RegExp(`'stopped' is owned by \\S+ pid ${one.server.process.pid} `));
+  // The log is written a little later than it is told.
+  await other.until(async () =>
+    assert.match(other.server.output.stderr, new RegExp(`'stopped' is owned by \\S+ pid ${one.server.process.pid} `)),
+  );
   assert.equal(await inc(one), '200 [1]');
   one.server.process.kill('SIGSTOP');
   // They wait in its sockets until it goes on.

@@ -84,15 +84,14 @@ export class ModuleLoader {
   /** Starts the worker, or lets it stay, for modules that are about to come. */
   prepare(): void {
     if (this.#isLoading) return;
-    if (this.#worker !== undefined) {
-      this.#idle?.refresh();
-      return;
+    if (this.#worker === undefined) {
+      const worker = this.#start();
+      worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
+      this.#worker = worker;
     }
-    const worker = this.#start();
-    worker.on('error', () => undefined).on('exit', () => this.#dropWorker(worker));
-    this.#worker = worker;
-    // What is kept on disk stays: nobody has asked for any of it yet.
-    this.#idle = setTimeout(() => void this.close(), this.#options.idleMs ?? IDLE_MS).unref();
+    // The time of one that has died may still run. At a start what is kept on disk stays: nobody has asked for any of it yet.
+    if (this.#idle !== undefined) this.#idle.refresh();
+    else this.#idle = setTimeout(() => void this.close(), this.#options.idleMs ?? IDLE_MS).unref();
   }
 
   /** Rejects with a ServerError `invalid` that says what is wrong with the module. */
@@ -130,10 +129,14 @@ export class ModuleLoader {
     if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
     this.#stay();
     this.#isLoading = true;
-    // The caller may need its bytes again, and a transfer takes them away.
-    const answer = await this.#ask(await copyInSlices(bytes));
-    this.#isLoading = false;
-    this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
+    let answer;
+    try {
+      // The caller may need its bytes again, and a transfer takes them away.
+      answer = await this.#ask(await copyInSlices(bytes));
+    } finally {
+      this.#isLoading = false;
+      this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
+    }
     switch (answer.kind) {
       case 'refused':
         if (answer.types === undefined) this.#types.addUnknown();

@@ -125,6 +125,23 @@ function isRunning(pid: number): boolean {
   }
 }
 
+test('what is done ahead of the next source waits for one that is being compiled', async (t) => {
+  const one = createCompiler({ cacheDirectory: undefined, processesMax: 2, isKeptWarm: true });
+  t.after(() => one.close());
+  const before = childrenOf(process.pid).length;
+  await one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
+  // It would begin a second after that.
+  await sleep(800);
+  const second = one.compileText(new Map([['Main.mo', `${ANY_ACTOR} // again`]]));
+  let most = 0;
+  const looking = setInterval(() => (most = Math.max(most, childrenOf(process.pid).length - before)), 5);
+  await second;
+  clearInterval(looking);
+  assert.equal(most, 1);
+  // And then it is done: a second process compares signatures.
+  while (childrenOf(process.pid).length - before < 2) await sleep(20);
+});
+
 test('an instance that has read another source compiles as one that has read nothing', async (t) => {
   const program = mocProgramFile();
   const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 1 });

@@ -18,7 +18,8 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
 import { CodeCache, countKept, keepOnlyCode, removeCode } from '../../../subsystems/execution/wire/code-cache.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
 import { ModuleLoader } from '../../../subsystems/execution/pool/module-loader.ts';
@@ -246,6 +247,27 @@ suite('a module loader', () => {
       assert.deepEqual((await loading).info.hash, hashOf(SMALL));
       await loader.close();
     }
+  });
+
+  test('whose worker has died gives the next one its whole time', async (t) => {
+    const workers: Worker[] = [];
+    const seen = (worker: Worker): unknown => workers.push(worker);
+    process.on('worker', seen);
+    t.after(() => process.off('worker', seen));
+    const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, idleMs: 300 });
+    const refused = assert.rejects(loader.load(SMALL), { code: 'module-too-costly' });
+    await setImmediate();
+    await workers[0]?.terminate();
+    await refused;
+    const startMs = performance.now();
+    await sleep(150);
+    loader.prepare();
+    // One is being loaded at every moment, also when the time of the first worker is over.
+    for (let pages = 1; performance.now() - startMs < 450; pages++) {
+      const module = wat(`(module (memory ${pages}))`);
+      assert.deepEqual((await loader.load(module)).info.hash, hashOf(module));
+    }
+    await loader.close();
   });
 
   test('goes on without a directory that it can write, and says so once', async () => {
