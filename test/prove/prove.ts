@@ -5,7 +5,7 @@
  * each runs in a process of its own. Every part says how far it is; at the end there is a line for each, and the exit
  * code is 1 if one failed.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -181,6 +181,9 @@ npm run prove -- crashes COUNT --from N  goes on with what was cut short, from c
 ${PARTS.map(({ name, claims, count, unit }) => `  ${name.padEnd(10)} ${claims}${count === undefined ? '' : ` (${count} ${unit})`}`).join('\n')}
 `;
 
+/** The proof under way. */
+let running: ChildProcess | undefined;
+
 const [wanted, counted, ...rest] = process.argv.slice(2);
 const chosen = wanted === undefined ? PARTS : PARTS.filter(({ name }) => name === wanted);
 const count = counted === undefined ? undefined : Number(counted);
@@ -196,6 +199,16 @@ if (wanted === '--help') {
   process.stderr.write(HELP);
   process.exitCode = 2;
 } else {
+  // It would go on alone, for hours on all cores.
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    process.once(signal, () => {
+      running?.kill(signal);
+      process.exit(code);
+    });
+  }
   const lines: string[] = [];
   for (const part of chosen) for (const run of part.runs) lines.push(await prove(part, run, count ?? part.count));
   process.stdout.write(`\n${lines.join('\n')}\n`);
@@ -220,10 +233,8 @@ async function prove(
   if (!isTest && cases !== undefined) args.push(String(cases));
   const env = isTest ? { ...process.env, PROOF_SEEDS: String(cases) } : process.env;
   const start = performance.now();
-  const [code, signal] = (await once(spawn(process.execPath, args, { stdio: 'inherit', env }), 'exit')) as [
-    number | null,
-    string | null,
-  ];
+  running = spawn(process.execPath, args, { stdio: 'inherit', env });
+  const [code, signal] = (await once(running, 'exit')) as [number | null, string | null];
   if (code !== 0) process.exitCode = 1;
   const verdict = code === 0 ? 'holds' : `FAILS (${signal ?? `exit code ${code}`})`;
   const many = cases === undefined ? 'all modules' : `${cases} ${unit}`;
