@@ -53,7 +53,10 @@ class ThreadPort extends RingPort {
     const worker = this.start();
     worker.ref();
     this.port.on('message', (message: FromStorageThread) => this.#receive(message));
-    this.outbox.listen(() => this.tellDurable());
+    this.outbox.listen(() => {
+      this.tellDurable();
+      return false;
+    });
     const ended = this.#ended;
     if (ended !== undefined) setImmediate(() => this.#fail(ended));
     worker.postMessage(OPEN);

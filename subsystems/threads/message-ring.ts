@@ -16,6 +16,8 @@
  * ASLEEP and not on HEAD: a producer that has seen it asleep may be held up, and clear the word only when the consumer
  * has been awake since, has taken everything, and is about to sleep again. Then it must not sleep.
  */
+import { SpinGate } from './spin-gate.ts';
+
 const HEAD = 0;
 const TAIL = 16;
 const ASLEEP = 32;
@@ -25,6 +27,8 @@ const CONTROL_BYTES = 512;
 const RECORD_HEADER_BYTES = 8;
 /** Reading the clock costs as much as a few looks at the ring. */
 const LOOKS_PER_CLOCK = 32;
+/** Long enough for a thread that has to be woken and for a short message; with less, both sides miss each other for ever. */
+const LOOK_OUT_MS = 0.04;
 const SKIP = 0xffff_ffff;
 
 /** A ring of `capacityBytes` (a power of two). */
@@ -95,6 +99,11 @@ export class RingProducer extends RingEnd {
     return CONTROL_BYTES + at + RECORD_HEADER_BYTES;
   }
 
+  /** The consumer is awake: to publish to it costs a store, and it may go on with that at once. */
+  get isHeard(): boolean {
+    return Atomics.load(this.words, ASLEEP) === 0;
+  }
+
   get hasUnpublished(): boolean {
     return this.#published !== this.#head;
   }
@@ -124,6 +133,15 @@ export type TakeRecord = (type: number, at: number, payloadBytes: number) => voi
 export class RingConsumer extends RingEnd {
   #tail: number;
   #isClosed = false;
+  /** Of a listener. */
+  #wake: (() => boolean) | undefined;
+  readonly #gate = new SpinGate();
+  /** A wait for ASLEEP has not ended: `publish` ends it, if it finds ASLEEP set. */
+  #isWaiting = false;
+  /** The listener looks for something in each turn of the event loop, and ASLEEP is not set. */
+  #isLooking = false;
+  #hasFound = false;
+  #lookUntilMs = 0;
 
   constructor(shared: SharedArrayBuffer) {
     super(shared);
@@ -178,18 +196,6 @@ export class RingConsumer extends RingEnd {
     return false;
   }
 
-  /** `spin` for a thread that listens: nothing wakes it until `doze`. What is found is to be drained before that. */
-  spinAwake(microseconds: number): boolean {
-    Atomics.store(this.words, ASLEEP, 0);
-    return this.spin(microseconds);
-  }
-
-  /** After `spinAwake`: what is published wakes again, and so does what was published meanwhile and not drained. */
-  doze(): void {
-    Atomics.store(this.words, ASLEEP, 1);
-    if (this.hasMore && Atomics.exchange(this.words, ASLEEP, 0) === 1) Atomics.notify(this.words, ASLEEP, 1);
-  }
-
   /** Blocks the thread until something is published. */
   wait(): void {
     Atomics.store(this.words, ASLEEP, 1);
@@ -198,26 +204,71 @@ export class RingConsumer extends RingEnd {
   }
 
   /**
-   * Calls `wake` whenever something is published, without blocking. `wake` must drain. Does not keep the process alive.
-   * Between two wakes the event loop gets its turn, also when something comes all the time.
+   * Calls `wake` whenever something is published, without blocking. `wake` must drain, and returns whether more is to come
+   * soon. Does not keep the process alive. Between two wakes the event loop gets its turn, also when something comes all
+   * the time.
    */
-  listen(wake: () => void): void {
-    const wakeAgain = (): void => {
-      if (!this.#isClosed) wake();
-      arm();
-    };
-    const arm = (): void => {
-      if (this.#isClosed) return;
-      Atomics.store(this.words, ASLEEP, 1);
-      const waiting = this.hasMore ? undefined : Atomics.waitAsync(this.words, ASLEEP, 1);
-      if (waiting?.async) void waiting.value.then(wakeAgain);
-      else {
-        Atomics.store(this.words, ASLEEP, 0);
-        setImmediate(wakeAgain);
-      }
-    };
-    arm();
+  listen(wake: () => boolean): void {
+    this.#wake = wake;
+    this.#sleep();
   }
+
+  /**
+   * Says that something is to come soon: a listener that sleeps looks for it, once in each turn of the event loop, for
+   * LOOK_OUT_MS since it has found something. Meanwhile the producer need not wake it, which costs both threads more.
+   */
+  expect(): void {
+    if (this.#wake === undefined || this.#isLooking || this.#isClosed || !this.#gate.opens()) return;
+    Atomics.store(this.words, ASLEEP, 0);
+    this.#isLooking = true;
+    this.#hasFound = false;
+    this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
+    setImmediate(this.#look);
+  }
+
+  readonly #look = (): void => {
+    if (this.#isClosed) return;
+    let isOver = false;
+    if (this.hasMore) {
+      this.#hasFound = true;
+      isOver = this.#wake?.() !== true;
+      this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
+    } else isOver = performance.now() >= this.#lookUntilMs;
+    if (!isOver) {
+      setImmediate(this.#look);
+      return;
+    }
+    this.#isLooking = false;
+    this.#gate.tell(this.#hasFound);
+    this.#sleep();
+  };
+
+  /** What was published before is told as well, in a later turn of the event loop. */
+  #sleep(): void {
+    Atomics.store(this.words, ASLEEP, 1);
+    if (this.#isWaiting) {
+      // It waits since before it looked, and has not been woken.
+      if (this.hasMore && Atomics.exchange(this.words, ASLEEP, 0) === 1) Atomics.notify(this.words, ASLEEP, 1);
+      return;
+    }
+    const waiting = this.hasMore ? undefined : Atomics.waitAsync(this.words, ASLEEP, 1);
+    this.#isWaiting = waiting?.async === true;
+    if (waiting?.async) void waiting.value.then(this.#woken);
+    else {
+      Atomics.store(this.words, ASLEEP, 0);
+      setImmediate(this.#woken);
+    }
+  }
+
+  readonly #woken = (): void => {
+    this.#isWaiting = false;
+    if (this.#isClosed) return;
+    const isMoreExpected = this.#wake?.() === true;
+    // Whoever looks sleeps when that is over.
+    if (this.#isLooking) return;
+    if (isMoreExpected) this.expect();
+    if (!this.#isLooking) this.#sleep();
+  };
 
   /** Ends `listen`: the pending wait is let go. */
   close(): void {

@@ -23,17 +23,26 @@ export class SpinGate {
 
   /** Looks by means of `spin`, if that has mostly been worth it; whether something was found. */
   try(spin: () => boolean): boolean {
-    if (!this.#isOpen) return false;
-    if (this.#skipsLeft > 0) {
-      this.#skipsLeft--;
-      return false;
-    }
+    if (!this.opens()) return false;
     const isFound = spin();
+    this.tell(isFound);
+    return isFound;
+  }
+
+  /** Whether it is worth looking now. Whoever does tells what came of it. */
+  opens(): boolean {
+    if (!this.#isOpen) return false;
+    if (this.#skipsLeft === 0) return true;
+    this.#skipsLeft--;
+    return false;
+  }
+
+  /** After a look. */
+  tell(isFound: boolean): void {
     if (isFound) this.#skips = Math.max(1, this.#skips >> 1);
     else {
       this.#skipsLeft = this.#skips;
       this.#skips = Math.min(TRIES_APART_MAX, this.#skips * 2);
     }
-    return isFound;
   }
 }

@@ -28,7 +28,7 @@ export interface SteppedThreadsOptions {
   readonly wasmStackBytes: number;
   /** Milliseconds that pass for a thread each time it looks. */
   readonly passMs: () => number;
-  /** Whether the main thread works while a long message runs, which is asked at each of its yields. */
+  /** Whether the main thread works while a long message runs, which is asked at each of its yields; whether it is awake when a step is done. */
   readonly isHeard: () => boolean;
   readonly loader: NonNullable<ExecutionParts['loader']>;
   /** What a thread has of its own that starts now. */
@@ -46,7 +46,7 @@ interface SteppedThread {
   turn: Promise<void> | undefined;
   isDead: boolean;
   outbox: RingConsumer | undefined;
-  drain: () => void;
+  drain: () => unknown;
 }
 
 export class SteppedThreads extends ExecutorPool {
@@ -171,10 +171,16 @@ export function drawPassedMs(draw: (below: number) => number): number {
 /** The main thread makes room at once: it cannot do so while this one waits. */
 class TellingOutbox extends RingProducer {
   readonly #tell: () => void;
+  readonly #isHeard: () => boolean;
 
-  constructor(shared: SharedArrayBuffer, tell: () => void) {
+  constructor(shared: SharedArrayBuffer, tell: () => void, isHeard: () => boolean) {
     super(shared);
     this.#tell = tell;
+    this.#isHeard = isHeard;
+  }
+
+  override get isHeard(): boolean {
+    return this.#isHeard();
   }
 
   override waitForRoom(): void {
@@ -190,7 +196,7 @@ function startThread(
   return (options, ended) => {
     let ms = 0;
     const nowMs = (): number => (ms += passMs());
-    const outbox = new TellingOutbox(options.outbox, () => stepped.drain());
+    const outbox = new TellingOutbox(options.outbox, () => stepped.drain(), isHeard);
     const parts = partsOf(options);
     const createEngine: CreateEngine = ({ onYield, canSuspend = false }, ...rest) => {
       const heard = (): unknown => {

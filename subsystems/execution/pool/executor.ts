@@ -11,7 +11,7 @@ import type { CodeChange } from '../index.ts';
 import type { OutgoingCall, OutputLine, Step, Task } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
-import { createRing, RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
+import { createRing, RingConsumer, RingProducer } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, STEP } from '../wire/wire.ts';
 import type { Command, ExecutorOptions, PortMessage } from '../wire/port-messages.ts';
@@ -28,8 +28,11 @@ export type ExecutorSettings = Pick<
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
 export interface ExecutorThreadHandle {
-  /** Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. */
-  listen(outbox: RingConsumer, drain: () => void): void;
+  /**
+   * Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. `drain` returns
+   * whether more is awaited.
+   */
+  listen(outbox: RingConsumer, drain: () => boolean): void;
   /** Ends the thread; resolves when it has ended. */
   terminate(): Promise<unknown>;
 }
@@ -55,11 +58,6 @@ const STOPPED_TEXT = "the actor's thread has stopped";
 
 /** About what a wake-up costs on each side when it crosses cores. */
 const SPIN_US = 20;
-/**
- * Long enough for an executor that has to be woken: found that way, the next message finds it awake, and soon neither side
- * sleeps. With less, both miss each other for ever. Meanwhile the event loop stands still.
- */
-const BRIEF_SPIN_US = 40;
 /** Then the event loop gets its turn, whatever the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
@@ -103,7 +101,6 @@ export class Executor {
   readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
   #spilled: Outgoing[] = [];
-  readonly #gate = new SpinGate();
   #isPublishDue = false;
   #isDraining = false;
   #hasSentWhileDraining = false;
@@ -244,23 +241,16 @@ export class Executor {
     setImmediate(() => {
       this.#isPublishDue = false;
       this.#inbox.publish();
-      if (this.underWay === 1 && this.#isAlive && !this.#isTerminated) this.#gate.try(this.#lookForOne);
+      if (this.underWay > 0) this.#outbox.expect();
     });
   }
 
-  /** For the only answer that is awaited: nothing else is held up by it. */
-  readonly #lookForOne = (): boolean => {
-    const isFound = this.#outbox.spinAwake(BRIEF_SPIN_US);
-    if (isFound) this.#drain();
-    this.#outbox.doze();
-    return isFound;
-  };
-
   /**
    * Takes what has come. When that led to new tasks (a call between actors, a callback), they are published at once,
-   * and their steps are looked for a moment: a wake-up on each side costs more than a short execution.
+   * and their steps are looked for a moment: a wake-up on each side costs more than a short execution. Returns whether it
+   * awaits more.
    */
-  #drain(): void {
+  #drain(): boolean {
     this.#isDraining = true;
     const until = performance.now() + DRAIN_MS_MAX;
     do {
@@ -270,6 +260,7 @@ export class Executor {
       this.#inbox.publish();
     } while (this.#hasSentWhileDraining && performance.now() < until && this.#outbox.spin(SPIN_US));
     this.#isDraining = false;
+    return this.underWay > 0;
   }
 
   #refill(): void {

@@ -3,8 +3,9 @@
  *
  * It never returns to the event loop: it sleeps in `Atomics.wait` while there is nothing to do (after it has looked for a
  * moment, if that pays: see spin-gate.ts), and what comes by the port is fetched when a record in the ring says so. Steps
- * are published when the ring is empty, or after PUBLISH_EVERY of them, or when they have taken about a millisecond, so
- * that a burst costs the main thread one wake-up, and an answer does not wait for its neighbours' work.
+ * are published at once when the main thread is awake, and else when the ring is empty, or after PUBLISH_EVERY of them, or
+ * when they have taken about a millisecond, so that a burst costs the main thread one wake-up, and an answer does not wait
+ * for its neighbours' work.
  *
  * A message runs on the thread's own stack at first, by the engine that all canisters are at home in. Nearly all messages
  * are done within their first slice of fuel, a million instructions. One that is not is undone and begun again as a long
@@ -551,7 +552,8 @@ export class ExecutorThread {
     while (!writeStep(outbox, port, record)) outbox.waitForRoom();
     this.#book.ended(step.instructions);
     this.#unpublishedInstructions += step.instructions;
-    if (++this.#unpublished >= PUBLISH_EVERY || this.#unpublishedInstructions > PUBLISH_INSTRUCTIONS) this.#publish();
+    const isMuch = ++this.#unpublished >= PUBLISH_EVERY || this.#unpublishedInstructions > PUBLISH_INSTRUCTIONS;
+    if (isMuch || this.#outbox.isHeard) this.#publish();
   }
 
   /** A command is done, and has changed this. */

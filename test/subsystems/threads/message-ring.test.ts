@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { test } from 'node:test';
+import { availableParallelism } from 'node:os';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { createRing, RingConsumer, RingProducer } from '../../../subsystems/threads/index.ts';
@@ -73,29 +74,32 @@ test('a full ring refuses, and takes records again once there is room', () => {
   assert.ok(producer.reserve(1, 56) >= 0);
 });
 
-test('a consumer for which something comes at every wake leaves the event loop its turns', async () => {
-  const ring = createRing(1024);
-  const producer = new RingProducer(ring);
-  const consumer = new RingConsumer(ring);
-  let wakes = 0;
-  const send = (): void => {
-    producer.reserve(1, 8);
-    producer.publish();
-  };
-  consumer.listen(() => {
-    consumer.drain(() => undefined);
-    if (++wakes < 1000) send();
+for (const isMoreExpected of [false, true])
+  test(`a consumer for which something comes at every wake${isMoreExpected ? ', and that expects it,' : ''} leaves the event loop its turns`, async () => {
+    const ring = createRing(1024);
+    const producer = new RingProducer(ring);
+    const consumer = new RingConsumer(ring);
+    let wakes = 0;
+    const send = (): void => {
+      producer.reserve(1, 8);
+      producer.publish();
+    };
+    consumer.listen(() => {
+      consumer.drain(() => undefined);
+      if (++wakes < 1000) send();
+      return isMoreExpected;
+    });
+    send();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise(setImmediate);
+    assert.ok(wakes < 1000, `${wakes} wakes before anything else had its turn`);
+    for (let turn = 0; wakes < 1000 && turn < 5000; turn++) await new Promise(setImmediate);
+    assert.equal(wakes, 1000, 'none was lost');
+    consumer.close();
   });
-  send();
-  await new Promise((resolve) => setTimeout(resolve, 1));
-  await new Promise(setImmediate);
-  assert.ok(wakes < 1000, `${wakes} wakes before anything else had its turn`);
-  for (let turn = 0; wakes < 1000 && turn < 5000; turn++) await new Promise(setImmediate);
-  assert.equal(wakes, 1000, 'none was lost');
-  consumer.close();
-});
 
-test('a consumer that listens and looks for itself meanwhile is not woken for what it has found, and for all else', async (t) => {
+/** A consumer that listens, and counts. */
+function listening(t: TestContext) {
   const shared = createRing(4096);
   const producer = new RingProducer(shared);
   const consumer = new RingConsumer(shared);
@@ -104,12 +108,12 @@ test('a consumer that listens and looks for itself meanwhile is not woken for wh
     clearInterval(alive);
     consumer.close();
   });
-  let wakes = 0;
-  let records = 0;
-  const drain = (): void => void (records += consumer.drain(() => undefined));
+  const seen = { wakes: 0, records: 0 };
   consumer.listen(() => {
-    wakes++;
-    drain();
+    seen.wakes++;
+    seen.records += consumer.drain(() => undefined);
+    listener.onWake?.();
+    return false;
   });
   const send = (): void => {
     producer.reserve(1, 8);
@@ -117,31 +121,71 @@ test('a consumer that listens and looks for itself meanwhile is not woken for wh
   };
   /** Once the records are there, and a moment later, in which nothing else comes. */
   const settled = async (count: number): Promise<readonly number[]> => {
-    for (let k = 0; k < 1_000 && records < count; k++) await sleep(1);
+    for (let k = 0; k < 1_000 && seen.records < count; k++) await sleep(1);
     await sleep(10);
-    return [wakes, records];
+    return [seen.wakes, seen.records];
   };
-  send();
-  assert.deepEqual(await settled(1), [1, 1]);
-  // Found while it looks.
-  assert.equal(consumer.spinAwake(1), false);
-  send();
-  assert.equal(consumer.spinAwake(1), true);
-  drain();
-  consumer.doze();
-  assert.deepEqual(await settled(2), [1, 2]);
-  // Between the last look and the sleep.
-  assert.equal(consumer.spinAwake(1), false);
-  send();
-  consumer.doze();
-  assert.deepEqual(await settled(3), [2, 3]);
-  // After it, and after it once more.
-  for (const expected of [3, 4]) {
+  const listener = { producer, consumer, seen, send, settled, onWake: undefined as (() => void) | undefined };
+  return listener;
+}
+
+test('a listener that expects something is awake, takes it in the next turn of the event loop, and then sleeps', async (t) => {
+  const { producer, consumer, seen, send, settled } = listening(t);
+  assert.equal(producer.isHeard, false);
+  for (let round = 1; round <= 50; round++) {
+    consumer.expect();
+    assert.equal(producer.isHeard, availableParallelism() > 1);
     send();
-    assert.deepEqual(await settled(expected + 1), [expected, expected + 1]);
-    consumer.spinAwake(1);
-    consumer.doze();
+    await new Promise(setImmediate);
+    if (availableParallelism() > 1) assert.equal(seen.records, round, 'within a turn');
+    assert.deepEqual(await settled(round), [round, round]);
+    assert.equal(producer.isHeard, false);
   }
+});
+
+test('a listener that expects what does not come sleeps soon, is woken by it later, and expects less often', async (t) => {
+  const { producer, consumer, send, settled } = listening(t);
+  let awake = 0;
+  for (let round = 1; round <= 50; round++) {
+    consumer.expect();
+    if (producer.isHeard) awake++;
+    await sleep(2);
+    assert.equal(producer.isHeard, false, 'it looks for a moment only');
+    send();
+    assert.deepEqual(await settled(round), [round, round]);
+  }
+  assert.ok(awake <= 8, `${awake} of 50 times`);
+});
+
+test('what is published just as a listener that looked goes to sleep is told', async (t) => {
+  const listener = listening(t);
+  const { consumer, seen, send, settled } = listener;
+  for (let round = 1; round <= 20; round++) {
+    // The thread publishes while the consumer is awake, behind its last look.
+    listener.onWake = () => {
+      listener.onWake = undefined;
+      send();
+    };
+    consumer.expect();
+    send();
+    await settled(2 * round);
+    assert.equal(seen.records, 2 * round);
+  }
+});
+
+test('a listener that is closed while it looks calls nobody any more', async (t) => {
+  const { consumer, seen, send } = listening(t);
+  consumer.expect();
+  send();
+  consumer.close();
+  await sleep(10);
+  assert.equal(seen.wakes, 0);
+});
+
+test('a ring that nobody listens to expects nothing', () => {
+  const shared = createRing(1024);
+  new RingConsumer(shared).expect();
+  assert.equal(new RingProducer(shared).isHeard, true, 'who drains it himself is awake');
 });
 
 test('a producer that is held up after it has seen the consumer asleep takes no later wake-up away', async (t) => {
@@ -165,7 +209,10 @@ test('a producer that is held up after it has seen the consumer asleep takes no 
   };
   Object.assign(Atomics, { waitAsync: waitAsyncLate });
   let records = 0;
-  consumer.listen(() => void (records += consumer.drain(() => undefined)));
+  consumer.listen(() => {
+    records += consumer.drain(() => undefined);
+    return false;
+  });
   await sleep(10);
   for (let count = 1; count <= 3; count++) {
     producer.reserve(1, 8);
@@ -175,38 +222,46 @@ test('a producer that is held up after it has seen the consumer asleep takes no 
   }
 });
 
-test('two threads exchange 100,000 records without losing one or a wake-up', { timeout: 60_000 }, async () => {
-  const there = createRing(1 << 14);
-  const back = createRing(1 << 14);
-  const worker = new Worker(new URL('../../support/ring-echo-worker.ts', import.meta.url), {
-    workerData: { inbox: there, outbox: back, count: 100_000 },
-  });
-  const exited = once(worker, 'exit');
-  const producer = new RingProducer(there);
-  const consumer = new RingConsumer(back);
-  const random = seeded(11);
-  let sent = 0;
-  let received = 0;
-  const finished = new Promise<void>((resolve) => {
-    consumer.listen(() => {
-      consumer.drain((_type, at) => {
-        assert.equal(consumer.words[at >> 2], received++);
+for (const expecting of ['never', 'at times', 'always'] as const)
+  test(
+    `two threads exchange 100,000 records without losing one or a wake-up; the listener expects more ${expecting}`,
+    { timeout: 60_000 },
+    async () => {
+      const there = createRing(1 << 14);
+      const back = createRing(1 << 14);
+      const worker = new Worker(new URL('../../support/ring-echo-worker.ts', import.meta.url), {
+        workerData: { inbox: there, outbox: back, count: 100_000 },
       });
-      if (received === 100_000) resolve();
-    });
-  });
-  // The main thread keeps the process alive: waitAsync does not.
-  while (sent < 100_000) {
-    for (let burst = random(200); burst >= 0 && sent < 100_000; burst--) {
-      const at = producer.reserve(1, 8 + random(64));
-      if (at < 0) break;
-      producer.words[at >> 2] = sent++;
-    }
-    producer.publish();
-    if (random(4) === 0) await sleep(0);
-    else await new Promise(setImmediate);
-  }
-  await Promise.all([finished, exited]);
-  consumer.close();
-  assert.equal(received, 100_000);
-});
+      const exited = once(worker, 'exit');
+      const producer = new RingProducer(there);
+      const consumer = new RingConsumer(back);
+      const random = seeded(11);
+      const isExpected = (): boolean => expecting === 'always' || (expecting === 'at times' && random(3) === 0);
+      let sent = 0;
+      let received = 0;
+      const finished = new Promise<void>((resolve) => {
+        consumer.listen(() => {
+          consumer.drain((_type, at) => {
+            assert.equal(consumer.words[at >> 2], received++);
+          });
+          if (received === 100_000) resolve();
+          return isExpected();
+        });
+      });
+      // The main thread keeps the process alive: waitAsync does not.
+      while (sent < 100_000) {
+        for (let burst = random(200); burst >= 0 && sent < 100_000; burst--) {
+          const at = producer.reserve(1, 8 + random(64));
+          if (at < 0) break;
+          producer.words[at >> 2] = sent++;
+        }
+        producer.publish();
+        if (isExpected()) consumer.expect();
+        if (random(4) === 0) await sleep(0);
+        else await new Promise(setImmediate);
+      }
+      await Promise.all([finished, exited]);
+      consumer.close();
+      assert.equal(received, 100_000);
+    },
+  );
