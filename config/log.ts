@@ -4,7 +4,7 @@
  * background): its own line format has fields that an event must not have (docs/running.md).
  *
  * A `job` event is logged for every call, so this sits on the hot path. What the caller pays is building one line and
- * appending it to a string (about half a microsecond); the write itself happens in a thread of libuv, at the latest
+ * its bytes (about half a microsecond); the write itself happens in a thread of libuv, at the latest
  * `FLUSH_MS` later. If whoever reads stderr stalls, lines are kept up to `BUFFER_BYTES_MAX` and then dropped: a server
  * must not stand still, or die of memory, because of its log. How many were dropped is said once there is room again.
  */
@@ -36,8 +36,10 @@ export interface ServerLog extends Logger {
 const STDERR = 2;
 /** A person watching sees a line at once; a busy server writes a few hundred lines with one call. */
 const FLUSH_MS = 20;
-/** Characters that are written without waiting for the timer once they have gathered. */
-const BATCH_LENGTH = 32 * 1024;
+/** Lines that fill this are written without waiting for the timer. */
+const BATCH_BYTES = 32 * 1024;
+/** Of one of JavaScript's characters. */
+const UTF8_BYTES_MAX = 3;
 const BUFFER_BYTES_MAX = 16 * 1024 * 1024;
 /** How long the end of the process waits for a reader that has stalled. */
 const CLOSE_MS = 2_000;
@@ -50,12 +52,14 @@ export function createLog(options: LogOptions): ServerLog {
 }
 
 /**
- * Lines on their way out. They are gathered here, not in SonicBoom: it measures what it has gathered with every write,
- * which flattens the string each time and cost 3 µs a line.
+ * Lines on their way out, as the bytes that are written. They are gathered here, not in SonicBoom: it measures what it has
+ * gathered with every write. And not in a string: that is a tree of pieces until it is written, which costs more to flatten
+ * and to collect than each line's bytes cost at once.
  */
 class Sink {
   readonly #destination: ReturnType<typeof pino.destination>;
-  #batch = '';
+  readonly #batch = Buffer.allocUnsafeSlow(BATCH_BYTES);
+  #batchBytes = 0;
   #batchLines = 0;
   #isFlushScheduled = false;
   #isWriting = false;
@@ -63,7 +67,12 @@ class Sink {
 
   /** `tellDropped` is called with a number of lines that were lost, once there is room for more. */
   constructor(destination: number | string, tellDropped: (lines: number) => void) {
-    this.#destination = pino.destination({ dest: destination, sync: false, maxLength: BUFFER_BYTES_MAX });
+    this.#destination = pino.destination({
+      dest: destination,
+      sync: false,
+      maxLength: BUFFER_BYTES_MAX,
+      contentMode: 'buffer',
+    });
     this.#destination.on('drop', () => {
       this.#dropped += this.#batchLines;
     });
@@ -81,9 +90,11 @@ class Sink {
   }
 
   write(line: string): void {
-    this.#batch += line;
+    const bytesMax = UTF8_BYTES_MAX * line.length;
+    if (bytesMax > BATCH_BYTES - this.#batchBytes) this.#flush();
     this.#batchLines++;
-    if (this.#batch.length >= BATCH_LENGTH) this.#flush();
+    if (bytesMax > BATCH_BYTES) this.#send(Buffer.from(line));
+    else this.#batchBytes += this.#batch.write(line, this.#batchBytes);
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
     setTimeout(() => {
@@ -93,10 +104,15 @@ class Sink {
   }
 
   #flush(): void {
-    if (this.#batch === '') return;
+    if (this.#batchBytes === 0) return;
+    this.#send(Buffer.from(this.#batch.subarray(0, this.#batchBytes)));
+    this.#batchBytes = 0;
+  }
+
+  /** Hands over bytes of `#batchLines` lines that nobody changes any more. */
+  #send(bytes: Buffer): void {
     this.#isWriting = true;
-    this.#destination.write(this.#batch);
-    this.#batch = '';
+    this.#destination.write(bytes as never);
     this.#batchLines = 0;
   }
 

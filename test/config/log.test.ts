@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, createReadStream, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createLog, type LogOptions, type ServerLog } from '../../config/log.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 
@@ -117,6 +120,59 @@ test('a hundred thousand lines arrive complete and in order', async (t) => {
   assert.equal(lines.length, 100_000);
   lines.forEach((line, n) => assert.ok(line.endsWith(`"n":${n}}`)));
 });
+
+test('lines of any length and script arrive whole and in order, also around what is written at once', async (t) => {
+  const { log, written } = scene(t, { isJson: true });
+  const texts: string[] = [];
+  const say = (text: string): void => {
+    texts.push(text);
+    log.event('job', { text }, '');
+  };
+  for (const letter of ['a', 'ä', 'あ', '𝄞']) {
+    // 32 KiB are written at once; a character may take three bytes.
+    for (const length of [0, 1, 10_800, 10_900, 10_922, 10_923, 16_384, 32_700, 32_768, 40_000, 100_000]) {
+      say(letter.repeat(length / letter.length));
+      say('between');
+    }
+    for (let n = 0; n < 300; n++) say(letter.repeat(n));
+  }
+  const lines = (await written()).trimEnd().split('\n');
+  assert.deepEqual(
+    lines.map((line) => (JSON.parse(line) as { readonly text: string }).text),
+    texts,
+  );
+});
+
+test(
+  'a log whose reader takes nothing drops lines, and says how many once it reads again',
+  { timeout: 30_000 },
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const pipe = join(folder, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    // Without a reader a pipe cannot be opened for writing.
+    const nobody = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+    const destination = openSync(pipe, 'w');
+    const { log } = scene(t, { isJson: true, destination });
+    const TEXT = 'x'.repeat(1000);
+    const SENT = 40_000;
+    for (let n = 0; n < SENT; n++) log.event('job', { n, text: TEXT }, '');
+    const chunks: Buffer[] = [];
+    const stream = createReadStream('', { fd: openSync(pipe, 'r') });
+    closeSync(nobody);
+    stream.on('data', (chunk) => chunks.push(chunk as Buffer));
+    const read = (): string[] => Buffer.concat(chunks).toString().split('\n');
+    while (!read().at(-2)?.includes('were dropped')) await sleep(20);
+    await log.close();
+    closeSync(destination);
+    await once(stream, 'close');
+    const lines = read();
+    const dropped = Number(/(\d+) log lines were dropped/.exec(lines.at(-2) ?? '')?.[1]);
+    assert.ok(dropped > SENT / 2, `${dropped} were dropped`);
+    assert.equal(lines.length - 2 + dropped, SENT, 'every line arrives or is counted');
+  },
+);
 
 test('what a process logs last is written before it ends', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
