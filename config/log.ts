@@ -8,6 +8,7 @@
  * `FLUSH_MS` later. If whoever reads stderr stalls, lines are kept up to `BUFFER_BYTES_MAX` and then dropped: a server
  * must not stand still, or die of memory, because of its log. How many were dropped is said once there is room again.
  */
+import { writeSync } from 'node:fs';
 import pino from 'pino';
 import { type Clock, type LogFields, type Logger, messageOf } from '../kernel/index.ts';
 import { withSources } from './stacks.ts';
@@ -43,6 +44,7 @@ const UTF8_BYTES_MAX = 3;
 const BUFFER_BYTES_MAX = 16 * 1024 * 1024;
 /** How long the end of the process waits for a reader that has stalled. */
 const CLOSE_MS = 2_000;
+const RETRY_MS = 10;
 
 const COLORS = { debug: 90, info: 0, warning: 33, error: 31 } as const;
 type Level = keyof typeof COLORS;
@@ -63,6 +65,10 @@ class Sink {
   #batchLines = 0;
   #isFlushScheduled = false;
   #isWriting = false;
+  /** The last write. */
+  #hasFailed = false;
+  /** Nobody will ever read. */
+  #isGone = false;
   #dropped = 0;
 
   /** `tellDropped` is called with a number of lines that were lost, once there is room for more. */
@@ -73,15 +79,24 @@ class Sink {
       maxLength: BUFFER_BYTES_MAX,
       contentMode: 'buffer',
     });
+    // Its own tries for ever where the disk is full, also when the process ends, and joins by wrong lengths what failed before.
+    const flushSync = this.#destination.flushSync.bind(this.#destination);
+    this.#destination.flushSync = () => {
+      if (!this.#hasFailed) flushSync();
+    };
     this.#destination.on('drop', () => {
       this.#dropped += this.#batchLines;
     });
-    // The reader is gone (EPIPE) or the disk is full: there is nobody left to tell.
-    this.#destination.on('error', () => {
+    // The reader is gone or the disk is full: there is nobody left to tell. What could not be written is tried again with the
+    // next lines.
+    this.#destination.on('error', (error: NodeJS.ErrnoException) => {
       this.#isWriting = false;
+      this.#hasFailed = true;
+      this.#isGone ||= error.code === 'EPIPE';
     });
     this.#destination.on('drain', () => {
       this.#isWriting = false;
+      this.#hasFailed = false;
       if (this.#dropped === 0) return;
       const dropped = this.#dropped;
       this.#dropped = 0;
@@ -90,10 +105,10 @@ class Sink {
   }
 
   write(line: string): void {
-    const bytesMax = UTF8_BYTES_MAX * line.length;
-    if (bytesMax > BATCH_BYTES - this.#batchBytes) this.#flush();
+    if (UTF8_BYTES_MAX * line.length > BATCH_BYTES - this.#batchBytes) this.#makeRoom(line);
     this.#batchLines++;
-    if (bytesMax > BATCH_BYTES) this.#send(Buffer.from(line));
+    if (UTF8_BYTES_MAX * line.length > BATCH_BYTES && Buffer.byteLength(line) > BATCH_BYTES)
+      this.#send(Buffer.from(line));
     else this.#batchBytes += this.#batch.write(line, this.#batchBytes);
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
@@ -101,6 +116,11 @@ class Sink {
       this.#isFlushScheduled = false;
       this.#flush();
     }, FLUSH_MS).unref();
+  }
+
+  /** What is written together stays in order also if the process ends now: no line goes ahead without need. */
+  #makeRoom(line: string): void {
+    if (Buffer.byteLength(line) > BATCH_BYTES - this.#batchBytes) this.#flush();
   }
 
   #flush(): void {
@@ -111,8 +131,10 @@ class Sink {
 
   /** Hands over bytes of `#batchLines` lines that nobody changes any more. */
   #send(bytes: Buffer): void {
-    this.#isWriting = true;
-    this.#destination.write(bytes as never);
+    if (!this.#isGone) {
+      this.#isWriting = true;
+      this.#destination.write(bytes as never);
+    }
     this.#batchLines = 0;
   }
 
@@ -126,11 +148,30 @@ class Sink {
   }
 
   flushNow(): void {
-    this.#flush();
     try {
-      this.#destination.flushSync();
+      if (this.#isWriting) {
+        this.#flush();
+        this.#destination.flushSync();
+      } else this.#writeNow();
     } catch {
       // The same as above: nobody is left to tell.
+    }
+  }
+
+  /** Throws what the system says, but waits for a reader that has stalled as long as `close` does. */
+  #writeNow(): void {
+    const { fd } = this.#destination as unknown as { readonly fd: number };
+    let rest = this.#batch.subarray(0, this.#batchBytes);
+    this.#batchBytes = 0;
+    this.#batchLines = 0;
+    const end = performance.now() + CLOSE_MS;
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(writeSync(fd, rest));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || performance.now() > end) throw error;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS);
+      }
     }
   }
 }

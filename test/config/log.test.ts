@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, createReadStream, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -189,4 +189,71 @@ test('what a process logs last is written before it ends', (t) => {
   log.error('the last words');
   log.flushNow();
   assert.match(readFileSync(file, 'utf8'), /the last words\n$/);
+});
+
+test('the last words come behind the lines before them, however long they are', (t) => {
+  for (const length of [10, 3_000, 9_000, 11_000]) {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'log');
+    const { log } = scene(t, { isJson: true, destination: openSync(file, 'a') });
+    for (let n = 0; n < 50; n++) log.event('job', { n, text: 'x'.repeat(300) }, '');
+    log.error('y'.repeat(length));
+    log.flushNow();
+    const events = readFileSync(file, 'utf8').trimEnd().split('\n');
+    assert.deepEqual(
+      events.map((line) => (JSON.parse(line) as { readonly n?: number }).n),
+      [...Array(50).keys(), undefined],
+    );
+  }
+});
+
+/** Runs it in a process of its own with `log`, a JSON log that goes to a file which may have 4 KiB, until `makeRoom`. */
+function runWithFullDisk(t: TestContext, script: string): { readonly status: number | null; readonly lines: string[] } {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'log');
+  const module = `
+    import { execFileSync, spawnSync } from 'node:child_process';
+    import { openSync } from 'node:fs';
+    import { setTimeout as sleep } from 'node:timers/promises';
+    import { createLog } from ${JSON.stringify(new URL('../../config/log.ts', import.meta.url).href)};
+    const log = createLog({
+      isJson: true, isVerbose: false, hasColor: false, clock: { nowMs: () => 0 }, announce: () => undefined,
+      destination: openSync(${JSON.stringify(file)}, 'a'),
+    });
+    const say = (n, length) => log.event('job', { n, text: 'x'.repeat(length) }, '');
+    const makeRoom = () => execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=unlimited']);
+    ${script}`;
+  const command = 'ulimit -S -f 8; exec "$0" --input-type=module -e "$1"';
+  const { status } = spawnSync('sh', ['-c', command, process.execPath, module], { timeout: 20_000 });
+  return { status, lines: readFileSync(file, 'utf8').split('\n').slice(0, -1) };
+}
+
+test('a process whose log has no room ends all the same', (t) => {
+  for (const end of ['await log.close();', 'log.flushNow();', 'log.flushNow(); process.exit(0);', '']) {
+    const { status, lines } = runWithFullDisk(
+      t,
+      `for (let n = 0; n < 100; n++) say(n, 100); await sleep(50); say(100, 100); ${end}`,
+    );
+    assert.equal(status, 0, end);
+    assert.ok(lines.length > 10 && lines.length < 50, `${lines.length} lines had room`);
+  }
+  assert.equal(runWithFullDisk(t, 'for (let n = 0; n < 100; n++) say(n, 100); log.flushNow();').status, 0);
+});
+
+test('lines that had no room are written, whole and in order, once there is some', (t) => {
+  const { status, lines } = runWithFullDisk(
+    t,
+    `const lengths = [100, 3000, 300, 15000, 400, 9000, 10000, 40000];
+    for (const [n, length] of lengths.entries()) { say(n, length); await sleep(40); }
+    makeRoom();
+    say(lengths.length, 10);
+    await log.close();`,
+  );
+  assert.equal(status, 0);
+  assert.deepEqual(
+    lines.map((line) => (JSON.parse(line) as { readonly n: number }).n),
+    [0, 1, 2, 3, 4, 5, 6, 7, 8],
+  );
 });
