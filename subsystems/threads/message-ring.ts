@@ -140,7 +140,6 @@ export class RingConsumer extends RingEnd {
   #isWaiting = false;
   /** The listener looks for something in each turn of the event loop, and ASLEEP is not set. */
   #isLooking = false;
-  #hasFound = false;
   #lookUntilMs = 0;
 
   constructor(shared: SharedArrayBuffer) {
@@ -218,33 +217,39 @@ export class RingConsumer extends RingEnd {
    * LOOK_OUT_MS since it has found something. Meanwhile the producer need not wake it, which costs both threads more.
    */
   expect(): void {
-    if (this.#wake === undefined || this.#isLooking || this.#isClosed || !this.#gate.opens()) return;
-    Atomics.store(this.words, ASLEEP, 0);
-    this.#isLooking = true;
-    this.#hasFound = false;
+    if (this.#wake === undefined || this.#isClosed) return;
+    if (!this.#isLooking) {
+      if (!this.#gate.opens()) return;
+      Atomics.store(this.words, ASLEEP, 0);
+      this.#isLooking = true;
+      setImmediate(this.#look);
+    }
     this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
-    setImmediate(this.#look);
   }
 
   readonly #look = (): void => {
     if (this.#isClosed) return;
-    let isOver = false;
     if (this.hasMore) {
-      this.#hasFound = true;
-      isOver = this.#wake?.() !== true;
-      this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
-    } else isOver = performance.now() >= this.#lookUntilMs;
-    if (!isOver) {
-      setImmediate(this.#look);
-      return;
+      this.#gate.tell(true);
+      this.#isLooking = this.#isMoreExpected();
+    } else if (performance.now() >= this.#lookUntilMs) {
+      this.#gate.tell(false);
+      this.#isLooking = false;
     }
-    this.#isLooking = false;
-    this.#gate.tell(this.#hasFound);
-    this.#sleep();
+    if (this.#isLooking) setImmediate(this.#look);
+    else this.#sleep();
   };
+
+  /** Wakes the listener. If it expects more, whoever looks does so for longer. */
+  #isMoreExpected(): boolean {
+    const isMoreExpected = this.#wake?.() === true;
+    if (isMoreExpected) this.#lookUntilMs = performance.now() + LOOK_OUT_MS;
+    return isMoreExpected;
+  }
 
   /** What was published before is told as well, in a later turn of the event loop. */
   #sleep(): void {
+    if (this.#isClosed) return;
     Atomics.store(this.words, ASLEEP, 1);
     if (this.#isWaiting) {
       // It waits since before it looked, and has not been woken.
@@ -263,7 +268,7 @@ export class RingConsumer extends RingEnd {
   readonly #woken = (): void => {
     this.#isWaiting = false;
     if (this.#isClosed) return;
-    const isMoreExpected = this.#wake?.() === true;
+    const isMoreExpected = this.#isMoreExpected();
     // Whoever looks sleeps when that is over.
     if (this.#isLooking) return;
     if (isMoreExpected) this.expect();
