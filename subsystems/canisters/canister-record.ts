@@ -39,7 +39,7 @@ export interface NewRecord extends Omit<CanisterIdentity, 'id' | 'balance'> {
 export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
   readonly scheduler: Pick<
     Scheduler,
-    'statusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'
+    'statusOf' | 'storedStatusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'
   >;
   readonly keeper: CanisterStore;
   readonly sharedControllers: SharedControllers;
@@ -82,8 +82,6 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
   replayed = 0;
-  /** Its status as it is stored, while it is stopped only for an upgrade. */
-  storedStatus: CanisterStatus | undefined = undefined;
   /** Told of each step by its executor. */
   readonly steps: StepAccounting;
   #presence: Presence;
@@ -252,7 +250,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
       lastMessageMs: steps.lastMessageMs,
       instantMs: steps.instantMs,
       cyclesCharged: steps.cyclesCharged,
-      status: this.storedStatus ?? this.status,
+      status: this.storedStatus,
       lowMemoryHook: steps.lowMemoryHook,
     };
   }
@@ -282,6 +280,11 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
 
   get status(): CanisterStatus {
     return this.isRemoved ? 'stopped' : this.#context.scheduler.statusOf(this.handle);
+  }
+
+  /** As `status`, but one that is stopped only while its code is changed is running. */
+  get storedStatus(): CanisterStatus {
+    return this.isRemoved ? 'stopped' : this.#context.scheduler.storedStatusOf(this.handle);
   }
 
   get isLive(): boolean {

@@ -21,6 +21,7 @@ import { CanisterDirectory } from './canister-directory.ts';
 import { CanisterWatches } from './canister-watches.ts';
 import { CanisterStore } from './canister-store.ts';
 import { CodeChanges, type GivenInterface } from './code-changes.ts';
+import { upgrade } from './upgrade.ts';
 import {
   type AddressedBy,
   type Canister,
@@ -355,11 +356,17 @@ export class CanisterService implements Canisters {
     const record = recordOf(canister);
     const bytes = moduleBytes ?? (await record.readFile?.(record.name));
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
-    const report = await this.#exclusive(record, async () => {
-      const done = await this.#changes.upgrade(record, bytes, options);
-      this.#giveCertificate(record, options);
-      return done;
-    });
+    const report = await upgrade(
+      {
+        ...this.#with,
+        changes: this.#changes,
+        inTurn: (change) => this.#exclusive(record, change),
+        isDone: () => this.#giveCertificate(record, options),
+      },
+      record,
+      bytes,
+      options,
+    );
     this.#noteDeployment(record, 'upgrade', options.caller);
     await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);
     return report;
@@ -446,11 +453,12 @@ export class CanisterService implements Canisters {
   }
 
   #refuseUnlessStopped(record: CanisterRecord): void {
-    if (record.status !== 'stopped') {
+    const { storedStatus: status } = record;
+    if (status !== 'stopped') {
       throw new ServerError(
         'invalid',
         'actor-not-stopped',
-        `${record.name} is ${record.status}: POST /stop/${record.name} first, or end its open calls with ?force=true`,
+        `${record.name} is ${status}: POST /stop/${record.name} first, or end its open calls with ?force=true`,
       );
     }
   }

@@ -1,13 +1,6 @@
-/**
- * Changes of a canister's code: install, reinstall, upgrade.
- *
- * An upgrade happens between two messages, and what comes meanwhile waits for the new code. A canister with open calls is
- * stopped first, so that no callback comes back to code that does not know it, and started again afterwards, also when the
- * upgrade failed; what comes meanwhile is refused.
- */
-import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
+/** Changes of a canister's code: install, reinstall, upgrade. What comes before an upgrade is in `upgrade.ts`. */
+import type { Clock, Logger } from '../../kernel/index.ts';
 import type { CandidInterface, Codec } from '../codec/index.ts';
-import type { Compatibility } from '../compatibility/index.ts';
 import type { CodeChange, Execution } from '../execution/index.ts';
 import { type Outcome, outcomeKindOf, type Step, type StepFault } from '../ic/index.ts';
 import type { Metering } from '../metering/index.ts';
@@ -15,19 +8,15 @@ import type { Scheduler } from '../scheduler/index.ts';
 import { type CandidInterfaces, EMPTY_ARGUMENTS } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { MessageHistories } from './message-histories.ts';
-import { InstallError, type InstallOptions, UpgradeError, type UpgradeOptions, type UpgradeReport } from './index.ts';
-import { comparedCode, tellStableTypes } from './compared-code.ts';
+import { InstallError, type InstallOptions } from './index.ts';
+import { tellStableTypes } from './compared-code.ts';
 
 const NOTHING = new Uint8Array(0);
-/** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
-const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
-
 export interface CodeChangesDependencies {
   readonly execution: Execution;
   readonly scheduler: Scheduler;
   readonly metering: Metering;
   readonly codec: Pick<Codec, 'untyped'>;
-  readonly compatibility: Compatibility;
   readonly clock: Pick<Clock, 'nowMs'>;
   readonly log: Logger;
   readonly interfaces: CandidInterfaces;
@@ -35,20 +24,9 @@ export interface CodeChangesDependencies {
 }
 
 /** A canister whose code is changed. */
-type ChangingCanister = Pick<
+export type ChangingCanister = Pick<
   CanisterRecord,
-  | 'name'
-  | 'idHex'
-  | 'handle'
-  | 'code'
-  | 'module'
-  | 'givenCandid'
-  | 'status'
-  | 'storedStatus'
-  | 'isRemoved'
-  | 'changedOutside'
-  | 'outputIfAny'
-  | 'steps'
+  'name' | 'idHex' | 'handle' | 'code' | 'module' | 'givenCandid' | 'status' | 'isRemoved' | 'outputIfAny' | 'steps'
 >;
 
 /** .did texts for modules that carry none. */
@@ -102,7 +80,7 @@ export class CodeChanges {
 
   /** As `apply`, for the management canister: the fault is a value. */
   async tryApply(record: ChangingCanister, code: RecordedCode, change: CodeChange): Promise<StepFault | undefined> {
-    await this.#storeKeptHeap(record, change);
+    await this.storeKeptHeap(record, change);
     const { step } = await this.#run(record, code, change);
     if (step.fault === undefined) this.#take(record, code, change);
     return step.fault;
@@ -114,7 +92,7 @@ export class CodeChanges {
   }
 
   /** A large heap that an upgrade keeps is stored before, piece by piece: all at once would hold up everybody's commits. */
-  async #storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
+  async storeKeptHeap(record: ChangingCanister, change: CodeChange): Promise<void> {
     if (change.mode !== 'upgrade' || !change.keepsHeap) return;
     const { execution, scheduler } = this.#with;
     const release = await scheduler.pin(record.handle);
@@ -170,81 +148,4 @@ export class CodeChanges {
     const ended = { kind, method: '', caller, argument, argumentBytes: argument.length, startedMs } as const;
     this.#with.histories.add(handle, ended, outcome, this.#with.clock.nowMs());
   }
-
-  async upgrade(record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport> {
-    const { candidText, isForced = false } = options;
-    const code = await this.prepare(record.name, wasm, { kept: record.givenCandid, fresh: candidText });
-    const keepsHeap = decidePersistence(record, code, options.persistence);
-    const argument = await this.encodeArgument(code.candid, options.argument);
-    const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller: options.caller };
-    const { scheduler, compatibility, log } = this.#with;
-    // Its messages go on meanwhile.
-    const { name } = record;
-    const compared = { name, from: comparedCode(record.code), to: comparedCode(code), isForced };
-    const { refusal, warnings, stable, candid } = await compatibility.compare(compared);
-    const report: UpgradeReport = {
-      isUpgraded: false,
-      module: { from: record.module?.hash, to: code.module.hash },
-      stable,
-      candid,
-      persistence: keepsHeap ? 'keep' : 'replace',
-      instructions: 0,
-    };
-    if (refusal !== undefined) {
-      // Whoever runs the server can do something about that, and is not always who upgrades.
-      if (refusal.code === 'upgrade-unverified') log.warn(`an upgrade of ${name} is refused: ${refusal.message}`);
-      throw new UpgradeError(refusal, report);
-    }
-    await this.#storeKeptHeap(record, change);
-    const wasRunning = record.status === 'running';
-    const unlock = wasRunning ? await scheduler.lockBetweenMessages(record.handle) : undefined;
-    const mustStop = wasRunning && unlock === undefined;
-    if (mustStop) await this.#stopForUpgrade(record);
-    try {
-      const { instructions } = await this.apply(record, code, change, candidText);
-      for (const warning of warnings) log.announce(`WARNING ${warning}`);
-      return { ...report, isUpgraded: true, instructions };
-    } catch (error) {
-      if (!(error instanceof InstallError)) throw error;
-      const { outcome, logs } = error;
-      throw new InstallError(outcome, logs, { ...report, instructions: outcome.instructions });
-    } finally {
-      record.storedStatus = undefined;
-      unlock?.();
-      if (mustStop) scheduler.start(record.handle);
-      if (wasRunning) record.steps.checkMemory();
-    }
-  }
-
-  /** After a crash before its end, the canister runs. */
-  async #stopForUpgrade(record: ChangingCanister): Promise<void> {
-    record.storedStatus = 'running';
-    try {
-      await this.#with.scheduler.stop(record.handle);
-    } catch (error) {
-      record.storedStatus = undefined;
-      record.changedOutside();
-      throw error;
-    }
-  }
-}
-
-function decidePersistence(
-  record: ChangingCanister,
-  code: RecordedCode,
-  wanted: UpgradeOptions['persistence'],
-): boolean {
-  const isOld = record.module?.metadata.has(PERSISTENCE_SECTION) ?? false;
-  const isNew = code.module.metadata.has(PERSISTENCE_SECTION);
-  if (wanted === 'replace') return false;
-  if (wanted === 'keep' || isOld) {
-    if (isNew) return true;
-    throw new ServerError(
-      'invalid',
-      'upgrade-loses-heap',
-      `${record.name} keeps its state in its heap, and the new module would not find it there: compile the module with ` +
-        'enhanced orthogonal persistence, or give up the state with ?mode=reinstall on /install',
-    );
-  }
-  return false;
 }

@@ -163,6 +163,8 @@ export interface Scheduler {
   /** Tells of code that came with a restored state; the global timer stays as it is unless one is given (ms since 1970; Infinity: off). */
   restored(handle: number, module: ModuleInfo | undefined, timerMs?: number): void;
   statusOf(handle: number): CanisterStatus;
+  /** The status as it has to be stored: a canister that is paused runs after a crash. */
+  storedStatusOf(handle: number): CanisterStatus;
   /** When the global timer is due, ms since 1970; undefined: off. */
   timerOf(handle: number): number | undefined;
   /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
@@ -170,6 +172,14 @@ export interface Scheduler {
   start(handle: number): void;
   /** Resolves when no call of the canister is open any more. Rejects with ServerError `stop-failed` after five minutes, or when it is started again or deleted. */
   stop(handle: number): Promise<void>;
+  /**
+   * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes it. Resolves when no
+   * call of it is open any more, whoever has stopped it. Rejects as `stop` does; one that is not stopped after five minutes goes on
+   * stopping and is not resumed.
+   */
+  pause(handle: number): Promise<void>;
+  /** Starts a canister that was paused, unless it has been stopped by others, or started, meanwhile. */
+  resume(handle: number): void;
   /** The canister is about to be deleted: whoever waits for it to stop, or asks for that, is refused until what is returned is called. */
   refuseStops(handle: number): () => void;
   /** Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers to it dropped. */

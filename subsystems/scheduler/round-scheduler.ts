@@ -396,6 +396,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return this.#canisterOf(handle).status;
   }
 
+  storedStatusOf(handle: number): CanisterStatus {
+    return this.#canisterOf(handle).storedStatus;
+  }
+
   timerOf(handle: number): number | undefined {
     return this.#canisterOf(handle).timerMs;
   }
@@ -412,6 +416,16 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
   stop(handle: number): Promise<void> {
     return this.#stopping.stop(this.#canisterOf(handle));
+  }
+
+  pause(handle: number): Promise<void> {
+    return this.#stopping.pause(this.#canisterOf(handle));
+  }
+
+  resume(handle: number): void {
+    const canister = this.#canisterOf(handle);
+    if (!canister.isPaused) return;
+    this.start(handle);
   }
 
   refuseStops(handle: number): () => void {

@@ -161,6 +161,8 @@ export class ScheduledCanister {
   readonly idText: string;
   module: ModuleInfo | undefined = undefined;
   status: CanisterStatus = 'running';
+  /** It stops, or has stopped, only while its code is changed. Nobody else has stopped it since. */
+  isPaused = false;
   /** What another canister must attach to a call. */
   minimumCycles = 0n;
   /** When the global timer is due, ms since 1970; undefined: off. */
@@ -176,6 +178,11 @@ export class ScheduledCanister {
     this.handle = handle;
     this.idText = idText;
     this.#state = state;
+  }
+
+  /** Its status for a later process: one that is paused runs after a crash. */
+  get storedStatus(): CanisterStatus {
+    return this.isPaused ? 'running' : this.status;
   }
 
   get state(): CanisterState {

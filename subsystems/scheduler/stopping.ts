@@ -21,16 +21,44 @@ export class Stopping {
 
   start(canister: ScheduledCanister): void {
     if (canister.status === 'running') return;
+    canister.isPaused = false;
     this.#become(canister, 'running');
     const waiters = canister.workIfAny?.stopWaiters.splice(0) ?? [];
     for (const waiter of waiters) waiter('the canister was started again before it had stopped');
   }
 
-  /** Resolves when it has stopped. Rejects with ServerError `stop-failed`. */
+  /** Resolves when it has stopped. Rejects with ServerError `stop-failed`. One that is paused stays stopped then. */
   stop(canister: ScheduledCanister): Promise<void> {
+    if (canister.isPaused) {
+      canister.isPaused = false;
+      this.#changed(canister);
+    }
+    return this.#stop(canister, false);
+  }
+
+  /**
+   * Stops it until `resume`, as far as it runs; resolves when no call of it is open. Rejects with ServerError `stop-failed`: one that
+   * did not stop in time goes on stopping, and stays stopped.
+   */
+  async pause(canister: ScheduledCanister): Promise<void> {
+    try {
+      await this.#stop(canister, true);
+    } catch (error) {
+      if (canister.isPaused) {
+        canister.isPaused = false;
+        this.#changed(canister);
+      }
+      throw error;
+    }
+  }
+
+  #stop(canister: ScheduledCanister, isPause: boolean): Promise<void> {
     if (canister.status === 'stopped') return Promise.resolve();
     if ((canister.workIfAny?.deletions ?? 0) > 0) return Promise.reject(failed(canister, DELETED));
-    if (canister.status === 'running') this.#become(canister, 'stopping');
+    if (canister.status === 'running') {
+      canister.isPaused = isPause;
+      this.#become(canister, 'stopping');
+    }
     return new Promise((resolve, reject) => {
       const deadline = this.#clock.after(STOP_DEADLINE_MS, () =>
         settle('it still has open calls after five minutes, and goes on stopping'),

@@ -21,12 +21,9 @@ export function lifecycleMethods(
     delete_canister({ canister_id: id }, call) {
       return context.change(call, id, ADMIN, async (canister) => {
         if (sameBytes(call.sender, canister.id)) throw REFUSE.wrongState(`canister ${id} cannot delete itself`);
-        if (canister.status !== 'stopped')
-          throw new Refusal(
-            5,
-            'IC0510',
-            `canister ${id} is ${canister.status}: only a stopped canister can be deleted`,
-          );
+        const { storedStatus: status } = canister;
+        if (status !== 'stopped')
+          throw new Refusal(5, 'IC0510', `canister ${id} is ${status}: only a stopped canister can be deleted`);
         // The host says `forget` in the same moment.
         await context.host.remove(canister);
       });

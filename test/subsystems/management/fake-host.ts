@@ -86,6 +86,10 @@ export class FakeCanister implements HostedCanister {
     queryResponseBytes: 4,
   };
 
+  get storedStatus(): CanisterStatus {
+    return this.status;
+  }
+
   constructor(id: Uint8Array, balance: bigint, controllers: readonly Uint8Array[]) {
     this.id = id;
     this.name = Buffer.from(id).toString('hex');

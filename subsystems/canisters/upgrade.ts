@@ -1,0 +1,154 @@
+/**
+ * One upgrade of one canister, over HTTP or by its file: checked first, while the canister serves, then applied between two messages. What
+ * comes meanwhile waits for the new code.
+ *
+ * A canister with open calls is paused first, so that no callback comes back to code that does not know it, and resumed afterwards,
+ * also when the upgrade failed; what comes meanwhile is refused. Nobody waits for that in the canister's turn for changes: the open
+ * call may be one that waits for its own turn (`update_settings` of itself).
+ */
+import { type Logger, ServerError } from '../../kernel/index.ts';
+import type { Compatibility, UpgradeFindings } from '../compatibility/index.ts';
+import type { CodeChange } from '../execution/index.ts';
+import type { Scheduler } from '../scheduler/index.ts';
+import type { RecordedCode } from './canister-record.ts';
+import type { ChangingCanister, CodeChanges } from './code-changes.ts';
+import { comparedCode } from './compared-code.ts';
+import { InstallError, UpgradeError, type UpgradeOptions, type UpgradeReport } from './index.ts';
+
+/** Its presence says that a module finds its state in the heap that the module before it left (docs/modules.md). */
+const PERSISTENCE_SECTION = 'enhanced-orthogonal-persistence';
+
+export interface UpgradeNeeds {
+  readonly changes: Pick<CodeChanges, 'prepare' | 'encodeArgument' | 'storeKeptHeap' | 'apply'>;
+  readonly scheduler: Pick<Scheduler, 'lockBetweenMessages' | 'pause' | 'resume'>;
+  readonly compatibility: Compatibility;
+  readonly log: Logger;
+  /** Runs `change` in turn with other changes of the canister. */
+  readonly inTurn: <T>(change: () => Promise<T>) => Promise<T>;
+  /** Called in the turn in which the new code has taken over. */
+  readonly isDone: () => void;
+}
+
+/** Throws what a module, its argument or its interface is refused for, UpgradeError and InstallError with their reports, and ServerError `stop-failed`. */
+export async function upgrade(
+  needs: UpgradeNeeds,
+  record: ChangingCanister,
+  wasm: Uint8Array,
+  options: UpgradeOptions,
+): Promise<UpgradeReport> {
+  const { scheduler, inTurn } = needs;
+  const upgrading = new Upgrade(needs, record, wasm, options);
+  for (;;) {
+    const report = await inTurn(() => upgrading.attempt());
+    if (report !== undefined) return report;
+    await scheduler.pause(record.handle);
+  }
+}
+
+class Upgrade {
+  readonly #with: UpgradeNeeds;
+  readonly #record: ChangingCanister;
+  readonly #wasm: Uint8Array;
+  readonly #options: UpgradeOptions;
+  /** With the code that was compared, which another change may have replaced by now. */
+  #compared: { readonly from: RecordedCode | undefined; readonly findings: UpgradeFindings } | undefined;
+
+  constructor(needs: UpgradeNeeds, record: ChangingCanister, wasm: Uint8Array, options: UpgradeOptions) {
+    this.#with = needs;
+    this.#record = record;
+    this.#wasm = wasm;
+    this.#options = options;
+  }
+
+  /** Undefined: calls of the canister are open, it has to be paused first. A canister that was paused runs again in any other case. */
+  async attempt(): Promise<UpgradeReport | undefined> {
+    const { scheduler } = this.#with;
+    const record = this.#record;
+    let isOver = true;
+    try {
+      const report = await this.#attempt();
+      isOver = report !== undefined;
+      return report;
+    } finally {
+      if (isOver && !record.isRemoved) {
+        scheduler.resume(record.handle);
+        if (record.status === 'running') record.steps.checkMemory();
+      }
+    }
+  }
+
+  async #attempt(): Promise<UpgradeReport | undefined> {
+    const { changes, scheduler, log } = this.#with;
+    const record = this.#record;
+    const { candidText, caller, persistence } = this.#options;
+    const code = await changes.prepare(record.name, this.#wasm, { kept: record.givenCandid, fresh: candidText });
+    const keepsHeap = decidePersistence(record, code, persistence);
+    const argument = await changes.encodeArgument(code.candid, this.#options.argument);
+    const change: CodeChange = { mode: 'upgrade', keepsHeap, skipsPreUpgrade: false, argument, caller };
+    // Its messages go on meanwhile.
+    const { refusal, warnings, stable, candid } = await this.#compare(code);
+    const report: UpgradeReport = {
+      isUpgraded: false,
+      module: { from: record.module?.hash, to: code.module.hash },
+      stable,
+      candid,
+      persistence: keepsHeap ? 'keep' : 'replace',
+      instructions: 0,
+    };
+    if (refusal !== undefined) {
+      // Whoever runs the server can do something about that, and is not always who upgrades.
+      if (refusal.code === 'upgrade-unverified')
+        log.warn(`an upgrade of ${record.name} is refused: ${refusal.message}`);
+      throw new UpgradeError(refusal, report);
+    }
+    await changes.storeKeptHeap(record, change);
+    const unlock = record.status === 'running' ? await scheduler.lockBetweenMessages(record.handle) : undefined;
+    if (unlock === undefined && record.status !== 'stopped') return undefined;
+    try {
+      const { instructions } = await changes.apply(record, code, change, candidText);
+      this.#with.isDone();
+      for (const warning of warnings) log.announce(`WARNING ${warning}`);
+      return { ...report, isUpgraded: true, instructions };
+    } catch (error) {
+      if (!(error instanceof InstallError)) throw error;
+      const { outcome, logs } = error;
+      throw new InstallError(outcome, logs, { ...report, instructions: outcome.instructions });
+    } finally {
+      unlock?.();
+    }
+  }
+
+  async #compare(code: RecordedCode): Promise<UpgradeFindings> {
+    const { name, code: from } = this.#record;
+    if (this.#compared !== undefined && this.#compared.from === from) return this.#compared.findings;
+    const { isForced = false } = this.#options;
+    const findings = await this.#with.compatibility.compare({
+      name,
+      from: comparedCode(from),
+      to: comparedCode(code),
+      isForced,
+    });
+    this.#compared = { from, findings };
+    return findings;
+  }
+}
+
+function decidePersistence(
+  record: ChangingCanister,
+  code: RecordedCode,
+  wanted: UpgradeOptions['persistence'],
+): boolean {
+  const isOld = record.module?.metadata.has(PERSISTENCE_SECTION) ?? false;
+  const isNew = code.module.metadata.has(PERSISTENCE_SECTION);
+  if (wanted === 'replace') return false;
+  if (wanted === 'keep' || isOld) {
+    if (isNew) return true;
+    throw new ServerError(
+      'invalid',
+      'upgrade-loses-heap',
+      `${record.name} keeps its state in its heap, and the new module would not find it there: compile the module with ` +
+        'enhanced orthogonal persistence, or give up the state with ?mode=reinstall on /install',
+    );
+  }
+  return false;
+}
