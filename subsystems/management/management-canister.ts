@@ -10,6 +10,7 @@
 import { type Clock, type Logger, messageOf, type Random, ServerError } from '../../kernel/index.ts';
 import type { CandidInterface, Codec, AnySizeTuple } from '../codec/index.ts';
 import type { MethodName } from './candid-types.ts';
+import { refuseManyValues } from './argument-values.ts';
 import { CandidReply } from './candid-reply.ts';
 import { CanisterRecords } from './canister-records.ts';
 import type { Change } from './change.ts';
@@ -271,6 +272,7 @@ async function decode(args: AnySizeTuple, candid: Uint8Array): Promise<unknown> 
   } catch (error) {
     throw refusalOf(error, 4, 'IC0408');
   }
+  refuseManyValues(json);
   const values = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString('utf8')) as unknown[];
   return values[0];
 }

@@ -7,13 +7,14 @@ import { REFUSE } from '../refusal.ts';
 
 const HASH_BYTES = 32;
 const AUXILIARY_BYTES = 32;
+const PATH_ELEMENTS_MAX = 255;
 
 /** Public keys, and signatures with the sender's own keys. They cost no cycles here, as `ic0.cost_sign_with_…` says. */
 export function signingMethods(
   context: MethodContext,
 ): Pick<Methods, 'ecdsa_public_key' | 'sign_with_ecdsa' | 'schnorr_public_key' | 'sign_with_schnorr'> {
   const derive = (algorithm: SigningAlgorithm, name: string, owner: Uint8Array, path: readonly string[]) =>
-    context.keys.derive(algorithm, name, owner, path.map(toBytes));
+    context.keys.derive(algorithm, name, owner, elementsOf(path));
   return {
     async ecdsa_public_key({ canister_id: id, derivation_path: path, key_id: key }, call) {
       return publicKeyJson(await derive('ecdsa', key.name, ownerOf(id, call), path));
@@ -50,6 +51,15 @@ export function signingMethods(
       return { signature: toBlob(signBip340(signer, message, context.random.bytes(AUXILIARY_BYTES))) };
     },
   };
+}
+
+/** Counted before any is read. */
+function elementsOf(path: readonly string[]): readonly Uint8Array[] {
+  if (path.length > PATH_ELEMENTS_MAX)
+    throw REFUSE.badArgument(
+      `the derivation path has ${path.length} elements: at most ${PATH_ELEMENTS_MAX} are allowed`,
+    );
+  return path.map(toBytes);
 }
 
 /** Whose key it is. That of every canister may be asked for, and it need not be here. */

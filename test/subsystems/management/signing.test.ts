@@ -6,6 +6,7 @@ import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import fc, { cases } from '../../support/properties.ts';
 import { Ed25519Tree } from '../../../subsystems/management/keys/ed25519-tree.ts';
 import { Secp256k1Tree, signBip340 } from '../../../subsystems/management/keys/secp256k1-tree.ts';
+import { ARGUMENT_VALUES_MAX } from '../../../subsystems/management/argument-values.ts';
 import { idOf } from './fake-host.ts';
 import { base64, bytesOf, ManagementBench, OWNER, text } from './management-bench.ts';
 
@@ -115,6 +116,23 @@ describe('keys and signatures', () => {
       }
     });
   }
+
+  test('a path of as many elements as an argument has room for is refused before they are looked at', async () => {
+    const bench = new ManagementBench();
+    const argument = (elements: number) => ({
+      canister_id: null,
+      derivation_path: Array(elements).fill(''),
+      key_id: ECDSA,
+    });
+    // What stands between the values of the rest: two commas of the record, one of the key.
+    const most = ARGUMENT_VALUES_MAX - 3;
+    assert.match((await bench.refused('ecdsa_public_key', argument(most), A)).message, /65533 elements: at most 255/);
+    assert.match(
+      (await bench.refused('ecdsa_public_key', argument(most + 1), A)).message,
+      /IC0408: the argument has more than 65536 values/,
+    );
+    assert.match((await bench.refused('ecdsa_public_key', argument(1_000_000), A)).message, /more than 65536 values/);
+  });
 
   test('the same seed gives the same keys, another one others', async () => {
     const keyOf = async (seed: Uint8Array | undefined) => {
