@@ -4,3 +4,4 @@ export * from './copy-in-slices.ts';
 export * from './page.ts';
 export * from './page-patch.ts';
 export * from './record-bytes.ts';
+export * from './shared-bytes.ts';

@@ -114,9 +114,10 @@ export interface CanisterSettings {
 /** Everything a canister's state consists of, in an executor. Buffers are its own: they may be kept. */
 export interface CanisterImage {
   readonly module: ModuleInfo | undefined;
+  /** Bytes that threads share (`sharedBytes`), or there is a copy of them on the main thread. */
   readonly heap: Uint8Array;
   readonly globals: Uint8Array;
-  /** Granules of stable memory that hold anything: offset and bytes. */
+  /** Granules of stable memory that hold anything: offset and bytes, shared as the heap is. */
   readonly stable: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
   readonly stablePages: number;
   readonly certifiedData: Uint8Array;

@@ -3,9 +3,11 @@
  *
  * Both are read the same way (`SnapshotContent`). A taken one holds the image that the execution captured, with stable
  * memory in the pieces that hold anything; an uploaded one holds a heap of its declared size and stable pages as they
- * are written. What is not there reads as zeros in both. After a restart only the description is in memory, until the
+ * are written. What is not there reads as zeros in both. Heap and stable memory are bytes that threads share, so that loading a
+ * snapshot of gigabytes copies nothing in the main thread. After a restart only the description is in memory, until the
  * content is asked for.
  */
+import { SharedSlabs, sharedBytes } from '../bytes/index.ts';
 import { WASM_PAGE_BYTES, type LowMemoryHook } from '../ic/index.ts';
 import { bytesOfChunks, type Chunks, ChunkStore } from './chunk-store.ts';
 import type { ManagementBackend, GlobalValue, RestoredState } from './backend.ts';
@@ -176,6 +178,7 @@ export class UploadedSnapshot implements SnapshotContent {
   readonly #stored: StoredBytes;
   readonly #chunkStore: ChunkStore;
   readonly #pages: Map<number, Uint8Array>;
+  readonly #slabs = new SharedSlabs();
 
   /** What there is already, `wasmBytes + heapBytes` at least, has been taken from `stored`; the rest is taken as it comes. */
   constructor(metadata: UploadedMetadata, stored: StoredBytes, parts?: UploadedParts) {
@@ -183,7 +186,7 @@ export class UploadedSnapshot implements SnapshotContent {
     this.#stored = stored;
     this.#chunkStore = new ChunkStore(stored, undefined, parts?.chunks);
     this.wasm = parts?.wasm ?? new Uint8Array(metadata.wasmBytes);
-    this.heap = parts?.heap ?? new Uint8Array(metadata.heapBytes);
+    this.heap = parts?.heap ?? sharedBytes(metadata.heapBytes);
     this.#pages = parts?.pages ?? new Map<number, Uint8Array>();
   }
 
@@ -243,7 +246,7 @@ export class UploadedSnapshot implements SnapshotContent {
   #ownPage(number: number): Uint8Array {
     let page = this.#pages.get(number);
     if (page === undefined) {
-      page = new Uint8Array(WASM_PAGE_BYTES);
+      page = this.#slabs.take(WASM_PAGE_BYTES);
       this.#pages.set(number, page);
     }
     return page;
@@ -267,17 +270,35 @@ export class UploadedSnapshot implements SnapshotContent {
     return result;
   }
 
+  /** In order; pages that follow each other in their bytes, too, as one piece. */
+  #stable(): readonly StablePiece[] {
+    const pieces: StablePiece[] = [];
+    for (const [page, bytes] of [...this.#pages].toSorted(([a], [b]) => a - b)) {
+      const offset = page * WASM_PAGE_BYTES;
+      const last = pieces.at(-1);
+      if (last !== undefined && offset === last.offset + last.bytes.length && follows(bytes, last.bytes)) {
+        const { buffer, byteOffset, length } = last.bytes;
+        pieces[pieces.length - 1] = {
+          offset: last.offset,
+          bytes: new Uint8Array(buffer, byteOffset, length + bytes.length),
+        };
+      } else pieces.push({ offset, bytes });
+    }
+    return pieces;
+  }
+
   async prepare(host: ManagementBackend): Promise<RestoredState> {
-    // A copy: more may be uploaded while it is looked at.
+    // A copy: more may be uploaded while it is looked at. Of the memories, a canister that loads meanwhile sees what has come by then.
     const wasm = this.wasm.slice();
-    const stable = [...this.#pages]
-      .toSorted(([a], [b]) => a - b)
-      .map(([page, bytes]) => ({ offset: page * WASM_PAGE_BYTES, bytes }));
     return {
-      image: await imageOf(host, this, wasm, stable),
+      image: await imageOf(host, this, wasm, this.#stable()),
       wasm,
       timerNs: this.timerNs,
       lowMemoryHook: this.lowMemoryHook,
     };
   }
+}
+
+function follows(next: Uint8Array, bytes: Uint8Array): boolean {
+  return next.buffer === bytes.buffer && next.byteOffset === bytes.byteOffset + bytes.length;
 }

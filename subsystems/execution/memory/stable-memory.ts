@@ -21,7 +21,7 @@
  */
 import { numberAt } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { copyBytes, PageEntries, type PageSink, PAGE_BYTES } from '../../bytes/index.ts';
+import { copyBytes, PageEntries, type PageSink, PAGE_BYTES, SharedSlabs } from '../../bytes/index.ts';
 import { StablePagePool } from './stable-pages.ts';
 
 export { StablePagePool } from './stable-pages.ts';
@@ -233,13 +233,14 @@ export class StableMemory {
   /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes. */
   contents(runBytesMax: number): { offset: number; bytes: Uint8Array }[] {
     const runs: { offset: number; bytes: Uint8Array }[] = [];
+    const slabs = new SharedSlabs();
     const runMax = Math.max(1, Math.floor(runBytesMax / PAGE_BYTES));
     let first = -1;
     let last = -2;
     const end = (): void => {
       if (first < 0) return;
       const offset = first * PAGE_BYTES;
-      const bytes = new Uint8Array((last + 1 - first) * PAGE_BYTES);
+      const bytes = slabs.take((last + 1 - first) * PAGE_BYTES);
       this.read(offset, bytes, 0, bytes.length);
       runs.push({ offset, bytes });
     };

@@ -11,7 +11,7 @@ import { rolesOf } from '../engine/entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from '../index.ts';
 import { Instance } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
-import { PAGE_BYTES } from '../../bytes/index.ts';
+import { PAGE_BYTES, sharedCopy } from '../../bytes/index.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
@@ -19,7 +19,7 @@ import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 const RUN_BYTES_MAX = 1 << 20;
 
 /**
- * A copy of the state that goes with the code. Throws OutOfMemory when there is no room for it. What becomes of it is not
+ * A copy of the state that goes with the code, which others may have without copying it: the main thread hands it on. Throws OutOfMemory when there is no room for it. What becomes of it is not
  * this thread's: the host bounds snapshots (management/stored-bytes.ts).
  */
 export function captureState(
@@ -27,11 +27,10 @@ export function captureState(
   budget: MemoryBudget,
 ): Omit<CanisterImage, 'module'> {
   const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
-  // Once here, and once on its way.
-  budget.demand(2 * pages, 'there is no room for a copy of the state now');
-  budget.giveBack(2 * pages);
+  budget.demand(pages, 'there is no room for a copy of the state now');
+  budget.giveBack(pages);
   return {
-    heap: code === undefined ? new Uint8Array(0) : code.instance.heap().slice(),
+    heap: code === undefined ? new Uint8Array(0) : sharedCopy(code.instance.heap()),
     globals: code === undefined ? new Uint8Array(0) : code.instance.saveGlobals(),
     stable: stable.contents(RUN_BYTES_MAX),
     stablePages: stable.pages,

@@ -6,6 +6,7 @@ import {
   TakenSnapshot,
   UploadedSnapshot,
 } from '../snapshot.ts';
+import { SharedSlabs, sharedBytes } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import type { StoredBytes } from '../stored-bytes.ts';
 import { expectHash } from './chunk-records.ts';
@@ -92,7 +93,7 @@ class PartReader {
   }
 
   async whole(part: SnapshotPart, size: number): Promise<Uint8Array> {
-    const whole = this.#room(size);
+    const whole = this.#room(part, size);
     for await (const { offset, bytes } of this.#piecesOf(part, size)) {
       const wanted = Math.min(this.#pieceBytes, size - offset);
       if (offset % this.#pieceBytes !== 0 || bytes.length !== wanted)
@@ -107,9 +108,9 @@ class PartReader {
   }
 
   /** Zeros, which take no memory before they are written to. */
-  #room(size: number): Uint8Array {
+  #room(part: SnapshotPart, size: number): Uint8Array {
     try {
-      return new Uint8Array(size);
+      return part === 'h' ? sharedBytes(size) : new Uint8Array(size);
     } catch {
       throw corrupt('meta', this.#place.key, `there is no room for ${size} bytes`);
     }
@@ -117,11 +118,14 @@ class PartReader {
 
   async stable(size: number): Promise<StablePiece[]> {
     const pieces: StablePiece[] = [];
+    const slabs = new SharedSlabs();
     let end = 0;
     for await (const piece of this.#piecesOf('t', size)) {
       if (piece.offset < end) throw corrupt('blob', pieceKey(this.#place.content, 't', piece.offset), 'it overlaps');
       end = piece.offset + piece.bytes.length;
-      pieces.push(piece);
+      const bytes = slabs.take(piece.bytes.length);
+      bytes.set(piece.bytes);
+      pieces.push({ offset: piece.offset, bytes });
     }
     return pieces;
   }

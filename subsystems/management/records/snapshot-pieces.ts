@@ -18,8 +18,8 @@ export const GLOBAL_TYPES = ['i32', 'i64', 'f32', 'f64', 'v128'] as const;
 export const PIECE_BYTES = { taken: 1 << 20, uploaded: WASM_PAGE_BYTES } as const;
 const ZEROS = Buffer.alloc(PIECE_BYTES.taken);
 
-/** Everything a new snapshot consists of. `snapshot`: what its keys begin with. */
-export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Generator<Piece> {
+/** Everything a new snapshot consists of, and undefined for each piece of zeros, so that who writes it may pause. `snapshot`: what its keys begin with. */
+export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Generator<Piece | undefined> {
   const globals = globalsBytes(content.globals);
   for (const bytes of piecewise(globals)) yield [pieceKey(snapshot, 'g', bytes.byteOffset - globals.byteOffset), bytes];
   // An upload begins with nothing but zeros.
@@ -27,8 +27,8 @@ export function* piecesOf(snapshot: Uint8Array, content: SnapshotContent): Gener
   for (const part of ['w', 'h'] as const) {
     const whole = part === 'w' ? content.wasm : content.heap;
     for (const bytes of piecewise(whole)) {
-      if (ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) !== 0)
-        yield [pieceKey(snapshot, part, bytes.byteOffset - whole.byteOffset), bytes];
+      const isZero = ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0;
+      yield isZero ? undefined : [pieceKey(snapshot, part, bytes.byteOffset - whole.byteOffset), bytes];
     }
   }
   for (const { offset, bytes } of joined(content.stable)) yield [pieceKey(snapshot, 't', offset), bytes];

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SnapshotContent, UploadedSnapshot } from '../snapshot.ts';
 import type { StoredBytes } from '../stored-bytes.ts';
 import { readSnapshot } from './read-snapshot.ts';
@@ -15,6 +16,8 @@ import { type StoredSnapshot, UNFINISHED, writeSnapshot } from './snapshot-value
 
 /** Of a large content, so much goes into one unit; the disk must have taken it before more is made. */
 const UNIT_BYTES_MAX = 8 << 20;
+/** Of a mebibyte each, 0.15 ms; then others get their turn. */
+const ZEROS_PER_TURN = 32;
 
 /**
  * Where one canister's snapshots are kept, by their numbers. A content may be larger than what should be written at
@@ -36,7 +39,13 @@ export class SnapshotRecords {
     unitOf(this.#store)?.put('meta', snapshotKey(this.#owner, number), UNFINISHED);
     let pieces = 0;
     let unitBytes = 0;
-    for (const [key, bytes] of piecesOf(snapshotContentOf(this.#owner, number), content)) {
+    let zeros = 0;
+    for (const piece of piecesOf(snapshotContentOf(this.#owner, number), content)) {
+      if (piece === undefined) {
+        if (++zeros % ZEROS_PER_TURN === 0) await nextTurn();
+        continue;
+      }
+      const [key, bytes] = piece;
       if (unitBytes + bytes.length > UNIT_BYTES_MAX) {
         await this.#store.settled();
         unitBytes = 0;

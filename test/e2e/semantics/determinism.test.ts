@@ -82,6 +82,8 @@ async function run(t: TestContext, executors: number): Promise<Run> {
   for (const canister of canisters.list()) {
     const record = recordOf(canister);
     const image = await kernel.get(Execution).capture(record.handle, record.module);
+    for (const { buffer, length } of [image.heap, ...image.stable.map(({ bytes }) => bytes)])
+      assert.ok(length === 0 || buffer instanceof SharedArrayBuffer, 'an image is handed on without a copy');
     const hash = createHash('sha256').update(image.heap).update(image.globals).update(image.certifiedData);
     for (const { offset, bytes } of image.stable) hash.update(String(offset)).update(bytes);
     states.push({ name: record.name, balance: record.balance, version: record.version, state: hash.digest('hex') });

@@ -106,6 +106,8 @@ export class FakeCanister implements HostedCanister {
 }
 
 export class FakeHost implements ManagementBackend {
+  /** What a canister was given last. */
+  restored: CanisterImage | undefined;
   management: ManagementHooks | undefined;
   readonly #canisters = new Map<string, FakeCanister>();
   readonly #usedIds = new Set<string>();
@@ -268,6 +270,7 @@ export class FakeHost implements ManagementBackend {
 
   async restore(hosted: HostedCanister, { image, wasm, timerNs, lowMemoryHook }: RestoredState): Promise<void> {
     const canister = this.#own(hosted);
+    this.restored = image;
     canister.code = image.module === undefined || wasm === undefined ? undefined : { module: image.module, wasm };
     canister.heap = image.heap.slice();
     canister.globals = image.globals.slice();

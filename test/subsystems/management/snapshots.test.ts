@@ -338,6 +338,51 @@ describe('snapshots', () => {
     await bench.ok('upload_canister_snapshot_metadata', again);
   });
 
+  test('an uploaded one of many pages is handed over in few pieces, none of which is copied', async () => {
+    const bench = new ManagementBench();
+    const { canister, id: canister_id } = await filled(bench);
+    const metadata = { wasm_module_size: WASM.length, wasm_memory_size: PAGE, stable_memory_size: 100 * PAGE };
+    const { snapshot_id } = await bench.ok<{ snapshot_id: string }>('upload_canister_snapshot_metadata', {
+      canister_id,
+      replace_snapshot: null,
+      ...metadata,
+      globals: GLOBALS,
+      certified_data: '',
+      global_timer: null,
+      on_low_wasm_memory_hook_status: null,
+    });
+    const place = { canister_id, snapshot_id };
+    await bench.ok('upload_canister_snapshot_data', {
+      ...place,
+      kind: { wasm_module: { offset: 0 } },
+      chunk: base64(WASM),
+    });
+    // Pages 0 to 39 in order, then 60 backwards: those lie apart.
+    for (const page of [...Array(40).keys(), ...Array.from({ length: 4 }, (_, at) => 60 - at)]) {
+      const kind = { stable_memory: { offset: page * PAGE } };
+      await bench.ok('upload_canister_snapshot_data', { ...place, kind, chunk: base64(Uint8Array.of(page + 1)) });
+    }
+    await bench.ok('load_canister_snapshot', { ...place, sender_canister_version: null });
+    const { heap, stable } = bench.host.restored ?? assert.fail('nothing was restored');
+    assert.deepEqual(
+      stable.map(({ offset, bytes }) => [offset / PAGE, bytes.length / PAGE]),
+      [
+        [0, 16],
+        [16, 16],
+        [32, 8],
+        [57, 1],
+        [58, 1],
+        [59, 1],
+        [60, 1],
+      ],
+    );
+    for (const { offset, bytes } of stable)
+      for (let at = 0; at < bytes.length; at += PAGE) assert.equal(bytes[at], (offset + at) / PAGE + 1);
+    for (const { buffer } of [heap, ...stable.map(({ bytes }) => bytes)])
+      assert.ok(buffer instanceof SharedArrayBuffer);
+    assert.equal(canister.stablePages, 100);
+  });
+
   test('stable memory reads as a flat array would, taken or uploaded', async () => {
     const size = 2 * PAGE;
     const write = fc.record({ offset: fc.nat(size - 1), bytes: fc.uint8Array({ minLength: 1, maxLength: 300 }) });
