@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { bundlesOf, type Current, CURRENT, findProgram, keyOf, PROGRAM, writeCurrent } from '../../config/bundle.js';
 import { withSources } from '../../config/stacks.ts';
@@ -48,6 +50,31 @@ test('servers of this clone run from a bundle of its sources, which has all of t
     'plugins/api/plugin.ts',
   ])
     assert.ok(inputs.includes(file), file);
+});
+
+test('installing a clone makes its bundle, and goes well where none can be made', async () => {
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  const [program = '', ...args] = (scripts['prepare'] ?? '').split(' ');
+  assert.equal(program, 'node');
+  const { root, current } = await clone();
+  await cp(join(ROOT, '.ci/prepare.js'), join(root, '.ci/prepare.js'));
+  await cp(join(ROOT, 'config/bundle.js'), join(root, 'config/bundle.js'));
+  await writeFile(join(root, 'package.json'), '{ "type": "module" }');
+  const content = await readFile(current);
+  await rm(current);
+  const install = () => promisify(execFile)(process.execPath, args, { cwd: root });
+  await install();
+  assert.equal(existsSync(current), false, 'there is no bundler');
+  await mkdir(join(root, 'node_modules/esbuild'));
+  await write(
+    join(root, '.ci/build-bundle.ts'),
+    `import { writeFileSync } from 'node:fs';
+writeFileSync(${JSON.stringify(current)}, ${JSON.stringify(content.toString())});`,
+  );
+  await install();
+  assert.deepEqual(await readFile(current), content);
 });
 
 test('a bundle is run while the sources have the content that it was made of, whatever their times', async () => {
