@@ -26,7 +26,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   'smol-toml': '^subsystems/compiler/mops/',
   '@noble/curves': '^subsystems/management/',
   '@nxtedition/rocksdb': '^subsystems/storage/rocksdb-tables[.]ts$',
-  pino: '^config/log[.]ts$',
+  pino: '^config/log-sink[.]ts$',
   'prom-client': '^subsystems/metrics/',
   undici: '^subsystems/outcalls/',
   preact: PAGE,

@@ -3,7 +3,7 @@
  * they belong. One ring so decides the order of everything.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { createRing, RingConsumer, RingProducer } from '../threads/index.ts';
+import { createRing, RingListener, RingProducer } from '../threads/index.ts';
 import type { StoragePort, StorageReceiver } from './commit-queue.ts';
 import {
   DURABLE,
@@ -29,14 +29,14 @@ export function createStorageEnds(ringBytes: number = RING_BYTES): {
 
 export class RingPort implements StoragePort {
   protected readonly port: MessagePort;
-  protected readonly outbox: RingConsumer;
+  protected readonly outbox: RingListener;
   protected receiver: StorageReceiver | undefined;
   readonly #inbox: RingProducer;
   #last = 0;
 
   constructor({ inbox, outbox, port }: StorageEnd) {
     this.#inbox = new RingProducer(inbox);
-    this.outbox = new RingConsumer(outbox);
+    this.outbox = new RingListener(outbox);
     this.port = port;
   }
 

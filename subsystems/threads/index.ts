@@ -3,4 +3,5 @@ export { collectGarbage } from './collect-garbage.ts';
 export { JobThread, type JobThreadOptions } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
 export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';
+export { RingListener } from './ring-listener.ts';
 export { SpinGate } from './spin-gate.ts';

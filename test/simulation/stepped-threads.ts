@@ -15,7 +15,7 @@ import {
 import type { StartExecutorThread } from '../../subsystems/execution/pool/executor.ts';
 import type { ExecutorOptions } from '../../subsystems/execution/wire/port-messages.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
-import { type RingConsumer, RingProducer } from '../../subsystems/threads/index.ts';
+import { type RingListener, RingProducer } from '../../subsystems/threads/index.ts';
 
 /** Whatever throws this inside of a thread is its death, and no mistake. */
 export const KILLED = 'the simulation killed it';
@@ -45,7 +45,7 @@ interface SteppedThread {
   /** A long message has its turn, until this resolves. */
   turn: Promise<void> | undefined;
   isDead: boolean;
-  outbox: RingConsumer | undefined;
+  outbox: RingListener | undefined;
   drain: () => unknown;
 }
 

@@ -11,7 +11,7 @@ import type { CodeChange } from '../index.ts';
 import type { OutgoingCall, OutputLine, Step, Task } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
-import { createRing, RingConsumer, RingProducer } from '../../threads/index.ts';
+import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, STEP } from '../wire/wire.ts';
 import type { Command, ExecutorOptions, PortMessage } from '../wire/port-messages.ts';
@@ -32,7 +32,7 @@ export interface ExecutorThreadHandle {
    * Calls `drain` whenever the thread has published something, from the event loop, until it is terminated. `drain` returns
    * whether more is awaited.
    */
-  listen(outbox: RingConsumer, drain: () => boolean): void;
+  listen(outbox: RingListener, drain: () => boolean): void;
   /** Ends the thread; resolves when it has ended. */
   terminate(): Promise<unknown>;
 }
@@ -85,7 +85,7 @@ export class Executor {
   readonly #thread: ExecutorThreadHandle;
   readonly #port: MessagePort;
   readonly #inbox: RingProducer;
-  readonly #outbox: RingConsumer;
+  readonly #outbox: RingListener;
   readonly #events: ExecutorEvents;
   /** Callbacks by call number; the numbers are used again. */
   readonly #pending: (Done | undefined)[] = [];
@@ -117,7 +117,7 @@ export class Executor {
     const outbox = createRing(RING_BYTES);
     this.#events = events;
     this.#inbox = new RingProducer(inbox);
-    this.#outbox = new RingConsumer(outbox);
+    this.#outbox = new RingListener(outbox);
     this.#port = channel.port1;
     this.#port.unref();
     this.#thread = startThread({ inbox, outbox, port: channel.port2, ...settings }, (reason) => this.#end(reason));

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { createRing, RingConsumer, RingProducer } from '../../../subsystems/threads/index.ts';
+import { createRing, RingConsumer, RingListener, RingProducer } from '../../../subsystems/threads/index.ts';
 
 /** A small generator, so that a failing run can be repeated. */
 function seeded(seed: number): (below: number) => number {
@@ -78,7 +78,7 @@ for (const isMoreExpected of [false, true])
   test(`a consumer for which something comes at every wake${isMoreExpected ? ', and that expects it,' : ''} leaves the event loop its turns`, async () => {
     const ring = createRing(1024);
     const producer = new RingProducer(ring);
-    const consumer = new RingConsumer(ring);
+    const consumer = new RingListener(ring);
     let wakes = 0;
     const send = (): void => {
       producer.reserve(1, 8);
@@ -102,7 +102,7 @@ for (const isMoreExpected of [false, true])
 function listening(t: TestContext) {
   const shared = createRing(4096);
   const producer = new RingProducer(shared);
-  const consumer = new RingConsumer(shared);
+  const consumer = new RingListener(shared);
   const alive = setInterval(() => undefined, 1000);
   t.after(() => {
     clearInterval(alive);
@@ -184,14 +184,14 @@ test('a listener that is closed while it looks calls nobody any more', async (t)
 
 test('a ring that nobody listens to expects nothing', () => {
   const shared = createRing(1024);
-  new RingConsumer(shared).expect();
+  new RingListener(shared).expect();
   assert.equal(new RingProducer(shared).isHeard, true, 'who drains it himself is awake');
 });
 
 test('a producer that is held up after it has seen the consumer asleep takes no later wake-up away', async (t) => {
   const shared = createRing(4096);
   const producer = new RingProducer(shared);
-  const consumer = new RingConsumer(shared);
+  const consumer = new RingListener(shared);
   const words = new Int32Array(shared);
   const ASLEEP = 32;
   const alive = setInterval(() => undefined, 1000);
@@ -234,7 +234,7 @@ for (const expecting of ['never', 'at times', 'always'] as const)
       });
       const exited = once(worker, 'exit');
       const producer = new RingProducer(there);
-      const consumer = new RingConsumer(back);
+      const consumer = new RingListener(back);
       const random = seeded(11);
       const isExpected = (): boolean => expecting === 'always' || (expecting === 'at times' && random(3) === 0);
       let sent = 0;
