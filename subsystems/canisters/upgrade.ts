@@ -36,12 +36,11 @@ export async function upgrade(
   wasm: Uint8Array,
   options: UpgradeOptions,
 ): Promise<UpgradeReport> {
-  const { scheduler, inTurn } = needs;
   const upgrading = new Upgrade(needs, record, wasm, options);
   for (;;) {
-    const report = await inTurn(() => upgrading.attempt());
+    const report = await needs.inTurn(() => upgrading.attempt());
     if (report !== undefined) return report;
-    await scheduler.pause(record.handle);
+    await upgrading.pause();
   }
 }
 
@@ -50,6 +49,7 @@ class Upgrade {
   readonly #record: ChangingCanister;
   readonly #wasm: Uint8Array;
   readonly #options: UpgradeOptions;
+  #hasPaused = false;
   /** With the code that was compared, which another change may have replaced by now. */
   #compared: { readonly from: RecordedCode | undefined; readonly findings: UpgradeFindings } | undefined;
 
@@ -60,7 +60,12 @@ class Upgrade {
     this.#options = options;
   }
 
-  /** Undefined: calls of the canister are open, it has to be paused first. A canister that was paused runs again in any other case. */
+  async pause(): Promise<void> {
+    await this.#with.scheduler.pause(this.#record.handle);
+    this.#hasPaused = true;
+  }
+
+  /** Undefined: calls of the canister are open, it has to be paused first. One that this upgrade has paused runs again in any other case. */
   async attempt(): Promise<UpgradeReport | undefined> {
     const { scheduler } = this.#with;
     const record = this.#record;
@@ -71,7 +76,7 @@ class Upgrade {
       return report;
     } finally {
       if (isOver && !record.isRemoved) {
-        scheduler.resume(record.handle);
+        if (this.#hasPaused) scheduler.resume(record.handle);
         if (record.status === 'running') record.steps.checkMemory();
       }
     }

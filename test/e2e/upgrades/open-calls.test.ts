@@ -52,6 +52,7 @@ persistent actor Self {
 interface Served {
   post(path: string, body?: string | Uint8Array): Promise<Answer>;
   get(path: string): Promise<Answer>;
+  fetch(path: string, init: RequestInit): Promise<Response>;
 }
 
 interface Worker {
@@ -158,8 +159,11 @@ suite('an actor whose calls are open', () => {
     await sleep(50);
     const upgrading = [1, 2].map(() => server.post(`/upgrade/${server.id}`, server.next));
     await until(async () => (await server.status()) === 'stopping');
-    const refused = await server.post(`/actors/${server.id}`);
-    assert.notEqual(refused.status, 200);
+    const refused = await server.post(`/upgrade/${server.id}`, server.next.subarray(0, 100));
+    assert.equal(refused.status, 400, 'and one that fails ends nothing of the others');
+    assert.equal(await server.status(), 'stopping');
+    const deleted = await server.fetch(`/actors/${server.id}`, { method: 'DELETE' });
+    assert.match(await deleted.text(), /is running: POST \/stop/);
     ok(await server.post('/call-json/manager/letGo'));
     assert.deepEqual((await Promise.all([call, ...upgrading])).map(ok), ['[]', 'upgraded', 'upgraded']);
     assert.deepEqual([await server.status(), await server.seen()], ['running', '(1, 2)']);
