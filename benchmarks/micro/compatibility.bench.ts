@@ -110,7 +110,11 @@ async function measure(): Promise<void> {
 /** What the host knows of a module. */
 async function codeOf(source: string): Promise<ComparedCode> {
   const { candid, stableTypes } = await compileMotoko(source);
-  return { candid, stableTypes: Buffer.from(stableTypes ?? ''), methods: new Map() };
+  return {
+    candid: { text: candid, methods: new Map() },
+    stableTypes: Buffer.from(stableTypes ?? ''),
+    methods: new Map(),
+  };
 }
 
 function counter(version: number): string {

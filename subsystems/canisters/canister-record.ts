@@ -10,7 +10,7 @@ import type { Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterOutput, type OutputNeeds } from './canister-output.ts';
 import type { CanisterStore } from './canister-store.ts';
-import type { Canister } from './index.ts';
+import type { ActorFiles, Canister } from './index.ts';
 import { limitsOf, NO_LIMITS, type SharedControllers, sharedVariables } from './shared-values.ts';
 import { type AccountedCanister, StepAccounting, type StepAccountingNeeds } from './step-accounting.ts';
 import type { StoredIdentity, StoredNumbers } from './stored-values.ts';
@@ -71,8 +71,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   givenCandid: string | undefined = undefined;
   /** Its queries find a placeholder for a certificate. */
   #hasCertificate = false;
-  /** The manifest's file, which an upgrade without a body reads again; by the canister's name. */
-  readFile: ((name: string) => Promise<Uint8Array>) | undefined = undefined;
+  /** The manifest's files, which an upgrade without a body reads again; by the canister's name. */
+  readFiles: ((name: string) => Promise<ActorFiles>) | undefined = undefined;
   #controllers: readonly Uint8Array[];
   #environment: ReadonlyMap<string, string>;
   /** Without controllers and variables. */

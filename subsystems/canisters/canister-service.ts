@@ -42,6 +42,7 @@ import {
   type UpgradeReport,
 } from './index.ts';
 import { type InstalledManifest, installManifest } from './install-manifest.ts';
+import { newCandid } from './manifest-files.ts';
 import { NumberRows } from './number-rows.ts';
 import { type Recovery, recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
@@ -331,7 +332,7 @@ export class CanisterService implements Canisters {
       });
       record.givenCandid = options.candidText;
       this.#giveCertificate(record, options);
-      record.readFile = options.readFile;
+      record.readFiles = options.readFiles;
       await this.#exclusive(record, async () => {
         try {
           await this.#changes.apply(record, code, { mode: 'install', argument, caller: options.caller });
@@ -354,7 +355,8 @@ export class CanisterService implements Canisters {
     options: UpgradeOptions,
   ): Promise<UpgradeReport> {
     const record = recordOf(canister);
-    const bytes = moduleBytes ?? (await record.readFile?.(record.name));
+    const files = moduleBytes === undefined ? await record.readFiles?.(record.name) : undefined;
+    const bytes = moduleBytes ?? files?.module;
     if (bytes === undefined) throw new ServerError('invalid', 'no-wasm-recorded', 'no wasm recorded for that actor');
     const report = await upgrade(
       {
@@ -365,7 +367,7 @@ export class CanisterService implements Canisters {
       },
       record,
       bytes,
-      options,
+      { ...options, candidText: options.candidText ?? newCandid(record, files) },
     );
     this.#noteDeployment(record, 'upgrade', options.caller);
     await Promise.all([this.#with.storage.settled(), this.interfaceOf(record)]);

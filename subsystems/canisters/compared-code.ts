@@ -16,7 +16,7 @@ export function comparedCode(code: RecordedCode | undefined): ComparedCode {
   const { module, candid } = code;
   return {
     stableTypes: stableTypesOf(module),
-    candid: candid?.text,
+    candid,
     methods: new Map([...module.methods].filter(([method]) => !isInternalMethod(method))),
   };
 }

@@ -135,8 +135,15 @@ export interface InstallOptions {
   readonly hasCertificate?: boolean;
   /** One that has been given out for it; undefined: the next free one. */
   readonly id?: Uint8Array | undefined;
-  /** Reads the module of the canister with this name again, for an upgrade without a body; undefined: nothing is recorded. */
-  readonly readFile?: ((name: string) => Promise<Uint8Array>) | undefined;
+  /** Reads the files of the canister with this name again, for an upgrade without a body; undefined: nothing is recorded. */
+  readonly readFiles?: ((name: string) => Promise<ActorFiles>) | undefined;
+}
+
+/** What the manifest's files hold for one of its actors. */
+export interface ActorFiles {
+  readonly module: Uint8Array;
+  /** Undefined: the manifest names no `.did` file. */
+  readonly candidText: string | undefined;
 }
 
 export interface UpgradeOptions {

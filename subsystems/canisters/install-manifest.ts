@@ -1,12 +1,12 @@
 import { type CanisterRecord } from './canister-record.ts';
-import { type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
+import { type ActorFiles, type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
 import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
 import { principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
 import { hashOf, ManifestFiles } from './manifest-files.ts';
-import { ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
+import { candidTextOf, ManifestModules, type ManifestSource } from './manifest-modules.ts';
 
 /** The anonymous principal: it installs the manifest's actors, and is their controller (docs/running.md, "Names and ids"). */
 const ANONYMOUS = Uint8Array.of(4);
@@ -59,15 +59,13 @@ export async function installManifest(
   const modulesNow = (): ManifestModules =>
     new ManifestModules({ compiler, execution, log, actors: sources, principalOf });
   const modules = modulesNow();
-  const readFile = (name: string): Promise<Uint8Array> => modulesNow().moduleNamed(name);
+  const readFiles = (name: string): Promise<ActorFiles> => modulesNow().readNamed(name);
   const there: ManifestSource[] = [];
-  const install = async (actor: ManifestActor, bytes: Uint8Array): Promise<void> => {
-    const candidText =
-      actor.candidFile === undefined ? undefined : (await readNamed(actor.candidFile)).toString('utf8');
+  const install = async (actor: ManifestActor, { module, candidText }: ActorFiles): Promise<void> => {
     const { args, cycles, env, hasCertificate, name } = actor;
     const id = idOf.get(name);
-    const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFile };
-    await canisters.place(name, bytes, options);
+    const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFiles };
+    await canisters.place(name, module, options);
   };
   for (const [index, actor] of actors.entries()) {
     if (signal.aborted) break;
@@ -75,7 +73,7 @@ export async function installManifest(
     const known = canisters.named(actor.name);
     if (known !== undefined) {
       // What is there is not reinstalled; only an upgrade takes the file as it is now.
-      known.readFile = readFile;
+      known.readFiles = readFiles;
       // The operator's to say, as the file is; nothing of the actor's state depends on it.
       if (actor.hasCertificate && known.damage === undefined) canisters.giveCertificate(known);
       there.push(at(sources, index, 'source'));
@@ -85,9 +83,9 @@ export async function installManifest(
       if (canisters.named(next.name) === undefined) modules.expect(next);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
-      const bytes = await modules.moduleOf(actor);
+      const module = await modules.moduleOf(actor);
       progress(`installing ${actor.name} ${place}`);
-      await install(actor, bytes);
+      await install(actor, { module, candidText: await candidTextOf(actor) });
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
@@ -103,7 +101,7 @@ export async function installManifest(
       const actor = (await manifest.read()).find((known) => known.name === name);
       if (actor === undefined)
         throw new ServerError('missing', 'actor-missing', `the manifest has no actor ${name} any more`);
-      await install(actor, await readFile(name));
+      await install(actor, await readFiles(name));
     },
   });
   return { compare: comparison({ canisters, log }, modules, there), files };

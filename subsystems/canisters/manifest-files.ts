@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterRecord } from './canister-record.ts';
-import type { ManifestActors, UpgradeOptions, UpgradeReport } from './index.ts';
-import { type ManifestModules, type ManifestSource, readNamed } from './manifest-modules.ts';
+import type { ActorFiles, ManifestActors, UpgradeOptions, UpgradeReport } from './index.ts';
+import type { ManifestModules, ManifestSource } from './manifest-modules.ts';
 
 export interface ManifestFilesDependencies {
   readonly canisters: {
@@ -19,6 +19,14 @@ export interface ManifestFilesDependencies {
 }
 
 export const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+/** The text of its `.did` file, if it is another than the actor was given: that one has to fit the module. */
+export function newCandid(
+  { givenCandid }: Pick<CanisterRecord, 'givenCandid'>,
+  files: ActorFiles | undefined,
+): string | undefined {
+  return files?.candidText === givenCandid ? undefined : files?.candidText;
+}
 
 /** The manifest's actors as their files are while the host serves. */
 export class ManifestFiles implements ManifestActors {
@@ -42,17 +50,15 @@ export class ManifestFiles implements ManifestActors {
       await this.#with.install(name);
       return 'installed';
     }
-    const module = await this.#with.modulesNow().moduleNamed(name);
-    const file = this.#with.sources.find((known) => known.name === name)?.candidFile;
-    const candid = file === undefined ? undefined : (await readNamed(file)).toString('utf8');
+    const files = await this.#with.modulesNow().readNamed(name);
     const record = canisters.named(name);
     // Deleted while its source was compiled.
     if (record === undefined) return 'same';
     if (record.damage !== undefined)
       throw new ServerError('missing', 'actor-rejected', `it was rejected: ${record.damage}`);
-    const candidText = candid === record.givenCandid ? undefined : candid;
-    if (candidText === undefined && record.module?.hash === hashOf(module)) return 'same';
-    await canisters.upgrade(record, module, { argument: undefined, caller, candidText });
+    const candidText = newCandid(record, files);
+    if (candidText === undefined && record.module?.hash === hashOf(files.module)) return 'same';
+    await canisters.upgrade(record, files.module, { argument: undefined, caller, candidText });
     return 'reloaded';
   }
 }

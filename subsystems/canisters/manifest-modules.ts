@@ -3,6 +3,7 @@ import { assert, type Logger, messageOf, ServerError } from '../../kernel/index.
 import type { ActorReference, CompiledActor, Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { ManifestActor } from '../manifest/index.ts';
+import type { ActorFiles } from './index.ts';
 
 /** What of an actor of the manifest is needed for as long as the host serves. */
 export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile'>;
@@ -41,10 +42,11 @@ export class ManifestModules {
     if (source.kind === 'main') this.#compile(name, source.file).catch(() => undefined);
   }
 
-  async moduleNamed(name: string): Promise<Uint8Array> {
+  /** What an actor is installed or upgraded with. */
+  async readNamed(name: string): Promise<ActorFiles> {
     const actor = this.#with.actors.find((known) => known.name === name);
     assert(actor !== undefined, `the manifest has no actor ${name}`);
-    return await this.moduleOf(actor);
+    return { module: await this.moduleOf(actor), candidText: await candidTextOf(actor) };
   }
 
   /** Files whose change may change the module or the interface of an actor, missing ones too: absolute paths. */
@@ -122,7 +124,8 @@ export class ManifestModules {
       if (source.kind === 'main') return (await this.#compile(name, source.file)).candid;
       const { candid } = await this.#with.execution.prepare(await readNamed(source.file));
       if (candid !== undefined) return candid;
-      if (candidFile !== undefined) return (await readNamed(candidFile)).toString('utf8');
+      const given = await candidTextOf({ candidFile });
+      if (given !== undefined) return given;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       // The first error, with its place; all of them are shown where that actor is installed itself.
@@ -137,7 +140,12 @@ export class ManifestModules {
   }
 }
 
-export async function readNamed(file: string): Promise<Buffer> {
+/** What its `.did` file says; undefined: the manifest names none. */
+export async function candidTextOf({ candidFile }: Pick<ManifestSource, 'candidFile'>): Promise<string | undefined> {
+  return candidFile === undefined ? undefined : (await readNamed(candidFile)).toString('utf8');
+}
+
+async function readNamed(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {

@@ -7,8 +7,15 @@ import type { CandidFindings, StableDifferences } from './index.ts';
 
 /** Texts of the module before and the one after. Undefined: nothing is to be compared. */
 export interface ComparisonRequest {
-  readonly candid: readonly [before: string, after: string] | undefined;
+  readonly candid: ComparedTexts | undefined;
   readonly stable: readonly [before: string, after: string] | undefined;
+}
+
+export interface ComparedTexts {
+  readonly before: string;
+  readonly after: string;
+  /** Methods that the text after describes and its module does not have: they count as if it did not. */
+  readonly unserved: readonly string[];
 }
 
 export interface Comparison {
@@ -23,9 +30,12 @@ export function compareTexts({ candid, stable }: ComparisonRequest): Comparison 
   };
 }
 
-function candidFindings([before, after]: readonly [string, string]): CandidFindings {
+function candidFindings({ before, after, unserved }: ComparedTexts): CandidFindings {
   try {
-    const { isCompatible, added, removed, changed } = compareInterfaces(interfaceTypes(before), interfaceTypes(after));
+    const described = interfaceTypes(after);
+    const lost = new Set(unserved);
+    const served = { ...described, methods: described.methods.filter(({ name }) => !lost.has(name)) };
+    const { isCompatible, added, removed, changed } = compareInterfaces(interfaceTypes(before), served);
     return { compatible: isCompatible, added, removed, changed };
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;

@@ -1,5 +1,6 @@
 /** What an upgrade would do to an actor's stable variables and to its callers, found out before it is done. */
 import { defineCapability, type ServerError } from '../../kernel/index.ts';
+import type { MethodKind as DescribedKind } from '../codec/index.ts';
 import type { MethodKind } from '../ic/index.ts';
 
 /** Something that is on one side only. */
@@ -58,12 +59,19 @@ export interface CandidFindings extends CandidDifferences {
   readonly compatible: boolean | null;
 }
 
+/** What a module is described by; the text may have been given, and describe more than the module exports. */
+export interface ComparedInterface {
+  /** As .did. */
+  readonly text: string;
+  readonly methods: ReadonlyMap<string, { readonly kind: DescribedKind }>;
+}
+
 /** One of the two modules of an upgrade. */
 export interface ComparedCode {
   /** Content of `motoko:stable-types`; undefined: it has none. */
   readonly stableTypes: Uint8Array | undefined;
-  /** .did text; undefined: not known. */
-  readonly candid: string | undefined;
+  /** Undefined: not known. */
+  readonly candid: ComparedInterface | undefined;
   /** What it exports for everybody. */
   readonly methods: ReadonlyMap<string, MethodKind>;
 }

@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
 import { JobThread } from '../threads/index.ts';
-import type { Comparison, ComparisonRequest } from './comparison.ts';
+import type { ComparedTexts, Comparison, ComparisonRequest } from './comparison.ts';
 import { DifferenceList, moreText } from './difference-list.ts';
 import type {
   CandidFindings,
@@ -14,6 +14,7 @@ import type {
 } from './index.ts';
 import { named, pathText } from './path.ts';
 import { judge, type UpgradePolicy } from './policy.ts';
+import { unservedMethods } from './served-methods.ts';
 import type { StableChecker } from './stable-checker.ts';
 
 /** The bounds of a comparison end it in a second or two. */
@@ -66,16 +67,12 @@ export class UpgradeComparisons implements Compatibility {
   }
 
   async compare(upgrade: ComparedUpgrade): Promise<UpgradeFindings> {
-    const { from, to } = upgrade;
-    const texts = {
-      candid: from.candid === undefined || to.candid === undefined ? undefined : ([from.candid, to.candid] as const),
-      stable: signaturesOf(from, to),
-    };
+    const signatures = signaturesOf(upgrade.from, upgrade.to);
     const [asked, differences] = await Promise.all([
-      this.#ask(upgrade, texts.stable),
+      this.#ask(upgrade, signatures),
       this.#differences({
-        candid: texts.candid?.[0] === texts.candid?.[1] ? undefined : texts.candid,
-        stable: texts.stable?.[0] === texts.stable?.[1] ? undefined : texts.stable,
+        candid: differentInterfaces(upgrade),
+        stable: signatures?.[0] === signatures?.[1] ? undefined : signatures,
       }),
     ]);
     const { isUnverified, ...verdict } = asked;
@@ -132,6 +129,15 @@ function unchecked(checker: StableFindings['checker'], message: string): Asked {
   return { checked: false, checker, compatible: null, message, isUnverified: true };
 }
 
+/** Undefined: they are the same, or one is not known. */
+function differentInterfaces(upgrade: ComparedUpgrade): ComparedTexts | undefined {
+  const before = upgrade.from.candid?.text;
+  const after = upgrade.to.candid?.text;
+  if (before === undefined || after === undefined) return undefined;
+  const unserved = unservedMethods(upgrade);
+  return before === after && unserved.length === 0 ? undefined : { before, after, unserved };
+}
+
 /** Undefined: neither has one. */
 function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, string] | undefined {
   if (from.stableTypes === undefined && to.stableTypes === undefined) return undefined;
@@ -141,7 +147,7 @@ function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, s
   return [before ?? NO_VARIABLES, after ?? NO_VARIABLES];
 }
 
-/** Where there are not two different texts: equal ones, or modules that do not carry one. */
+/** Where there are not two different interfaces: equal ones, or modules of which none is known. */
 function unparsedFindings({ from, to }: ComparedUpgrade): CandidFindings {
   if (from.candid === undefined) return { ...NO_DIFFERENCES, compatible: null };
   if (to.candid !== undefined) return { ...NO_DIFFERENCES, compatible: true };

@@ -153,6 +153,55 @@ test('what cannot be the interface is refused with the reason, and changes nothi
   }
 });
 
+/** As an `adder` that cannot add any more. */
+const TOTAL_ONLY = wat(`(module
+  (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
+  (import "ic0" "msg_reply" (func $reply))
+  (memory 1)
+  (data (i32.const 0) "DIDL\\00\\01\\7b\\00")
+  (func (export "canister_query total") (call $append (i32.const 0) (i32.const 8)) (call $reply)))`);
+
+test('an upgrade to a module without a method of the given interface is refused, and tells it with force', async (t) => {
+  const server = await startInProcess(t);
+  assert.equal((await send(server, '/install/adder', { wasm: adder(), candid: DID })).status, 200);
+  const refused = await server.post('/upgrade/adder', TOTAL_ONLY);
+  assert.equal(refused.status, 400);
+  assert.match(refused.body, /the new interface of adder breaks callers of the old one: add is gone/);
+  assert.deepEqual(await server.post('/call-json/adder/add', '[5]'), { status: 200, body: '[5]' });
+  const forced = await server.post('/upgrade/adder?force=true&report=1', TOTAL_ONLY);
+  const { candid } = JSON.parse(forced.body) as { candid: { compatible: boolean; removed: { path: string }[] } };
+  assert.deepEqual([candid.compatible, candid.removed.map(({ path }) => path)], [false, ['add']]);
+  assert.equal((await server.post('/call-json/adder/add', '[5]')).status, 404);
+  // Nothing more is lost.
+  assert.equal((await server.post('/upgrade/adder', TOTAL_ONLY)).body, 'upgraded');
+});
+
+test('an upgrade with an empty body takes the .did file of the manifest as it is now', async (t) => {
+  const folder = await temporaryDirectory();
+  const [module, did, manifestFile] = ['adder.wasm', 'adder.did', 'actors.json'].map((name) => join(folder, name));
+  assert.ok(module !== undefined && did !== undefined && manifestFile !== undefined);
+  await writeFile(module, adder());
+  await writeFile(did, DID);
+  await writeFile(manifestFile, JSON.stringify({ actors: { adder: { wasm: module, candid: did } } }));
+  const args = ['--state', join(folder, 'state')];
+  for (const more of ['one', 'two']) {
+    const server = await startInProcess(t, { manifestFile, args });
+    const described = `// ${more}\n${DID}`;
+    await writeFile(did, described);
+    assert.deepEqual(await server.post('/upgrade/adder', ''), { status: 200, body: 'upgraded' });
+    assert.equal((await server.get('/candid/adder')).body, described);
+    // The module has changed as well, and the interface says so.
+    await writeFile(module, TOTAL_ONLY);
+    await writeFile(did, 'service : { total : () -> (nat8) query }');
+    assert.match((await server.post('/upgrade/adder', '')).body, /add is gone/);
+    assert.equal((await server.get('/candid/adder')).body, described, 'a refusal changes nothing');
+    await writeFile(did, 'service : { other : () -> () }');
+    assert.match((await server.post('/upgrade/adder', '')).body, /does not export: .*other/);
+    await writeFile(module, adder());
+    await server.stop();
+  }
+});
+
 test("a module's own interface wins over a given one, and a given one over what was not understood", async (t) => {
   const { wasm } = await compileMotoko('persistent actor { public func one() : async Nat { 1 } }');
   const folder = await temporaryDirectory();

@@ -4,6 +4,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { StableVerdict } from '../../../subsystems/compiler/index.ts';
 import type { ComparedCode, ComparedUpgrade, UpgradeFindings } from '../../../subsystems/compatibility/index.ts';
 import type { UpgradePolicy } from '../../../subsystems/compatibility/policy.ts';
+import type { MethodKind } from '../../../subsystems/ic/index.ts';
 import { UpgradeComparisons } from '../../../subsystems/compatibility/upgrade-comparisons.ts';
 
 const COMPATIBLE: StableVerdict = { kind: 'compatible', message: undefined };
@@ -13,9 +14,17 @@ const NONE = { added: [], removed: [], changed: [] };
 
 const codeOf = (variables?: string, candid?: string, methods: readonly string[] = []): ComparedCode => ({
   stableTypes: variables === undefined ? undefined : Buffer.from(`// Version: 1.0.0\nactor {\n${variables}\n};\n`),
-  candid,
+  candid: candid === undefined ? undefined : { text: candid, methods: describedBy(candid) },
   methods: new Map(methods.map((name) => [name, 'update'])),
 });
+
+/** Methods with their kinds, of the plain texts of this file. */
+function describedBy(candid: string): ReadonlyMap<string, { readonly kind: MethodKind }> {
+  const methods = candid.matchAll(/(\w+) : \([^)]*\) -> \([^)]*\)( query)?/g);
+  return new Map(
+    [...methods].map(([, name = '', query]) => [name, { kind: query === undefined ? 'update' : 'query' }]),
+  );
+}
 
 interface Asked extends Partial<ComparedUpgrade> {
   readonly policy?: UpgradePolicy;
@@ -92,8 +101,9 @@ suite('stable variables', () => {
   });
 
   test('force asks nobody and refuses nothing, and what is different is found all the same', async (t) => {
-    const from = { ...NAT, candid: 'service : { a : () -> () }' };
-    const forced = await compare(t, { from, to: { ...TEXT, candid: 'service : {}' }, isForced: true });
+    const from = codeOf('stable var n : Nat', 'service : { a : () -> () }');
+    const to = codeOf('stable var n : Text', 'service : {}');
+    const forced = await compare(t, { from, to, isForced: true });
     assert.deepEqual([forced.refusal, forced.warnings], [undefined, []]);
     assert.deepEqual([forced.stable.checked, forced.stable.message], [false, 'not checked: ?force=true']);
     assert.equal(forced.stable.changed.length, 1);
@@ -136,6 +146,49 @@ suite('interfaces', () => {
       [['c', true]],
     );
     assert.equal(lost.refusal?.code, 'upgrade-breaks-callers');
+  });
+
+  test('a method that the same interface describes and the new module does not export any more is a break', async (t) => {
+    const from = codeOf(undefined, OLD, ['a', 'b', 'c']);
+    const { refusal, candid } = await compare(t, { from, to: codeOf(undefined, OLD, ['a', 'd']) });
+    assert.equal(refusal?.code, 'upgrade-breaks-callers');
+    assert.equal(candid.compatible, false);
+    assert.deepEqual(
+      candid.removed.map(({ path, type, breaks }) => [path, type, breaks]),
+      [
+        ['b', 'func () -> ()', true],
+        ['c', 'func () -> ()', true],
+      ],
+    );
+    // What the module before did not have either, nobody loses.
+    assert.equal((await compare(t, { from: codeOf(undefined, OLD, ['a']), to: from })).candid.compatible, true);
+    // Another text, which describes it as well.
+    const described = codeOf(undefined, `// described\n${OLD}`, ['a', 'b']);
+    assert.deepEqual(
+      (await compare(t, { from, to: described })).candid.removed.map(({ path }) => path),
+      ['c'],
+    );
+  });
+
+  test('a method that is exported as another kind is lost if it cannot be called as it was', async (t) => {
+    const text = 'service : { a : () -> (nat) query; b : () -> (nat) }';
+    const exporting = (a: MethodKind, b: MethodKind): ComparedCode => ({
+      ...codeOf(undefined, text),
+      methods: new Map([
+        ['a', a],
+        ['b', b],
+      ]),
+    });
+    for (const [from, to, lost] of [
+      [exporting('query', 'update'), exporting('update', 'update'), ['a']],
+      [exporting('query', 'update'), exporting('query', 'query'), []],
+      [exporting('query', 'query'), exporting('query', 'composite_query'), ['b']],
+      [exporting('update', 'composite_query'), exporting('query', 'update'), []],
+      [exporting('update', 'composite_query'), exporting('composite_query', 'composite_query'), []],
+    ] as const) {
+      const { candid } = await compare(t, { from, to });
+      assert.deepEqual([candid.compatible, candid.removed.map(({ path }) => path)], [lost.length === 0, lost]);
+    }
   });
 
   test('an interface that cannot be read alone is a break that says why', async (t) => {
