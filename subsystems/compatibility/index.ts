@@ -55,7 +55,7 @@ export interface StableFindings extends StableDifferences {
 
 /** What is known of the interface. */
 export interface CandidFindings extends CandidDifferences {
-  /** Whether the new interface is a subtype of the old one. Null: one of them is not known. */
+  /** Whether the new interface is a subtype of the old one. Null: one of them is not known, or a comparison that was forced has failed. */
   readonly compatible: boolean | null;
 }
 
@@ -81,7 +81,7 @@ export interface ComparedUpgrade {
   readonly name: string;
   readonly from: ComparedCode;
   readonly to: ComparedCode;
-  /** Nothing is refused, and no compiler is asked. */
+  /** Nothing is refused, no compiler is asked, and a comparison that fails finds no differences. */
   readonly isForced: boolean;
 }
 
@@ -99,7 +99,7 @@ export interface UpgradeFindings {
 export interface Compatibility {
   /**
    * Compares in a thread of its own; all work is bounded, whatever the modules carry. Rejects with ServerError `unavailable` when too
-   * many upgrades are being compared, or the server stops.
+   * many upgrades are being compared or the comparison fails, if it is not forced, and when the server stops.
    */
   compare(upgrade: ComparedUpgrade): Promise<UpgradeFindings>;
 }

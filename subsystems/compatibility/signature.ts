@@ -29,8 +29,8 @@ export interface Signature {
 }
 
 const CLOSING: Readonly<Record<Bracket, string>> = { '{': '}', '(': ')', '[': ']' };
-/** Blanks and comments; words, tags and quoted names; signs. */
-const TOKEN = /\s+|\/\/[^\n]*|[#]?[A-Za-z_]\w*|"(?:[^"\\\n]|\\.)*"|\d+|->|<:|./gsu;
+/** Blanks and comments; words, tags and quoted names, one without an end, too: it is looked for once; signs. */
+const TOKEN = /\s+|\/\/[^\n]*|[#]?[A-Za-z_]\w*|"(?:[^"\\\n]|\\.)*"?|\d+|->|<:|./gsu;
 
 /** The text is no signature, or one that is not read; nobody sees it but who compares. */
 export class UnreadableSignature extends Error {}

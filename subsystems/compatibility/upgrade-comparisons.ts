@@ -29,6 +29,8 @@ export interface UpgradeComparisonsOptions {
   readonly policy: UpgradePolicy;
   /** Finds who is to be asked: what is beside the server may come and go. */
   readonly checker: () => StableChecker;
+  /** How long a comparison may take; default: `JOB_DEADLINE_MS`. */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** Compares in a thread, asks the compiler meanwhile, and judges by the policy. */
@@ -38,10 +40,11 @@ export class UpgradeComparisons implements Compatibility {
 
   constructor(options: UpgradeComparisonsOptions) {
     this.#options = options;
+    const { deadlineMs = JOB_DEADLINE_MS } = options;
     this.#thread = new JobThread({
       name: 'compatibility',
       script: new URL('./comparison-worker.ts', import.meta.url),
-      jobDeadlineMs: JOB_DEADLINE_MS,
+      jobDeadlineMs: deadlineMs,
       waitingJobsMax: WAITING_JOBS_MAX,
       heapMb: THREAD_HEAP_MB,
       stackMb: THREAD_STACK_MB,
@@ -51,7 +54,7 @@ export class UpgradeComparisons implements Compatibility {
           return new ServerError('unavailable', 'upgrade-busy', text);
         },
         late: () => {
-          const text = `comparing the modules took longer than ${JOB_DEADLINE_MS} ms; ${FORCE}`;
+          const text = `comparing the modules took longer than ${deadlineMs} ms; ${FORCE}`;
           return new ServerError('unavailable', 'comparison-failed', text);
         },
         failed: (what, cause) => {
@@ -68,16 +71,18 @@ export class UpgradeComparisons implements Compatibility {
 
   async compare(upgrade: ComparedUpgrade): Promise<UpgradeFindings> {
     const signatures = signaturesOf(upgrade.from, upgrade.to);
+    const different: ComparisonRequest = {
+      candid: differentInterfaces(upgrade),
+      stable: signatures?.[0] === signatures?.[1] ? undefined : signatures,
+    };
     const [asked, differences] = await Promise.all([
       this.#ask(upgrade, signatures),
-      this.#differences({
-        candid: differentInterfaces(upgrade),
-        stable: signatures?.[0] === signatures?.[1] ? undefined : signatures,
-      }),
+      this.#differences(different, upgrade.isForced),
     ]);
     const { isUnverified, ...verdict } = asked;
     const stable: StableFindings = { ...NO_DIFFERENCES, ...differences.stable, ...verdict };
-    const candid = differences.candid ?? unparsedFindings(upgrade);
+    const candid =
+      different.candid === undefined ? unparsedFindings(upgrade) : (differences.candid ?? UNKNOWN_INTERFACE);
     return { stable, candid, ...judge(upgrade, { stable, candid, isUnverified }, this.#options.policy) };
   }
 
@@ -85,10 +90,15 @@ export class UpgradeComparisons implements Compatibility {
     return this.#thread.close();
   }
 
-  /** Equal interfaces and signatures, as of most upgrades, are not worth a thread. */
-  async #differences(request: ComparisonRequest): Promise<Comparison> {
-    if (request.candid === undefined && request.stable === undefined) return { candid: undefined, stable: undefined };
-    return await this.#thread.run(request);
+  /** Equal interfaces and signatures, as of most upgrades, are not worth a thread. What is forced does not depend on what comes of it. */
+  async #differences(request: ComparisonRequest, isForced: boolean): Promise<Comparison> {
+    if (request.candid === undefined && request.stable === undefined) return NOT_COMPARED;
+    try {
+      return await this.#thread.run(request);
+    } catch (error) {
+      if (!isForced || (error instanceof ServerError && error.code === 'comparison-closed')) throw error;
+      return NOT_COMPARED;
+    }
   }
 
   async #ask(
@@ -122,6 +132,8 @@ type Asked = Omit<StableFindings, 'added' | 'removed' | 'changed'> & { readonly 
 
 const FORCE = '?force=true upgrades without comparing';
 const NO_DIFFERENCES = { added: [], removed: [], changed: [] };
+const NOT_COMPARED: Comparison = { candid: undefined, stable: undefined };
+const UNKNOWN_INTERFACE: CandidFindings = { ...NO_DIFFERENCES, compatible: null };
 /** What a module without a section is compared as: it has no variables. */
 const NO_VARIABLES = 'actor {}';
 
@@ -149,7 +161,7 @@ function signaturesOf(from: ComparedCode, to: ComparedCode): readonly [string, s
 
 /** Where there are not two different interfaces: equal ones, or modules of which none is known. */
 function unparsedFindings({ from, to }: ComparedUpgrade): CandidFindings {
-  if (from.candid === undefined) return { ...NO_DIFFERENCES, compatible: null };
+  if (from.candid === undefined) return UNKNOWN_INTERFACE;
   if (to.candid !== undefined) return { ...NO_DIFFERENCES, compatible: true };
   // What the new interface is shows when the module runs; what it exports is known now.
   const removed = new DifferenceList<SideEntry & Effect>((count) => ({

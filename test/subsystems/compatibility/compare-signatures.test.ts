@@ -70,6 +70,19 @@ suite('signatures that nobody should write', () => {
     }
   });
 
+  test('strings without an end are read once', () => {
+    const usedBefore = process.cpuUsage();
+    for (const text of ['"\\'.repeat(100_000), '\\"'.repeat(100_000), '"', '"\\', `"${'a'.repeat(1_000_000)}`])
+      assert.equal(compareSignatures(actorOf('stable a : Nat'), text).changed.length, 1);
+    // Were each quote a beginning that looks for its end, this would take 26 s.
+    assert.ok(process.cpuUsage(usedBefore).user < 5_000_000);
+    // The line ends it, and what comes then counts.
+    assert.deepEqual(
+      compareSignatures(actorOf('stable a : Nat'), `type "a\n = Nat;\n${actorOf('stable a : Nat')}`),
+      NONE,
+    );
+  });
+
   test('definitions that lead back to themselves, and megabytes of fields, end with a bounded list', () => {
     const circle = actorOf('stable a : A', 'type A = B;\ntype B = A;\n');
     assert.deepEqual(compareSignatures(circle, actorOf('stable a : Nat')), NONE);

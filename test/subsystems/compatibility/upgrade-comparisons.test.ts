@@ -29,9 +29,13 @@ function describedBy(candid: string): ReadonlyMap<string, { readonly kind: Metho
 interface Asked extends Partial<ComparedUpgrade> {
   readonly policy?: UpgradePolicy;
   readonly verdict?: StableVerdict;
+  readonly deadlineMs?: number;
 }
 
-async function compare(t: TestContext, { policy = 'refuse', verdict, ...upgrade }: Asked): Promise<UpgradeFindings> {
+async function compare(
+  t: TestContext,
+  { policy = 'refuse', verdict, deadlineMs, ...upgrade }: Asked,
+): Promise<UpgradeFindings> {
   const checker = {
     name: 'svc_bin' as const,
     compareStable: () => {
@@ -39,7 +43,7 @@ async function compare(t: TestContext, { policy = 'refuse', verdict, ...upgrade 
       return Promise.resolve(verdict);
     },
   };
-  const comparisons = new UpgradeComparisons({ policy, checker: () => checker });
+  const comparisons = new UpgradeComparisons({ policy, checker: () => checker, deadlineMs });
   t.after(() => comparisons.close());
   return comparisons.compare({ name: 'counter', from: codeOf(), to: codeOf(), isForced: false, ...upgrade });
 }
@@ -201,6 +205,34 @@ suite('interfaces', () => {
     const comparisons = new UpgradeComparisons({ policy: 'warn', checker: () => assert.fail() });
     const [from, to] = [codeOf(undefined, OLD), codeOf(undefined, NEW)];
     const compared = comparisons.compare({ name: 'counter', from, to, isForced: false });
-    await Promise.all([comparisons.close(), assert.rejects(compared, { code: 'comparison-closed' })]);
+    const forced = comparisons.compare({ name: 'counter', from, to, isForced: true });
+    const closed = { code: 'comparison-closed' };
+    await Promise.all([comparisons.close(), assert.rejects(compared, closed), assert.rejects(forced, closed)]);
+  });
+});
+
+suite('a comparison that fails', () => {
+  const [from, to] = [codeOf('stable var n : Nat', 'service : {}'), codeOf('stable var n : Text', 'service : { }')];
+
+  test('is no obstacle to an upgrade that is forced, and to any other it is', async (t) => {
+    // A thread is not even started within so long.
+    const late = { from, to, verdict: COMPATIBLE, deadlineMs: 0 };
+    await assert.rejects(compare(t, late), { code: 'comparison-failed', message: /took longer than 0 ms/ });
+    const { stable, candid, refusal, warnings } = await compare(t, { ...late, isForced: true });
+    assert.deepEqual([refusal, warnings], [undefined, []]);
+    assert.deepEqual(candid, { ...NONE, compatible: null });
+    const message = 'not checked: ?force=true';
+    assert.deepEqual(stable, { ...NONE, checked: false, checker: null, compatible: null, message });
+  });
+
+  test('because too many wait is no obstacle to a forced one either', async (t) => {
+    const comparisons = new UpgradeComparisons({ policy: 'refuse', checker: () => assert.fail() });
+    t.after(() => comparisons.close());
+    const compared = (isForced: boolean) =>
+      comparisons.compare({ name: 'counter', from: codeOf(undefined, 'service : {}'), to, isForced });
+    const waiting = Array.from({ length: 33 }, () => compared(true));
+    await assert.rejects(compared(false), { code: 'upgrade-busy' });
+    assert.equal((await compared(true)).candid.compatible, null);
+    for (const { candid } of await Promise.all(waiting)) assert.equal(candid.compatible, true);
   });
 });
