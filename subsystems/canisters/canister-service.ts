@@ -556,6 +556,7 @@ export class CanisterService implements Canisters {
         canisters: {
           place: (...given) => this.place(...given),
           named: (name) => this.directory.findByName(name),
+          isRejected: (name) => this.#rejected.has(name),
           upgrade: (...given) => this.upgrade(...given),
           giveCertificate: (record) => this.#giveCertificate(record, { hasCertificate: true }),
         },

@@ -331,7 +331,8 @@ export interface ManifestActors {
   filesOf(name: string): Promise<readonly string[]>;
   /**
    * Takes up an actor's files as they are now: upgrades it if it has another module or interface, and installs it where the
-   * start could not. Rejects with ServerError: files that cannot be read or do not compile, and all that an upgrade is refused for.
+   * start could not; one that was deleted stays so. Rejects with ServerError: files that cannot be read or do not compile, and all
+   * that an upgrade is refused for.
    */
   reload(name: string): Promise<'same' | 'reloaded' | 'installed'>;
 }

@@ -19,6 +19,7 @@ export interface InstallManifestDependencies {
   readonly canisters: {
     place(name: string, module: Uint8Array, options: InstallOptions): Promise<CanisterRecord>;
     named(name: string): CanisterRecord | undefined;
+    isRejected(name: string): boolean;
     upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
     giveCertificate(record: CanisterRecord): void;
   };

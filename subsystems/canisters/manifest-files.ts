@@ -7,12 +7,14 @@ import type { ManifestModules, ManifestSource } from './manifest-modules.ts';
 export interface ManifestFilesDependencies {
   readonly canisters: {
     named(name: string): CanisterRecord | undefined;
+    /** There is no such actor because it could not be installed. */
+    isRejected(name: string): boolean;
     upgrade(record: CanisterRecord, module: Uint8Array, options: UpgradeOptions): Promise<UpgradeReport>;
   };
   readonly sources: readonly ManifestSource[];
   /** Reads files afresh. */
   readonly modulesNow: () => ManifestModules;
-  /** Installs an actor that is not there, with what the manifest says of it now. */
+  /** Installs an actor that was rejected, with what the manifest says of it now. */
   readonly install: (name: string) => Promise<void>;
   /** Who changes the manifest's actors. */
   readonly caller: Uint8Array;
@@ -47,6 +49,8 @@ export class ManifestFiles implements ManifestActors {
   async reload(name: string): Promise<'same' | 'reloaded' | 'installed'> {
     const { canisters, caller } = this.#with;
     if (canisters.named(name) === undefined) {
+      // It has been deleted. Its id was given out, and the other actors know it by that: only a start gives it another.
+      if (!canisters.isRejected(name)) return 'same';
       await this.#with.install(name);
       return 'installed';
     }

@@ -144,3 +144,35 @@ test(
     assert.deepEqual([...steps], [1, 1000]);
   },
 );
+
+test('an actor that was deleted stays so while the server runs, and gets another id with the next start', async (t) => {
+  const root = await temporaryDirectory();
+  const manifestFile = join(root, 'actors.json');
+  const names = ['byte', 'other'] as const;
+  const saveAll = (result: number): void => {
+    for (const name of names) save(join(root, `${name}.wasm`), adding(result));
+  };
+  saveAll(1);
+  save(manifestFile, JSON.stringify({ actors: { byte: { wasm: 'byte.wasm' }, other: { wasm: 'other.wasm' } } }));
+  const args = ['--watch', '--state', join(root, 'state')];
+  let server = await startServer(t, { manifestFile, args });
+  await printed(server, /watching the files of 2 actor/);
+  const idOf = async (name: string): Promise<string | undefined> => {
+    const actors = JSON.parse((await server.get('/inspect')).body) as { id: string; name: string }[];
+    return actors.find((actor) => actor.name === name)?.id;
+  };
+  const before = await idOf('byte');
+  assert.equal((await server.fetch('/actors/byte?force=true', { method: 'DELETE' })).status, 200);
+  saveAll(2);
+  // One after the other, in the order of the saves.
+  await printed(server, /reloaded other in /);
+  assert.equal(await idOf('byte'), undefined);
+  assert.doesNotMatch(server.output.stdout, /(?:installed|WARNING) byte/);
+  await server.stop();
+
+  server = await startServer(t, { manifestFile, args });
+  const after = await idOf('byte');
+  assert.ok(before !== undefined && after !== undefined && after > before, `${before} and ${after}`);
+  saveAll(3);
+  await printed(server, /reloaded byte in /);
+});
