@@ -8,12 +8,7 @@
  * Lines and columns count from 1, a range ends before its last column: what moc prints itself. Columns count
  * characters, not bytes, so that they agree with editors and with the caret.
  */
-export interface Position {
-  /** From 0. */
-  readonly line: number;
-  /** From 0, in UTF-8 bytes, as moc counts. */
-  readonly byte: number;
-}
+import type { Position, TextLines } from './text-lines.ts';
 
 export interface Diagnostic {
   /** Path in the compiler's own file system: relative to the root of the closure, or `mo:core/…`. */
@@ -28,97 +23,96 @@ export interface Diagnostic {
   readonly message: string;
 }
 
-/** Finds a file's text and the name a person knows it by. */
+/** Finds a file's lines and the name a person knows it by. */
 export interface SourceView {
-  textOf(file: string): string | undefined;
+  /** The same object each time. */
+  linesOf(file: string): TextLines | undefined;
   displayName(file: string): string;
 }
 
 /** More than a screenful helps nobody; the first ones are usually the cause of the rest. */
-const DIAGNOSTICS_SHOWN_MAX = 50;
+export const DIAGNOSTICS_SHOWN_MAX = 50;
 /** A line of minified or generated source is cut around the fault. */
 const LINE_CHARACTERS_MAX = 160;
+/** Around a fault, more than is shown: a character has two at most. */
+const NEAR_UNITS = 4 * LINE_CHARACTERS_MAX;
 const MESSAGE_CHARACTERS_MAX = 4000;
 const TAB = '    ';
 
-export function renderDiagnostics(diagnostics: readonly Diagnostic[], sources: SourceView): string {
+/** `count`: how many there are, where `diagnostics` are the first of them. */
+export function renderDiagnostics(
+  diagnostics: readonly Diagnostic[],
+  sources: SourceView,
+  count = diagnostics.length,
+): string {
   const shown = diagnostics.slice(0, DIAGNOSTICS_SHOWN_MAX).map((diagnostic) => renderDiagnostic(diagnostic, sources));
-  const hidden = diagnostics.length - shown.length;
+  const hidden = count - shown.length;
   if (hidden > 0) shown.push(`… and ${hidden} more`);
   return shown.join('\n');
 }
 
 export function renderDiagnostic(diagnostic: Diagnostic, sources: SourceView): string {
   const { start, end, code, severity, category } = diagnostic;
-  const lines = linesOf(sources.textOf(diagnostic.file), start.line, end.line);
-  const startColumn = columnOf(lines.first, start.byte);
-  const endColumn = columnOf(end.line === start.line ? lines.first : lines.last, end.byte);
-  const from = `${start.line + 1}.${startColumn + 1}`;
-  const to = `${end.line + 1}.${endColumn + 1}`;
-  const place = `${sources.displayName(diagnostic.file)}:${from === to ? from : `${from}-${to}`}`;
+  const lines = sources.linesOf(diagnostic.file);
+  const line = lines?.textOf(start.line);
+  const from = pointOf(line, start.byte);
+  const to = pointOf(end.line === start.line ? line : lines?.textOf(end.line), end.byte);
+  const [shownFrom, shownTo] = [`${start.line + 1}.${from.column + 1}`, `${end.line + 1}.${to.column + 1}`];
+  const place = `${sources.displayName(diagnostic.file)}:${shownFrom === shownTo ? shownFrom : `${shownFrom}-${shownTo}`}`;
   const kind = [category, severity].filter((word) => word !== '').join(' ');
   const message = printable(diagnostic.message.slice(0, MESSAGE_CHARACTERS_MAX), true);
   const headline = `${place}: ${kind}${code === '' ? ':' : ` [${code}]`} ${message}`;
-  if (lines.first === undefined) return headline;
-  const caretEnd = end.line === start.line ? endColumn : Number.POSITIVE_INFINITY;
-  return `${headline}\n${excerpt(lines.first, start.line + 1, startColumn, caretEnd)}`;
+  if (line === undefined) return headline;
+  const columns = end.line === start.line ? to.column - from.column : Number.POSITIVE_INFINITY;
+  return `${headline}\n${excerpt(line, start.line + 1, from.offset, columns)}`;
 }
 
-/** A range in UTF-16 offsets of a text as lines and bytes. */
-export function rangeAt(
-  text: string,
-  start: number,
-  end: number,
-): { readonly start: Position; readonly end: Position } {
-  const position = (offset: number): Position => {
-    const lineStart = text.lastIndexOf('\n', offset - 1) + 1;
-    const line = text.slice(0, lineStart).split('\n').length - 1;
-    return { line, byte: Buffer.byteLength(text.slice(lineStart, offset)) };
-  };
-  return { start: position(start), end: position(end) };
+/** A place in a line. */
+interface Point {
+  /** In UTF-16 units. */
+  readonly offset: number;
+  /** In characters. */
+  readonly column: number;
 }
 
-function linesOf(
-  text: string | undefined,
-  first: number,
-  last: number,
-): { first: string | undefined; last: string | undefined } {
-  if (text === undefined) return { first: undefined, last: undefined };
-  const lines = text.split('\n', Math.max(first, last) + 1);
-  const line = (index: number): string | undefined => lines[index]?.replace(/\r$/u, '');
-  return { first: line(first), last: line(last) };
-}
-
-/** Characters before a byte offset of a line. */
-function columnOf(line: string | undefined, byte: number): number {
-  if (line === undefined) return byte;
-  let bytes = 0;
+/** Where a byte of a line is; beyond its end: there. */
+function pointOf(line: string | undefined, byte: number): Point {
+  if (line === undefined) return { offset: byte, column: byte };
   let column = 0;
-  for (const character of line) {
-    if (bytes >= byte) break;
-    bytes += Buffer.byteLength(character);
-    column += 1;
+  let offset = 0;
+  for (let bytes = 0; bytes < byte && offset < line.length; column++) {
+    const code = line.codePointAt(offset) ?? 0;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    offset += code < 0x10000 ? 1 : 2;
   }
-  return column;
+  return { offset, column };
 }
 
-/** The line and, below, carets under the columns from `start` up to `end`. */
-function excerpt(line: string, lineNumber: number, start: number, end: number): string {
-  const characters = Array.from(line);
-  const isLong = characters.length > LINE_CHARACTERS_MAX;
+/** The line and, below, carets under so many columns behind `offset`. Only what is near it is looked at: a line may have megabytes. */
+function excerpt(line: string, lineNumber: number, offset: number, columns: number): string {
+  const nearFrom = Math.max(0, offset - NEAR_UNITS - (isInCharacter(line, offset - NEAR_UNITS) ? 1 : 0));
+  const nearTo = Math.min(line.length, offset + NEAR_UNITS);
+  const characters = Array.from(line.slice(nearFrom, nearTo));
+  const start = Array.from(line.slice(nearFrom, offset)).length;
+  const isLong = nearFrom > 0 || nearTo < line.length || characters.length > LINE_CHARACTERS_MAX;
   const cutFrom = isLong ? Math.max(0, start - LINE_CHARACTERS_MAX / 2) : 0;
   const cutTo = isLong ? cutFrom + LINE_CHARACTERS_MAX : characters.length;
   const part = (from: number, to: number): string =>
     printable(characters.slice(Math.max(from, cutFrom), Math.min(to, cutTo)).join(''), false);
   const ahead = (cutFrom > 0 ? '…' : '') + part(0, start);
-  const marked = part(start, end);
-  const behind = part(end, characters.length) + (cutTo < characters.length ? '…' : '');
+  const marked = part(start, start + columns);
+  const behind = part(start + columns, characters.length) + (cutTo < characters.length ? '…' : '');
   const margin = `${lineNumber}`.padStart(4);
   const carets = '^'.repeat(Math.max(1, Array.from(marked).length));
   return [
     `${margin} | ${ahead}${marked}${behind}`,
     `${' '.repeat(margin.length)} | ${' '.repeat(Array.from(ahead).length)}${carets}`,
   ].join('\n');
+}
+
+/** Whether an offset is between the two units of one character. */
+function isInCharacter(line: string, offset: number): boolean {
+  return offset > 0 && (line.codePointAt(offset - 1) ?? 0) > 0xffff;
 }
 
 /** Source text goes to terminals and logs: control characters must not reach them. */

@@ -1,9 +1,9 @@
 import { ServerError } from '../../kernel/index.ts';
-import type { Diagnostic } from './diagnostics.ts';
+import { ImportProblems, type ProblemList } from './import-problems.ts';
 import type { ActorReference } from './index.ts';
 import type { ImportedActor } from './moc-protocol.ts';
-import { importProblem } from './source-closure.ts';
 import type { SourceClosure } from './source-closure.ts';
+import { linesByFile } from './text-lines.ts';
 
 /** For sources that stand alone. */
 export const NO_ACTORS = (name: string): Promise<ActorReference> =>
@@ -13,17 +13,17 @@ export const NO_ACTORS = (name: string): Promise<ActorReference> =>
 export async function importedActors(
   { actors, files }: SourceClosure,
   importActor: (name: string) => Promise<ActorReference>,
-): Promise<{ readonly actors: readonly ImportedActor[]; readonly problems: readonly Diagnostic[] }> {
+): Promise<{ readonly actors: readonly ImportedActor[]; readonly problems: ProblemList }> {
   const found: ImportedActor[] = [];
-  const problems: Diagnostic[] = [];
+  const problems = new ImportProblems();
   for (const [name, place] of [...actors].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     try {
       const { principal, candid } = await importActor(name);
       found.push({ name, principal, candid });
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      problems.push(importProblem(place, files.get(place.file) ?? '', error.message));
+      problems.add(place, () => error.message);
     }
   }
-  return { actors: found, problems };
+  return { actors: found, problems: problems.list(linesByFile((file) => files.get(file))) };
 }

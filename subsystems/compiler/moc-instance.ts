@@ -14,7 +14,7 @@
 import { getCompileCacheDir } from 'node:module';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
-import type { Diagnostic, Position } from './diagnostics.ts';
+import type { Diagnostic } from './diagnostics.ts';
 import type {
   CompileRequest,
   ImportsRequest,
@@ -25,6 +25,7 @@ import type {
   StableRequest,
   WarmRequest,
 } from './moc-protocol.ts';
+import type { Position } from './text-lines.ts';
 import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */

@@ -19,6 +19,7 @@ import type {
   Compiler,
   StableVerdict,
 } from './index.ts';
+import { ImportProblems, joined, type ProblemList } from './import-problems.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import { MOC_STACK_MB } from './moc-protocol.ts';
@@ -34,10 +35,11 @@ import {
   WARNINGS_ARE_HIDDEN,
 } from './mops/compiler-args.ts';
 import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
-import { collectClosure, importProblem } from './source-closure.ts';
+import { collectClosure } from './source-closure.ts';
 import type { SourceClosure } from './source-closure.ts';
 import { diskSources, memorySources, NotedSources } from './source-reader.ts';
 import type { SourceReader } from './source-reader.ts';
+import { linesByFile } from './text-lines.ts';
 
 export type { Persistence } from './moc-protocol.ts';
 
@@ -290,7 +292,7 @@ class CachingCompiler implements MotokoCompiler {
     const closure = await collectClosure(source.mainFile, source.reader, { mops, ...(parser && { parser }) });
     const { actors, problems } = await importedActors(closure, source.importActor);
     const view = viewOf(closure, actors, source);
-    refuseIf([...closure.problems, ...problems], source, view);
+    refuseIf(joined(closure.problems, problems), source, view);
     return { closure, actors, persistence, flags, view, key: keyOf(closure, actors, persistence, flags) };
   }
 
@@ -386,7 +388,7 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
   const actorOf = (file: string): ImportedActor | undefined =>
     actors.find(({ principal }) => interfaceFile(principal) === file);
   return {
-    textOf: (file) => closure.files.get(file) ?? actorOf(file)?.candid,
+    linesOf: linesByFile((file) => closure.files.get(file) ?? actorOf(file)?.candid),
     displayName(file) {
       if (file.startsWith('mo:')) return file;
       if (closure.files.has(file)) return source.displayName(posix.join(closure.root, file));
@@ -444,26 +446,33 @@ function hasError(diagnostics: readonly Diagnostic[]): boolean {
   return diagnostics.some(({ severity }) => severity === 'error');
 }
 
-function missingCoreModules(closure: SourceClosure, core: CorePackage): readonly Diagnostic[] {
-  return [...closure.coreModules]
-    .filter(([module]) => !core.modules.includes(module))
-    .map(([module, place]) => {
+function missingCoreModules({ coreModules, files }: SourceClosure, core: CorePackage): ProblemList {
+  const problems = new ImportProblems();
+  for (const [module, place] of coreModules) {
+    if (core.modules.includes(module)) continue;
+    problems.add(place, () => {
       const near = core.modules.find((known) => known.toLowerCase() === module.toLowerCase());
       const hint = near === undefined ? '' : `; did you mean "mo:core/${near}"?`;
-      return importProblem(place, closure.files.get(place.file) ?? '', `mo:core has no module ${module}${hint}`);
+      return `mo:core has no module ${module}${hint}`;
     });
+  }
+  return problems.list(linesByFile((file) => files.get(file)));
 }
 
-function refuseIf(problems: readonly Diagnostic[], source: Source, view: SourceView): void {
-  if (problems.length > 0) throw compileError(problems, source, view);
+function refuseIf(problems: ProblemList, source: Source, view: SourceView): void {
+  if (problems.count > 0) throw compileFailed(problems, source, view);
 }
 
 function compileError(diagnostics: readonly Diagnostic[], source: Source, view: SourceView): ServerError {
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
-  const shown = errors.length > 0 ? errors : diagnostics;
-  const count = shown.length === 1 ? '1 error' : `${shown.length} errors`;
-  const headline = `${source.displayName(source.mainFile)} does not compile (${count})`;
-  return new ServerError('invalid', 'compile-failed', `${headline}\n${renderDiagnostics(shown, view)}`);
+  const first = errors.length > 0 ? errors : diagnostics;
+  return compileFailed({ first, count: first.length }, source, view);
+}
+
+function compileFailed({ first, count }: ProblemList, source: Source, view: SourceView): ServerError {
+  const errors = count === 1 ? '1 error' : `${count} errors`;
+  const headline = `${source.displayName(source.mainFile)} does not compile (${errors})`;
+  return new ServerError('invalid', 'compile-failed', `${headline}\n${renderDiagnostics(first, view, count)}`);
 }
 
 /** Relative below the current directory, as a terminal compiler would say it; absolute elsewhere. */

@@ -8,15 +8,15 @@
  */
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
-import { rangeAt } from './diagnostics.ts';
-import type { Diagnostic } from './diagnostics.ts';
 import { type ImportParser, scannedImports } from './import-parser.ts';
+import { type ImportPlace, ImportProblems, type ProblemList } from './import-problems.ts';
 import type { ImportReference } from './import-scanner.ts';
 import { type ImportTarget, isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
 import type { MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
 import { lockProblem } from './mops/mops-toml.ts';
 import { namingWho, SOURCE_BYTES_MAX, type SourceReader } from './source-reader.ts';
+import { TextLines } from './text-lines.ts';
 
 /** Everything one actor is compiled from. */
 export interface SourceClosure {
@@ -38,7 +38,7 @@ export interface SourceClosure {
   /** Imports that find nothing. */
   readonly missing: readonly NamedImport[];
   /** Imports that cannot be resolved, for a person. */
-  readonly problems: readonly Diagnostic[];
+  readonly problems: ProblemList;
 }
 
 export interface FilePlace {
@@ -46,11 +46,6 @@ export interface FilePlace {
   readonly path: string;
   /** The package that it belongs to; undefined: the project itself. */
   readonly package: MopsPackage | undefined;
-}
-
-export interface ImportPlace {
-  readonly file: string;
-  readonly reference: ImportReference;
 }
 
 /** An import as written, and the file, of `files`, that has it. */
@@ -92,16 +87,11 @@ export async function collectClosure(
   return new ClosureWalk(mainFile, graph).walk();
 }
 
-/** A fault at the place of an import, to be shown like a fault the compiler found. */
-export function importProblem(place: ImportPlace, text: string, message: string): Diagnostic {
-  const range = rangeAt(text, place.reference.start, place.reference.end);
-  return { file: place.file, ...range, severity: 'error', category: 'import', code: '', message };
-}
-
 /** A file that was read. */
 interface SourceNode {
   readonly path: string;
   readonly text: string;
+  readonly lines: TextLines;
   /** As it was read first; the walk says which it is met in first. */
   package: MopsPackage | undefined;
   imports: readonly ResolvedImport[];
@@ -202,8 +192,8 @@ class SourceGraph {
   ): Promise<Resolution> {
     const { url } = reference;
     const who = (): string => {
-      const { line } = rangeAt(importer.text, reference.start, reference.end).start;
-      return `${posix.relative(this.#mops.ceiling ?? '/', importer.path)}:${line + 1} has import "${url}"`;
+      const line = importer.lines.lineAt(reference.start) + 1;
+      return `${posix.relative(this.#mops.ceiling ?? '/', importer.path)}:${line} has import "${url}"`;
     };
     for (const candidate of candidates) {
       const node = await namingWho(this.#read(candidate, owner), who);
@@ -247,7 +237,7 @@ class SourceGraph {
         `${this.main} imports more than ${FILES_MAX} files or ${CLOSURE_BYTES_MAX} bytes; compile it elsewhere and name the module with \`wasm\``,
       );
     }
-    const node: SourceNode = { path, text, package: owner, imports: [] };
+    const node: SourceNode = { path, text, lines: new TextLines(text), package: owner, imports: [] };
     this.#fresh.push(node);
     return node;
   }
@@ -263,8 +253,7 @@ class ClosureWalk {
   readonly #actors = new Map<string, ImportPlace>();
   readonly #external: NamedImport[] = [];
   readonly #missing: NamedImport[] = [];
-  readonly #problems: { readonly place: ImportPlace; readonly message: (show: (path: string) => string) => string }[] =
-    [];
+  readonly #problems = new ImportProblems();
   /** From the main file to where the walk is, each with the import that is next; not by recursion, whose depth has an end. */
   readonly #way = new Map<SourceNode, number>();
 
@@ -308,9 +297,7 @@ class ClosureWalk {
       actors: placesFrom(this.#actors),
       external: named(this.#external),
       missing: named(this.#missing),
-      problems: this.#problems.map(({ place, message }) =>
-        importProblem({ ...place, file: show(place.file) }, this.#nodes.get(place.file)?.text ?? '', message(show)),
-      ),
+      problems: this.#problems.list((path) => this.#nodes.get(path)?.lines, show),
     };
   }
 
@@ -351,14 +338,13 @@ class ClosureWalk {
         return undefined;
       case 'refused': {
         const { refusal, isExternal } = resolution;
-        const line = rangeAt(node.text, place.reference.start, place.reference.end).start.line + 1;
         (isExternal ? this.#external : this.#missing).push({ url, from: place.file });
-        this.#problems.push({ place, message: (show) => `${refusal}: import "${url}" in ${show(place.file)}:${line}` });
+        this.#problems.add(place, (show, line) => `${refusal}: import "${url}" in ${show(place.file)}:${line}`);
         return undefined;
       }
       case 'unresolved':
         this.#missing.push({ url, from: place.file });
-        this.#problems.push({ place, message: resolution.message });
+        this.#problems.add(place, resolution.message);
         return undefined;
       case 'file': {
         const { through, node: imported } = resolution;
@@ -370,18 +356,22 @@ class ClosureWalk {
 
   #enter(place: ImportPlace, node: SourceNode, owner: MopsPackage | undefined): SourceNode | undefined {
     if (this.#way.has(node)) {
-      const way = [...this.#way.keys()];
-      const cycle = [...way.slice(way.indexOf(node)), node].map(({ path }) => path);
-      this.#problems.push({
+      const cycle = this.#problems.isFull ? [] : this.#cycleThrough(node);
+      this.#problems.add(
         place,
-        message: (show) => `import cycle: ${cycle.map(show).join(' → ')}; move what both need into a third file`,
-      });
+        (show) => `import cycle: ${cycle.map(show).join(' → ')}; move what both need into a third file`,
+      );
       return undefined;
     }
     if (this.#nodes.has(node.path)) return undefined;
     node.package = owner !== undefined && isInside(node.path, owner.root) ? owner : undefined;
     this.#meet(node);
     return node;
+  }
+
+  #cycleThrough(node: SourceNode): readonly string[] {
+    const way = [...this.#way.keys()];
+    return [...way.slice(way.indexOf(node)), node].map(({ path }) => path);
   }
 }
 

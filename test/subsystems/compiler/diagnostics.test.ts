@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderDiagnostic, renderDiagnostics } from '../../../subsystems/compiler/diagnostics.ts';
 import type { Diagnostic, SourceView } from '../../../subsystems/compiler/diagnostics.ts';
+import { linesByFile } from '../../../subsystems/compiler/text-lines.ts';
 
 function view(text: string | undefined): SourceView {
-  return { textOf: () => text, displayName: (file) => `src/${file}` };
+  return { linesOf: linesByFile(() => text), displayName: (file) => `src/${file}` };
 }
 
 function fault(line: number, from: number, to: number, more: Partial<Diagnostic> = {}): Diagnostic {
@@ -63,6 +64,16 @@ test('control characters of a source never reach the terminal', () => {
   assert.doesNotMatch(shown.replaceAll('\n', ''), /[\u0000-\u001f\u202e]/u);
 });
 
+test('a line of megabytes is cut between characters, however many bytes they have', () => {
+  const line = `x${'😀'.repeat(100_000)}`;
+  const [headline, shown = '', carets] = renderDiagnostic(fault(0, 1 + 4 * 50_000, 1 + 4 * 50_002), view(line)).split(
+    '\n',
+  );
+  assert.match(headline ?? '', /:1\.50002-1\.50004: /u);
+  assert.equal(shown, `   1 | …${'😀'.repeat(160)}…`);
+  assert.equal(carets, `     | ${' '.repeat(81)}^^`);
+});
+
 test('no more than a screenful of diagnostics is shown, and the rest counted', () => {
   const shown = renderDiagnostics(
     Array.from({ length: 60 }, () => fault(0, 0, 1)),
@@ -70,4 +81,5 @@ test('no more than a screenful of diagnostics is shown, and the rest counted', (
   ).split('\n');
   assert.equal(shown.length, 51);
   assert.equal(shown.at(-1), '… and 10 more');
+  assert.match(renderDiagnostics([fault(0, 0, 1)], view(undefined), 3), /\n… and 2 more$/u);
 });

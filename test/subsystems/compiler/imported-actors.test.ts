@@ -74,6 +74,22 @@ Main.mo:2.10-2.27: import error: who is ledger?
   await assert.rejects(one.compileText(files(CALLER), { importActor: unforeseen }), TypeError);
 });
 
+test('of many imports that find nothing, files and actors, a screenful is shown and all are counted', async (t) => {
+  const imports = (url: string): string => Array.from({ length: 40 }, (_, k) => `import "${url}${k}";\n`).join('');
+  const source = `${imports('canister:a')}${imports('./f')}actor {}`;
+  await assert.rejects(compiler(t).compileText(files(source)), ({ message }: Error) => {
+    assert.match(message, /^Main\.mo does not compile \(80 errors\)\n/u);
+    assert.match(message, /\n… and 30 more$/u);
+    assert.equal(message.match(/import error/gu)?.length, 50);
+    return true;
+  });
+  const unknown = Array.from({ length: 60 }, (_, k) => `import "mo:core/None${k}";\n`).join('');
+  await assert.rejects(compiler(t).compileText(files(`${unknown}persistent actor {}`)), ({ message }: Error) => {
+    assert.match(message, /\(60 errors\)\n[^]*mo:core has no module None49[^]*\n… and 10 more$/u);
+    return true;
+  });
+});
+
 test('an interface that Motoko cannot use is reported with the name of its actor', async (t) => {
   const one = compiler(t);
   const compile = (candid: string): Promise<unknown> =>

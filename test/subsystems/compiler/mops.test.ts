@@ -16,14 +16,14 @@ function collect(files: Readonly<Record<string, string>>, stores: readonly strin
   return collectClosure('/p/src/Main.mo', memorySources(new Map(Object.entries(files))), { mops });
 }
 const namesOf = ({ files }: SourceClosure): readonly string[] => [...files.keys()].toSorted();
-const messagesOf = ({ problems }: SourceClosure): readonly string[] => problems.map(({ message }) => message);
+const messagesOf = ({ problems }: SourceClosure): readonly string[] => problems.first.map(({ message }) => message);
 const manifest = (...dependencies: string[]): string => `[dependencies]\n${dependencies.join('\n')}\n`;
 const main = (...urls: string[]): string => urls.map((url, k) => `import M${k} "${url}";\n`).join('');
 
 describe('packages of mops', () => {
   it('are found where mops put them, local ones where their path says, and compile', async () => {
     const closure = await collectClosure(MAIN, diskSources);
-    assert.deepEqual(closure.problems, []);
+    assert.deepEqual(closure.problems.first, []);
     assert.deepEqual(namesOf(closure), [
       'mo:greet@1.2.0/src/lib.mo',
       'mo:words@0.2.0/lib/lib.mo',

@@ -1,0 +1,55 @@
+import { type Diagnostic, DIAGNOSTICS_SHOWN_MAX } from './diagnostics.ts';
+import type { ImportReference } from './import-scanner.ts';
+import { TextLines } from './text-lines.ts';
+
+export interface ImportPlace {
+  readonly file: string;
+  readonly reference: ImportReference;
+}
+
+/** What is wrong with imports, for a person. */
+export interface ProblemList {
+  /** So many as are shown. */
+  readonly first: readonly Diagnostic[];
+  /** Of all. */
+  readonly count: number;
+}
+
+interface FoundProblem {
+  readonly place: ImportPlace;
+  readonly message: (show: (file: string) => string, line: number) => string;
+}
+
+/** Gathers what is wrong with imports. Of a hundred thousand that a generated source may have, only those are worked out that are shown. */
+export class ImportProblems {
+  readonly #first: FoundProblem[] = [];
+  #count = 0;
+
+  /** What is added from now on is only counted. */
+  get isFull(): boolean {
+    return this.#first.length === DIAGNOSTICS_SHOWN_MAX;
+  }
+
+  /** `message` is given what says how a file is called, and the number of the line, from 1. */
+  add(place: ImportPlace, message: FoundProblem['message']): void {
+    this.#count++;
+    if (!this.isFull) this.#first.push({ place, message });
+  }
+
+  /** As faults that the compiler would have found; `show` says how a file is called. */
+  list(linesOf: (file: string) => TextLines | undefined, show: (file: string) => string = (file) => file): ProblemList {
+    const first = this.#first.map(({ place: { file, reference }, message }): Diagnostic => {
+      const lines = linesOf(file) ?? new TextLines('');
+      const start = lines.positionAt(reference.start);
+      const end = lines.positionAt(reference.end);
+      const what = { severity: 'error', category: 'import', code: '', message: message(show, start.line + 1) } as const;
+      return { file: show(file), start, end, ...what };
+    });
+    return { first, count: this.#count };
+  }
+}
+
+/** Those of two lists. */
+export function joined(one: ProblemList, other: ProblemList): ProblemList {
+  return { first: [...one.first, ...other.first], count: one.count + other.count };
+}
