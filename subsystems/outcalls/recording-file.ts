@@ -32,10 +32,19 @@ export function keyOf({ method, url, body }: Pick<OutcallRequest, 'method' | 'ur
 
 export function lineOf({ method, url, body }: OutcallRequest, answer: RecordedAnswer): string {
   const asked = { method, url, body: base64(body) };
-  if ('failure' in answer) return JSON.stringify({ ...asked, failure: answer.failure });
+  if ('failure' in answer) return inOneLine({ ...asked, failure: answer.failure });
   const { status, headers, body: received } = answer.response;
   const response = { status, headers: headers.map(({ name, value }) => [name, value]), body: base64(received) };
-  return JSON.stringify({ ...asked, response });
+  return inOneLine({ ...asked, response });
+}
+
+/** JSON may hold these two as they are, and many a reader of lines, Node's among them, ends a line at either. */
+const LINE_SEPARATORS = /[\u2028\u2029]/gu;
+
+function inOneLine(value: object): string {
+  return JSON.stringify(value).replaceAll(LINE_SEPARATORS, (character) =>
+    character === '\u2028' ? '\\u2028' : '\\u2029',
+  );
 }
 
 /**
@@ -102,7 +111,7 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
     if (size > RECORDING_BYTES_MAX)
       throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
     let number = 0;
-    for await (const line of handle.readLines({ encoding: 'utf8' })) {
+    for await (const line of linesOf(handle)) {
       number++;
       if (number === 1) expectHeading(file, line);
       else if (line !== '') {
@@ -119,6 +128,22 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
     await handle?.close().catch(() => undefined);
   }
   return answers;
+}
+
+/** What newlines end, and nothing else; the carriage return of an editor's line end is taken off. */
+async function* linesOf(handle: FileHandle): AsyncGenerator<string> {
+  // A line may come in many chunks.
+  let pieces: string[] = [];
+  const line = (): string => pieces.join('').replace(/\r$/u, '');
+  for await (const chunk of handle.createReadStream({ encoding: 'utf8', autoClose: false })) {
+    const [first = '', ...others] = String(chunk).split('\n');
+    pieces.push(first);
+    for (const other of others) {
+      yield line();
+      pieces = [other];
+    }
+  }
+  if (pieces.some((piece) => piece !== '')) yield line();
 }
 
 function expectHeading(file: string, line: string): void {

@@ -128,6 +128,35 @@ describe('a recording', () => {
     assert.equal((await failureOf(replayed.send(request, NEVER))).code, 'outcall-not-recorded');
   });
 
+  test('keeps characters that end lines elsewhere, and is read with them', async () => {
+    const file = await freshFile();
+    const odd = 'one\u2028two\u2029three\u0085four\rfive';
+    const long = Buffer.alloc(200_000, 'ä');
+    const response = { status: 200, headers: [{ name: 'x-odd', value: odd }], body: long };
+    const answering: Outcalls = {
+      send: ({ url }) =>
+        url.endsWith('/fails') ? Promise.reject(OUTCALL_FAILURES['outcall-failed'](odd)) : Promise.resolve(response),
+    };
+    const recording = new RecordingOutcalls(answering, file);
+    await recording.open();
+    const request = requestOf(`http://example.org/${odd}`);
+    const failing = requestOf('http://example.org/fails');
+    await recording.send(request, NEVER);
+    await failureOf(recording.send(failing, NEVER));
+    await recording.close();
+    const text = await readFile(file, 'utf8');
+    assert.equal(text.split(/[\n\r\u2028\u2029]/u).length, 4, 'a line for each, for whoever splits them');
+    // As a version before wrote them, and as an editor may save them.
+    for (const written of [text, text.replaceAll('\\u2028', '\u2028').replaceAll('\\u2029', '\u2029')]) {
+      for (const content of [written, written.replaceAll('\n', '\r\n'), written.trimEnd()]) {
+        await writeFile(file, content);
+        const replayed = await replay(file);
+        assert.deepEqual(await replayed.send(request, NEVER), response);
+        assert.deepEqual(await failureOf(replayed.send(failing, NEVER)), { code: 'outcall-failed', message: odd });
+      }
+    }
+  });
+
   test('that is none is refused at the start, with the line', async (t) => {
     const file = await freshFile();
     const heading = '{"svc-outcalls":1}\n';
