@@ -10,6 +10,9 @@ import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type Outcall
 /** Interim answers (1xx) that are taken before the real one; what they are for comes once. */
 const INTERIM_ANSWERS_MAX = 8;
 
+/** Statuses without a body: `content-length` may say what another answer would have. Nor have those below 200, which are left out here. */
+const BODILESS: ReadonlySet<number> = new Set([204, 304]);
+
 /** Headers of the connection: the body that is handed on is not in that form any more. */
 const OF_THE_CONNECTION = new Set([
   'connection',
@@ -58,10 +61,11 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
     const { rawHeaders } = controller;
     if (!Array.isArray(rawHeaders)) throw new Error('undici hands headers over as an array');
     const headers: OutcallHeader[] = [];
+    const hasBody = this.#request.method !== 'HEAD' && !BODILESS.has(status);
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = textOf(rawHeaders[at]).toLowerCase();
       const value = textOf(rawHeaders[at + 1]);
-      if (name === 'content-length' && this.#request.method !== 'HEAD') this.#body.expect(Number(value));
+      if (name === 'content-length' && hasBody) this.#body.expect(Number(value));
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
     this.#headers = headers;

@@ -101,6 +101,17 @@ export function describeOutcalls(
       assert.deepEqual([response.status, response.body.length], [200, 0]);
     });
 
+    test('204 and 304 have no body either, and an interim answer none of its own', async (t) => {
+      const { outcalls, server } = await both(t);
+      for (const status of [204, 304]) {
+        const { headers, ...response } = await outcalls.send(requestOf(`${server.origin}/bodiless/${status}`), NEVER);
+        assert.deepEqual([response.status, response.body.length], [status, 0]);
+        assert.ok(headers.some(({ name: header, value }) => header === 'etag' && value === '"1"'));
+      }
+      const response = await outcalls.send(requestOf(`${server.origin}/bodiless/103`), NEVER);
+      assert.deepEqual([response.status, textOf(response)], [200, 'hello']);
+    });
+
     test('bodies by length, in chunks and until the end come whole, and no byte of them is unpacked', async (t) => {
       const { outcalls, server } = await both(t);
       for (const [path, length] of [

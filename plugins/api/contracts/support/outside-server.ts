@@ -82,6 +82,10 @@ export async function startOutsideServer(
       socket.write(text(JSON.stringify({ method, target, headers: [...headers], body: body.toString('base64') }))),
     status: (socket, _request, n) => socket.write(text('as asked', '', `${n} Whatever`)),
     head: (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n'),
+    bodiless: (socket, _request, n) => {
+      const final = n < 200 ? text('hello') : '';
+      socket.write(`HTTP/1.1 ${n} Whatever\r\ncontent-length: 99999999\r\netag: "1"\r\n\r\n${final}`);
+    },
     bytes: (socket, _request, n) => socket.write(text('b'.repeat(n))),
     chunked: (socket, _request, n) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
