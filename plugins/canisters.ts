@@ -37,7 +37,7 @@ export const canistersPlugin = definePlugin({
   start: (canisters, { readiness, signal }) => canisters.installManifest((note) => readiness.waiting(note), signal),
   // In the background: what it says is for the operator.
   ready: (canisters) => {
-    canisters.wakeRest();
+    canisters.finishStart();
     void canisters.compareManifest();
   },
   drain: async (canisters) => canisters.drain(),

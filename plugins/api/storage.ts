@@ -20,6 +20,7 @@ export {
   carried,
   type CarriedError,
   type FromStorage,
+  type KeyPage,
   type StorageAnswers,
   type StorageRequest,
   type ToStorage,

@@ -187,6 +187,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   storage: {
     range: 'method',
+    keys: 'method',
     get: 'method',
     values: 'method',
     canister: 'method',

@@ -20,6 +20,7 @@ import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schem
 
 /** So many entries of layers are taken in one turn of the event loop: about a mebibyte of pages. */
 const TURN_ENTRIES = 256;
+const NO_KEY = new Uint8Array(0);
 
 export type TableEntry = readonly [key: Buffer, value: Buffer];
 
@@ -144,6 +145,19 @@ export class EntryReader {
     return found;
   }
 
+  async keys(family: Family, from: Uint8Array): Promise<StorageAnswers['keys']> {
+    const said = this.#said(family, NO_KEY);
+    const parameters = [this.#namespace, familyNumber(family), bufferOf(from)];
+    const { rows } = await this.#connection.query(SQL.listKeys, parameters);
+    const stored = new Set(rows.map(keyOf));
+    const next = rows.length > CHUNK_ROWS ? [...stored].at(-1) : undefined;
+    const start = textOf(from);
+    const keys = [...new Set([...stored, ...said.sortedKeys()])]
+      .filter((key) => key >= start && (next === undefined || key < next))
+      .filter((key) => said.over(key, stored.has(key) ? NO_KEY : undefined) !== undefined);
+    return { keys: keys.sort().map(plainOf), next: next === undefined ? undefined : plainOf(next) };
+  }
+
   async values(
     family: Family,
     prefix: Uint8Array,
@@ -226,6 +240,16 @@ export class EntryReader {
     }
     await takeUntil(undefined);
   }
+}
+
+function keyOf([key]: Row): string {
+  if (!(key instanceof Buffer)) throw corrupt('a row of svc_entries has no key');
+  return textOf(key);
+}
+
+/** No view of a larger buffer. */
+function plainOf(key: string): Uint8Array {
+  return new Uint8Array(bytesOf(key));
 }
 
 export function corrupt(message: string): ServerError {

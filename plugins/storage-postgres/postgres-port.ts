@@ -347,6 +347,8 @@ export class PostgresPort implements StoragePort {
     switch (request.kind) {
       case 'range':
         return this.#read((reader) => reader.range(request.family, request.prefix));
+      case 'keys':
+        return this.#read((reader) => reader.keys(request.family, request.from));
       case 'get':
         return this.#read((reader) => reader.get(request.family, request.key));
       case 'values':

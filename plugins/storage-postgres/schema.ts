@@ -172,6 +172,12 @@ export const SQL = {
   // ---- entries
   readFrom: reads('read_from', ''),
   readBetween: reads('read_between', ' AND key < $5'),
+  /** Keys of one family from one on, one more than an answer is to have; no values. */
+  listKeys: {
+    name: 'svc_list_keys',
+    text: `SELECT key FROM svc_entries
+      WHERE namespace = $1 AND family = $2 AND key >= $3 AND piece = 0 ORDER BY key LIMIT ${CHUNK_ROWS + 1}`,
+  },
   /** All pieces of some keys of one family. */
   readKeys: {
     name: 'svc_read_keys',

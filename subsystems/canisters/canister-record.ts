@@ -82,6 +82,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
   damage: string | undefined = undefined;
   /** Messages of its log that were run again when it was woken last. */
   replayed = 0;
+  storedModule: string | undefined = undefined;
   /** Told of each step by its executor. */
   readonly steps: StepAccounting;
   #presence: Presence;
@@ -230,7 +231,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
 
   get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
-    const moduleHash = this.#code?.module.hash;
+    // One that is kept out keeps what is stored for it, for a host that can read its module.
+    const moduleHash = this.#code?.module.hash ?? (this.damage === undefined ? undefined : this.storedModule);
     const identity = { name, controllers, environment, settings, givenCandid, moduleHash };
     return this.#hasCertificate ? { ...identity, hasCertificate: true } : identity;
   }
@@ -261,6 +263,8 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     this.settings = identity.settings;
     this.givenCandid = identity.givenCandid;
     this.#hasCertificate = identity.hasCertificate ?? false;
+    // The code's own string: thousands may share it.
+    this.#context.keeper.recovered(this, code?.module.hash ?? identity.moduleHash);
     this.steps.recovered(numbers);
   }
 

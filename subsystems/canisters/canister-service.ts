@@ -573,10 +573,24 @@ export class CanisterService implements Canisters {
     await this.#with.storage.settled();
   }
 
-  /** Wakes those that were stored and did not have to be awake for the start. */
-  wakeRest(): void {
-    void this.#recovery?.bringBackRest(() => this.#isEnding);
+  /** What a start leaves for later: wakes those that were stored and did not have to be awake, and deletes modules that nobody uses. */
+  finishStart(): void {
+    const recovery = this.#recovery;
     this.#recovery = undefined;
+    if (recovery !== undefined) void this.#finishStart(recovery);
+  }
+
+  async #finishStart(recovery: Recovery): Promise<void> {
+    const isOver = (): boolean => this.#isEnding;
+    await recovery.bringBackRest(isOver);
+    const { log } = this.#with;
+    try {
+      const count = await this.#keeper.deleteLeftModules(isOver);
+      if (count > 0) log.info(`deleted ${count} module(s) from the state that no actor uses`);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      if (!this.#isEnding) log.warn(`modules that no actor uses cannot be looked for: ${error.message}`);
+    }
   }
 
   /** The one that is being woken is not waited for. */

@@ -13,6 +13,7 @@ import {
   type WriteBatch,
 } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
+import { StoredModules } from './stored-modules.ts';
 import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } from './stored-values.ts';
 
 /** Ids of hosted canisters are all as long as this. */
@@ -28,7 +29,9 @@ export interface StorableCanister {
   readonly isUnfinished: boolean;
   readonly identity: StoredIdentity;
   readonly numbers: StoredNumbers;
-  readonly code: { readonly module: { readonly hash: string }; readonly wasm: Uint8Array } | undefined;
+  readonly code: { readonly wasm: Uint8Array } | undefined;
+  /** Hash of the module that its stored identity names; undefined: none, or nothing is stored of it. The store's own. */
+  storedModule: string | undefined;
 }
 
 export class CanisterStore {
@@ -37,8 +40,7 @@ export class CanisterStore {
   readonly #numbers = new Set<StorableCanister>();
   readonly #identities = new Set<StorableCanister>();
   readonly #removed = new Set<StorableCanister>();
-  /** Hashes of modules that are stored. */
-  readonly #modules = new Set<string>();
+  readonly #modules = new StoredModules();
   #idsStored = 0n;
 
   constructor(storage: Storage, ids: CanisterIds) {
@@ -88,9 +90,30 @@ export class CanisterStore {
     this.#storage.markDirty();
   }
 
-  /** A module that the state directory has already. */
+  /** The identity of a canister that another process has stored names that module. */
+  recovered(record: StorableCanister, moduleHash: string | undefined): void {
+    record.storedModule = moduleHash;
+    if (moduleHash !== undefined) this.#modules.recovered(moduleHash);
+  }
+
+  /** A module that the state has already. */
   moduleIsStored(hash: string): void {
-    this.#modules.add(hash);
+    this.#modules.isPresent(hash);
+  }
+
+  /**
+   * Has modules deleted that no canister uses: earlier versions have left them. All identities have been recovered. Only keys are asked for,
+   * and the server may take work meanwhile. Returns how many there were. Rejects with ServerError `state-corrupt`.
+   */
+  async deleteLeftModules(isOver: () => boolean): Promise<number> {
+    let count = 0;
+    for await (const keys of this.#storage.keys('module')) {
+      if (isOver()) break;
+      const left = keys.filter((key) => this.#modules.found(Buffer.from(key).toString('hex'))).length;
+      if (left > 0) this.#storage.markDirty();
+      count += left;
+    }
+    return count;
   }
 
   settled(): Promise<void> {
@@ -107,13 +130,18 @@ export class CanisterStore {
       this.#idsStored = this.#ids.count;
       unit.put('meta', metaKey(META.ids), this.#ids.save());
     }
-    for (const record of this.#removed) eraseCanister(unit, record.id);
+    for (const record of this.#removed) {
+      eraseCanister(unit, record.id);
+      this.#nameModule(unit, record, undefined);
+    }
     this.#removed.clear();
     for (const record of this.#identities) {
-      this.#storeModule(unit, record);
-      unit.put('meta', metaKey(META.identity, record.id), identityBytes(record.identity));
+      const { identity } = record;
+      unit.put('meta', metaKey(META.identity, record.id), identityBytes(identity));
+      this.#nameModule(unit, record, identity.moduleHash);
     }
     this.#identities.clear();
+    this.#modules.deleteUnused(unit);
     for (const record of this.#numbers) {
       unit.put('meta', this.#numbersKey(record), numbersBytes(record.numbers));
     }
@@ -126,10 +154,9 @@ export class CanisterStore {
     return numbersKey;
   }
 
-  #storeModule(unit: WriteBatch, { code }: StorableCanister): void {
-    if (code === undefined || this.#modules.has(code.module.hash)) return;
-    this.#modules.add(code.module.hash);
-    unit.put('module', Buffer.from(code.module.hash, 'hex'), code.wasm);
+  #nameModule(unit: WriteBatch, record: StorableCanister, moduleHash: string | undefined): void {
+    this.#modules.replace(unit, record.storedModule, moduleHash, record.code?.wasm);
+    record.storedModule = moduleHash;
   }
 }
 

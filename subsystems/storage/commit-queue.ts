@@ -9,7 +9,7 @@
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
-import type { CarriedError, FromStorage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
+import type { CarriedError, FromStorage, KeyPage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
 import { Waiters } from './waiters.ts';
 import { WriteBatch } from './write-batch.ts';
@@ -154,6 +154,14 @@ export class CommitQueue implements OpenableStorage {
 
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]> {
     return this.#ask({ kind: 'range', family, prefix });
+  }
+
+  async *keys(family: Family): AsyncIterable<readonly Uint8Array[]> {
+    for (let from: Uint8Array | undefined = new Uint8Array(0); from !== undefined;) {
+      const { keys, next }: KeyPage = await this.#ask({ kind: 'keys', family, from });
+      yield keys;
+      from = next;
+    }
   }
 
   get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined> {

@@ -136,6 +136,8 @@ export class CommitServer {
     switch (request.kind) {
       case 'range':
         return this.#store.range(request.family, request.prefix);
+      case 'keys':
+        return this.#store.keys(request.family, request.from);
       case 'get':
         return this.#store.get(request.family, request.key);
       case 'values':

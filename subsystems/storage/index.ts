@@ -87,6 +87,11 @@ export interface StorageFigures extends CommitNumbers {
 export interface Storage extends CommitPort {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
   range(family: Family, prefix: Uint8Array): Promise<readonly Entry[]>;
+  /**
+   * All keys of a family in order, some at a time, and no values: those may be many megabytes. What is written meanwhile may be among
+   * them or not. Not for pages. Rejects with ServerError `state-corrupt`.
+   */
+  keys(family: Family): AsyncIterable<readonly Uint8Array[]>;
   /** What is under that key. Not for pages. Rejects with ServerError `state-corrupt`. */
   get(family: Family, key: Uint8Array): Promise<Uint8Array | undefined>;
   /** The values of entries whose key begins with `prefix`, in order: for many small ones. Rejects with ServerError `state-corrupt`. */

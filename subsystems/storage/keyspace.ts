@@ -1,7 +1,8 @@
 /**
  * Who keeps what under which key. Keys of the families `heap` and `stable` are id · page number, of `log` id · number of
- * the record, of `module` the SHA-256 of the bytes, of `blob` id · letter · rest: `c` and `s` are the management canister's,
- * `a` the scheduler's. A key of `meta` begins with one of these letters.
+ * the record, of `module` the SHA-256 of the bytes, which are there for as long as the identity of a canister names them, of
+ * `blob` id · letter · rest: `c` and `s` are the management canister's, `a` the scheduler's. A key of `meta` begins with one of
+ * these letters.
  */
 import { numberAt } from '../../kernel/index.ts';
 

@@ -36,6 +36,8 @@ export class NoStorage implements OpenableStorage {
     return Promise.resolve([]);
   }
 
+  async *keys(): AsyncIterable<readonly Uint8Array[]> {}
+
   get(): Promise<undefined> {
     return Promise.resolve(undefined);
   }

@@ -20,6 +20,7 @@ import {
 import type { PackedRecords, StoredMemory } from './index.ts';
 import type { LayerTable } from './layer-table.ts';
 import { RecordPacker } from './record-packer.ts';
+import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
 import { PageCollector, type StoredPages } from './stored-pages.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
@@ -30,6 +31,10 @@ export const SLICE_CHANGES = 256;
 const SLICE_BYTES = 2 ** 20;
 /** After so much of it what was written is synced: to sync a whole layer at once is to wait for all of it, and nothing is committed meanwhile. */
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
+
+/** What one answer of keys has at most, and what is read for it: a few milliseconds, in which nothing is committed. */
+const KEYS_AT_ONCE = 1024;
+const KEYS_BYTES_READ = 2 ** 20;
 
 export class Overlay {
   readonly #tables: Tables;
@@ -136,6 +141,27 @@ export class Overlay {
   /** Entries whose key begins with `prefix`, in order. Not for pages. */
   range(family: Family, prefix: Uint8Array): Entry[] {
     return this.#found(family, prefix).map(([key, value]) => [bytesOfLatin1(key), value] as const);
+  }
+
+  /** Some of the keys from `from` on, in order: those that are read in a short time. Not for pages. */
+  keys(family: Family, from: Uint8Array): KeyPage {
+    const found = new Map<string, Uint8Array>();
+    let next: Uint8Array | undefined;
+    let bytes = 0;
+    for (const [key, value] of this.#tables.range(family, from, undefined)) {
+      if (found.size === KEYS_AT_ONCE || bytes >= KEYS_BYTES_READ) {
+        next = key;
+        break;
+      }
+      found.set(latin1Of(key), EMPTY);
+      // The tables read the values with the keys.
+      bytes += key.length + value.length;
+    }
+    for (const layer of this.#tablesOf(family)) layer.layOver(found, '');
+    const start = latin1Of(from);
+    const end = next && latin1Of(next);
+    const within = [...found.keys()].filter((key) => key >= start && (end === undefined || key < end));
+    return { keys: within.sort().map(bytesOfLatin1), next };
   }
 
   /** The values of such entries, in order. There may be hundreds of thousands, nearly all of them in the tables. */

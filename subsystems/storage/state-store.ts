@@ -16,6 +16,7 @@ import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
 import { Overlay } from './overlay.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
+import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
 
 export interface StateStoreOptions {
@@ -206,6 +207,11 @@ export class StateStore {
   range(family: Family, prefix: Uint8Array): Entry[] {
     this.#apply();
     return this.#overlay.range(family, prefix);
+  }
+
+  keys(family: Family, from: Uint8Array): KeyPage {
+    this.#apply();
+    return this.#overlay.keys(family, from);
   }
 
   values(family: Family, prefix: Uint8Array): PackedRecords {

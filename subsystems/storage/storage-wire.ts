@@ -38,9 +38,18 @@ export interface StorageThreadOptions {
   readonly isSynced: boolean;
 }
 
+/** Some of a family's keys, in order. */
+export interface KeyPage {
+  readonly keys: readonly Uint8Array[];
+  /** Where the others begin; undefined: there are none. */
+  readonly next: Uint8Array | undefined;
+}
+
 /** What is asked of the storage thread. */
 export type StorageRequest =
   | { readonly kind: 'range'; readonly family: Family; readonly prefix: Uint8Array }
+  /** Keys from `from` on, as many as one answer is to have. */
+  | { readonly kind: 'keys'; readonly family: Family; readonly from: Uint8Array }
   | { readonly kind: 'get'; readonly family: Family; readonly key: Uint8Array }
   | { readonly kind: 'values'; readonly family: Family; readonly prefix: Uint8Array }
   | { readonly kind: 'canister'; readonly id: Uint8Array }
@@ -55,6 +64,7 @@ export type StorageRequest =
 /** What a request of each kind is answered. */
 export interface StorageAnswers {
   range: readonly Entry[];
+  keys: KeyPage;
   get: Uint8Array | undefined;
   values: PackedRecords;
   canister: StoredCanister;

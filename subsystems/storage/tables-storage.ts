@@ -191,6 +191,8 @@ class TablesPort implements StoragePort {
     switch (request.kind) {
       case 'range':
         return reader.range(request.family, request.prefix);
+      case 'keys':
+        return reader.keys(request.family, request.from);
       case 'get':
         return reader.get(request.family, request.key);
       case 'values':

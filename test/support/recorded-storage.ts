@@ -101,6 +101,11 @@ class RecordingPort implements StoragePort {
       for (const [key, value] of this.entries(request.family)) if (key.startsWith(start)) packer.add(value);
       return packer.take();
     }
+    if (request.kind === 'keys') {
+      const from = hexOf(request.from);
+      const keys = this.entries(request.family).map(([key]) => key);
+      return { keys: keys.filter((key) => key >= from).map((key) => Buffer.from(key, 'hex')), next: undefined };
+    }
     if (request.kind !== 'range') throw new Error(`what is recorded answers no '${request.kind}'`);
     this.reads++;
     const prefix = hexOf(request.prefix);

@@ -19,6 +19,8 @@ export interface MadeStorage {
 }
 
 const ALL = new Uint8Array(0);
+/** More than any answer has. */
+const MANY_KEYS = 5_000;
 const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
 const OTHER_ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 4, 1, 1]);
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -66,6 +68,34 @@ export function describeStorage(
       const { bytes: packed, ends } = await storage.values('blob', Buffer.from('00', 'hex'));
       assert.deepEqual([hexOf(packed), [...ends]], ['00000000ff', [1, 3, 5]]);
       assert.equal((await storage.values('blob', Buffer.from('02', 'hex'))).ends.length, 0);
+    });
+
+    test('keys come alone, all of a family, in the order of their bytes, some at a time', async (t) => {
+      const { storage, reopen } = await make(t);
+      assert.deepEqual(await keysOf(storage, 'module'), []);
+      const key = (number: number): string => number.toString(16).padStart(8, '0');
+      const numbers = Array.from({ length: MANY_KEYS }, (_, number) => number);
+      for (const number of numbers.toReversed()) putHex(storage, 'module', key(number), '00');
+      putHex(storage, 'blob', key(0), '00');
+      // Large ones, which are read in more than one piece.
+      const large = new Uint8Array(1_500_000).fill(7);
+      const largeKeys = ['ff00', 'ff01', 'ff02', 'ff03', 'ff04', 'ff05', 'ff06', 'ff07'];
+      for (const each of largeKeys) storage.unit.put('module', Buffer.from(each, 'hex'), large);
+      const expected = [...numbers.map(key), ...largeKeys];
+      assert.deepEqual(await keysOf(storage, 'module'), expected);
+      await storage.settled();
+      const again = await reopen();
+      assert.deepEqual(await keysOf(again, 'module'), expected, 'in the tables, too');
+      const gone = [key(0), key(5), key(MANY_KEYS - 1), 'ff03'];
+      for (const each of gone) again.unit.delete('module', Buffer.from(each, 'hex'));
+      putHex(again, 'module', `${key(7)}00`, '00');
+      putHex(again, 'module', 'ffff', '00');
+      const left = expected.filter((each) => !gone.includes(each));
+      left.splice(left.indexOf(key(7)) + 1, 0, `${key(7)}00`);
+      assert.deepEqual(await keysOf(again, 'module'), [...left, 'ffff'], 'what is newer counts');
+      again.unit.clear('module', ALL);
+      again.markDirty();
+      assert.deepEqual(await keysOf(again, 'module'), []);
     });
 
     test('the last operation on a key counts, within a unit and between units', async (t) => {
@@ -317,6 +347,12 @@ function pagesOf({
   return new Map(
     [...numbers].map((number, at) => [number, new Uint8Array(whole.subarray(at * PAGE_BYTES, (at + 1) * PAGE_BYTES))]),
   );
+}
+
+async function keysOf(storage: Storage, family: Family): Promise<string[]> {
+  const found: string[] = [];
+  for await (const keys of storage.keys(family)) found.push(...keys.map(hexOf));
+  return found;
 }
 
 async function entries(storage: Storage, family: Family): Promise<string[]> {

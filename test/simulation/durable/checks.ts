@@ -1,5 +1,6 @@
 /** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
 import assert from 'node:assert/strict';
+import type { Life } from './life.ts';
 import type { Sent } from './sent.ts';
 import { FLAGS, type Kind, type Look, LOOK_BYTES, readLook } from './ledger-module.ts';
 import { payload, payloadSeed, payloadSum } from './payload.ts';
@@ -77,6 +78,15 @@ function checkTransfer(
   if (code === SYS_UNKNOWN) assert.ok(flags & FLAGS.isBestEffort, `${what}: only best-effort calls time out`);
   else if (code !== CANISTER_REJECT)
     assert.equal(received, undefined, `${what}: rejected with ${code}, and it has arrived`);
+}
+
+/** The state has the modules that actors have, and no others; `mayHaveMore`: those that were left are perhaps not deleted yet. */
+export function checkModules(life: Life, { mayHaveMore = false } = {}): void {
+  const stored = life.storedModules;
+  const named = life.registry.list().flatMap(({ module }) => (module === undefined ? [] : [module.hash]));
+  const used = [...new Set(named)].toSorted();
+  const found = mayHaveMore ? stored.filter((hash) => used.includes(hash)) : stored;
+  assert.deepEqual(found, used, 'the state has the modules of its actors');
 }
 
 /** Nothing that an answer has shown is gone. */

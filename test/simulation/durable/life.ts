@@ -164,10 +164,13 @@ export class Life {
     const { signal } = new AbortController();
     await this.until(this.registry.installManifest(() => undefined, signal));
     this.scheduler.beginTicking();
+    // Everybody is awake. Without modules to look for it would only be a draw more.
+    if (this.#parts.plan.hasLeftModules) this.registry.finishStart();
   }
 
   /** As at the first signal: what is not kept is refused, everything is written. */
   async stop(): Promise<void> {
+    this.registry.drain();
     await this.until(this.scheduler.drain());
     await this.until(this.execution.close());
     await this.storage.close();
@@ -184,6 +187,12 @@ export class Life {
 
   get nowMs(): number {
     return this.#parts.clock.nowMs();
+  }
+
+  /** Hashes of the modules that the state has, by what is committed. */
+  get storedModules(): readonly string[] {
+    const entries = this.#parts.store.range('module', new Uint8Array(0));
+    return entries.map(([key]) => Buffer.from(key).toString('hex'));
   }
 
   named(name: string): CanisterRecord | undefined {

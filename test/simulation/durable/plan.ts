@@ -22,6 +22,8 @@ export const BUGS = [
   'cut-value',
   /** Calls and queues arrive in a unit of their own, before the state that goes with them. */
   'queue-before-state',
+  /** Modules come and go in a unit of their own, before the canisters that name them. */
+  'modules-before-names',
   /** Answers that are kept under keys arrive in a unit of their own, after the effects. */
   'key-after-effect',
   /** A call that awaits is kept without its key. */
@@ -64,6 +66,8 @@ export interface Plan {
   readonly hasChanges: boolean;
   /** One actor changes more pages than a checkpoint writes at once. */
   readonly hasLargeHeaps: boolean;
+  /** Earlier versions have left modules that nobody uses. */
+  readonly hasLeftModules: boolean;
   /** Executors die. */
   readonly hasDeaths: boolean;
   /** Disks fail, and fill up. */
@@ -115,6 +119,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded, asks
       idempotencySecs: keyed.pick([86_400, 86_400, 0.5, 1, 3]),
       keysMax: keyed.pick([undefined, undefined, 8, 24]),
     },
+    hasLeftModules: keyed.oneIn(3),
     asksOutside,
     bug,
   };

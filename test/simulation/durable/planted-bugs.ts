@@ -42,7 +42,9 @@ export function storageWith(
     case 'cut-value':
       return withPort({ arrive: onUnits((unit) => [withCutValues(unit)]) });
     case 'queue-before-state':
-      return withPort({ arrive: onUnits(queueFirst) });
+      return withPort({ arrive: onUnits((unit) => familyFirst('queue', unit)) });
+    case 'modules-before-names':
+      return withPort({ arrive: onUnits((unit) => familyFirst('module', unit)) });
     case 'key-after-effect':
       return withPort({ arrive: onUnits(answersLast) });
     case 'key-not-in-context':
@@ -151,11 +153,11 @@ function withoutOneOperation(unit: Uint8Array, seeded: Seeded): Uint8Array {
   return set.take();
 }
 
-function queueFirst(unit: Uint8Array): readonly Uint8Array[] {
-  const queue = new WriteBatch();
+function familyFirst(first: string, unit: Uint8Array): readonly Uint8Array[] {
+  const ahead = new WriteBatch();
   const rest = new WriteBatch();
-  visit(unit, (family) => (family === 'queue' ? queue : rest));
-  return [queue, rest].filter(({ length }) => length > 0).map((set) => set.take());
+  visit(unit, (family) => (family === first ? ahead : rest));
+  return [ahead, rest].filter(({ length }) => length > 0).map((set) => set.take());
 }
 
 function answersLast(unit: Uint8Array): readonly Uint8Array[] {

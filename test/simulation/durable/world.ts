@@ -2,6 +2,7 @@
  * One seed: a host, its clients, its operators and its disk, over several lives that end with a crash or a stop.
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { at, ServerError } from '../../../kernel/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
@@ -12,8 +13,9 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { Crash as TablesCrash, type FaultyTables, LastingTables } from '../../support/faulty-tables.ts';
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
-import { checkLooks, checkMessages, checkPayloads, checkTimers } from './checks.ts';
+import { checkLooks, checkMessages, checkModules, checkPayloads, checkTimers } from './checks.ts';
 import { Clients } from './clients.ts';
+import { ledgerModule } from './ledger-module.ts';
 import { describe, type Described, type Ledger, readLedger } from './ledger-state.ts';
 import { Life, POLICY } from './life.ts';
 import { Operators } from './operators.ts';
@@ -27,6 +29,8 @@ const START_MS = 1_800_000_000_000;
 const CLOCK_BACK_MS = 360_000_000;
 /** Bytes of the log that are read at once. */
 const WINDOWS = [8, 4096, 2 ** 20] as const;
+/** What some actors have, have had, or will have. */
+const LEFT_MODULES = [0, 1, 2].map((version) => ledgerModule({ version }));
 /** Rests at the end, each a little time later, until everybody has an answer. */
 const RESTS_MIN = 12;
 const RESTS_MAX = 300;
@@ -198,6 +202,7 @@ class World {
   async #start(isArmed: boolean): Promise<Life> {
     const seed = this.#seeded.below(2 ** 31);
     this.#disarm();
+    this.#leaveModules();
     const twin = this.tally.lives > 0 && this.#seeded.oneIn(4) ? await this.#recoverTwin(seed) : undefined;
     if (isArmed) this.#arm();
     this.tally.lives++;
@@ -227,6 +232,16 @@ class World {
     return states;
   }
 
+  /** As earlier versions left them: those that actors may have next among them. */
+  #leaveModules(): void {
+    if (!this.#plan.hasLeftModules) return;
+    const family = 'module';
+    this.#tables.write(
+      LEFT_MODULES.map((value) => ({ family, key: createHash('sha256').update(value).digest(), value })),
+      { isSynced: true },
+    );
+  }
+
   async #begin(seed: number, tables: FaultyTables, disk: FaultyDisk, outside: Outside | undefined): Promise<Life> {
     // What the life before was about to do ends in the void: it must not meet the timers of this one.
     await nextTurn();
@@ -240,6 +255,7 @@ class World {
     const life = new Life({ ...parts, planted: this.#planted });
     this.#life = life;
     await life.start();
+    checkModules(life, { mayHaveMore: this.#plan.hasLeftModules });
     return life;
   }
 
@@ -330,6 +346,7 @@ class World {
     this.#clients.readLines(life, this.#everybody);
     checkTimers(checked, this.#plan.hasChanges);
     this.#checkCycles(life);
+    checkModules(life);
     await this.#again(life, there, states);
   }
 
