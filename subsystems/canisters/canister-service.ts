@@ -163,6 +163,7 @@ export class CanisterService implements Canisters {
         if (record !== undefined) this.#keeper.numbersChanged(record);
       },
       executed: (handle, messages, traps) => this.directory.ifAny(handle)?.steps.executed(messages, traps),
+      lowMemoryRan: (handle) => this.directory.ifAny(handle)?.steps.lowMemoryRan(),
       ...(this.#histories.isOn && { answered: (...answered) => this.#answered(...answered) }),
       nameOf: (handle) => this.directory.get(handle).name,
     });

@@ -204,6 +204,7 @@ export class HostBackend implements ManagementBackend {
     }
     if (state.lowMemoryHook !== undefined) record.steps.lowMemoryHook = state.lowMemoryHook;
     this.#changed(record);
+    record.steps.checkMemory();
   }
 
   readGlobals(image: CanisterImage): readonly GlobalValue[] {

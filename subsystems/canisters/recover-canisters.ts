@@ -120,6 +120,8 @@ class Waking implements Recovery {
     await schedulerSetup.restoreAnswers();
     // Not before all variables are known: what is under way goes on with this.
     schedulerSetup.restore(await storage.range('queue', new Uint8Array(0)));
+    // The low-memory hook may have been due when the process before ended.
+    for (const record of this.#records) if (record.damage === undefined) record.steps.checkMemory();
     this.#logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
     let left = FIRST_COUNT;
     await this.#wakeUntil((record) => {

@@ -200,15 +200,30 @@ export class StepAccounting implements CanisterObserver {
     ({ block: this.#block, at: this.#at } = this.#with.numberRows.giveBack({ block: this.#block, at: this.#at }));
   }
 
-  /** The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats and timers"). */
+  /**
+   * The low-memory hook is due once each time the condition comes to hold (docs/execution-rules.md, "Time, heartbeats and timers"). It stays
+   * `ready`, which is stored, until it has run: a canister that is not running gets its hook when it is started, and one whose
+   * executor or server has ended before, when it is back.
+   */
   checkMemory(): void {
+    if (this.#canister.isRemoved) return;
     const { wasmMemoryLimit, wasmMemoryThreshold = 0 } = this.#canister.settings;
     const isLow = (wasmMemoryLimit || UNLIMITED_HEAP_BYTES) < this.heapBytes + wasmMemoryThreshold;
-    if (!isLow) this.lowMemoryHook = 'condition_not_satisfied';
-    else if (this.lowMemoryHook !== 'executed') {
-      // A canister that is not running gets its hook when it is started.
-      this.lowMemoryHook = this.#with.scheduler.lowMemory(this.#canister.handle) ? 'executed' : 'ready';
-    }
+    const before = this.lowMemoryHook;
+    if (isLow && before === 'executed') return;
+    this.#hookIs(isLow ? 'ready' : 'condition_not_satisfied');
+    if (isLow || before === 'ready') this.#with.scheduler.lowMemory(this.#canister.handle, isLow);
+  }
+
+  /** The hook that was due has run, or the code has none. */
+  lowMemoryRan(): void {
+    if (this.lowMemoryHook === 'ready') this.#hookIs('executed');
+  }
+
+  #hookIs(hook: LowMemoryHook): void {
+    if (hook === this.lowMemoryHook) return;
+    this.lowMemoryHook = hook;
+    this.#with.keeper.numbersChanged(this.#canister);
   }
 
   /** What is returned ends it, and gives the lines of the last step that ended meanwhile. Whoever reads the output gets them as well. */
@@ -260,7 +275,8 @@ export class StepAccounting implements CanisterObserver {
     this.#put(NUMBERS.cyclesCharged, this.cyclesCharged + gauges.charge);
     if (gauges.balance === undefined) this.#charge(gauges.charge);
     else this.#setBalance(gauges.balance);
-    if (isMemoryChanged) this.checkMemory();
+    // One that is due may have found nobody to run it.
+    if (isMemoryChanged || this.lowMemoryHook === 'ready') this.checkMemory();
   }
 
   #charge(cycles: number): void {
@@ -281,6 +297,7 @@ export class StepAccounting implements CanisterObserver {
 
   lost(): void {
     this.#with.scheduler.lost(this.#canister.handle);
+    if (this.lowMemoryHook === 'ready') this.checkMemory();
   }
 
   // ---- what has ended

@@ -24,6 +24,7 @@ import type { Eviction } from './eviction.ts';
 import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
 
 export const INSPECT = 'canister_inspect_message';
+export const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
 export interface ExecutionsNeeds {
   readonly execution: CanisterRunner;
@@ -40,6 +41,8 @@ export interface ExecutionsEvents {
   readonly begin: (canister: ScheduledCanister) => void;
   /** To be counted: nobody else tells of it. `messages`: 0 for a callback. */
   readonly executed: (canister: ScheduledCanister, messages: 0 | 1, traps: 0 | 1) => void;
+  /** The low-memory hook of a canister has run, and was still due. */
+  readonly lowMemoryRan: (canister: ScheduledCanister) => void;
 }
 
 export class Executions {
@@ -69,11 +72,15 @@ export class Executions {
         return;
       case 'system': {
         const { context, exported } = waiting;
+        const { work } = canister;
         const entry = canister.entry(exported);
-        // The timer was set anew, or its code was replaced, while its hook waited.
-        const isForgotten = exported === GLOBAL_TIMER && canister.work.firingMs === undefined;
+        // While its hook waited the timer was set anew, its code was replaced, or memory was no longer low.
+        const isForgotten =
+          (exported === GLOBAL_TIMER && work.firingMs === undefined) ||
+          (exported === LOW_MEMORY && work.lowMemory !== context);
         if (entry === undefined || context.isDeleted || isForgotten) {
           ticking.ended(canister, exported);
+          work.lowMemoryEnded(context);
           calls.ended(context, NOTHING_RAN);
           return;
         }
@@ -81,6 +88,7 @@ export class Executions {
         this.#run(canister, queue, { kind: 'system', entry }, undefined, (step) => {
           if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(canister);
           ticking.ended(canister, exported);
+          if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#events.lowMemoryRan(canister);
           this.#count(context, step, 1);
           calls.ended(context, step);
         });

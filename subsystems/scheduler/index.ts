@@ -78,6 +78,8 @@ export interface CanisterLoader {
   changed(handle: number): void;
   /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */
   executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
+  /** The low-memory hook has run, or the canister's code has none: to be stored with this unit. */
+  lowMemoryRan?(handle: number): void;
   /** A call of another canister, or its own, has its answer. Without this nothing of such calls is remembered. */
   readonly answered?: (handle: number, call: NotedCall, outcome: Outcome) => void;
   /** What people call it. */
@@ -186,8 +188,12 @@ export interface Scheduler {
   withdraw(handle: number): void;
   /** Calls of other canisters that attach less are rejected, and refunded. */
   setMinimumCycles(handle: number, cycles: bigint): void;
-  /** Little of the canister's heap is left: its hook is due. False: not now, for the canister does not run, or its code is being changed. */
-  lowMemory(handle: number): boolean;
+  /**
+   * Little of the canister's heap is left, so its hook is due, once for however many of these; or no longer, and a hook that waits does not
+   * run. The host is told of one that has run (`lowMemoryRan`). Not due while the canister does not run, or its code is being changed,
+   * and forgotten when an executor dies or the server stops before the hook has begun: whoever keeps in mind that it is due says so again.
+   */
+  lowMemory(handle: number, isLow: boolean): void;
   /** The canister's executor has died. Where state is kept the canister sleeps then; what executed is answered, or executed again. */
   lost(handle: number): void;
 }

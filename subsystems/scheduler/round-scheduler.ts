@@ -28,7 +28,7 @@ import {
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { DrainReport } from './drain-report.ts';
-import { Executions, INSPECT } from './executions.ts';
+import { Executions, INSPECT, LOW_MEMORY } from './executions.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
@@ -59,8 +59,6 @@ const QUEUE_MESSAGES_MAX = 10_000;
 
 const SERVER_STOPPING: Refusal = { code: REJECT_CODE.SYS_TRANSIENT, message: 'the server is stopping' };
 const NO_PRINCIPAL = new Uint8Array(0);
-
-const LOW_MEMORY = 'canister_on_low_wasm_memory';
 
 export interface RoundSchedulerOptions extends TickingOptions, EvictionOptions, Partial<IdempotencyOptions> {
   /** Instructions that a composite query may use over all its executions. */
@@ -154,6 +152,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
         begin: (canister) => this.#begin(canister, false),
         executed: (canister, messages, traps) => this.#host?.executed?.(canister.handle, messages, traps),
+        lowMemoryRan: (canister) => this.#host?.lowMemoryRan?.(canister.handle),
       },
     );
     this.#codeChangeLock = new CodeChangeLock({
@@ -331,11 +330,24 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#canisterOf(handle).minimumCycles = cycles;
   }
 
-  lowMemory(handle: number): boolean {
+  lowMemory(handle: number, isLow: boolean): void {
     const canister = this.#canisterOf(handle);
-    if (canister.status !== 'running' || canister.isChanging) return false;
-    if (canister.entry(LOW_MEMORY) !== undefined) this.#beginSystemTask(canister, LOW_MEMORY);
-    return true;
+    if (!isLow) {
+      const work = canister.workIfAny;
+      if (work !== undefined) work.lowMemory = undefined;
+      return;
+    }
+    if (canister.status !== 'running' || canister.isChanging || canister.state === 'unloadable') return;
+    if (canister.entry(LOW_MEMORY) === undefined) {
+      this.#host?.lowMemoryRan?.(handle);
+      return;
+    }
+    const { lowMemory } = canister.work;
+    // The hook of the code before does not run any more.
+    if (lowMemory !== undefined && !lowMemory.isDeleted) return;
+    // Before it begins, which it may at once.
+    canister.work.lowMemory = systemContext(canister);
+    this.#beginSystemTask(canister, LOW_MEMORY, canister.work.lowMemory);
   }
 
   lost(handle: number): void {
@@ -538,8 +550,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#journal.tell(evaluation === undefined ? canister.lastUnit : evaluation.budget.lastUnit, done, outcome);
   }
 
-  #beginSystemTask(canister: ScheduledCanister, exported: string): void {
-    const context = new CallContext(canister, { kind: 'system' }, { caller: NO_PRINCIPAL });
+  #beginSystemTask(canister: ScheduledCanister, exported: string, context = systemContext(canister)): void {
     canister.work.contexts.add(context);
     this.#enqueue(canister, { kind: 'system', context, exported });
   }
@@ -628,6 +639,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && waiting.context.canister.state !== 'deleted')
           this.#ticking.rearm(waiting.context.canister);
         this.#ticking.ended(waiting.context.canister, waiting.exported);
+        waiting.context.canister.work.lowMemoryEnded(waiting.context);
         this.#calls.refuse(waiting.context, code, message);
         return;
       case 'response':
@@ -648,6 +660,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   #queueOfExecutor(canister: ScheduledCanister): ExecutorQueue {
     return at(this.#executorQueues, this.#execution.executorOf(canister.handle), 'queue');
   }
+}
+
+function systemContext(canister: ScheduledCanister): CallContext {
+  return new CallContext(canister, { kind: 'system' }, { caller: NO_PRINCIPAL });
 }
 
 function takeAll(canister: ScheduledCanister): readonly QueuedTask[] {

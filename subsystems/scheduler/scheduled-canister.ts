@@ -103,6 +103,8 @@ export class PendingWork {
   isBeating = false;
   /** When the timer was due whose hook is queued or executing, ms since 1970; undefined: none is, or it was set again since. */
   firingMs: number | undefined = undefined;
+  /** The context of the low-memory hook that is queued or executing; undefined: none is, or it is not due any more. */
+  lowMemory: CallContext | undefined = undefined;
   /** Its status has changed since its waking began. */
   isStatusNew = false;
   /** It could not be woken a moment ago. */
@@ -120,6 +122,13 @@ export class PendingWork {
   /** Called when it is awake, or cannot be woken: then with the reason. */
   wakeWaiters: ((problem: Error | undefined) => void)[] = [];
   isQueryNext = false;
+
+  /** The hook in that context runs no more; true: it was due. */
+  lowMemoryEnded(context: CallContext): boolean {
+    if (this.lowMemory !== context) return false;
+    this.lowMemory = undefined;
+    return true;
+  }
 
   get waiting(): number {
     return this.system.length + this.input.length + this.queries.length;
@@ -147,6 +156,7 @@ export class PendingWork {
       this.wakeWaiters.length === 0 &&
       this.deletions === 0 &&
       this.firingMs === undefined &&
+      this.lowMemory === undefined &&
       !this.isBeating &&
       !this.isUnwakable &&
       this.loadProblem === undefined &&

@@ -89,6 +89,35 @@ suite('memory limits', () => {
     });
   }
 
+  test('another state has its own low-memory hook to run', async () => {
+    const lab = await open();
+    const subject = await lab.subject(script([], { [LOW_MEMORY_SLOT]: COUNT }));
+    const taken = async (): Promise<Uint8Array> =>
+      ((await subject.manage('take_canister_snapshot')) as { id: Uint8Array }).id;
+    const load = (id: Uint8Array): Promise<unknown> => subject.manage('load_canister_snapshot', { snapshot_id: id });
+    const runs = async (expected: bigint): Promise<void> => {
+      await lab.host.until(async () => assert.equal(await counted(subject), expected));
+      await sleep(20);
+      assert.equal(await counted(subject), expected);
+    };
+    await subject.set({ wasm_memory_limit: (HEAP_PAGES + 16) * PAGE, wasm_memory_threshold: 8 * PAGE });
+    const small = await taken();
+    await subject.run(grow(9));
+    await runs(1n);
+    const large = await taken();
+    await load(large);
+    await runs(1n);
+    // From there it is low with one step.
+    await load(small);
+    assert.equal(await counted(subject), 0n);
+    await subject.run(grow(9));
+    await runs(1n);
+    // Low from the first moment on.
+    await load(small);
+    await load(large);
+    await runs(2n);
+  });
+
   test('a stopped canister gets its low-memory hook when it is started', async () => {
     const lab = await open();
     const status: readonly Call[] = [['canister_status'], ['heap_copy', 0x9000, 0x8000, 8]];

@@ -15,8 +15,10 @@ import {
 } from '../../../subsystems/management/index.ts';
 import { Scheduler } from '../../../subsystems/scheduler/index.ts';
 import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
+import type { LowMemoryHook } from '../../../subsystems/ic/index.ts';
 import { failuresOf } from '../../support/failing-suite.ts';
 import { RecordingLogger } from '../../support/kernel.ts';
+import { wat } from '../../support/wat.ts';
 import { FakeCanister, FakeHost, moduleOf } from './fake-host.ts';
 
 const NONE = new Uint8Array(0);
@@ -107,6 +109,42 @@ function makeFake(): MadeBackend {
     forgotten,
   };
 }
+
+/** Its low-memory hook leaves one page more of stable memory. */
+const WATCHFUL = wat(`(module
+  (import "ic0" "stable64_grow" (func $grow (param i64) (result i64)))
+  (memory 2)
+  (func (export "canister_on_low_wasm_memory") (drop (call $grow (i64.const 1)))))`);
+const ALWAYS_LOW = 2 ** 32 - 65_536;
+
+test('the status of a low-memory hook that comes with a state is looked at again', async () => {
+  const { backend } = await makeHost();
+  const caller = Uint8Array.of(4);
+  const module = await backend.prepare(WATCHFUL);
+  const it = backend.create({ id: undefined, balance: undefined, settings: { controllers: [caller] } });
+  await backend.change(it, { module, wasm: WATCHFUL }, { mode: 'install', argument: NONE, caller });
+  const image = await backend.capture(it);
+  const restore = (lowMemoryHook: LowMemoryHook | undefined): Promise<void> =>
+    backend.restore(it, { image, wasm: WATCHFUL, timerNs: undefined, lowMemoryHook });
+  const hasRun = async (times: number): Promise<void> => {
+    while (it.lowMemoryHook === 'ready') await nextTurn();
+    assert.equal((await backend.capture(it)).stablePages, times);
+  };
+  for (const status of ['ready', 'executed', undefined] as const) {
+    await restore(status);
+    assert.equal(it.lowMemoryHook, 'condition_not_satisfied', `${status}, and memory is not low`);
+  }
+  backend.configure(it, { wasmMemoryThreshold: ALWAYS_LOW });
+  await hasRun(1);
+  assert.equal(it.lowMemoryHook, 'executed');
+  await restore('ready');
+  await hasRun(1);
+  await restore('executed');
+  await hasRun(0);
+  assert.equal(it.lowMemoryHook, 'executed');
+  await restore('condition_not_satisfied');
+  await hasRun(1);
+});
 
 describeManagementBackend('HostBackend', makeHost);
 describeManagementBackend('FakeHost', () => Promise.resolve(makeFake()));

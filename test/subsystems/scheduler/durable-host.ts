@@ -23,6 +23,7 @@ export class DurableHost {
   readonly slept: number[] = [];
   readonly woken: number[] = [];
   readonly changed: number[] = [];
+  readonly lowMemoryRan: number[] = [];
   /** Wakes under way; only if they are held. */
   readonly held: { readonly handle: number; readonly settle: PromiseWithResolvers<void> }[] = [];
   holdsWakes = false;
@@ -59,6 +60,7 @@ export class DurableHost {
       bytesOf: (handle) => this.bytes.get(handle) ?? 0,
       heapBytesOf: (handle) => this.heaps.get(handle) ?? 0,
       changed: (handle) => void this.changed.push(handle),
+      lowMemoryRan: (handle) => void this.lowMemoryRan.push(handle),
     });
   }
 
