@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Clock, ServerError } from '../../kernel/index.ts';
 import type { Connections } from './connections.ts';
-import type { Responder } from './responder.ts';
+import { cutAnswer, type Responder } from './responder.ts';
 
 /** A comment goes to every stream about so often: proxies close what is silent for a minute. */
 const KEEP_ALIVE_SECS = 15;
@@ -139,7 +139,7 @@ class OpenStream implements EventStream {
   }
 
   cut(): void {
-    this.#response.destroy();
+    cutAnswer(this.#response);
     this.closed();
   }
 

@@ -359,7 +359,11 @@ async function* joined(first: Uint8Array, rest: AsyncIterable<Uint8Array>): Asyn
 
 /** Ends an answer in its middle so that nobody takes the part for the whole: without chunks an orderly end would be the end of the body. */
 export function cutAnswer(response: ServerResponse): void {
-  if (response.req.httpVersion === '1.0') response.socket?.resetAndDestroy();
+  if (response.writableFinished) return;
+  // An answer that waits behind others has no socket that it could destroy; its connection must not wait for it.
+  const { socket, httpVersion } = response.req;
+  if (httpVersion === '1.0') socket.resetAndDestroy();
+  else socket.destroy();
   response.destroy();
 }
 
