@@ -92,6 +92,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly idleMaxMs?: number;
   /** For tests: how long an answer waits for a client that takes nothing (5 minutes). */
   readonly stallMaxMs?: number;
+  /** For tests: how many bytes of answers may wait for clients (256 MiB). */
+  readonly untakenBytesMax?: number;
   /** For tests: what the number of connections follows from, instead of the system's. */
   readonly descriptors?: Descriptors;
 }
@@ -176,7 +178,11 @@ class FastifyHttpServer implements OpenableHttpServer {
     this.#requestTimeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     this.#clock = clock;
     this.#log = log;
-    this.#responder = new Responder(options.version, log, { clock, stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS });
+    this.#responder = new Responder(options.version, log, {
+      clock,
+      stallMaxMs: options.stallMaxMs ?? STALL_MAX_MS,
+      untakenBytesMax: options.untakenBytesMax,
+    });
     // Where a token is asked for, whoever sends it is let in.
     const { browserGuard } = options;
     const guard = browserGuard === undefined || auth.needsToken ? undefined : new BrowserGuard(browserGuard.names);
@@ -218,6 +224,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       streams: this.#streams,
       callers,
     };
+    this.#responder.isStranger = ({ req }) => this.#connections.of(req.socket)?.isKnown !== true;
     this.#showConnections();
     this.#server = this.#createServer();
     this.#app = this.#createRouter(host);

@@ -43,6 +43,14 @@ export interface StreamOptions {
   readonly isSoonOver?: boolean;
 }
 
+export interface ResponderOptions {
+  readonly clock: Clock;
+  /** How long a streamed answer waits for a client that takes nothing. */
+  readonly stallMaxMs: number;
+  /** How many bytes of answers may wait for clients; see UntakenAnswers. */
+  readonly untakenBytesMax?: number | undefined;
+}
+
 /**
  * Writes every answer: one `writeHead` with a flat list of headers and one `end`. That is the cheapest form that
  * node:http has (3 to 4 µs less a request than setting headers one by one and sending a buffer), and the one place
@@ -53,22 +61,21 @@ export class Responder {
   readonly #log: Logger;
   readonly #clock: Clock;
   readonly #stallMaxMs: number;
-  readonly #untaken = new UntakenAnswers();
+  /** Answers of websites, and those to whoever has not shown the token. */
+  readonly #untaken: UntakenAnswers;
   /** Set when the server stops: every further answer ends its connection, unless another one is owed behind it. */
   isClosing = false;
   /** Whether no other request has begun on the connection since. */
   isNewest: (response: ServerResponse) => boolean = () => true;
+  /** Whether its connection has not shown the token: what waits for others is theirs to bound. */
+  isStranger: (response: ServerResponse) => boolean = () => true;
 
-  /** `stallMaxMs`: how long a streamed answer waits for a client that takes nothing. */
-  constructor(
-    version: string,
-    log: Logger,
-    { clock, stallMaxMs }: { readonly clock: Clock; readonly stallMaxMs: number },
-  ) {
+  constructor(version: string, log: Logger, { clock, stallMaxMs, untakenBytesMax }: ResponderOptions) {
     this.#version = version;
     this.#log = log;
     this.#clock = clock;
     this.#stallMaxMs = stallMaxMs;
+    this.#untaken = new UntakenAnswers(untakenBytesMax);
   }
 
   bytes(
@@ -91,8 +98,8 @@ export class Responder {
     if (more.length > 0) headers.push(...more);
     if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
-    if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
-    else response.end(body);
+    const mayWait = endWith(response, body);
+    if (mayWait && this.isStranger(response)) this.#untaken.wrote(response);
     this.#answered(response, status);
   }
 
@@ -134,14 +141,15 @@ export class Responder {
       if (piece.length === 0) continue;
       if (!response.headersSent) response.writeHead(status, [...headers]);
       bytes += piece.length;
-      if (!response.write(piece)) {
-        this.#untaken.wrote(response);
-        await this.#drained(response, bytes, isSoonOver);
-      }
+      const hasRoom = response.write(piece);
+      // When node:http has handed it on, at the end of this turn.
+      process.nextTick(() => this.#untaken.wrote(response));
+      if (!hasRoom) await this.#drained(response, bytes, isSoonOver);
     }
     if (response.destroyed) throw cut(bytes, 'the client is gone');
     if (!response.headersSent) response.writeHead(status, [...headers]);
     response.end();
+    this.#untaken.wrote(response);
     this.#answered(response, status);
     return bytes;
   }
@@ -183,12 +191,8 @@ export class Responder {
     const isLengthKnown = hasBody || (isHead && rest === undefined && body.length > 0);
     if (mayHaveBody && isLengthKnown) headers.push('content-length', body.length);
     response.writeHead(status, headers);
-    if (!hasBody) response.end();
-    else if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
-    else {
-      response.end(body);
-      this.#untaken.wrote(response);
-    }
+    const mayWait = endWith(response, hasBody ? body : undefined);
+    if (mayWait) this.#untaken.wrote(response);
     this.#answered(response, status);
     return undefined;
   }
@@ -251,7 +255,8 @@ export class Responder {
     const headers: string[] = ['svc-version', this.#version, 'access-control-allow-origin', '*', ...more];
     if (this.#endsConnection(response)) headers.push(...CLOSE_HEADERS);
     response.writeHead(status, headers);
-    response.end();
+    const mayWait = endWith(response, undefined);
+    if (mayWait && this.isStranger(response)) this.#untaken.wrote(response);
     this.#answered(response, status);
   }
 
@@ -350,6 +355,20 @@ export class Responder {
     socket.write(head, 'latin1');
     socket.write(body);
   }
+}
+
+/**
+ * Ends an answer with its body. True: it may have to wait, because it is long or behind others of its connection, and is to be counted.
+ * Of those that are short and at the front there is one a connection; all that this costs them is to read `socket`.
+ */
+function endWith(response: ServerResponse, body: Uint8Array | undefined): boolean {
+  if (body === undefined) response.end();
+  else if (body.length <= JOINED_BYTES_MAX) response.end(latin1Of(body), 'latin1');
+  else {
+    response.end(body);
+    return true;
+  }
+  return response.socket === null;
 }
 
 async function* joined(first: Uint8Array, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -74,7 +74,7 @@ export class LiveQueries {
       send: (frame) => {
         if (!stream.isOpen) return false;
         const hasRoom = stream.send(frame);
-        if (!hasRoom) this.#untaken.wrote(response);
+        if (!hasRoom || response.socket === null) this.#untaken.wrote(response);
         return hasRoom;
       },
       end: () => stream.end(),
