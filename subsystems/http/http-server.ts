@@ -94,6 +94,8 @@ export interface HttpServerOptions extends VersionInfo, TargetOptions {
   readonly stallMaxMs?: number;
   /** For tests: how many bytes of answers may wait for clients (256 MiB). */
   readonly untakenBytesMax?: number;
+  /** For tests: how many bytes of website requests' bodies may be in hand (256 MiB). */
+  readonly siteBodyBytesMax?: number;
   /** For tests: what the number of connections follows from, instead of the system's. */
   readonly descriptors?: Descriptors;
 }
@@ -200,7 +202,13 @@ class FastifyHttpServer implements OpenableHttpServer {
     });
     this.#descriptors = options.descriptors ?? systemDescriptors();
     this.#jobs = new JobLog(clock, log);
-    this.#websites = new Websites({ gateway, responder: this.#responder, jobs: this.#jobs, log });
+    this.#websites = new Websites({
+      gateway,
+      responder: this.#responder,
+      jobs: this.#jobs,
+      log,
+      bodyBytesMax: options.siteBodyBytesMax,
+    });
     this.#metrics = metrics;
     this.#preflights = metrics.requestsOf('preflight');
     this.#refused = metrics.requestsOf('refused');

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServerError } from '../../kernel/index.ts';
+import type { HeldBody } from './body-budget.ts';
 
 const EMPTY = new Uint8Array(0);
 const ROOM_BYTES_MIN = 64 * 1024;
@@ -10,19 +11,21 @@ const ROOM_FACTOR = 16;
  * Reads the body of a request and hands it over once, in the turn in which its last byte arrives: with a
  * `Content-Length` that is known before the stream says so, which saves two ticks. A chunked body is counted as it
  * arrives; `failed` is called with a ServerError `tooLarge` as soon as it passes `bytesMax`, and the rest is left
- * unread. A client that goes away in the middle gets neither call, and nothing holds on to what it sent.
+ * unread; so is a body for which `held` has no room, with what `held` says. A client that goes away in the middle gets neither
+ * call, and nothing holds on to what it sent.
  */
 export function readBody(
   request: IncomingMessage,
   bytesMax: number,
   received: (body: Uint8Array) => void,
   failed: (error: ServerError) => void,
+  held?: HeldBody,
 ): void {
   const { headers } = request;
   const lengthText = headers['content-length'];
   if (lengthText === undefined) {
     if (headers['transfer-encoding'] === undefined) received(EMPTY);
-    else readChunked(request, bytesMax, received, failed);
+    else readChunked(request, bytesMax, received, failed, held);
     return;
   }
   const length = Number(lengthText);
@@ -32,7 +35,13 @@ export function readBody(
   }
   let gathered: GrowingBody | undefined;
   let missing = length;
-  request.on('data', (chunk: Buffer) => {
+  const onData = (chunk: Buffer): void => {
+    const refusal = held?.take(chunk.length);
+    if (refusal !== undefined) {
+      request.off('data', onData).pause();
+      failed(refusal);
+      return;
+    }
     missing -= chunk.length;
     if (missing === 0 && gathered === undefined) {
       received(chunk);
@@ -41,7 +50,8 @@ export function readBody(
     gathered ??= new GrowingBody(length);
     gathered.append(chunk);
     if (missing === 0) received(gathered.take());
-  });
+  };
+  request.on('data', onData);
 }
 
 function readChunked(
@@ -49,10 +59,13 @@ function readChunked(
   bytesMax: number,
   received: (body: Uint8Array) => void,
   failed: (error: ServerError) => void,
+  held: HeldBody | undefined,
 ): void {
   const gathered = new GrowingBody(bytesMax);
   const onData = (chunk: Buffer): void => {
-    if (gathered.length + chunk.length <= bytesMax) {
+    const isTooLarge = gathered.length + chunk.length > bytesMax;
+    const refusal = isTooLarge ? bodyTooLarge(bytesMax) : held?.take(chunk.length);
+    if (refusal === undefined) {
       gathered.append(chunk);
       return;
     }
@@ -60,7 +73,8 @@ function readChunked(
     request.off('data', onData);
     request.off('end', onEnd);
     request.pause();
-    failed(bodyTooLarge(bytesMax));
+    held?.giveBack();
+    failed(refusal);
   };
   const onEnd = (): void => received(gathered.take());
   request.on('data', onData);

@@ -293,7 +293,7 @@ export class Responder {
       return;
     }
     if (error.kind === 'tooLarge') {
-      this.refuseUnread(response, HTTP_STATUS.tooLarge, error.message);
+      this.refuseBody(response, error);
       return;
     }
     const { outcome, logs } = error as { outcome?: { code?: unknown }; logs?: unknown };
@@ -313,6 +313,11 @@ export class Responder {
     const kind = ERROR_KIND_OF_OUTCOME[outcome.kind];
     const body = { code: errorCodeOf(kind, outcome.code), message: outcome.message };
     this.json(response, HTTP_STATUS[kind], body, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
+  }
+
+  /** Why the rest of a body is not read. */
+  refuseBody(response: ServerResponse, { kind, message }: ServerError): void {
+    this.refuseUnread(response, HTTP_STATUS[kind], message, kind === 'unavailable' ? RETRY_HEADERS : NO_HEADERS);
   }
 
   /**

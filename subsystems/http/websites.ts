@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Logger, ServerError } from '../../kernel/index.ts';
 import type { Canister } from '../canisters/index.ts';
 import type { Gateway, SiteOutcome } from '../gateway/index.ts';
+import { BodyBudget } from './body-budget.ts';
 import type { JobLog } from './job-log.ts';
 import { readBody } from './request-body.ts';
 import { cutAnswer, type Responder } from './responder.ts';
@@ -13,14 +14,18 @@ export interface WebsitesNeeds {
   readonly responder: Responder;
   readonly jobs: JobLog;
   readonly log: Logger;
+  /** How many bytes the bodies in hand may have; see BodyBudget. */
+  readonly bodyBytesMax?: number | undefined;
 }
 
 /** Website routes, any method: the request goes to the actor, and its answer to the client. Errors are plain text. */
 export class Websites {
   readonly #with: WebsitesNeeds;
+  readonly #bodies: BodyBudget;
 
   constructor(needs: WebsitesNeeds) {
     this.#with = needs;
+    this.#bodies = new BodyBudget(needs.bodyBytesMax);
   }
 
   serve(request: IncomingMessage, response: ServerResponse, target: SiteTarget): void {
@@ -33,18 +38,26 @@ export class Websites {
       this.#failed(response, undefined, false, startedMs, error);
       return;
     }
-    const failed = (error: unknown): void => this.#failed(response, canister, false, startedMs, error);
+    const held = this.#bodies.begin(request);
     readBody(
       request,
       GATEWAY_BYTES_MAX,
       (body) => {
         const { method = '', rawHeaders } = request;
-        gateway
-          .respond(canister, target.actor, { method, url: target.url, rawHeaders, body })
+        const responded = gateway.respond(canister, target.actor, { method, url: target.url, rawHeaders, body });
+        responded
           .then((outcome) => this.#settled(response, canister, startedMs, outcome))
-          .catch(failed);
+          .catch((error: unknown) => this.#failed(response, canister, false, startedMs, error));
+        if (held === undefined) return;
+        // Not when its client leaves: the message waits for the actor all the same.
+        const giveBack = (): void => held.giveBack();
+        responded.then(giveBack, giveBack);
       },
-      failed,
+      (error) => {
+        this.#with.responder.refuseBody(response, error);
+        this.#ended(canister, false, false, startedMs);
+      },
+      held,
     );
   }
 
