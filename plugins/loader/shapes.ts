@@ -52,6 +52,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     wakeSeconds: 'value',
     replaySeconds: 'value',
     resolve: 'method',
+    resolveIfAny: 'method',
     referenceOfHost: 'method',
     list: 'method',
     interfaceOf: 'method',

@@ -208,12 +208,16 @@ export class CanisterService implements Canisters {
 
   // ---- finding
 
-  resolve(reference: string): CanisterRecord {
+  resolveIfAny(reference: string): CanisterRecord | undefined {
     const found = this.directory.findByName(reference);
-    if (found?.damage !== undefined) throw rejected(reference, found.damage);
-    if (found !== undefined) return found;
-    const reason = this.#rejected.get(reference);
+    const reason = found === undefined ? this.#rejected.get(reference) : found.damage;
     if (reason !== undefined) throw rejected(reference, reason);
+    return found;
+  }
+
+  resolve(reference: string): CanisterRecord {
+    const found = this.resolveIfAny(reference);
+    if (found !== undefined) return found;
     throw new ServerError(
       'missing',
       'actor-missing',

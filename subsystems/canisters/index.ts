@@ -271,6 +271,8 @@ export interface Canisters {
    * no such actor, or a rejected one, then with the reason.
    */
   resolve(reference: string): Canister;
+  /** The same for whom names of other canisters are nothing: undefined if there is none, without looking for what was meant. Throws for a rejected one. */
+  resolveIfAny(reference: string): Canister | undefined;
   /**
    * What to find the canister by that a label of a host name means, in small letters: its name, if in any case it is that of one
    * canister alone, or its principal. Undefined: nobody's.

@@ -4,7 +4,7 @@ import type { Codec, WebsiteResponse } from '../codec/index.ts';
 import type { CallKind, Outcome } from '../ic/index.ts';
 import type { Gateway, SiteAnswer, SiteOutcome, SiteRequest } from './index.ts';
 import { headerProblem, statusProblem } from './response-checks.ts';
-import { siteFault, siteMissing, siteRefusal } from './site-faults.ts';
+import { noSuchSite, siteFault, siteMissing, siteRefusal } from './site-faults.ts';
 import { streamedBody } from './streamed-body.ts';
 
 /** Visitors are nobody in particular: an `x-caller` of theirs is a header like any other. */
@@ -15,7 +15,7 @@ const UPDATE_METHOD = 'http_request_update';
 const AUTHORIZATION_CHARACTERS = 13;
 
 /** What the gateway does with canisters. */
-export type WebsiteCanisters = Pick<Canisters, 'resolve' | 'referenceOfHost' | 'call'>;
+export type WebsiteCanisters = Pick<Canisters, 'resolveIfAny' | 'referenceOfHost' | 'call'>;
 
 export interface CanisterGatewayNeeds {
   readonly canisters: WebsiteCanisters;
@@ -32,11 +32,14 @@ export class CanisterGateway implements Gateway {
   }
 
   find(reference: string): Canister {
+    let found: Canister | undefined;
     try {
-      return this.#with.canisters.resolve(reference);
+      found = this.#with.canisters.resolveIfAny(reference);
     } catch (error) {
       throw siteMissing(reference, error);
     }
+    if (found === undefined) throw noSuchSite(reference);
+    return found;
   }
 
   referenceOfHost(label: string): string | undefined {

@@ -1,4 +1,5 @@
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
+import { quotedName } from '../canisters/index.ts';
 import type { Outcome } from '../ic/index.ts';
 
 type Fault = Exclude<Outcome, { readonly kind: 'reply' }>;
@@ -44,9 +45,16 @@ export function siteMissing(reference: string, error: unknown): ServerError {
   );
 }
 
+/** Visitors are told nothing of actors that they have not named. */
+export function noSuchSite(reference: string): ServerError {
+  return new ServerError('missing', 'actor-missing', `there is no actor ${quotedName(reference)}`);
+}
+
 /** What kept the call from being made: a method that is not there, or of the wrong kind, is the actor's fault. */
 export function siteRefusal(name: string, error: unknown): ServerError {
   if (!(error instanceof ServerError)) throw error;
+  // Its damage was found only when it was to be woken.
+  if (error.code === 'actor-rejected') return siteMissing(name, error);
   if (error.kind !== 'missing' && error.kind !== 'invalid') return error;
   return new ServerError('badWebsite', 'no-website', `actor ${name} serves no website here: ${error.message}`, {
     cause: error,

@@ -102,7 +102,8 @@ suite('websites', () => {
       ['mirror/status', 502, /status_code is 99/],
       ['mirror/split', 502, /the header "x" holds a control character/],
       ['silent/', 502, /silent serves no website here: http_request is an update method/],
-      ['nobody/', 404, /no actor "nobody"/],
+      ['nobody/', 404, /^there is no actor "nobody"$/],
+      ['mirrors/', 404, /^there is no actor "mirrors"$/],
     ] as const) {
       const answer = await server.fetch(`/site/${path}`);
       assert.equal(answer.status, status, path);
@@ -115,7 +116,7 @@ suite('websites', () => {
       [400, 'header x-bad is not UTF-8: an actor gets text, and these bytes are none'],
     );
 
-    assert.match((await server.get('/metrics')).body, /svc_http_requests_total\{endpoint="site"\} 10\n/);
+    assert.match((await server.get('/metrics')).body, /svc_http_requests_total\{endpoint="site"\} 11\n/);
     const jobs = server.output.stderr
       .split('\n')
       .filter((line) => line.includes('"event":"job"') && line.includes('http_request'))

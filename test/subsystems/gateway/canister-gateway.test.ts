@@ -68,7 +68,7 @@ const canister = new CounterCanister('counter', 1);
 function gatewayTo(actor: Actor, nowMs = () => 0): { readonly gateway: CanisterGateway; readonly calls: Called[] } {
   const calls: Called[] = [];
   const canisters = {
-    resolve: (): Canister => canister,
+    resolveIfAny: (): Canister => canister,
     referenceOfHost: (): undefined => undefined,
     async call(_canister: Canister, { kind, method, caller, argument }: ClientMessage) {
       calls.push({ kind, method, caller: Buffer.from(caller).toString('hex'), argument });
@@ -98,12 +98,38 @@ test('why an actor was rejected is not for visitors', () => {
   };
   const others = { referenceOfHost: (): undefined => undefined, call: () => Promise.reject(new Error('not called')) };
   const gatewayOf = (code: string): CanisterGateway =>
-    new CanisterGateway({ canisters: { ...others, resolve: refusing(code) }, codec, nowMs: () => 0 });
+    new CanisterGateway({ canisters: { ...others, resolveIfAny: refusing(code) }, codec, nowMs: () => 0 });
   assert.throws(() => gatewayOf('actor-rejected').find('blog'), {
     kind: 'missing',
     message: 'actor blog was rejected: what the server has printed says why',
   });
   assert.throws(() => gatewayOf('no-such-actor').find('blog'), /secret/, 'others are as they are');
+});
+
+test('nor when it was found out only now that it cannot be woken', async () => {
+  const refusal = await refusalOf(() => {
+    throw new ServerError(
+      'missing',
+      'actor-rejected',
+      'actor counter was rejected: /srv/state/tables/000017.sst: torn',
+    );
+  });
+  assert.deepEqual([refusal.kind, refusal.code], ['missing', 'actor-rejected']);
+  assert.equal(refusal.message, 'actor counter was rejected: what the server has printed says why');
+});
+
+test('an actor that is not there is told as that, and nothing of others', () => {
+  const canisters = { referenceOfHost: () => undefined, call: () => Promise.reject(new Error('not called')) };
+  const gateway = new CanisterGateway({
+    canisters: { ...canisters, resolveIfAny: () => undefined },
+    codec,
+    nowMs: () => 0,
+  });
+  assert.throws(() => gateway.find(`bolg${'x'.repeat(200)}`), {
+    kind: 'missing',
+    code: 'actor-missing',
+    message: `there is no actor "bolg${'x'.repeat(76)}…"`,
+  });
 });
 
 suite('requests', () => {
