@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { EventClient } from '../support/event-client.ts';
 import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { compileMotoko } from '../support/motoko.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
@@ -275,6 +276,22 @@ test('a module that answers nonsense, traps, or does not end when it is asked is
     /odd0: what __get_candid_interface_tmp_hack answers is no Candid interface: line 1/,
   );
   assert.match(server.output.stderr, /odd5: __get_candid_interface_tmp_hack did not answer within 2000 ms/);
+});
+
+test('a live query goes on through upgrades to modules that have to be asked', async (t) => {
+  const server = await startInProcess(t);
+  assert.equal((await server.post('/install/adder', adder({ says: DID }))).status, 200);
+  assert.equal((await server.post('/call-json/adder/add', '[5]')).status, 200);
+  await using client = await EventClient.open(server.origin, '/watch/adder/total');
+  assert.equal((await client.next())?.data, '[5]');
+  for (let version = 1; version <= 3; version++) {
+    const wasm = adder({ says: `// ${version}\n${DID}` });
+    assert.equal((await server.post('/upgrade/adder?force=true', wasm)).status, 200);
+    assert.equal((await client.next())?.event, 'upgrade');
+    assert.equal((await client.next())?.data, '[0]');
+    assert.equal((await server.post('/call-json/adder/add', `[${version}]`)).status, 200);
+    assert.equal((await client.next())?.data, `[${version}]`);
+  }
 });
 
 test('a form brings module, interface, arguments and cycles', async (t) => {

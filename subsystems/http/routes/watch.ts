@@ -1,5 +1,4 @@
 import { ServerError } from '../../../kernel/index.ts';
-import { mustAsk } from '../json-form.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 import { LiveQueries } from '../watch/live-queries.ts';
 
@@ -13,7 +12,6 @@ export function watchHandlers(host: RouteHost): Pick<Handlers, 'GET /watch/:acto
       const caller = callers.callerOf(request.headers['x-caller']);
       const json = argumentsOf(query.get('args') ?? '[]');
       const isLossless = query.has('lossless');
-      if (mustAsk(canister, isLossless)) await canisters.interfaceOf(canister);
       await queries.open(request, response, { canister, method, caller, json, isLossless });
     },
   };

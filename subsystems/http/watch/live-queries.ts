@@ -45,13 +45,27 @@ export class LiveQueries {
    * query, or arguments that do not fit), `missing`, `unavailable`.
    */
   async open(request: IncomingMessage, response: ServerResponse, query: WatchedQuery): Promise<void> {
-    refuseUnlessQuery(query);
-    const call = await preparedCall(this.#host.codec, query);
+    const call = await this.#preparedCall(query);
     const key = keyOf(query, call.argument);
     const live = this.#byKey.get(key) ?? this.#begin(key, query, call);
     await live.joining(() => {
       if (!response.destroyed) this.#join(live, request, response);
     });
+  }
+
+  /** By the types of the code that the actor has when this resolves: it may change while they are asked for, or a large argument is encoded. */
+  async #preparedCall(query: WatchedQuery): Promise<PreparedCall> {
+    for (;;) {
+      const { module } = query.canister;
+      const isPast = (): boolean => query.canister.module !== module;
+      try {
+        refuseUnlessQuery(query);
+        const call = await preparedCall(this.#host, query);
+        if (!isPast()) return call;
+      } catch (error) {
+        if (!isPast()) throw error;
+      }
+    }
   }
 
   #join(live: LiveQuery, request: IncomingMessage, response: ServerResponse): void {

@@ -4,7 +4,7 @@ import type { Canister } from '../../canisters/index.ts';
 import type { Outcome } from '../../ic/index.ts';
 import { eventFrame } from '../event-streams.ts';
 import { HTTP_STATUS, errorCodeOf } from '../http-status.ts';
-import { type JsonForm, jsonFormOf, replyAsJson } from '../json-form.ts';
+import { type JsonForm, jsonFormOf, mustAsk, replyAsJson } from '../json-form.ts';
 import type { RouteHost } from '../route.ts';
 import type { Broadcast } from './broadcast.ts';
 import { type Answer, type Scene, type Viewer, Viewers } from './viewers.ts';
@@ -115,15 +115,23 @@ export class LiveQuery {
     this.#changed();
   }
 
-  /** Asks its actor once. Resolves when it may be asked again; false: it should be, after so many milliseconds. Never rejects. */
+  /**
+   * Asks its actor once. Resolves when it may be asked again; with a number: it should be, after so many milliseconds. Where the code
+   * changes meanwhile nothing comes of it: types and answer may be of different code, and the change has it asked again anyway. Never rejects.
+   */
   async ask(): Promise<number | undefined> {
     const changes = this.#changes();
+    const codeChanges = this.#codeChanges;
+    const isPast = (): boolean => this.#isOver || codeChanges !== this.#codeChanges;
     try {
-      const { form, argument } = (this.#call ??= await preparedCall(this.#host.codec, this.#query));
+      const call = this.#call ?? (await preparedCall(this.#host, this.#query));
+      if (isPast()) return undefined;
+      this.#call = call;
+      const { form, argument } = call;
       const { canister, method, caller } = this.#query;
       // A copy: a large argument would be handed over.
       const outcome = await this.#host.canisters.ask(canister, method, caller, argument.slice());
-      if (this.#isOver) return undefined;
+      if (isPast()) return undefined;
       if (outcome.kind === 'unavailable') {
         const retryMs = this.#retryMs;
         this.#retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
@@ -131,11 +139,13 @@ export class LiveQuery {
         return retryMs;
       }
       this.#retryMs = RETRY_MS;
-      this.#answered(await this.#eventOf(form, outcome));
+      const event = await this.#eventOf(form, outcome);
+      if (isPast()) return undefined;
+      this.#answered(event);
       this.#seenChanges = changes;
       this.#settle(undefined);
     } catch (error) {
-      this.end(error);
+      if (!isPast()) this.end(error);
     }
     return undefined;
   }
@@ -157,7 +167,6 @@ export class LiveQuery {
   }
 
   #answered(event: { readonly event?: string; readonly data: string }): void {
-    if (this.#isOver) return;
     const hash = createHash('sha256')
       .update(`${event.event ?? ''}\0`)
       .update(event.data);
@@ -212,11 +221,12 @@ export class LiveQuery {
   }
 }
 
-/** Arguments by the types of the present code. Rejects with ServerError `invalid` or `missing`. */
+/** Arguments by the types of the present code, which is asked for them if it has to be. Rejects with ServerError `invalid` or `missing`. */
 export async function preparedCall(
-  codec: RouteHost['codec'],
+  { codec, canisters }: Pick<RouteHost, 'codec' | 'canisters'>,
   { canister, method, isLossless, caller, json }: WatchedQuery,
 ): Promise<PreparedCall> {
+  if (mustAsk(canister, isLossless)) await canisters.interfaceOf(canister);
   const form = jsonFormOf(codec, canister, method, isLossless, caller);
   return { form, argument: await form.args.encodeAnySize(json, form.encoding) };
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
+import { arrived } from '../../support/arrived.ts';
 import { EventClient } from '../../support/event-client.ts';
 import { send } from '../../support/http-client.ts';
-import { type HttpHost, startHttpHost } from './counter-host.ts';
+import { type HttpHost, jsonTextCodec, startHttpHost } from './counter-host.ts';
 
 const answersOf = async (client: EventClient, count: number): Promise<string[]> => {
   const answers: string[] = [];
@@ -176,6 +177,23 @@ suite('live queries over HTTP', () => {
     assert.deepEqual(JSON.parse(event.data), { moduleHash: 'ab'.repeat(32) });
     assert.equal(event.id, undefined);
     assert.deepEqual(await answersOf(client, 1), ['[7]']);
+  });
+
+  test('code that changes while a query begins is asked by its own types', async (t) => {
+    const host = await startHttpHost(t);
+    const counter = host.canisters.resolve('counter');
+    const { candid } = counter;
+    assert.ok(candid !== undefined);
+    const writing = Promise.withResolvers<Uint8Array>();
+    const args = { ...jsonTextCodec, encodeAnySize: () => writing.promise };
+    const results = { ...jsonTextCodec, decodeAnySize: () => Buffer.from('["old"]') };
+    counter.candid = { ...candid, methods: new Map([['get', { name: 'get', kind: 'query', args, results }]]) };
+    const opening = watching(t, host);
+    await arrived();
+    Object.assign(counter, { module: { ...counter.module, hash: 'cd'.repeat(32) } });
+    counter.candid = candid;
+    writing.resolve(Buffer.from('[]'));
+    assert.deepEqual(await answersOf(await opening, 1), ['[0]']);
   });
 
   test('code that has no such method any more ends the stream with the reason', async (t) => {
