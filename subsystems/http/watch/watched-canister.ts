@@ -15,6 +15,8 @@ export class WatchedCanister implements CanisterWatcher {
   /** Those that have to be asked, in order. */
   readonly #stale = new Set<LiveQuery>();
   readonly #asking = new Set<LiveQuery>();
+  /** Those that could not be asked: each is asked again once, unless a change has had it asked before. */
+  readonly #retries = new Map<LiveQuery, Disposable>();
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** How often the actor has changed. */
   changes = 0;
@@ -38,6 +40,7 @@ export class WatchedCanister implements CanisterWatcher {
   remove(query: LiveQuery): void {
     this.#queries.delete(query);
     this.#stale.delete(query);
+    this.#dropRetry(query);
   }
 
   changed(): void {
@@ -72,16 +75,25 @@ export class WatchedCanister implements CanisterWatcher {
 
   async #ask(query: LiveQuery): Promise<void> {
     this.#stale.delete(query);
+    this.#dropRetry(query);
     this.#asking.add(query);
     const retryMs = await query.ask();
     this.#asking.delete(query);
-    if (retryMs !== undefined) this.#clock.after(retryMs, () => this.#askAgain(query));
+    if (retryMs !== undefined && this.#queries.has(query)) {
+      const retry = this.#clock.after(retryMs, () => this.#askAgain(query));
+      this.#retries.set(query, retry);
+    }
     this.#askSome();
   }
 
   #askAgain(query: LiveQuery): void {
-    if (!this.#queries.has(query)) return;
+    this.#retries.delete(query);
     this.#stale.add(query);
     this.#askSome();
+  }
+
+  #dropRetry(query: LiveQuery): void {
+    this.#retries.get(query)?.[Symbol.dispose]();
+    this.#retries.delete(query);
   }
 }

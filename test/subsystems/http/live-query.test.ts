@@ -162,4 +162,26 @@ suite('a live query', () => {
       assert.deepEqual(scenario.asked, ['old:[]', 'new:[]']);
     }
   });
+
+  test('has one retry before it, however often its actor changes meanwhile', async () => {
+    const scenario = new Scenario();
+    scenario.use(typesOf('it'));
+    const live = await scenario.begin();
+    scenario.answer = () => Promise.resolve(UNAVAILABLE);
+    for (let change = 0; change < 50; change++) {
+      scenario.watched.changed();
+      await scenario.passed(10);
+    }
+    assert.ok(scenario.clock.pending <= 1, `${scenario.clock.pending} timers wait`);
+    scenario.answer = () => Promise.resolve(replied('[1]'));
+    const before = scenario.asked.length;
+    await scenario.passed(5000);
+    assert.equal(scenario.asked.length, before + 1);
+    assert.deepEqual(scenario.frames, [' it:[0]', ' it:[1]']);
+    scenario.answer = () => Promise.resolve(UNAVAILABLE);
+    scenario.watched.changed();
+    await scenario.passed(10);
+    live.end(undefined);
+    assert.equal(scenario.clock.pending, 0, 'nobody asks for it any more');
+  });
 });
