@@ -26,8 +26,17 @@ export class CanisterLog {
 
   /** Drops the oldest lines until the rest has so many bytes at most; the newest line stays. */
   keep(bytesMax: number): void {
+    this.#drop(bytesMax, this.#records.length - 1);
+  }
+
+  /** Drops about the older half; a line that is the only one goes, too. */
+  halve(): void {
+    this.#drop(this.#bytes / 2, Math.max(1, this.#records.length - 1));
+  }
+
+  #drop(bytesMax: number, droppedMax: number): void {
     let dropped = 0;
-    while (this.#bytes > bytesMax && dropped < this.#records.length - 1) {
+    while (this.#bytes > bytesMax && dropped < droppedMax) {
       this.#bytes -= at(this.#records, dropped++, 'line of a log').content.length;
     }
     if (dropped > 0) this.#records = this.#records.slice(dropped);

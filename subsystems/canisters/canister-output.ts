@@ -103,8 +103,9 @@ export class CanisterOutput implements BudgetMember {
 
   shrink(): void {
     this.#feed?.shrink();
-    this.#buffer.keep(this.#buffer.bytes / 2);
-    this.log.keep(this.log.bytes / 2);
+    // The newest line, too, if it is the only one: thousands of actors with one long line each would hold more than all may.
+    this.#buffer.halve();
+    this.log.halve();
     this.#tell();
   }
 

@@ -37,8 +37,17 @@ export class DebugBuffer {
 
   /** Drops the oldest lines until the rest counts for so many bytes at most; the newest line stays. */
   keep(bytesMax: number): void {
+    this.#drop(bytesMax, this.#lines.length - 1);
+  }
+
+  /** Drops about the older half; a line that is the only one goes, too. */
+  halve(): void {
+    this.#drop(this.#bytes / 2, Math.max(1, this.#lines.length - 1));
+  }
+
+  #drop(bytesMax: number, countMax: number): void {
     let count = 0;
-    while (this.#bytes > bytesMax && count < this.#lines.length - 1) {
+    while (this.#bytes > bytesMax && count < countMax) {
       this.#bytes -= bytesOfLine(at(this.#lines, count++, 'line'));
     }
     if (count === 0) return;

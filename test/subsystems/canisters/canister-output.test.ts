@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { CanisterOutput, type OutputNeeds } from '../../../subsystems/canisters/canister-output.ts';
+import { SharedBudget } from '../../../subsystems/canisters/shared-budget.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
+import { RecordingLog } from '../http/counter-host.ts';
+
+const KIB = 1024;
+const LINE = 'x'.repeat(32 * KIB);
+
+class CountingOutput extends CanisterOutput {
+  static shrunk = 0;
+
+  override shrink(): void {
+    CountingOutput.shrunk++;
+    super.shrink();
+  }
+}
+
+function needs(bytesMax: number): OutputNeeds {
+  return {
+    clock: new FakeClock(),
+    log: new RecordingLog(),
+    forwardDebugOutput: false,
+    outputBudget: new SharedBudget(bytesMax),
+    keeper: { isKept: false, afterwards: (work: () => void) => work() },
+  };
+}
+
+const print = (output: CanisterOutput, text: string): void => output.printed({ text, record: text });
+
+suite('the output of all actors', () => {
+  test('keeps its bound though each has one long line, and a further line costs a few looks', () => {
+    const shared = needs(4096 * KIB);
+    const outputs = Array.from({ length: 300 }, (_, index) => new CountingOutput(`actor${index}`, shared));
+    for (const output of outputs) print(output, LINE);
+    assert.ok(shared.outputBudget.bytes <= 4096 * KIB, `${shared.outputBudget.bytes} bytes are kept`);
+    CountingOutput.shrunk = 0;
+    for (const output of outputs) print(output, LINE);
+    assert.ok(shared.outputBudget.bytes <= 4096 * KIB, `${shared.outputBudget.bytes} bytes are kept`);
+    assert.ok(CountingOutput.shrunk < 10 * outputs.length, `${CountingOutput.shrunk} times was something given up`);
+    assert.deepEqual(
+      outputs
+        .at(-1)
+        ?.take()
+        .map(({ text }) => text.slice(0, 40)),
+      ['(1 older line was dropped: nobody read them in time)'.slice(0, 40), LINE.slice(0, 40)],
+      'what was printed last is there',
+    );
+  });
+
+  test('who gives up its last line tells so with the next one', () => {
+    const shared = needs(1024 * KIB);
+    const output = new CanisterOutput('actor', shared);
+    print(output, 'first');
+    print(output, 'second');
+    output.shrink();
+    assert.deepEqual(
+      output.log.records.map(({ content }) => Buffer.from(content).toString()),
+      ['second'],
+    );
+    output.shrink();
+    assert.deepEqual(output.log.records, []);
+    assert.deepEqual(output.take(), []);
+    print(output, 'third');
+    assert.deepEqual(
+      output.take().map(({ seq, text }) => [seq, text]),
+      [
+        [2, '(2 older lines were dropped: nobody read them in time)'],
+        [3, 'third'],
+      ],
+    );
+    output.compact();
+    output.end();
+    assert.equal(shared.outputBudget.bytes, 0);
+  });
+});
