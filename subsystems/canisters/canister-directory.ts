@@ -25,10 +25,7 @@ export interface CanisterDirectoryNeeds {
 }
 
 /** A canister that an executor is told of. */
-export type SpecifiedCanister = Pick<
-  CanisterRecord,
-  'id' | 'balance' | 'controllers' | 'environment' | 'hasCertificate'
->;
+export type SpecifiedCanister = Pick<CanisterRecord, 'id' | 'controllers' | 'environment' | 'hasCertificate' | 'steps'>;
 
 export class CanisterDirectory {
   readonly ids: CanisterIds;
@@ -98,9 +95,9 @@ export class CanisterDirectory {
   }
 
   /** What an executor is to know of a canister from the beginning. */
-  specOf({ id, balance, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
+  specOf({ id, steps, controllers, environment, hasCertificate }: SpecifiedCanister): CanisterSpec {
     const snapshotBelowBytes = this.keeper.isKept ? this.#with.snapshotBelowBytes : undefined;
-    return { id, balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
+    return { id, balance: steps.balance, controllers, env: environment, hasCertificate, snapshotBelowBytes };
   }
 
   /** `isUnfinished`: it is there together with its code. */

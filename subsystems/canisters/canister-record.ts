@@ -6,6 +6,7 @@ import type { CandidInterface } from '../codec/index.ts';
 import { principalToText, type LowMemoryHook, type CanisterStatus, idFromText, idToText } from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
 import type { CanisterUsage, EnforcedSettings, HostedCanister, HostedCode } from '../management/index.ts';
+import type { Metering } from '../metering/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import { ID_BYTES } from '../storage/index.ts';
 import { CanisterOutput, type OutputNeeds } from './canister-output.ts';
@@ -42,6 +43,7 @@ export interface RecordContext extends StepAccountingNeeds, OutputNeeds {
     'statusOf' | 'storedStatusOf' | 'isLive' | 'queuedOf' | 'timerOf' | 'storedTimerOf' | 'lost' | 'lowMemory'
   >;
   readonly keeper: CanisterStore;
+  readonly metering: Metering;
   readonly sharedControllers: SharedControllers;
 }
 
@@ -199,8 +201,9 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
     return this.steps.lastMessageMs;
   }
 
+  /** While metering is off nobody pays, and none is shown: what it has (`steps.balance`) is kept for when it is on again. */
   get balance(): bigint {
-    return this.steps.balance;
+    return this.#context.metering.policy.isEnabled ? this.steps.balance : 0n;
   }
 
   get lowMemoryHook(): LowMemoryHook {

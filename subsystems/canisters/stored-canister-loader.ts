@@ -15,17 +15,7 @@ const LARGE_HEAP_BYTES = 16 * 2 ** 20;
 type StoredRecord = SpecifiedCanister &
   Pick<
     CanisterRecord,
-    | 'name'
-    | 'handle'
-    | 'settings'
-    | 'module'
-    | 'status'
-    | 'isRemoved'
-    | 'damage'
-    | 'replayed'
-    | 'heapBytes'
-    | 'version'
-    | 'steps'
+    'name' | 'handle' | 'settings' | 'module' | 'status' | 'isRemoved' | 'damage' | 'replayed' | 'heapBytes' | 'version'
   >;
 
 export interface StoredCanisterLoaderDependencies {
@@ -82,11 +72,12 @@ export class StoredCanisterLoader {
       const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
       if (replayed === undefined) return;
       // Its settings may have been changed since its last step.
-      if (replayed.balance !== record.balance || replayed.version > record.version)
+      const { balance } = record.steps;
+      if (replayed.balance !== balance || replayed.version > record.version)
         throw new ServerError(
           'unavailable',
           'state-unfit',
-          `running the ${replayed.records} messages of its log again ended with ${replayed.balance} cycles at version ${replayed.version} instead of ${record.balance} at ${record.version}`,
+          `running the ${replayed.records} messages of its log again ended with ${replayed.balance} cycles at version ${replayed.version} instead of ${balance} at ${record.version}`,
         );
       record.replayed = replayed.records;
       record.steps.logIs(replayed.loggedInstructions);

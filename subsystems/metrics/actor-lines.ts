@@ -63,10 +63,14 @@ export async function actorPage(canisters: readonly MeasuredCanister[], slices: 
     let [messageLines, trapLines, cycleLines, heapLines] = ['', '', '', ''];
     for (const canister of canisters.slice(at, at + ACTORS_A_LOOK)) {
       const { name, idHex, queued: waiting } = canister;
-      messageLines += `svc_actor_messages_total{actor="${name}"} ${canister.messagesByName}\n`;
-      trapLines += `svc_actor_traps_total{actor="${name}"} ${canister.trapsByName}\n`;
+      // Actors that others have made have no name but their id: one line has both.
+      const isNameless = name === idHex;
+      const namedMessages = canister.messagesByName + (isNameless ? canister.messagesById : 0);
+      const namedTraps = canister.trapsByName + (isNameless ? canister.trapsById : 0);
+      messageLines += `svc_actor_messages_total{actor="${name}"} ${namedMessages}\n`;
+      trapLines += `svc_actor_traps_total{actor="${name}"} ${namedTraps}\n`;
       // Few actors are addressed by their ids: those that never were have no second line.
-      if (canister.messagesById > 0) {
+      if (!isNameless && canister.messagesById > 0) {
         messageLines += `svc_actor_messages_total{actor="${idHex}"} ${canister.messagesById}\n`;
         trapLines += `svc_actor_traps_total{actor="${idHex}"} ${canister.trapsById}\n`;
       }

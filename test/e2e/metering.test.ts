@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
+import { compileMotoko } from '../support/motoko.ts';
 import type { TestOwner } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const EMPTY_MESSAGE_CYCLES = 590_000n;
 
@@ -85,6 +87,46 @@ test('--cycles 0 disables metering: nothing is charged, and nothing can be added
   const refused = await server.post('/cycles/counter', '5');
   assert.equal(refused.status, 400);
   assert.match(refused.body, /metering is off/);
+});
+
+test('metering that is turned off shows no balance and keeps it; who was made meanwhile is dry when it is on again', async (t) => {
+  const state = await temporaryDirectory();
+  const args = ['--state', state, '--live-cap', '1'];
+  const metered = await startCounter(t, args);
+  await metered.post('/call-json/counter/inc');
+  const kept = await cycles(metered);
+  assert.ok(kept > 0n);
+  await metered.stop();
+
+  const free = await startCounter(t, [...args, '--cycles', '0']);
+  assert.equal(await cycles(free), 0n);
+  const { wasm } = await compileMotoko('persistent actor { public func hi() : async Nat { 1 } }');
+  assert.equal((await free.post('/install/late', wasm)).status, 200);
+  // Each puts the other one to sleep.
+  for (let round = 2; round <= 4; round++) {
+    assert.equal((await free.post('/call-json/counter/inc')).body, `[${round}]`);
+    assert.equal((await free.post('/call-json/late/hi')).body, '[1]');
+  }
+  assert.equal(await cycles(free), 0n);
+  const actors = JSON.parse((await free.get('/inspect')).body) as { name: string; cycles: string; id: string }[];
+  assert.deepEqual(
+    actors.map(({ name, cycles: shown }) => [name, shown]),
+    [
+      ['counter', '0'],
+      ['late', '0'],
+    ],
+  );
+  const page = (await free.get('/metrics')).body;
+  for (const { id } of actors) assert.ok(page.includes(`svc_actor_cycles{actor="${id}"} 0\n`));
+  await free.stop();
+
+  const again = await startCounter(t, args);
+  assert.equal(await cycles(again), kept);
+  assert.equal((await again.post('/call-json/counter/inc')).body, '[5]');
+  assert.ok((await cycles(again)) < kept);
+  assert.equal((await again.post('/call-json/late/hi')).status, 402);
+  assert.equal((await again.post('/cycles/late', '10000000000')).status, 200);
+  assert.equal((await again.post('/call-json/late/hi')).body, '[1]');
 });
 
 test('--instruction-limit stops a message at exactly that many instructions', async (t) => {

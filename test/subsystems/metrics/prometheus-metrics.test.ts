@@ -161,6 +161,21 @@ test('messages are told by how the actor was addressed; cycles and heap by its i
   });
 });
 
+test('an actor without a name has one line, however it was addressed', async () => {
+  const sources = new Sources();
+  const nameless = canister('80000000001000010101', {
+    messagesByName: 3,
+    trapsByName: 1,
+    messagesById: 2,
+    trapsById: 2,
+  });
+  sources.actors = [{ ...nameless, idHex: nameless.name }];
+  const families = await read(new PrometheusMetrics(sources));
+  const actor = `{actor="${nameless.name}"}`;
+  assert.deepEqual(samplesOf(families, 'svc_actor_messages_total'), { [`svc_actor_messages_total${actor}`]: 5 });
+  assert.deepEqual(samplesOf(families, 'svc_actor_traps_total'), { [`svc_actor_traps_total${actor}`]: 3 });
+});
+
 const OF_STATE = [
   'svc_state_bytes',
   'svc_log_bytes',
