@@ -27,6 +27,8 @@ export interface StorableCanister {
   readonly isRemoved: boolean;
   /** It is not there yet: its creation may still fail. */
   readonly isUnfinished: boolean;
+  /** Why what is stored of it cannot be used: all of it stays as it is. */
+  readonly damage: string | undefined;
   readonly identity: StoredIdentity;
   readonly numbers: StoredNumbers;
   readonly code: { readonly wasm: Uint8Array } | undefined;
@@ -68,7 +70,7 @@ export class CanisterStore {
 
   /** A mere counter: it goes with the next unit, whenever that is. */
   counted(record: StorableCanister): void {
-    if (this.isKept && !record.isRemoved) this.#numbers.add(record);
+    if (this.isKept && !record.isRemoved && record.damage === undefined) this.#numbers.add(record);
   }
 
   /** Name, settings, code: and the numbers with them. */
@@ -78,8 +80,8 @@ export class CanisterStore {
     this.numbersChanged(record);
   }
 
-  #keeps({ isRemoved, isUnfinished }: StorableCanister): boolean {
-    return this.isKept && !isRemoved && !isUnfinished;
+  #keeps({ isRemoved, isUnfinished, damage }: StorableCanister): boolean {
+    return this.isKept && !isRemoved && !isUnfinished && damage === undefined;
   }
 
   removed(record: StorableCanister): void {

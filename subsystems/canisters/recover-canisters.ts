@@ -80,6 +80,7 @@ export async function recoverCanisters(
       timerMs,
       module: code?.module,
       isAsleep: true,
+      isUnloadable: record.damage !== undefined,
     });
     scheduler.setMinimumCycles(record.handle, identity.settings.minimumIncomingCanisterCallCycles ?? 0n);
     directory.enter(record);

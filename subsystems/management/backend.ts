@@ -25,6 +25,8 @@ export interface HostedCanister {
   readonly id: Uint8Array;
   readonly name: string;
   readonly status: CanisterStatus;
+  /** Why what is stored of it cannot be used; undefined: it can. It takes no calls and is not changed. */
+  readonly damage: string | undefined;
   /** As `status`, but a canister that is stopped only while its code is changed is running. */
   readonly storedStatus: CanisterStatus;
   /** Adds 1 for each successful change by a method of `CanisterHost`, and for what docs/execution-rules.md ("The version of a canister") lists besides. */

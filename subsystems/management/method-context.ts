@@ -62,10 +62,12 @@ export class MethodContext {
     return BigInt(Math.trunc(this.clock.nowMs() * 1000)) * 1000n;
   }
 
-  /** Refuses unknown canisters. */
+  /** Refuses unknown canisters, and those whose stored state cannot be used. */
   find(id: PrincipalJson): HostedCanister {
     const canister = this.host.find(toPrincipal(id));
     if (canister === undefined) throw REFUSE.noCanister(id);
+    if (canister.damage !== undefined)
+      throw REFUSE.unavailable(`canister ${id} cannot be used, and stays as it is stored: ${canister.damage}`);
     return canister;
   }
 

@@ -44,6 +44,8 @@ export interface AdmitOptions {
   readonly module?: ModuleInfo | undefined;
   /** No executor has it: it is woken when something waits for it. */
   readonly isAsleep?: boolean;
+  /** What is stored of it cannot be used: nothing of it runs, and all of it stays for a host that can. */
+  readonly isUnloadable?: boolean;
 }
 
 /** Bytes of an argument that are remembered for histories. */

@@ -181,7 +181,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   // ---- canisters come and go
 
   admit(handle: number, idText: string, options: AdmitOptions = {}): void {
-    const canister = new ScheduledCanister(handle, idText, options.isAsleep === true ? 'evicted' : 'live');
+    const { isAsleep = false, isUnloadable = false } = options;
+    const canister = new ScheduledCanister(handle, idText, isUnloadable ? 'unloadable' : isAsleep ? 'evicted' : 'live');
     canister.status = options.status ?? 'running';
     canister.module = options.module;
     canister.timerMs = options.timerMs;

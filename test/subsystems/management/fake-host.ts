@@ -58,6 +58,7 @@ export class FakeCanister implements HostedCanister {
   readonly id: Uint8Array;
   readonly name: string;
   status: CanisterStatus = 'running';
+  damage: string | undefined = undefined;
   version = 0;
   controllers: readonly Uint8Array[];
   environment: ReadonlyMap<string, string> = new Map();
