@@ -44,6 +44,8 @@ export const HEARTBEAT_MS = 1_000;
 
 /** Promised: milliseconds between looks at the global timers. */
 export const TIMER_MS = 100;
+/** Node calls at once, again and again, what is to be called after longer. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Promised: seconds for which answers are kept under clients' keys: a day, as with most services that know such keys. */
 export const IDEMPOTENCY_SECS = 86_400;

@@ -155,6 +155,7 @@ export const FLAGS = {
     defaultValue: defaults.HEARTBEAT_MS,
     unit: 'ms',
     min: 0,
+    max: defaults.TIMER_MS_MAX,
     summary: 'Time between heartbeats; 0 disables heartbeats.',
   }),
   'timer-ms': integer({
@@ -163,6 +164,7 @@ export const FLAGS = {
     defaultValue: defaults.TIMER_MS,
     unit: 'ms',
     min: 0,
+    max: defaults.TIMER_MS_MAX,
     summary: 'Time between checks of the global timers; 0 disables timers.',
   }),
   'live-cap': integer({

@@ -129,7 +129,13 @@ async function importModule(module: string, options: LoadPluginsOptions): Promis
 
 /** Of what is written as a path; undefined: it is the name of a package. */
 function pathOf(module: string, directory: string): string | undefined {
-  if (module.startsWith('file:')) return fileURLToPath(module);
+  if (module.startsWith('file:')) {
+    try {
+      return fileURLToPath(module);
+    } catch (error) {
+      throw new Unusable(`${module} names no file of this machine: ${messageOf(error)}`);
+    }
+  }
   return /^\.{0,2}\//.test(module) ? resolve(directory, module) : undefined;
 }
 

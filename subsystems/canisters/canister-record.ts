@@ -234,8 +234,7 @@ export class CanisterRecord implements Canister, HostedCanister, AccountedCanist
 
   get identity(): StoredIdentity {
     const { name, controllers, environment, settings, givenCandid } = this;
-    // One that is kept out keeps what is stored for it, for a host that can read its module.
-    const moduleHash = this.#code?.module.hash ?? (this.damage === undefined ? undefined : this.storedModule);
+    const moduleHash = this.#code?.module.hash;
     const identity = { name, controllers, environment, settings, givenCandid, moduleHash };
     return this.#hasCertificate ? { ...identity, hasCertificate: true } : identity;
   }

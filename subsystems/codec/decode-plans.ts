@@ -1,4 +1,4 @@
-import { copyBytes } from './byte-writer.ts';
+import { type ByteWriter, copyBytes } from './byte-writer.ts';
 import type { CandidReader } from './candid-reader.ts';
 import { DecodePlan } from './decode-json.ts';
 import { startsWith } from './key-table.ts';
@@ -7,6 +7,8 @@ import type { TypeGraph } from './types.ts';
 
 /** Heads longer than this are not kept for the next message. */
 const HEAD_BYTES_MAX = 16_384;
+/** Plans that have more fields are not kept either: more than an interface that is converted on the main thread. */
+const KEPT_FIELDS_MAX = 10_000;
 
 /** Plans for decoding messages; the last one is kept, since most messages have the head of the one before. */
 export class DecodePlans {
@@ -20,8 +22,19 @@ export class DecodePlans {
     this.#isLossless = isLossless;
   }
 
-  /** The plan for a message; the reader, which has been started with it, is left behind its head. */
-  of(candid: Uint8Array, reader: CandidReader): DecodePlan {
+  /** Decodes a message that the reader has been started with. */
+  run(candid: Uint8Array, reader: CandidReader, writer: ByteWriter): void {
+    const plan = this.#of(candid, reader);
+    try {
+      plan.run(reader, writer);
+    } finally {
+      // Who answers may choose types for which a plan takes megabytes, for each method again.
+      if (plan.compiledFields > KEPT_FIELDS_MAX) this.#kept = undefined;
+    }
+  }
+
+  /** The plan for a message; the reader is left behind its head. */
+  #of(candid: Uint8Array, reader: CandidReader): DecodePlan {
     const kept = this.#kept;
     if (kept !== undefined && candid.length >= kept.head.length && startsWith(candid, 0, kept.head)) {
       reader.position = kept.head.length;

@@ -8,6 +8,9 @@ import { isNullable, Op, type CandidType } from './types.ts';
  * pair met is true. That makes a worklist of pairs enough: no recursion, each pair once.
  */
 
+/** 100 ns, where a value takes 10. */
+const WORK_PER_PART = 8;
+
 /** Whether every value of `sub` may be used as `sup`. `charge` pays for the work and may throw. */
 export function isSubtype(sub: CandidType, sup: CandidType, charge: (units: number) => void): boolean {
   const met = new Map<CandidType, Set<CandidType>>();
@@ -25,10 +28,15 @@ export function isSubtype(sub: CandidType, sup: CandidType, charge: (units: numb
 
   demand(sub, sup);
   for (let pair = pending.pop(); pair !== undefined; pair = pending.pop()) {
-    charge(1 + pair[0].fields.length + pair[1].fields.length);
+    charge(1 + WORK_PER_PART * (partsOf(pair[0]) + partsOf(pair[1])));
     if (!holds(pair[0], pair[1], demand)) return false;
   }
   return true;
+}
+
+/** All that is looked at for one pair, of one of its types. */
+function partsOf({ fields, methods, parameters, results, annotations }: CandidType): number {
+  return fields.length + methods.length + parameters.length + results.length + annotations.length;
 }
 
 type Demand = (left: CandidType, right: CandidType) => boolean;

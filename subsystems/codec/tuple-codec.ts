@@ -66,7 +66,7 @@ class EncodingPair {
     try {
       candidReader.start(candid, this.#root);
       output.start(candid.length);
-      this.#plans.of(candid, candidReader).run(candidReader, output);
+      this.#plans.run(candid, candidReader, output);
       return output.finish();
     } finally {
       candidReader.release();

@@ -26,7 +26,7 @@ export class UntypedTuple {
     try {
       candidReader.start(candid, 'results');
       output.start(candid.length);
-      this.#plans.of(candid, candidReader).run(candidReader, output);
+      this.#plans.run(candid, candidReader, output);
       return output.finish();
     } finally {
       candidReader.release();

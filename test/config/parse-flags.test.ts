@@ -102,6 +102,13 @@ test('what is no flag is refused: there are no subcommands', () => {
   assert.match(problem(['--', '--insecure']), /^'--insecure' is not a flag/);
 });
 
+test('a time between two beats is one that Node has a timer for', () => {
+  for (const flag of ['--heartbeat-ms', '--timer-ms']) {
+    assert.equal(parse([flag, '2147483647']).flags[flag === '--timer-ms' ? 'timer-ms' : 'heartbeat-ms'], 2_147_483_647);
+    assert.match(problem([flag, '2147483648']), /from 0 to 2147483647/);
+  }
+});
+
 test('numbers are whole, in range and in plain digits', () => {
   for (const value of [
     '-5',

@@ -184,7 +184,10 @@ suite('modules in the state', () => {
 
     host = await deployment.start();
     assert.match(host.server.output.stdout, /^REJECTED .* its module is damaged/m);
-    await new Subject(lab.in(host), subject.actor).set({ wasm_memory_limit: 2 ** 30 });
+    await assert.rejects(
+      new Subject(lab.in(host), subject.actor).set({ wasm_memory_limit: 2 ** 30 }),
+      /cannot be used/,
+    );
     await deployment.stop();
     await withTables(deployment, (tables) => assert.deepEqual(tables.get('module', key), BROKEN));
     await put(MODULE);

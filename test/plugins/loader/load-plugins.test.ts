@@ -112,6 +112,10 @@ test('a module that is not there, or is no file, is named with where it was look
     (await load('outcalls', './nowhere.js')).problems.join(),
     `plugin outcalls=./nowhere.js: there is no file ${join(directory, 'nowhere.js')}: correct the path (relative paths start at ${directory})`,
   );
+  assert.match(
+    (await load('outcalls', 'file://elsewhere/x.js')).problems.join(),
+    /^plugin outcalls=file:\/\/elsewhere\/x\.js: .* names no file of this machine: /,
+  );
   await write('folder/index.js', '');
   assert.match(
     (await load('outcalls', './folder')).problems.join(),

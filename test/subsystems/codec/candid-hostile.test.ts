@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { collectGarbage } from '../../../subsystems/threads/index.ts';
 import { codec, bytes, codecOf, codecOfTuple, fromCandid, refuses, toCandid } from './support.ts';
 
 /*
@@ -302,4 +303,52 @@ test('redundant LEB128 bytes are accepted', () => {
 
 test('a bool of 2 is refused also where it is skipped', () => {
   refuses(() => fromCandid(codecOfTuple('(opt nat)'), bytes('4449444c 016e7e 0100 0102')), /instead of 0 or 1/);
+});
+
+describe('what costs more than its bytes say is paid for', () => {
+  const quota = /there are too many values for a message of this length/;
+
+  test('a service of thousands of methods that is compared with thousands of others', () => {
+    const count = 1300;
+    const others = Array.from({ length: count }, (_, k) => `${k} : opt service { a${k} : () -> () }`);
+    const names = Array.from({ length: 36_000 }, (_, k) => k.toString(36).padStart(4, '0'));
+    const table = [
+      [0x6a, 0, 0, 0],
+      [0x69, ...leb(names.length), ...names.flatMap((name) => [...leb(4), ...Buffer.from(name), 0])],
+      [0x6c, ...leb(count), ...Array.from({ length: count }, (_, k) => [...leb(k), 1]).flat()],
+    ];
+    const values = Buffer.alloc(2 * count, Buffer.of(1, 0));
+    const hostile = message(table, [2], values);
+    const tuple = codecOf(`record { ${others.join('; ')} }`);
+    refuses(() => fromCandid(tuple, hostile), quota, 'codec-quota');
+  });
+
+  /** One record of null fields, read as many others. */
+  const spread = (readAs: number, fields: number) => {
+    const table = [
+      [0x6c, ...leb(fields), ...Array.from({ length: fields }, (_, k) => [...leb(k), 0x7f]).flat()],
+      [0x6c, ...leb(readAs), ...Array.from({ length: readAs }, (_, k) => [...leb(k), 0]).flat()],
+    ];
+    const padding = Buffer.alloc(200_000, 'A');
+    return message(table, [1, 0x71], Buffer.concat([Buffer.from(leb(padding.length)), padding]));
+  };
+  const reading = (count: number, mark: string) =>
+    codecOf(
+      `record { ${Array.from({ length: count }, (_, k) => `${k} : record { ${mark}${k} : opt nat }`).join('; ')} }`,
+    );
+
+  test('a record that is read as hundreds of others', () => {
+    refuses(() => fromCandid(reading(900, 'x'), spread(900, 1800)), quota, 'codec-quota');
+  });
+
+  test('and what was made to read that many is not kept', () => {
+    const hostile = spread(100, 1000);
+    const tuples = Array.from({ length: 12 }, (_, k) => reading(100, `x${k}_`));
+    collectGarbage('full');
+    const before = process.memoryUsage().heapUsed;
+    for (const tuple of tuples) fromCandid(tuple, hostile);
+    collectGarbage('full');
+    const grown = process.memoryUsage().heapUsed - before;
+    assert.ok(grown < 12 * 2 ** 20, `${grown} bytes for ${tuples.length} types`);
+  });
 });
