@@ -50,6 +50,9 @@ export { codeVersion } from './code-version.ts';
  */
 const BODY_BYTES_MAX = 2.5 * 1024 * 1024;
 
+/** Code of 10 MiB as compilers make it has 20 to 30 MiB when instrumented; V8 needs seven times as much to compile it. */
+const BODIES_BYTES_MAX = 64 * 1024 * 1024;
+
 /** Parts that benchmarks leave out to see what they cost; a host never does. */
 export interface InstrumentOptions {
   readonly journal?: boolean;
@@ -134,6 +137,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   for (let body = 0; body < module.bodyStart.length; body++) {
     const places = rewriter.rewrite(body, buffer, bodies);
     if (rewriter.bodyBytes > BODY_BYTES_MAX) throw tooLarge(module, imported + body, rewriter.bodyBytes);
+    if (bodies.length > BODIES_BYTES_MAX) throw allTooLarge();
     if (places.length > 0) hints.push([imported + HOST_FUNCTIONS + body, places]);
     if (isSmall(rewriter.bodyBytes)) smallBodies++;
   }
@@ -157,6 +161,13 @@ function tooLarge(module: WasmModule, functionIndex: number, bytes: number): Err
   return refusal(
     'wasm-limit',
     `${where} has ${bytes} bytes when instrumented, at most ${BODY_BYTES_MAX} are possible; split the function`,
+  );
+}
+
+function allTooLarge(): Error {
+  return refusal(
+    'wasm-limit',
+    `its functions have more than ${BODIES_BYTES_MAX} bytes when instrumented, which is the most that is possible; make the module smaller`,
   );
 }
 

@@ -149,7 +149,7 @@ class BodyDecoder {
   #rareImmediate(into: InstructionBuffer, n: number, immediate: number, opcode: number): void {
     switch (immediate) {
       case IMMEDIATE.BLOCK_TYPE:
-        into.first[n] = this.#signed();
+        into.first[n] = this.#blockType();
         return;
       case IMMEDIATE.TWO_INDICES:
         into.first[n] = this.#unsigned();
@@ -202,6 +202,16 @@ class BodyDecoder {
       default:
         this.#refuse('wasm-unsupported', reasonForRefusal(opcode, undefined), numberAt(into.at, n, 'instruction'));
     }
+  }
+
+  /** The index of a function type, or, below zero, `BLOCK_TYPE_EMPTY` or a value type. */
+  #blockType(): number {
+    const start = this.#p;
+    const type = this.#signed();
+    // Others are references of the garbage collection proposal: V8 knows them, and reads more bytes behind some of them.
+    if (type < 0 && type !== BLOCK_TYPE_EMPTY && !isValueType(type + 0x80))
+      this.#refuse('wasm-unsupported', `block type ${hex(type + 0x80)} is not supported`, start);
+    return type;
   }
 
   #type(): void {

@@ -32,6 +32,9 @@ export class ModuleBlocks {
   }
 }
 
+/** Blocks around a loop that are looked at for its test: code that is compiled from a language needs few. */
+const LEVELS_SEARCHED_MAX = 64;
+
 /**
  * `?? 0` in these passes: they look at each instruction, and every element is there by the buffer's layout. With `numberAt`
  * instead, which sees arrays of every kind, taking in a module takes 1.7 times as long.
@@ -43,6 +46,9 @@ export class BlockPass {
   /** The outermost nesting that a branch from inside goes to. */
   readonly #target = new Int32Array(NESTING_MAX + 1);
   readonly #isLoop = new Uint8Array(NESTING_MAX + 1);
+  readonly #isIf = new Uint8Array(NESTING_MAX + 1);
+  /** The nesting of the loop that is innermost there; 0: there is none. */
+  readonly #innermostLoop = new Uint32Array(NESTING_MAX + 1);
   /** Calls, bulk operations or loops inside. */
   readonly #isBusy = new Uint8Array(NESTING_MAX + 1);
   readonly #changesGlobals = new Uint8Array(NESTING_MAX + 1);
@@ -65,6 +71,8 @@ export class BlockPass {
     const { opcode: opcodes, first, at, count } = buffer;
     this.#nesting = 0;
     this.#isLoop[0] = 0;
+    this.#isIf[0] = 0;
+    this.#innermostLoop[0] = 0;
     for (let i = 0; i < count; i++) {
       const opcode = opcodes[i] ?? 0;
       switch (opcode) {
@@ -75,6 +83,7 @@ export class BlockPass {
           this.#enter(opcode, at[i] ?? 0);
           break;
         case OP.ELSE: {
+          if (this.#isIf[this.#nesting] === 0) throw misread(at[i] ?? 0);
           const block = this.#block[this.#nesting] ?? 0;
           flags.values[block] = flags.at(block) | BLOCK.HAS_ELSE;
           this.#passes(this.#nesting);
@@ -82,20 +91,21 @@ export class BlockPass {
         }
         case OP.END:
           if (this.#nesting > 0) this.#leave();
+          else if (i !== count - 1) throw misread(at[i] ?? 0);
           break;
         case OP.BR_IF:
           this.#split(1);
-          this.#branch(first[i] ?? 0);
+          this.#branch(first[i] ?? 0, at[i] ?? 0);
           break;
         case OP.BR:
-          this.#branch(first[i] ?? 0);
+          this.#branch(first[i] ?? 0, at[i] ?? 0);
           break;
         case OP.BR_TABLE:
           this.#split(2);
           this.#branchTable(buffer, i);
           break;
         case OP.RETURN:
-          this.#branch(this.#nesting);
+          this.#branch(this.#nesting, 0);
           break;
         case OP.CALL:
         case OP.CALL_INDIRECT:
@@ -104,7 +114,7 @@ export class BlockPass {
         case OP.RETURN_CALL:
         case OP.RETURN_CALL_INDIRECT:
           this.#calls();
-          this.#branch(this.#nesting);
+          this.#branch(this.#nesting, 0);
           break;
         case OP.LOCAL_SET:
         case OP.LOCAL_TEE:
@@ -122,6 +132,7 @@ export class BlockPass {
         default:
       }
     }
+    if (this.#nesting !== 0) throw misread(at[count] ?? 0);
     start[body + 1] = flags.length;
   }
 
@@ -138,6 +149,8 @@ export class BlockPass {
     this.#block[n] = flags.length;
     this.#target[n] = n;
     this.#isLoop[n] = opcode === OP.LOOP ? 1 : 0;
+    this.#isIf[n] = opcode === OP.IF ? 1 : 0;
+    this.#innermostLoop[n] = opcode === OP.LOOP ? n : (this.#innermostLoop[n - 1] ?? 0);
     this.#isBusy[n] = 0;
     this.#changesGlobals[n] = 0;
     this.#splits[n] = 0;
@@ -179,23 +192,25 @@ export class BlockPass {
 
   /**
    * A loop that tests the fuel has ended inside of block `n`. It counts for the innermost loop around it, if that cannot go
-   * round without having come past: the same rule as for stores in loop-strides.ts.
+   * round without having come past: the same rule as for stores in loop-strides.ts. Where that is too far out to be looked for,
+   * the loop around keeps its own test.
    */
   #testsFuel(n: number): void {
+    const around = this.#innermostLoop[n] ?? 0;
+    if (around === 0 || this.#goesRound[around] === 1) return;
     let region = n;
-    while (region > 0 && this.#isLoop[region] === 0 && this.#isPassable[region] === 0) region--;
-    let around = region;
-    while (around > 0 && this.#isLoop[around] === 0) around--;
-    if (around > 0 && this.#goesRound[around] === 0) this.#tests[region] = 1;
+    for (let left = LEVELS_SEARCHED_MAX; left > 0; left--, region--) {
+      if (region !== around && this.#isPassable[region] === 0) continue;
+      this.#tests[region] = 1;
+      return;
+    }
   }
 
   /** The block or arm `n`, which is no loop, has ended: what comes behind may have come past its tests or not. */
   #passes(n: number): void {
     if (this.#tests[n] === 0) return;
     this.#tests[n] = 0;
-    let around = n - 1;
-    while (around > 0 && this.#isLoop[around] === 0) around--;
-    this.#hasPassedTest[around] = 1;
+    this.#hasPassedTest[this.#innermostLoop[n - 1] ?? 0] = 1;
   }
 
   #reaches(target: number): void {
@@ -213,19 +228,25 @@ export class BlockPass {
   }
 
   /** A branch to the block `depth` levels out. */
-  #branch(depth: number): void {
+  #branch(depth: number, at: number): void {
     const target = this.#nesting - depth;
+    if (target < 0) throw misread(at);
     this.#reaches(target);
     if (target < (this.#target[this.#nesting] ?? 0)) this.#target[this.#nesting] = target;
   }
 
-  #branchTable({ labels, first, second }: InstructionBuffer, i: number): void {
+  #branchTable({ labels, first, second, at }: InstructionBuffer, i: number): void {
     const start = first[i] ?? 0;
     let outermost = 0;
     for (let k = start; k <= start + (second[i] ?? 0); k++) {
       outermost = Math.max(outermost, labels[k] ?? 0);
       this.#reaches(this.#nesting - (labels[k] ?? 0));
     }
-    this.#branch(outermost);
+    this.#branch(outermost, at[i] ?? 0);
   }
+}
+
+/** V8 has found the code valid: what was read is not what V8 read. */
+function misread(at: number): Error {
+  return refusal('wasm-unsupported', `blocks do not nest at offset ${hex(at)}`);
 }

@@ -1,5 +1,7 @@
 /** Slots, a power of two; a function with more different computations than half of that gets new numbers for the rest. */
 const SLOTS = 8192;
+/** Slots that are looked at: hostile code chooses what falls into which. */
+const SLOTS_SEARCHED_MAX = 32;
 
 /**
  * The same number for the same computation on the same values: `a[i]` and `a[i + 1]` get the same base although a compiler
@@ -20,10 +22,12 @@ export class ValueTable {
     this.#used = 0;
   }
 
-  /** The value number of `opcode` on two numbers, `fresh` if the computation is new. */
+  /** The value number of `opcode` on two numbers; `fresh` if the computation is new, or not found soon enough. */
   find(opcode: number, left: number, right: number, fresh: number): number {
     let slot = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b) ^ Math.imul(opcode, 0xc2b2ae35)) >>> 0;
+    let searched = SLOTS_SEARCHED_MAX;
     for (slot %= SLOTS; this.#stamp[slot] === this.#now; slot = (slot + 1) % SLOTS) {
+      if (searched-- === 0) return fresh;
       if (this.#left[slot] === left && this.#right[slot] === right && this.#opcode[slot] === opcode)
         return this.#value[slot] ?? fresh;
     }

@@ -279,10 +279,12 @@ export class StoreCoverage {
       const local = this.#stackLocal[address] ?? -1;
       const isStillThere = local >= 0 && this.#localValue[local] === value && this.#localConstant[local] === constant;
       this.baseLocal = local;
-      if (this.strides.isEachTime(instruction)) {
+      const hoisted = constant + this.windowStart;
+      // Beyond 2^53 it would be another address.
+      if (Number.isSafeInteger(hoisted) && this.strides.isEachTime(instruction)) {
         this.step = this.strides.hoist(value);
         this.hoistedValue = value;
-        this.hoistedConstant = constant + this.windowStart;
+        this.hoistedConstant = hoisted;
       }
       return isStillThere ? STORE.TEST_LOCAL : STORE.TEST_OPERAND;
     }
@@ -464,6 +466,7 @@ export class StoreCoverage {
 
   /** No facts from here to the end of the function, and no way to new ones. */
   #giveUp(): void {
+    if (this.#work === Infinity) return;
     this.#work = Infinity;
     this.#facts = 0;
     this.#branchFactsMax = 0;

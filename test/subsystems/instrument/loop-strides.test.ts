@@ -391,6 +391,36 @@ describe('stores that move by a step', () => {
     assert.ok(seen.completed > 100 && seen.trapped > 1000 && seen.written > 1000, JSON.stringify(seen));
   });
 
+  it('are tested where they are, though their distance from the base is no exact number', () => {
+    const control = new ControlMemory(CONTROL_OPTIONS);
+    for (const constant of [2n ** 53n - 1n, 2n ** 53n - 128n, 2n ** 53n - 4096n, 4096n - 2n ** 53n, 1n - 2n ** 53n]) {
+      for (const offset of [0, 128, 255, 4096, 2 ** 31]) {
+        const bytes = wat(`(module (memory i64 4) (func (export "canister_update f") (local $b i64) (local $n i32)
+          (local.set $b (i64.load (i64.const 0)))
+          (local.set $n (i32.const 3))
+          (loop $round
+            (i64.store8 offset=${offset} (i64.add (local.get $b) (i64.const ${constant})) (i64.const 7))
+            (br_if $round (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))))`);
+        const instance = Instance.create(prepare(bytes), {}, control);
+        for (const address of [8191n, 8192n, 8193n]) {
+          placeNumbers(instance, [BigInt.asIntN(64, address - BigInt(offset) - constant)]);
+          const before = instance.heap().slice();
+          instance.begin(1e6);
+          const fault = instance.run(0);
+          const changed = changedPages(before, instance.heap());
+          const what = `${address} as ${constant} + ${offset}`;
+          assert.deepEqual(changed, fault === undefined ? [Number(address / 4096n)] : [], what);
+          assert.ok(
+            changed.every((page) => instance.dirtyPages().includes(page)),
+            what,
+          );
+          instance.rollback();
+          assert.equal(Buffer.compare(instance.heap(), before), 0, `undone: ${what}`);
+        }
+      }
+    }
+  });
+
   it('go on where a loop is too long for its range to be touched before', () => {
     const control = new ControlMemory(CONTROL_OPTIONS);
     for (const type of ['i32', 'i64'] as const) {

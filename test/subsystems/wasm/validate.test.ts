@@ -205,6 +205,35 @@ describe('a canister module', () => {
     refused(withCode(0x20, 5, 0x1a), 'wasm-malformed', /invalid module/);
   });
 
+  it('has blocks of no type but those that are known: what V8 reads otherwise must not get in', () => {
+    const known = [0x40, 0x6f, 0x70, 0x7b, 0x7c, 0x7d, 0x7e, 0x7f];
+    let valid = 0;
+    for (const opcode of [0x02, 0x03, 0x04]) {
+      for (let type = 0x40; type < 0x80; type++) {
+        for (const more of [[], ...Array.from({ length: 0x80 }, (_, heapType) => [heapType])]) {
+          const condition = opcode === 0x04 ? [0x41, 1] : [];
+          const otherwise = opcode === 0x04 ? [0x05, 0x00] : [];
+          const bytes = withCode(
+            ...condition,
+            opcode,
+            type,
+            ...more,
+            0x00,
+            ...otherwise,
+            0x0b,
+            ...(type === 0x40 ? [] : [0x1a]),
+          );
+          if (!WebAssembly.validate(bytes)) continue;
+          valid++;
+          const what = [opcode, type, ...more].map((byte) => byte.toString(16)).join(' ');
+          if (known.includes(type)) load(bytes);
+          else refused(bytes, 'wasm-unsupported', /block type 0x\w\w is not supported at offset 0x/, what);
+        }
+      }
+    }
+    assert.ok(valid > 3 * known.length, 'V8 knows types that are refused');
+  });
+
   it('has no shared or second memory, no tags, no component', () => {
     refused(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 5, 4, 1, 3, 1, 1), 'wasm-unsupported', /shared memory/);
     refused(wat('(module (memory 1) (memory 1))'), 'wasm-limit', /2 memories, at most 1/);
