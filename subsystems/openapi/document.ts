@@ -32,8 +32,6 @@ const ENDPOINTS: Readonly<Record<MethodKind, readonly Endpoint[]>> = {
 
 /** Names that every client would take for a part of the path. */
 const UNREACHABLE = new Set(['', '.', '..']);
-/** What an operation takes without its schemas, comments and names. */
-const OPERATION_BYTES = 1500;
 const SAFE_NAME_CHARACTERS_MAX = 64;
 
 const ABOUT =
@@ -112,10 +110,11 @@ class Operations {
     const tag = method.kind === 'oneway' ? 'oneway' : kind;
     this.tags.add(tag);
     for (const endpoint of ENDPOINTS[kind]) {
-      this.#budget.spend(OPERATION_BYTES + method.name.length * 5 + (method.doc?.length ?? 0));
-      this.paths.set(`/${endpoint}/${actor}/${encodeURIComponent(method.name)}`, {
-        post: this.#operation(endpoint, tag, operation),
-      });
+      const path = `/${endpoint}/${actor}/${encodeURIComponent(method.name)}`;
+      const post = this.#operation(endpoint, tag, operation);
+      // As it is: examples have names, too, and each endpoint has its own copy.
+      this.#budget.spendJson([path, { post }]);
+      this.paths.set(path, { post });
     }
   }
 

@@ -100,6 +100,11 @@ export class OpenApiDocuments implements OpenApi {
 
   #made(key: string, making: Promise<Uint8Array>, bytes: number): void {
     if (this.#kept.get(key) !== making) return;
+    // There is no room for it however many others go.
+    if (bytes + KEPT_ENTRY_BYTES > this.#keptBytesMax) {
+      this.#forget(key, making);
+      return;
+    }
     this.#sizes.set(key, bytes + KEPT_ENTRY_BYTES);
     this.#keptBytes += bytes + KEPT_ENTRY_BYTES;
     for (const [oldest, kept] of this.#kept) {

@@ -1,5 +1,6 @@
 /** The thread that makes documents: one request, one document. */
 import { serveJobs } from '../threads/index.ts';
 import { type DocumentRequest, openApiDocument } from './document.ts';
+import { documentBytes } from './size-budget.ts';
 
-serveJobs((request: DocumentRequest) => new TextEncoder().encode(JSON.stringify(openApiDocument(request))));
+serveJobs((request: DocumentRequest) => documentBytes(openApiDocument(request)));

@@ -118,7 +118,7 @@ export class Schemas {
   add(wanted: string, schema: JsonSchema): JsonSchema {
     const name = this.#free(wanted);
     this.#components.set(name, schema);
-    return refTo(name);
+    return this.#refTo(name);
   }
 
   /** All that was referred to, by name. */
@@ -129,11 +129,12 @@ export class Schemas {
 
   /** The JSON array of an argument or result list. */
   listOf(parameters: readonly DescribedParameter[], doc: string): JsonSchema {
+    this.#budget.spendJson(doc);
     if (parameters.length === 0) return { description: doc, type: 'array', maxItems: 0 };
     const prefixItems = parameters.map(({ name, type }) => {
       const schema = this.#schemaOf(type);
       if (name === undefined) return schema;
-      this.#budget.spend(name.length);
+      this.#budget.spendJson(name);
       return { ...schema, title: name };
     });
     this.#writePending();
@@ -164,7 +165,7 @@ export class Schemas {
         return this.#variant(type.fields);
       case 'func': {
         const signature = signatureOf(type);
-        this.#budget.spend(signature.length);
+        this.#budget.spendJson(signature);
         return { ...this.#shared('func'), description: signature };
       }
       default:
@@ -183,7 +184,7 @@ export class Schemas {
       this.#components.set(name, NEVER);
       this.#pending.push(type);
     }
-    return refTo(name);
+    return this.#refTo(name);
   }
 
   #shared(kind: keyof typeof SHARED): JsonSchema {
@@ -195,7 +196,14 @@ export class Schemas {
     // Tools that keep components in ordinary objects would lose this one.
     let name = wanted === '__proto__' ? 'proto' : wanted;
     for (let count = 2; this.#components.has(name); count++) name = `${wanted}_${count}`;
+    this.#budget.spend(SCHEMA_BYTES + name.length);
     return name;
+  }
+
+  /** Each reference writes the name, and a definition may have one of a hundred thousand letters. */
+  #refTo(name: string): JsonSchema {
+    this.#budget.spend(name.length);
+    return refTo(name);
   }
 
   #opt(inner: DescribedType): JsonSchema {
@@ -207,35 +215,38 @@ export class Schemas {
   #record(fields: readonly DescribedField[]): JsonSchema {
     const properties = Object.fromEntries(fields.map((field) => [field.label, this.#fieldOf(field)]));
     const required = fields.filter(({ type }) => !isNullable(type)).map(({ label }) => label);
+    this.#budget.spendJson(required);
     const needs = required.length === 0 ? {} : { required };
     return { type: 'object', properties, ...needs, additionalProperties: false };
   }
 
   #fieldOf({ label, doc, type }: DescribedField): JsonSchema {
-    this.#budget.spend(label.length);
+    this.#budget.spendJson(label);
     return this.#documented(this.#schemaOf(type), doc);
   }
 
   #variant(tags: readonly DescribedField[]): JsonSchema {
     if (tags.length === 0) return { ...NEVER, description: 'There is no value of this type.' };
-    const forms: JsonSchema[] = tags.map((tag) => ({
-      type: 'object',
-      properties: { [tag.label]: this.#fieldOf(tag) },
-      required: [tag.label],
-      additionalProperties: false,
-    }));
+    const forms = tags.map((tag) => this.#formOf(tag));
     const bare = tags.filter(({ type }) => resolveNamed(type).kind === 'null').map(({ label }) => label);
     if (bare.length > 0) {
       const description = 'A tag alone is accepted, too; answers have the object.';
       forms.push({ description, type: 'string', enum: bare });
-      this.#budget.spend(bare.reduce((sum, label) => sum + label.length, 0));
+      this.#budget.spendJson(bare);
     }
     return { oneOf: forms };
   }
 
+  #formOf(tag: DescribedField): JsonSchema {
+    this.#budget.spend(SCHEMA_BYTES);
+    this.#budget.spendJson(tag.label);
+    const properties = { [tag.label]: this.#fieldOf(tag) };
+    return { type: 'object', properties, required: [tag.label], additionalProperties: false };
+  }
+
   #documented(schema: JsonSchema, doc: string | undefined): JsonSchema {
     if (doc === undefined) return schema;
-    this.#budget.spend(doc.length);
+    this.#budget.spendJson(doc);
     const { description } = schema;
     return { ...schema, description: typeof description === 'string' ? `${doc}\n\n${description}` : doc };
   }

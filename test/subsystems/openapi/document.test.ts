@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
 import { createCodec } from '../../../subsystems/codec/codec.ts';
+import { documentBytes } from '../../../subsystems/openapi/size-budget.ts';
 import { assertExamples, assertValid, documentOf, exportsOf, operationsOf, SchemaCheck } from './support.ts';
 
 const LEDGER = `
@@ -267,5 +268,33 @@ describe('an interface that would be endless or too much', () => {
     );
     const named = `type Large = record { ${fields} }; type F = func (Large) -> (); service : { ${methods} }`;
     assert.equal(operationsOf(documentOf(named, { exports: exportsOf(named) })).length, 1000, 'as the message advises');
+  });
+
+  const long = 'x'.repeat(100_000);
+  /** Methods that share `func (type) -> ()`. */
+  const shared = (type: string, count: number, definitions = ''): string =>
+    `${definitions} type F = func (${type}) -> (); service : { ${Array.from({ length: count }, (_, at) => `m${at} : F`).join(';')} }`;
+  const isTooLarge = (error: unknown): boolean => error instanceof ServerError && error.code === 'openapi-too-large';
+
+  for (const [what, did] of [
+    ['examples with long labels', shared('R', 90, `type R = record { ${long} : nat };`)],
+    ['more of them than a text can have', shared('R', 2000, `type R = record { ${long.repeat(3)} : nat };`)],
+    ['references to a long name', shared(long, 90, `type ${long} = nat;`)],
+    // No example: there is no value.
+    ['labels, each written twice', shared(`record { ${long} : empty }`, 50)],
+    ['letters that JSON escapes', shared(`record { "${'\\01'.repeat(100_000)}" : opt empty }`, 15)],
+  ] as const) {
+    test(`${what} are refused before they are written`, () => {
+      assert.throws(() => documentOf(did), isTooLarge);
+    });
+  }
+
+  test('the finished text is measured, too', () => {
+    assert.deepEqual(documentBytes({ a: 'ä' }, 10), new TextEncoder().encode('{"a":"ä"}'));
+    assert.throws(() => documentBytes({ a: 'äö' }, 10), isTooLarge);
+    const endless = { toJSON: () => 'x'.repeat(2 ** 30) };
+    assert.throws(() => documentBytes(endless, 10), isTooLarge, 'a text longer than any may be');
+    const broken = { toJSON: () => assert.fail('a bug') };
+    assert.throws(() => documentBytes(broken, 10), /a bug/);
   });
 });

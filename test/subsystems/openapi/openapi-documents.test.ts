@@ -48,6 +48,18 @@ test('the longest unused go when there are too many', async (t) => {
   assert.notEqual(await get('b'), b);
 });
 
+test('one that is larger than all that may be kept lets the others stay', async (t) => {
+  const documents = start(t, { keptBytesMax: 12_000 });
+  const get = (name: string, candid: { text: string }): Promise<Uint8Array> =>
+    documents.documentOf({ name, candid, methods });
+  const small = candidOf('one');
+  const a = await get('a', small);
+  const large = candidOf('x'.repeat(20_000));
+  const first = await get('b', large);
+  assert.equal(await get('a', small), a);
+  assert.notEqual(await get('b', large), first, 'it is made anew');
+});
+
 test('what cannot be made is an error each time, and the next one is made', async (t) => {
   const documents = start(t);
   const broken = { name: 'a', candid: { text: 'service : { m : (Nat65) -> () }' }, methods };
