@@ -7,6 +7,7 @@ import { describeInterface, type DescribedMethod } from '../codec/description/in
 import type { MethodKind } from '../ic/index.ts';
 import { errorResponses, PARAMETERS, responseRefs, SVC_ERROR, TAGS } from './common-parts.ts';
 import { Examples } from './examples.ts';
+import { FreeNames } from './free-names.ts';
 import { type JsonSchema, Schemas } from './schemas.ts';
 import { signatureOf } from './signature.ts';
 import { SizeBudget } from './size-budget.ts';
@@ -98,7 +99,7 @@ interface Operation {
 class Operations {
   readonly paths = new Map<string, JsonSchema>();
   readonly tags = new Set<string>();
-  readonly #ids = new Set<string>();
+  readonly #ids = new FreeNames();
   readonly #budget: SizeBudget;
 
   constructor(budget: SizeBudget) {
@@ -124,7 +125,7 @@ class Operations {
     const annotation = kind === 'update' ? undefined : kind;
     const candid = `Candid: \`${signatureOf({ parameters, results: method.results, annotation })}\``;
     return {
-      operationId: this.#id(`${isCall ? 'call' : 'query'}_${safeName}`),
+      operationId: this.#ids.take(`${isCall ? 'call' : 'query'}_${safeName}`),
       summary: `${isCall ? 'Call' : 'Query'} ${name}`,
       description: doc === undefined ? candid : `${doc}\n\n${candid}`,
       tags: [tag],
@@ -144,13 +145,6 @@ class Operations {
         ...responseRefs(isCall),
       },
     };
-  }
-
-  #id(wanted: string): string {
-    let id = wanted;
-    for (let count = 2; this.#ids.has(id); count++) id = `${wanted}_${count}`;
-    this.#ids.add(id);
-    return id;
   }
 }
 

@@ -12,6 +12,7 @@ import {
   type PlainKind,
   resolveNamed,
 } from '../codec/description/index.ts';
+import { FreeNames } from './free-names.ts';
 import { signatureOf } from './signature.ts';
 import { SCHEMA_BYTES, type SizeBudget } from './size-budget.ts';
 
@@ -107,6 +108,7 @@ export class Schemas {
   readonly #budget: SizeBudget;
   readonly #components = new Map<string, JsonSchema>();
   readonly #names = new Map<DescribedType, string>();
+  readonly #free = new FreeNames();
   /** Definitions that are referred to and not written yet: not at once, for a chain of them may be long. */
   readonly #pending: (DescribedType & { readonly kind: 'named' })[] = [];
 
@@ -116,7 +118,7 @@ export class Schemas {
 
   /** Adds a component under its name, or under one like it where a definition has that name. */
   add(wanted: string, schema: JsonSchema): JsonSchema {
-    const name = this.#free(wanted);
+    const name = this.#nameFor(wanted);
     this.#components.set(name, schema);
     return this.#refTo(name);
   }
@@ -178,10 +180,8 @@ export class Schemas {
   #named(type: DescribedType & { readonly kind: 'named' }): JsonSchema {
     let name = this.#names.get(type);
     if (name === undefined) {
-      name = this.#free(type.name);
+      name = this.#nameFor(type.name);
       this.#names.set(type, name);
-      // The name is taken from now on.
-      this.#components.set(name, NEVER);
       this.#pending.push(type);
     }
     return this.#refTo(name);
@@ -192,10 +192,9 @@ export class Schemas {
     return refTo(kind);
   }
 
-  #free(wanted: string): string {
+  #nameFor(wanted: string): string {
     // Tools that keep components in ordinary objects would lose this one.
-    let name = wanted === '__proto__' ? 'proto' : wanted;
-    for (let count = 2; this.#components.has(name); count++) name = `${wanted}_${count}`;
+    const name = this.#free.take(wanted === '__proto__' ? 'proto' : wanted);
     this.#budget.spend(SCHEMA_BYTES + name.length);
     return name;
   }
