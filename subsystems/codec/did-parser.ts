@@ -17,7 +17,8 @@ const DEFINITIONS_MAX = 10_000;
 /** Fields, tags, methods, parameters, `opt`s and `vec`s of one file together. */
 const PARTS_MAX = 50_000;
 
-const KEYWORDS = new Set(
+/** Words that are no names without quotes. */
+export const KEYWORDS: ReadonlySet<string> = new Set(
   'null vec record variant func service oneway query composite_query blob type import opt principal true false'.split(
     ' ',
   ),

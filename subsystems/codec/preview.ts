@@ -1,6 +1,7 @@
 import { CandidReader } from './candid-reader.ts';
 import { integerReader } from './decode-values.ts';
 import { isInteger } from './encode-values.ts';
+import { escapeText } from './escape-text.ts';
 import { float32Text, floatText } from './json-output.ts';
 import { principalToText } from '../ic/index.ts';
 import { SkipTable } from './skip-candid.ts';
@@ -198,11 +199,4 @@ class PreviewPrinter {
 /** Candid's own words for the special values. */
 function floatWord(text: string): string {
   return text.replace('NaN', 'nan').replace('Infinity', 'inf');
-}
-
-function escapeText(text: string): string {
-  return text.replaceAll(/["\\\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (character) => {
-    const letter = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }[character];
-    return letter ?? `\\u{${character.charCodeAt(0).toString(16)}}`;
-  });
 }

@@ -123,7 +123,7 @@ class Operations {
     const { name, doc, parameters, kind } = method;
     const isCall = endpoint === 'call-json';
     const annotation = kind === 'update' ? undefined : kind;
-    const candid = `Candid: \`${signatureOf({ parameters, results: method.results, annotation })}\``;
+    const candid = `Candid: ${codeSpan(signatureOf({ parameters, results: method.results, annotation }))}`;
     return {
       operationId: this.#ids.take(`${isCall ? 'call' : 'query'}_${safeName}`),
       summary: `${isCall ? 'Call' : 'Query'} ${name}`,
@@ -155,4 +155,11 @@ function withExample(schema: JsonSchema, example: readonly unknown[] | undefined
 /** A method may be called anything; names of operations and components are letters, digits and `_`. */
 function safe(name: string): string {
   return name.replace(/[^A-Za-z0-9_]/g, '_').slice(0, SAFE_NAME_CHARACTERS_MAX);
+}
+
+/** Code in Markdown, which ends with as many backticks as it begins with. `code` neither begins nor ends with one. */
+function codeSpan(code: string): string {
+  const longest = (code.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 0);
+  const fence = '`'.repeat(longest + 1);
+  return `${fence}${code}${fence}`;
 }

@@ -1,9 +1,16 @@
 /** Types as .did files write them, for descriptions: short, so what is long or deep is left out. */
-import type { DescribedParameter, DescribedType } from '../codec/description/index.ts';
+import {
+  type DescribedField,
+  type DescribedParameter,
+  type DescribedType,
+  labelWord,
+  nameWord,
+} from '../codec/description/index.ts';
 
 const CHARACTERS_MAX = 300;
 const DEPTH_MAX = 4;
-const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** Half of a surrogate pair, which is no text without the other. */
+const HALF_AT_END = /[\ud800-\udbff]$/;
 
 type FunctionType = Pick<DescribedType & { readonly kind: 'func' }, 'parameters' | 'results' | 'annotation'>;
 
@@ -18,7 +25,8 @@ class SignatureWriter {
   #text = '';
 
   get text(): string {
-    return this.#text.length > CHARACTERS_MAX ? `${this.#text.slice(0, CHARACTERS_MAX)}…` : this.#text;
+    if (this.#text.length <= CHARACTERS_MAX) return this.#text;
+    return `${this.#text.slice(0, CHARACTERS_MAX).replace(HALF_AT_END, '')}…`;
   }
 
   #write(text: string): void {
@@ -38,7 +46,7 @@ class SignatureWriter {
     for (const [at, { name, type }] of parameters.entries()) {
       if (this.#text.length > CHARACTERS_MAX) return;
       if (at > 0) this.#write(', ');
-      if (name !== undefined) this.#write(`${word(name)} : `);
+      if (name !== undefined) this.#write(`${nameWord(name)} : `);
       this.#type(type, depth);
     }
     this.#write(')');
@@ -61,11 +69,7 @@ class SignatureWriter {
       case 'record':
       case 'variant':
         this.#write(`${type.kind} {`);
-        for (const [at, { label, type: field }] of type.fields.entries()) {
-          if (this.#text.length > CHARACTERS_MAX) return;
-          this.#write(`${at === 0 ? '' : ';'} ${word(label)} : `);
-          this.#type(field, depth + 1);
-        }
+        this.#fields(type.fields, type.kind === 'record' && type.isTuple, depth);
         this.#write(' }');
         return;
       case 'func':
@@ -75,8 +79,12 @@ class SignatureWriter {
         this.#write(type.kind);
     }
   }
-}
-
-function word(name: string): string {
-  return IDENTIFIER.test(name) ? name : JSON.stringify(name);
+  #fields(fields: readonly DescribedField[], isTuple: boolean, depth: number): void {
+    for (const [at, { label, type }] of fields.entries()) {
+      if (this.#text.length > CHARACTERS_MAX) return;
+      this.#write(at === 0 ? ' ' : '; ');
+      if (!isTuple) this.#write(`${labelWord(label)} : `);
+      this.#type(type, depth + 1);
+    }
+  }
 }

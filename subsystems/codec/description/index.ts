@@ -3,6 +3,7 @@
  * refers to itself where types do. For documents; conversions go through the codec.
  */
 export { describeInterface } from './describe-interface.ts';
+export { labelWord, nameWord } from './did-words.ts';
 export {
   type DescribedField,
   type DescribedInterface,

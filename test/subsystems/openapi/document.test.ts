@@ -99,6 +99,12 @@ describe('the document of an actor', () => {
     assert.match(JSON.stringify(Fault), /"broke":\{"type":"null","description":"Nothing left\."\}/);
   });
 
+  test('a backtick in a name does not end the code that a signature is', () => {
+    const { paths } = documentOf('service : { m : ("a`b" : nat) -> (record { "``" : nat }) }');
+    const { description } = paths['/call-json/ledger/m']?.post ?? {};
+    assert.equal(description, 'Candid: ```func ("a`b" : nat) -> (record { "``" : nat })```');
+  });
+
   test('every operation has the errors with their bodies, and the parameters of its endpoint', () => {
     const document = documentOf(LEDGER);
     const { components } = document;
