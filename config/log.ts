@@ -75,7 +75,7 @@ abstract class BaseLog implements ServerLog {
   }
 
   announce(line: string): void {
-    this.#announce(line.split('\n').map(printable).join('\n'));
+    this.#announce(indented(line));
   }
 
   close(): Promise<void> {
@@ -119,8 +119,7 @@ class ProseLog extends BaseLog {
   protected message(level: Level, message: string, error?: unknown): void {
     const label = level === 'info' ? '' : `${level}: `;
     const detail = error === undefined ? '' : `\n${detailOf(error)}`;
-    const [first = '', ...rest] = `${label}${message}${detail}`.split('\n').map(printable);
-    const body = [first, ...rest.map((line) => `  ${line}`)].join('\n');
+    const body = indented(`${label}${message}${detail}`);
     const color = COLORS[level];
     const painted = this.#hasColor && color !== 0 ? `\u001b[${color}m${body}\u001b[0m` : body;
     this.sink.write(`${this.#timestamp()} ${painted}\n`);
@@ -153,6 +152,11 @@ function inert(json: string): string {
 
 function singleLine(text: string): string {
   return UNPRINTABLE.test(text) ? printable(text) : text;
+}
+
+/** Lines behind the first one begin with blanks, so that none is taken for a line of its own. */
+function indented(text: string): string {
+  return text.split('\n').map(printable).join('\n  ');
 }
 
 function printable(text: string): string {

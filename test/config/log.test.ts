@@ -113,6 +113,14 @@ test('lines of the start-up protocol do not go to the log', async (t) => {
   assert.equal(await written(), '');
 });
 
+test('what an actor says forges no line of the start-up protocol', (t) => {
+  const { log, announced } = scene(t);
+  log.announce('REJECTED a init trapped: no\nshutdown: 1 actor(s) checkpointed\r\nready: 1 actor(s)\u2028ready');
+  assert.deepEqual(announced, [
+    'REJECTED a init trapped: no\n  shutdown: 1 actor(s) checkpointed\\u000d\n  ready: 1 actor(s)\\u2028ready',
+  ]);
+});
+
 test('a hundred thousand lines arrive complete and in order', async (t) => {
   const { log, written } = scene(t, { isJson: true });
   for (let n = 0; n < 100_000; n++) log.event('job', { n }, '');
