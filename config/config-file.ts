@@ -48,8 +48,6 @@ const COMMAND_LINE_ONLY: ReadonlySet<string> = new Set([
   'check',
   'capacity',
 ]);
-/** Files are copied, committed and read by others. */
-const SECRET: ReadonlySet<string> = new Set(['auth-token']);
 
 /** `shown`: what messages call it. */
 export function readConfigFile(path: string, shown: string, options: ConfigFileOptions): ConfigFile {
@@ -116,16 +114,17 @@ class ConfigFileReader {
       const isPlugin = this.#options.pluginNames.includes(name);
       if (COMMAND_LINE_ONLY.has(name))
         this.#report(key.start, `--${name} is for the command line only: take the key out`);
-      else if (SECRET.has(name))
+      // Files are copied, committed and read by others.
+      else if (flag?.isSecret === true)
         this.#report(key.start, `a file cannot hold the token: set SVC_TOKEN in the environment, and take the key out`);
       else if (isPlugin && value.kind === 'false') this.#disabled.set(name, this.#placeOf(value.start));
       else if (flag !== undefined) this.#flag(name, flag, value);
       else if (isPlugin) {
         if (value.kind !== 'true') this.#report(value.start, `${name}: expected true or false, not ${kindOf(value)}`);
       } else {
-        const known = [...this.#options.flags.keys()].filter(
-          (each) => !COMMAND_LINE_ONLY.has(each) && !SECRET.has(each),
-        );
+        const known = [...this.#options.flags]
+          .filter(([each, { isSecret }]) => !COMMAND_LINE_ONLY.has(each) && isSecret !== true)
+          .map(([each]) => each);
         this.#report(
           key.start,
           `unknown key "${name.slice(0, 80)}"${suggestionFor(name, [...known, ...this.#options.pluginNames])}`,

@@ -27,6 +27,8 @@ export interface Described {
   readonly variable?: string;
   /** Why the flag is refused: its feature is not part of this version. Goes on after "is not built yet: ". */
   readonly notBuilt?: string;
+  /** The value is printed nowhere, and does not belong into a file. */
+  readonly isSecret?: boolean;
 }
 
 /** What a value looks like in `svc.config.json`: text, a whole number (also as text), true or false, or text for each name. */
@@ -178,11 +180,17 @@ export function named({
       const name = written.slice(0, Math.max(0, equals));
       const value = written.slice(equals + 1);
       if (equals < 0 || !pattern.test(name) || (isValueNeeded && value === '')) {
-        throw new FlagProblem(`'${written.slice(0, 80)}' is not of the form ${described.placeholder}: ${nameText}`);
+        throw new FlagProblem(`'${withoutValue(written)}' is not of the form ${described.placeholder}: ${nameText}`);
       }
       return [{ name, value }];
     },
   };
+}
+
+/** Of `NAME=VALUE` what may be printed: a value may hold a password, also where its `=` was forgotten. */
+function withoutValue(written: string): string {
+  const [name = ''] = /^[\w.-]{0,80}=?/.exec(written) ?? [];
+  return name.length < written.length ? `${name}…` : name;
 }
 
 function parseDecimal(value: string, min: bigint, max: bigint, unit: string): bigint {

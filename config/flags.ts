@@ -84,6 +84,7 @@ export const FLAGS = {
     placeholder: 'TOKEN',
     defaultValue: undefined,
     variable: 'SVC_TOKEN',
+    isSecret: true,
     summary:
       'Bearer token that clients must send. Prefer the variable: other users of this machine can read command lines.',
   }),

@@ -62,6 +62,8 @@ function tokenize(argv: readonly string[]) {
 class FlagParser {
   readonly #pluginNames: readonly string[];
   readonly #problems: string[] = [];
+  /** The flag that was taken last, if it has a problem. */
+  #refused: string | undefined;
   readonly #seen = new Set<string>();
   readonly #disabled = new Set<string>();
   readonly #values = new Map<string, unknown>();
@@ -72,13 +74,14 @@ class FlagParser {
   }
 
   take(token: Token): void {
-    if (token.kind === 'positional') {
-      this.#problems.push(`'${token.value}' is not a flag: svc takes flags only, no commands or file names`);
-    } else if (token.kind === 'option') {
+    const before = this.#problems.length;
+    if (token.kind === 'positional') this.#problems.push(strayWord(token.value, this.#refused));
+    else if (token.kind === 'option') {
       const isNegated = token.rawName.startsWith('--no-');
       if (isNegated) this.#negated(token);
       else this.#positive(token);
     }
+    this.#refused = token.kind === 'option' && this.#problems.length > before ? token.rawName : undefined;
   }
 
   #negated({ rawName, value }: OptionToken): void {
@@ -118,11 +121,8 @@ class FlagParser {
     if (flag.notBuilt !== undefined) this.#problems.push(`${rawName} is not built yet: ${flag.notBuilt}`);
     else if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
     else if (value === undefined) this.#problems.push(`${rawName} needs a value: ${rawName} ${flag.placeholder}`);
-    else if (!inlineValue && /^-(?!\d)/.test(value)) {
-      this.#problems.push(
-        `${rawName} needs a value, but '${value}' looks like a flag: write --${name}=${value} if it is the value`,
-      );
-    } else this.#parse(name, rawName, flag, value);
+    else if (!inlineValue && /^-(?!\d)/.test(value)) this.#problems.push(looksLikeFlag(name, rawName, flag, value));
+    else this.#parse(name, rawName, flag, value);
     return undefined;
   }
 
@@ -215,4 +215,17 @@ class FlagParser {
       problems: this.#problems,
     };
   }
+}
+
+/** What follows a flag that is wrong is most likely its value, and may be a token. */
+function strayWord(word: string, refused: string | undefined): string {
+  const shown = refused === undefined ? `'${word.replace(/=.+$/s, '=…')}'` : `what follows ${refused}`;
+  return `${shown} is not a flag: svc takes flags only, no commands or file names`;
+}
+
+/** A token may begin with a dash as well; it is not printed. */
+function looksLikeFlag(name: string, rawName: string, flag: Flag<unknown>, value: string): string {
+  if (flag.isSecret === true || flag.kind === 'names')
+    return `${rawName} needs a value, but what follows looks like a flag: write --${name}=${flag.placeholder} if it is the value`;
+  return `${rawName} needs a value, but '${value}' looks like a flag: write --${name}=${value} if it is the value`;
 }

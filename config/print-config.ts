@@ -1,5 +1,5 @@
 /** `--print-config`: each value, and where it comes from. Secrets are never printed. */
-import { FLAGS, VARIABLES } from './flags.ts';
+import { FLAGS, flagsByName, VARIABLES } from './flags.ts';
 import type { ParsedFlags } from './parse-flags.ts';
 import type { OptionValue } from './plugin-options.ts';
 
@@ -11,7 +11,6 @@ interface Row {
 
 /** Flags that ask for something else than a server. */
 const NO_VALUES: ReadonlySet<string> = new Set(['help', 'version', 'print-config', 'check', 'capacity']);
-const SECRET: ReadonlySet<string> = new Set(['auth-token']);
 const HIDDEN = '(secret)';
 
 /** One line a value: name, value as JSON (`-` is none), source. */
@@ -26,7 +25,7 @@ export function printConfig(
   for (const name of Object.keys(FLAGS)) {
     const value: unknown = flags[name as keyof typeof FLAGS];
     if (NO_VALUES.has(name)) continue;
-    if (!Array.isArray(value)) add(name, value, sources.get(name), SECRET.has(name));
+    if (!Array.isArray(value)) add(name, value, sources.get(name), flagsByName.get(name)?.isSecret);
     else if (name === 'plugin')
       for (const each of flags.plugin) add(`plugin ${each.name}`, each.value, sources.get(`plugin ${each.name}`));
   }

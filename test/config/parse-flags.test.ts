@@ -91,6 +91,33 @@ test('a missing value is refused with what belongs there', () => {
   );
 });
 
+test('no problem shows a token, or the value of a plugin’s option', () => {
+  const secret = '-Xsecret';
+  const lines: readonly (readonly string[])[] = [
+    ['--auth-token', secret],
+    ['--auth-tokn', secret.slice(1)],
+    ['--auth-token=', secret.slice(1)],
+    ['auth-token=secret'],
+    ['--plugin-option', 'storage-url=postgres://u:secret@h/db'],
+    ['--plugin-option', 'storage.url:postgres://u:secret@h/db?ssl=1'],
+    ['--plugin-option', '-storage.url=secret'],
+    ['--plugin-option', 'storage.url', 'secret'],
+    ['-plugin-option', 'storage.url=secret'],
+  ];
+  for (const line of lines) {
+    const { problems } = parse(line);
+    assert.ok(problems.length > 0, line.join(' '));
+    assert.doesNotMatch(problems.join('\n'), /secret/, line.join(' '));
+  }
+  assert.equal(
+    problem(['--auth-token', secret]),
+    '--auth-token needs a value, but what follows looks like a flag: write --auth-token=TOKEN if it is the value',
+  );
+  assert.match(problem(['--plugin-option', 'storage-url=a']), /: 'storage-url=…' is not of the form/);
+  const { problems } = parse(['--listn', '--insecur']);
+  assert.equal(problems.length, 2, 'flags behind a wrong one are told');
+});
+
 test('a switch takes no value, and can be turned off', () => {
   assert.equal(problem(['--insecure=yes']), "--insecure is a switch and takes no value: drop '=yes'");
   assert.equal(parse(['--no-insecure']).flags.insecure, false);
@@ -99,6 +126,7 @@ test('a switch takes no value, and can be turned off', () => {
 
 test('what is no flag is refused: there are no subcommands', () => {
   assert.match(problem(['serve']), /^'serve' is not a flag: svc takes flags only/);
+  assert.match(problem(['./actors.json']), /^'\.\/actors\.json' is not a flag/);
   assert.match(problem(['--', '--insecure']), /^'--insecure' is not a flag/);
 });
 
