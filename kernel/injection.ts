@@ -54,10 +54,20 @@ export function grant<T>(capability: Capability<T>, value: NoInfer<T>): Grant {
   return { capability, value };
 }
 
-/** Builds `target` and every class it needs from exactly these grants. Throws if one is missing, named with its class. */
+/**
+ * Builds `target` and every class it needs from exactly these grants. Throws if one is missing, named with its class. What was
+ * built belongs to the caller: nobody else disposes of it.
+ */
 export function assemble<T, A extends readonly unknown[]>(target: Class<T, A>, ...grants: readonly Grant[]): T {
+  return assembleIn(containerOf(grants), target, grants);
+}
+
+function assembleIn<T, A extends readonly unknown[]>(
+  graph: DependencyContainer,
+  target: Class<T, A>,
+  grants: readonly Grant[],
+): T {
   const classes = collectClasses(target, new Set(grants.map(({ capability }) => capability.name)));
-  const graph = containerOf(grants);
   for (const member of classes) graph.register(member, { useClass: member }, { lifecycle: Lifecycle.ContainerScoped });
   return graph.resolve<T>(target);
 }
@@ -92,8 +102,8 @@ export function grantsOf(requires: Requirements, granted: Readonly<Record<string
  * `dispose` is disposed of when the plugin has stopped.
  */
 export function instantiate<T>(made: Class<T>, grants: readonly Grant[], owns: CreateContext<unknown>['owns']): T {
-  if (keysOf.has(made)) return assemble(made, ...grants);
   const graph = owns(containerOf(grants), (built) => built.dispose());
+  if (keysOf.has(made)) return assembleIn(graph, made, grants);
   try {
     return graph.resolve<T>(tokenOf(made));
   } catch (error) {

@@ -153,6 +153,51 @@ test('a plugin may be a class with others that it needs, built from what the plu
   });
 });
 
+test('classes with a `dispose` are disposed of when their plugin has stopped, what they were granted is not', async (t) => {
+  const ended: string[] = [];
+  class Noted {
+    readonly #name: string;
+    constructor(name: string) {
+      this.#name = name;
+    }
+    dispose(): void {
+      ended.push(this.#name);
+    }
+  }
+  class Grammar extends Noted {
+    constructor() {
+      super('grammar');
+    }
+  }
+  class PlainGreeter extends Noted implements Greeter {
+    readonly #words: Words;
+    constructor(_grammar: Grammar, given: Words) {
+      super('greeter');
+      this.#words = given;
+    }
+    greet(): string {
+      return this.#words.hello;
+    }
+  }
+  injects(Grammar);
+  injects(PlainGreeter, Grammar, Words);
+  const granted = Object.assign(new Noted('words'), { hello: 'good day' });
+  const lasting = definePlugin({ name: 'words', provides: Words, requires: {}, create: () => granted });
+  const greeter = defineClassPlugin({
+    name: 'greeter',
+    provides: Greeter,
+    requires: { words: Words },
+    made: PlainGreeter,
+    stop: async () => void ended.push('stop'),
+  });
+  const kernel = await startKernel(t, [greeter, lasting]);
+  assert.equal(kernel.get(Greeter).greet(), 'good day');
+  assert.equal(ended.length, 0);
+  await kernel.stop();
+  assert.equal(ended[0], 'stop');
+  assert.deepEqual(ended.toSorted(), ['grammar', 'greeter', 'stop']);
+});
+
 test('a plugin class that was compiled elsewhere, with decorators, lives like every other plugin', async (t) => {
   interface DecoratedGreeter extends Greeter {
     readonly isOpen: boolean;
