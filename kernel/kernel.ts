@@ -106,6 +106,8 @@ class PluginKernel implements Kernel {
   readonly #abortStart = new AbortController();
   /** In boot order. */
   readonly #live: LivePlugin[] = [];
+  /** The plugin whose `open` or `start` is under way. */
+  #beingStarted: string | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -209,10 +211,13 @@ class PluginKernel implements Kernel {
     };
     const context: StartContext = { log: this.#log, signal, readiness: { waiting } };
     waiting('starting');
+    this.#beingStarted = plugin.name;
     try {
       await silence.unlessSilent(plugin[phase](value, context));
     } catch (error) {
       throw new PluginError(plugin, phase === 'open' ? 'could not open' : 'could not start', error);
+    } finally {
+      this.#beingStarted = undefined;
     }
     this.readiness.done(plugin.name);
   }
@@ -220,6 +225,14 @@ class PluginKernel implements Kernel {
   #reportSlow(startedMs: number): void {
     const nowMs = this.#options.ambient.clock.nowMs();
     const seconds = (sinceMs: number): string => ((nowMs - sinceMs) / 1000).toFixed(1);
+    if (this.#abortStart.signal.aborted) {
+      // What is stopped tells of itself; here a start is waited for that does not end at once.
+      if (this.#beingStarted !== undefined)
+        this.#log.info(
+          `stopping: waiting for ${this.#beingStarted}, which is still starting after ${seconds(startedMs)} s`,
+        );
+      return;
+    }
     const waiting = this.readiness.notes.map(
       ({ plugin, note, sinceMs }) => `${plugin} (${note}, ${seconds(sinceMs)} s)`,
     );

@@ -84,9 +84,12 @@ export async function installManifest(
       if (canisters.named(next.name) === undefined) modules.expect(next);
     try {
       progress(`${actor.source.kind === 'main' ? 'compiling' : 'reading'} ${actor.name} ${place}`);
-      const module = await modules.moduleOf(actor);
+      const module = await unlessAborted(signal, modules.moduleOf(actor));
+      if (module === undefined) break;
+      const candidText = await candidTextOf(actor);
+      if (signal.aborted) break;
       progress(`installing ${actor.name} ${place}`);
-      await install(actor, { module, candidText: await candidTextOf(actor) });
+      await install(actor, { module, candidText });
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       reject(actor.name, messageOf(error));
@@ -106,6 +109,19 @@ export async function installManifest(
     },
   });
   return { compare: comparison({ canisters, log }, modules, there), files };
+}
+
+/** Undefined once the signal is aborted: a compilation may take a minute, and whoever stops waits for none. */
+async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | undefined> {
+  const aborted = Promise.withResolvers<undefined>();
+  const abort = (): void => aborted.resolve(undefined);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    const done = await Promise.race([work, aborted.promise]);
+    return signal.aborted ? undefined : done;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
 }
 
 /** Apart, for what it holds is let go of when it has ended: what reads files for upgrades stays. */

@@ -183,6 +183,11 @@ function lateError(request: MocRequest, timeLimitMs: number): ServerError {
   return new ServerError('invalid', 'compile-timeout', message);
 }
 
+/** Whether a job was given up because of `close`. */
+export function isClosed(error: unknown): boolean {
+  return error instanceof ServerError && error.code === 'compiler-closed';
+}
+
 function closedError(): ServerError {
   return new ServerError('unavailable', 'compiler-closed', 'the server is stopping: nothing is compiled any more');
 }

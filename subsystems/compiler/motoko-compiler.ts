@@ -24,7 +24,7 @@ import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import { MOC_STACK_MB } from './moc-protocol.ts';
 import type { CompileResponse, CrashedResponse, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
-import { MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
+import { isClosed, MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
 import {
@@ -279,7 +279,8 @@ class CachingCompiler implements MotokoCompiler {
         warnings: entry.warnings.map((warning) => renderDiagnostic(warning, view)),
       };
     } catch (error) {
-      report('failed', `${source.name} does not compile`);
+      // What a stop has cut short may well compile.
+      if (!isClosed(error)) report('failed', `${source.name} does not compile`);
       throw error;
     }
   }

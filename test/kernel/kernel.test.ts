@@ -415,6 +415,45 @@ test('a slow start says who is still starting, at growing gaps', async (t) => {
   );
 });
 
+test('a slow start that is stopped says who is waited for, and nothing while the others stop', async (t) => {
+  const ambient = fakeAmbient();
+  const start = Promise.withResolvers<void>();
+  const stop = Promise.withResolvers<void>();
+  const kernel = createTestKernel(
+    t,
+    [recorded('canisters', [], [], { start: () => start.promise, stop: () => stop.promise })],
+    { ambient, slowStartMs: 5_000 },
+  );
+  const started = kernel.start();
+  await nextTurn();
+  const stopped = kernel.stop();
+  ambient.clock.advance(5_000);
+  const said = ['info: stopping: waiting for canisters, which is still starting after 5.0 s'];
+  assert.deepEqual(ambient.logger.lines, said);
+  start.resolve();
+  await started;
+  ambient.clock.advance(100_000);
+  stop.resolve();
+  await stopped;
+  assert.deepEqual(ambient.logger.lines, said);
+});
+
+test('a start that fails after a while does not say that it goes on', async (t) => {
+  const ambient = fakeAmbient();
+  const stop = Promise.withResolvers<void>();
+  const kernel = createTestKernel(
+    t,
+    [recorded('canisters', [], [], { start: () => Promise.reject(new Error('no')), stop: () => stop.promise })],
+    { ambient, slowStartMs: 5_000 },
+  );
+  const started = assert.rejects(kernel.start(), /canisters.*no/);
+  await nextTurn();
+  ambient.clock.advance(5_000);
+  stop.resolve();
+  await started;
+  assert.deepEqual(ambient.logger.lines, []);
+});
+
 test('nothing is handed out before it has been created', (t) => {
   const kernel = createTestKernel(t, [recorded('door', [], [])]);
   assert.throws(() => kernel.get(Door), /nothing provides 'door', or it has not been created yet/);

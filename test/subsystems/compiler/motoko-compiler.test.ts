@@ -234,13 +234,16 @@ test('a cache that cannot be written is reported once and costs only time', asyn
 });
 
 test('closing gives up what is being compiled and refuses what comes later', async () => {
-  const one = createCompiler({ cacheDirectory: undefined });
+  const progress: CompileProgress['phase'][] = [];
+  const one = createCompiler({ cacheDirectory: undefined, onProgress: ({ phase }) => progress.push(phase) });
   const running = one.compileText(new Map([['Main.mo', ANY_ACTOR]]));
   const waiting = assert.rejects(running, { code: 'compiler-closed', kind: 'unavailable' });
   setTimeout(() => void one.close(), 100);
   await waiting;
   await one.close();
   await assert.rejects(one.compileText(new Map([['Main.mo', ANY_ACTOR]])), { code: 'compiler-closed' });
+  assert.ok(progress.includes('compiling'));
+  assert.ok(!progress.includes('failed'), 'nobody is told that it does not compile');
 });
 
 test('an idle compiler does not keep the process alive', async () => {
