@@ -144,6 +144,8 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   const stop = (): void =>
     void kernel.value.stop().then(
       () => {
+        // A start that has failed is taken down by itself, and says why: this stop has only waited for that.
+        if (kernel.value.state !== 'stopped') return;
         // Nothing is kept without a state directory, so nothing was checkpointed.
         const actors = kernel.value.get(Storage).isKept ? kernel.value.get(Canisters).list().length : 0;
         log.announce(`shutdown: ${actors} actor(s) checkpointed`);

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 
@@ -57,4 +59,24 @@ test('a manifest that is not there is a failed start: exit code 1, named', () =>
   const { status, stderr } = svc(['--listen', '127.0.0.1:0', '--manifest', 'no-such-manifest.json']);
   assert.equal(status, 1);
   assert.match(stderr, /error: cannot start: .*no-such-manifest\.json/);
+});
+
+test('a signal while a failed start is taken down says nothing of a shutdown', async () => {
+  const file = join(await temporaryDirectory(), 'failing.mjs');
+  const plugin = `export default ({ definePlugin, defineCapability }) => definePlugin({
+    apiVersion: 1,
+    name: 'failing',
+    provides: defineCapability('failing'),
+    create: () => ({}),
+    start: () => Promise.reject(new Error('no such luck')),
+    stop: async () => {
+      process.kill(process.pid, 'SIGTERM');
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    },
+  });`;
+  await writeFile(file, plugin);
+  const { status, stdout, stderr } = svc(['--listen', '127.0.0.1:0', '--no-manifest', '--plugin', `failing=${file}`]);
+  assert.equal(status, 1);
+  assert.match(stderr, /cannot start: plugin 'failing' .*no such luck/);
+  assert.doesNotMatch(stdout + stderr, /shutdown|stopped:|bug/);
 });
