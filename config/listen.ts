@@ -54,7 +54,8 @@ export async function resolveAddress(text: string, lookup: Lookup = lookupAll): 
   return { host: chosen.address, port, isLoopback };
 }
 
-const lookupAll: Lookup = (host) => systemLookup(host, { all: true });
+/** Node throws at once for what can be no name, and rejects for one that is not known. */
+const lookupAll: Lookup = async (host) => systemLookup(host, { all: true });
 
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : String(error);

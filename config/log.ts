@@ -8,6 +8,7 @@
  */
 import { type Clock, type LogFields, type Logger, messageOf } from '../kernel/index.ts';
 import { LogSink } from './log-sink.ts';
+import { indented, inert, singleLine } from './printable.ts';
 import { withSources } from './stacks.ts';
 
 export interface LogOptions {
@@ -136,31 +137,6 @@ class ProseLog extends BaseLog {
     const ms = nowMs - second * 1000;
     return `${this.#secondText}.${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}`;
   }
-}
-
-// Names of methods and texts of actors come from outside: no line may be forged, no terminal driven.
-// The last ones turn the direction of what follows: a line would show other words than it has.
-const UNPRINTABLE = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-const UNPRINTABLES = new RegExp(UNPRINTABLE.source, 'g');
-/** What of that JSON leaves as it is. */
-const UNPRINTABLE_IN_JSON = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-
-/** JSON text with all that a terminal might take for a command escaped; it means the same. */
-function inert(json: string): string {
-  return UNPRINTABLE_IN_JSON.test(json) ? printable(json) : json;
-}
-
-function singleLine(text: string): string {
-  return UNPRINTABLE.test(text) ? printable(text) : text;
-}
-
-/** Lines behind the first one begin with blanks, so that none is taken for a line of its own. */
-function indented(text: string): string {
-  return text.split('\n').map(printable).join('\n  ');
-}
-
-function printable(text: string): string {
-  return text.replace(UNPRINTABLES, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Stack and causes of an error, or whatever else was thrown. */

@@ -26,17 +26,22 @@ export async function run({ notBundled }: RunOptions): Promise<number> {
   const { VERSION, readBuild } = await import('./version.ts');
   const { loadConfig } = await import('./load.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
+  const directory = workingDirectory();
+  if (directory === undefined) {
+    process.stderr.write('svc: the working directory is not there any more: change to another one\n');
+    return 1;
+  }
   const request = await loadConfig({
     argv: process.argv.slice(2),
     environment: process.env,
     pluginNames: builtinPlugins.map(({ name }) => name),
     version: VERSION,
     build: await readBuild(),
-    directory: process.cwd(),
+    directory,
     root: ROOT,
     async loadPlugins(requests) {
       const { loadPlugins } = await import('../plugins/loader/index.ts');
-      return loadPlugins(requests, { directory: process.cwd(), builtin: builtinPlugins });
+      return loadPlugins(requests, { directory, builtin: builtinPlugins });
     },
   });
   switch (request.kind) {
@@ -53,7 +58,7 @@ export async function run({ notBundled }: RunOptions): Promise<number> {
           loaded: request.loaded,
         }),
       );
-      for (const problem of request.problems) process.stderr.write(`svc: ${problem}\n`);
+      await tell(request.problems);
       return 0;
     }
     case 'print':
@@ -223,10 +228,24 @@ function attempt<T>(work: () => T): { readonly value: T } | { readonly error: un
   }
 }
 
-function refuse(problems: readonly string[]): number {
-  for (const problem of problems) process.stderr.write(`svc: ${problem}\n`);
-  process.stderr.write('svc: run svc --help for all flags\n');
+async function refuse(problems: readonly string[]): Promise<number> {
+  await tell([...problems, 'run svc --help for all flags']);
   return 2;
+}
+
+/** What is wrong may quote a file. */
+async function tell(problems: readonly string[]): Promise<void> {
+  const { indented } = await import('./printable.ts');
+  for (const problem of problems) process.stderr.write(`svc: ${indented(problem)}\n`);
+}
+
+/** Undefined: somebody has deleted it. */
+function workingDirectory(): string | undefined {
+  try {
+    return process.cwd();
+  } catch {
+    return undefined;
+  }
 }
 
 /**

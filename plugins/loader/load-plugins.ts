@@ -15,7 +15,7 @@ import {
   suggestionFor,
   systemClock,
 } from '../../kernel/index.ts';
-import { isPluginLike, judge, kindOf } from './judge.ts';
+import { isPluginLike, judge, type JudgeOptions, kindOf } from './judge.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
 import { REPLACEABLE } from './shapes.ts';
 
@@ -84,9 +84,18 @@ async function load(request: PluginRequest, options: LoadPluginsOptions): Promis
   const target = targetOf(request.capability, options.builtin);
   const { file, exports } = await importModule(request.module, options);
   const definition = await definitionIn(exports, file, options);
-  const [first, ...more] = judge(definition, { capability: target.capability, key: request.capability });
+  const [first, ...more] = judged(definition, file, { capability: target.capability, key: request.capability });
   if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
   return { ...request, file, definition: definition as PluginDefinition, replaces: target.replaces };
+}
+
+/** A definition may have getters. */
+function judged(definition: object, file: string, options: JudgeOptions): readonly string[] {
+  try {
+    return judge(definition, options);
+  } catch (error) {
+    return [`throws while it is read: ${loadErrorText(error, file)}`];
+  }
 }
 
 interface Target {

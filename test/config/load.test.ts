@@ -118,6 +118,8 @@ test('a host that does not resolve is refused by name', async () => {
     await refused(['-l', 'nowhere.test:1'], { lookup }),
     /^--listen: 'nowhere\.test' does not resolve to an address \(ENOTFOUND\)/,
   );
+  // Node's own lookup throws for this one at once.
+  assert.match(await refused(['-l', 'a\0b:1']), /^--listen: 'a\0b' does not resolve to an address/);
 });
 
 test('addresses of the wrong shape are refused with the right one', () => {

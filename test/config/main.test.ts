@@ -10,7 +10,11 @@ const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 
 /** Runs the command to its end; for command lines that do not start a server. */
 function svc(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+  return runToEnd(process.execPath, [MAIN, ...args], environment);
+}
+
+function runToEnd(program: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+  const { status, stdout, stderr } = spawnSync(program, args, {
     encoding: 'utf8',
     timeout: 120_000,
     env: { ...process.env, SVC_TOKEN: undefined, SVC_WASM_STACK: undefined, ...environment },
@@ -47,6 +51,27 @@ test('an open address without a token, and an empty token, are refused', () => {
   const empty = svc([], { SVC_TOKEN: '' });
   assert.equal(empty.status, 2);
   assert.match(empty.stderr, /SVC_TOKEN: the value is empty/);
+});
+
+test('what is quoted of a file forges no line and drives no terminal', async () => {
+  const file = join(await temporaryDirectory(), 'svc.config.json');
+  await writeFile(file, JSON.stringify({ listen: 'a\0b\n\u001bc:1' }));
+  const { status, stderr } = svc(['--config', file]);
+  assert.equal(status, 2);
+  assert.match(
+    stderr,
+    /^svc: --listen: 'a\\u0000b\n {2}\\u001bc' does not resolve to an address .*\nsvc: run svc --help/,
+  );
+});
+
+test('a working directory that is gone is told in one line', async () => {
+  const directory = await temporaryDirectory();
+  const script = 'cd "$1" && rmdir "$1" && exec "$2" "$3" --help';
+  assert.deepEqual(runToEnd('sh', ['-c', script, 'sh', directory, process.execPath, MAIN]), {
+    status: 1,
+    stdout: '',
+    stderr: 'svc: the working directory is not there any more: change to another one\n',
+  });
 });
 
 test('turning off a plugin that the server needs is bad usage, with the reason', () => {

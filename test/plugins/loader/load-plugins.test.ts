@@ -123,6 +123,13 @@ test('a module that is not there, or is no file, is named with where it was look
   );
 });
 
+test('a definition that throws while it is read is refused with what it throws, and where', async () => {
+  assert.match(
+    await refusal(`export default { ${GOOD}, get routes() { throw new RangeError('out of luck'); } };`),
+    /^FILE throws while it is read: RangeError: out of luck \(FILE:2:\d+\)$/,
+  );
+});
+
 test('a module that cannot be loaded says what it throws, and where', async () => {
   assert.match(
     await refusal("throw new RangeError('out of luck');"),
