@@ -61,6 +61,8 @@ export type Request<L extends ConfiguredPlugin = ConfiguredPlugin> =
       readonly log: LogConfig;
       /** What is to be put into the state directory before the server starts; absolute paths. */
       readonly restore: RestoreConfig | undefined;
+      /** What is served all the same. */
+      readonly warnings: readonly string[];
     };
 
 const NO_SECTIONS: PluginSections = { sections: {}, values: [], problems: [] };
@@ -104,6 +106,7 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     loaded,
     sections: sections.sections,
     restore: restoreOf(parsed, options),
+    warnings: warningsOf(parsed, loaded),
   };
 }
 
@@ -290,17 +293,32 @@ function checkToken({ flags, sources, disabled }: ParsedFlags): string[] {
   return [];
 }
 
+function durableStorage(loaded: readonly ConfiguredPlugin[]): ConfiguredPlugin | undefined {
+  return loaded.find(({ replaces, definition }) => replaces === 'storage' && definition.isDurable === true);
+}
+
+/** Flags of the contract that have no effect beside others. It says of neither that it needs another, so both may stand there. */
+function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+  const warnings: string[] = [];
+  const isKept = flags.state !== undefined || durableStorage(loaded) !== undefined;
+  if (given.has('snapshot-below') && !isKept)
+    warnings.push('--snapshot-below has no effect without --state DIR: everything lives in memory');
+  if (given.has('outcall-timeout-secs') && disabled.has('outcalls'))
+    warnings.push('--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused');
+  return warnings;
+}
+
 /** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
 function checkState({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
-  const storage = loaded.find(({ replaces }) => replaces === 'storage');
-  if (storage?.definition.isDurable === true) {
+  const storage = durableStorage(loaded);
+  if (storage !== undefined) {
     if (flags.restore === undefined || storage.definition.restore !== undefined) return [];
     return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
   }
   if (flags.state !== undefined) {
     return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
   }
-  return (['live-cap', 'live-bytes', 'snapshot-below', 'fsync', 'replay-budget-secs', 'restore'] as const)
+  return (['live-cap', 'live-bytes', 'fsync', 'replay-budget-secs', 'restore'] as const)
     .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
     .map(
       (name) => `--${name} needs --state DIR: without it everything lives in memory and nothing can be brought back`,
@@ -312,7 +330,7 @@ function checkOutcalls({ flags, given, disabled }: ParsedFlags): string[] {
   if (flags['outcalls-record'] !== undefined && flags['outcalls-replay'] !== undefined)
     return ['--outcalls-record and --outcalls-replay contradict each other: what is replayed is recorded already'];
   if (!disabled.has('outcalls')) return [];
-  return (['outcall-timeout-secs', 'outcalls-record', 'outcalls-replay', 'outcalls-deny-private'] as const)
+  return (['outcalls-record', 'outcalls-replay', 'outcalls-deny-private'] as const)
     .filter((name) => given.has(name) && flags[name] !== false)
     .map((name) => `--${name} and --no-outcalls contradict each other: drop one of them`);
 }

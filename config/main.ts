@@ -99,6 +99,7 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
     announce: (line) => void process.stdout.write(`${line}\n`),
   });
   if (notBundled !== undefined) log.debug(`the server runs from its sources: ${notBundled}`);
+  for (const warning of request.warnings) log.warn(warning);
   const leaveNow = (message: string, error?: unknown): never => {
     log.error(message, error);
     log.flushNow();

@@ -207,12 +207,24 @@ test('flags of the state directory: what makes no sense is refused, and named', 
   for (const [flag, value] of Object.entries({
     'live-cap': '2',
     'live-bytes': '2',
-    'snapshot-below': '0',
     fsync: 'off',
   })) {
     assert.match(await refused([`--${flag}`, value]), new RegExp(`--${flag} needs --state DIR`));
     await accepted(['--state', 'kept', `--${flag}`, value]);
   }
+});
+
+test('a flag of the contract that has no effect beside the others is warned of, and the server starts', async () => {
+  const options = { pluginNames: ['outcalls', 'storage'] };
+  const warned = async (argv: readonly string[]) => (await accepted(argv, options)).warnings;
+  const all = ['--snapshot-below=0', '--outcall-timeout-secs=5'];
+  assert.deepEqual(await warned([...all, '--no-outcalls']), [
+    '--snapshot-below has no effect without --state DIR: everything lives in memory',
+    '--outcall-timeout-secs has no effect beside --no-outcalls: every outcall is refused',
+  ]);
+  assert.deepEqual(await warned([...all, '--state=kept']), []);
+  assert.deepEqual(await warned(['--no-outcalls']), []);
+  assert.match(await refused(['--no-outcalls', '--outcalls-deny-private'], options), /contradict/);
 });
 
 test('the project is told to mops-closure as an absolute path, the cache of mops to the compiler', async () => {
