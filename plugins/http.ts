@@ -6,6 +6,7 @@ import { Gateway } from '../subsystems/gateway/index.ts';
 import { createHttpServer, type HttpServerOptions } from '../subsystems/http/http-server.ts';
 import { HttpServer } from '../subsystems/http/index.ts';
 import { Inspector } from '../subsystems/inspector/index.ts';
+import { Metering } from '../subsystems/metering/index.ts';
 import { Metrics } from '../subsystems/metrics/index.ts';
 import { MopsClosures } from '../subsystems/mops-closure/index.ts';
 import { OpenApi } from '../subsystems/openapi/index.ts';
@@ -21,6 +22,7 @@ export const httpPlugin = definePlugin({
     codec: Codec,
     gateway: Gateway,
     storage: Storage,
+    metering: Metering,
     metrics: Metrics,
     openApi: OpenApi,
     mopsClosures: MopsClosures,

@@ -6,6 +6,7 @@ import { type Clock, type Logger, type Readiness, ServerError } from '../../kern
 import type { Auth } from '../auth/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
+import type { Metering } from '../metering/index.ts';
 import type { Metrics, RequestTally } from '../metrics/index.ts';
 import type { MopsClosures } from '../mops-closure/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
@@ -71,6 +72,7 @@ export interface HttpServerNeeds {
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly gateway: Gateway;
   readonly storage: Pick<Storage, 'backup'>;
+  readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
   readonly mopsClosures: MopsClosures;
@@ -169,6 +171,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       codec,
       gateway,
       storage,
+      metering,
       metrics,
       openApi,
       mopsClosures,
@@ -220,6 +223,7 @@ class FastifyHttpServer implements OpenableHttpServer {
       canisters,
       codec,
       storage,
+      metering,
       metrics,
       openApi,
       mopsClosures,

@@ -3,6 +3,7 @@ import type { Clock, Logger, Readiness } from '../../kernel/index.ts';
 import type { Canisters } from '../canisters/index.ts';
 import type { Codec } from '../codec/index.ts';
 import type { Inspector } from '../inspector/index.ts';
+import type { Metering } from '../metering/index.ts';
 import type { MopsClosures } from '../mops-closure/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { OpenApi } from '../openapi/index.ts';
@@ -64,6 +65,7 @@ export interface RouteHost {
   readonly canisters: ServedCanisters;
   readonly codec: Pick<Codec, 'untyped' | 'previewText'>;
   readonly storage: Pick<Storage, 'backup'>;
+  readonly metering: Metering;
   readonly metrics: Metrics;
   readonly openApi: OpenApi;
   readonly mopsClosures: MopsClosures;

@@ -59,6 +59,7 @@ test('a dry actor answers 402 until it is topped up; the state is as it was', as
   assert.match(answer.body, /out of cycles/);
   assert.equal((await server.post('/query-json/counter/get')).status, 402);
   assert.ok((await cycles(server)) < EMPTY_MESSAGE_CYCLES);
+  assert.match((await server.get('/inspect')).body, /"dry":true/);
 
   const topped = await server.post('/cycles/counter', '10000000000');
   assert.equal(topped.status, 200);
@@ -108,12 +109,17 @@ test('metering that is turned off shows no balance and keeps it; who was made me
     assert.equal((await free.post('/call-json/late/hi')).body, '[1]');
   }
   assert.equal(await cycles(free), 0n);
-  const actors = JSON.parse((await free.get('/inspect')).body) as { name: string; cycles: string; id: string }[];
+  const actors = JSON.parse((await free.get('/inspect')).body) as {
+    name: string;
+    cycles: string;
+    dry: boolean;
+    id: string;
+  }[];
   assert.deepEqual(
-    actors.map(({ name, cycles: shown }) => [name, shown]),
+    actors.map(({ name, cycles: shown, dry }) => [name, shown, dry]),
     [
-      ['counter', '0'],
-      ['late', '0'],
+      ['counter', '0', false],
+      ['late', '0', false],
     ],
   );
   const page = (await free.get('/metrics')).body;

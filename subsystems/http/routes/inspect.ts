@@ -1,5 +1,6 @@
 import { ServerError } from '../../../kernel/index.ts';
 import { type Canister, isInternalMethod } from '../../canisters/index.ts';
+import { isDry, type MeteringPolicy } from '../../metering/index.ts';
 import { answerJsonArray } from '../json-array.ts';
 import type { Handlers, RouteHost } from '../route.ts';
 
@@ -19,13 +20,19 @@ interface Page {
  * `GET /inspect`: a snapshot of every actor, in order of their ids; with `after`, `limit` and `name` of some of them. Each
  * is told of as it is when its turn comes.
  */
-export function inspectHandlers({ canisters, clock, jobs, responder }: RouteHost): Pick<Handlers, 'GET /inspect'> {
+export function inspectHandlers({
+  canisters,
+  clock,
+  jobs,
+  metering,
+  responder,
+}: RouteHost): Pick<Handlers, 'GET /inspect'> {
   return {
     async 'GET /inspect'(_request, response, _parameters, query) {
       const startedMs = jobs.nowMs();
       const chosen = chosenOf(canisters.list(), pageOf(query));
       const codeTexts = new Map<unknown, string>();
-      const textOf = (canister: Canister): string => snapshotText(canister, clock.nowMs(), codeTexts);
+      const textOf = (canister: Canister): string => snapshotText(canister, metering.policy, clock.nowMs(), codeTexts);
       await answerJsonArray(responder, response, chosen, textOf);
       jobs.ended('inspect', '', '', true, startedMs);
     },
@@ -72,7 +79,12 @@ function firstAfter(canisters: readonly Canister[], idHex: string): number {
   return low;
 }
 
-function snapshotText(canister: Canister, nowMs: number, codeTexts: Map<unknown, string>): string {
+function snapshotText(
+  canister: Canister,
+  policy: MeteringPolicy,
+  nowMs: number,
+  codeTexts: Map<unknown, string>,
+): string {
   const text = JSON.stringify({
     id: canister.idHex,
     principal: canister.principal,
@@ -81,6 +93,7 @@ function snapshotText(canister: Canister, nowMs: number, codeTexts: Map<unknown,
     live: canister.isLive,
     // A balance may pass 2^53: decimal text, as everywhere else.
     cycles: String(canister.balance),
+    dry: isDry(policy, canister.balance),
     heapBytes: canister.heapBytes,
     stableBytes: canister.stableBytes,
     messages: canister.messages,

@@ -1,4 +1,5 @@
 import type { RefObject } from 'preact';
+import { stateOf } from './actor-state.ts';
 import type { Actor } from './api.ts';
 import { bytesText, largeText, rateText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
@@ -152,10 +153,4 @@ function Row({
       <span class="rate">{rate}</span>
     </div>
   );
-}
-
-/** `asleep`: running, but not in memory. */
-export function stateOf({ status, live, cycles }: Actor): string {
-  if (status === 'running' && !live) return 'asleep';
-  return status === 'running' && cycles !== '0' && BigInt(cycles) < 590_000n ? 'dry' : status;
 }

@@ -9,6 +9,8 @@ export interface Actor {
   readonly status: string;
   readonly live: boolean;
   readonly cycles: string;
+  /** Whether it has too few cycles for any message. */
+  readonly dry: boolean;
   readonly heapBytes: number;
   readonly stableBytes: number;
   readonly messages: number;

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
-import { stateOf } from './actor-list.tsx';
+import { stateOf } from './actor-state.ts';
 import type { Actor, Api } from './api.ts';
 import { CallTab } from './call.tsx';
 import { CodeTab } from './code.tsx';

@@ -11,6 +11,7 @@ import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { Codec } from '../../../subsystems/codec/index.ts';
 import { createHttpServer } from '../../../subsystems/http/http-server.ts';
 import { HttpServer, type PluginAnswer } from '../../../subsystems/http/index.ts';
+import { Metering } from '../../../subsystems/metering/index.ts';
 import { Metrics } from '../../../subsystems/metrics/index.ts';
 import { Inspector } from '../../../subsystems/inspector/index.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
@@ -26,7 +27,7 @@ import { arrived } from '../../support/arrived.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { RawClient, send } from '../../support/http-client.ts';
 import { fakeAmbient, startKernel } from '../../support/kernel.ts';
-import { CounterCanisters, counterCodec, RecordingLog, startHttpHost } from './counter-host.ts';
+import { CounterCanisters, counterCodec, counterMetering, RecordingLog, startHttpHost } from './counter-host.ts';
 import { ScriptedGateway } from './scripted-gateway.ts';
 
 /** More than one look at what is still open. */
@@ -45,6 +46,7 @@ suite('opening and closing', () => {
         gateway: new ScriptedGateway(new CounterCanisters()),
         storage: new NoStorage(),
         inspector: new NoInspector(),
+        metering: counterMetering,
         metrics: new NoMetrics(),
         openApi: new NoOpenApi(),
         mopsClosures: new NoMopsClosures(),
@@ -201,6 +203,7 @@ suite('opening and closing', () => {
       given<unknown>(Storage, new NoStorage()),
       given<unknown>(Metrics, new NoMetrics()),
       given<unknown>(OpenApi, new NoOpenApi()),
+      given<unknown>(Metering, counterMetering),
       given<unknown>(MopsClosures, new NoMopsClosures()),
       given<unknown>(Inspector, new NoInspector()),
       scheduler,

@@ -29,6 +29,7 @@ import {
 } from '../../../subsystems/http/http-server.ts';
 import type { ServedCanisters } from '../../../subsystems/http/route.ts';
 import { NoInspector } from '../../../subsystems/inspector/no-inspector.ts';
+import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { NoMetrics } from '../../../subsystems/metrics/no-metrics.ts';
 import { NoMopsClosures } from '../../../subsystems/mops-closure/no-mops-closures.ts';
 import { NoOpenApi } from '../../../subsystems/openapi/no-openapi.ts';
@@ -62,6 +63,13 @@ export const counterCodec: Pick<Codec, 'untyped' | 'previewText'> = {
   untyped: jsonTextCodec,
   previewText: (bytes) => (bytes[0] === 0xff ? undefined : `(${Buffer.from(bytes).toString('latin1')})`),
 };
+
+/** It is shown, and nothing is charged. */
+export const counterMetering = createMetering({
+  isEnabled: true,
+  instructionLimit: 40_000_000_000,
+  startingCycles: 10n ** 20n,
+});
 
 type Behaviour = (call: {
   caller: Uint8Array;
@@ -366,6 +374,8 @@ export interface HttpHostOptions extends Partial<HttpServerOptions> {
   readonly clock?: Clock;
   /** Default: none is kept. */
   readonly storage?: HttpServerNeeds['storage'];
+  /** Default: it is on. */
+  readonly metering?: HttpServerNeeds['metering'];
   /** Default: turned off. */
   readonly metrics?: HttpServerNeeds['metrics'];
   /** Default: turned off. */
@@ -387,6 +397,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
     token,
     clock = systemClock,
     storage = new NoStorage(),
+    metering = counterMetering,
     metrics = new NoMetrics(),
     openApi = new NoOpenApi(),
     mopsClosures = new NoMopsClosures(),
@@ -403,6 +414,7 @@ export async function startHttpHost(t: TestContext, options: HttpHostOptions = {
       codec: counterCodec,
       gateway: websites,
       storage,
+      metering,
       metrics,
       openApi,
       mopsClosures,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { send } from '../../support/http-client.ts';
+import { createMetering } from '../../../subsystems/metering/create-metering.ts';
 import { prefersJson } from '../../../subsystems/http/routes/logs.ts';
 import { CounterCanister, startHttpHost } from './counter-host.ts';
 
@@ -140,6 +141,7 @@ suite('resources', () => {
       'status',
       'live',
       'cycles',
+      'dry',
       'heapBytes',
       'stableBytes',
       'messages',
@@ -156,6 +158,20 @@ suite('resources', () => {
     assert.equal(first?.['candid'], 'service : { inc : () -> (nat) }');
     assert.equal(second?.['candid'], null);
     assert.ok(Number.isInteger(first?.['idleMs']) && Number(first?.['idleMs']) >= 0);
+  });
+
+  test('/inspect says which actors have too few cycles for a message: none without metering', async (t) => {
+    const dryOf = async (isEnabled: boolean): Promise<unknown[]> => {
+      const metering = createMetering({ isEnabled, instructionLimit: 1_000, startingCycles: 0n });
+      const { origin, canisters } = await startHttpHost(t, { metering });
+      const balances = [0n, 589_999n, 590_000n];
+      canisters.canisters.length = 0;
+      for (const [index, balance] of balances.entries())
+        canisters.canisters.push(Object.assign(new CounterCanister(`a${index}`, index + 1), { balance }));
+      return ((await send(origin, 'GET', '/inspect')).json() as { dry: unknown }[]).map(({ dry }) => dry);
+    };
+    assert.deepEqual(await dryOf(true), [true, true, false]);
+    assert.deepEqual(await dryOf(false), [false, false, false]);
   });
 
   test('/inspect gives pages: after an id, so many, with a part of their names', async (t) => {

@@ -11,6 +11,7 @@ function actor(id: string, messages: number): Actor {
     status: 'running',
     live: true,
     cycles: '100000000000000',
+    dry: false,
     heapBytes: 1000,
     stableBytes: 24,
     messages,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 import fc from '../../../support/properties.ts';
+import { stateOf } from '../../../../subsystems/inspector/page/actor-state.ts';
 import { errorOf } from '../../../../subsystems/inspector/page/api.ts';
 import { nameFields } from '../../../../subsystems/inspector/page/candid/name-fields.ts';
 import { curlCommand } from '../../../../subsystems/inspector/page/curl.ts';
@@ -176,6 +177,15 @@ suite('small texts', () => {
       '2 d',
     ]);
     assert.equal(groupedText('1234567'), '1\u202f234\u202f567');
+  });
+
+  test('the state of an actor: one that ran dry is not shown as running', () => {
+    const running = { status: 'running', live: true, dry: false };
+    assert.equal(stateOf(running), 'running');
+    assert.equal(stateOf({ ...running, dry: true }), 'dry');
+    assert.equal(stateOf({ ...running, live: false }), 'asleep');
+    assert.equal(stateOf({ ...running, live: false, dry: true }), 'dry');
+    assert.equal(stateOf({ ...running, status: 'stopping', dry: true }), 'stopping');
   });
 
   test('the place in the address survives names of any kind', () => {
