@@ -3,24 +3,44 @@ const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 const LARGE_UNITS = ['', 'k', 'M', 'G', 'T', 'P', 'E'] as const;
 
 export function bytesText(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < BYTE_UNITS.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${short(value)} ${BYTE_UNITS[unit]}`;
+  return scaledText(bytes, 1024, BYTE_UNITS, short);
 }
 
 /** `99.99 T`: cycles and counts, in steps of a thousand. */
 export function largeText(value: number): string {
+  return scaledText(value, 1000, LARGE_UNITS, (scaled, unit) => (unit === 0 ? short(scaled) : precise(scaled)));
+}
+
+/** In the largest unit of which there is one at least; what is rounded up to a whole step is one of the next. */
+function scaledText(
+  value: number,
+  step: number,
+  units: readonly string[],
+  textOf: (scaled: number, unit: number) => string,
+): string {
   let scaled = value;
   let unit = 0;
-  while (Math.abs(scaled) >= 1000 && unit < LARGE_UNITS.length - 1) {
-    scaled /= 1000;
+  while (scaled >= step && unit < units.length - 1) {
+    scaled /= step;
     unit++;
   }
-  return unit === 0 ? short(scaled) : `${scaled.toPrecision(4).replace(/\.?0+$/, '')} ${LARGE_UNITS[unit]}`;
+  let text = textOf(scaled, unit);
+  if (Number(text) >= step && unit < units.length - 1) {
+    text = '1';
+    unit++;
+  }
+  return units[unit] === '' ? text : `${text} ${units[unit]}`;
+}
+
+/** Four digits, without zeros behind the point. */
+function precise(value: number): string {
+  if (value >= 1000) return String(Math.round(value));
+  return withoutZeros(value.toPrecision(4));
+}
+
+/** Behind the point: 100 keeps its own. */
+function withoutZeros(text: string): string {
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
 export function rateText(perSecond: number): string {
@@ -34,7 +54,7 @@ export function groupedText(digits: string): string {
 
 export function durationText(ms: number): string {
   if (ms < 1) return '<1 ms';
-  if (ms < 1000) return `${short(ms)} ms`;
+  if (ms < 999.5) return `${short(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${short(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
@@ -42,7 +62,17 @@ export function durationText(ms: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
+/** The time of day, to the millisecond, with the date if that is not the day of `nowMs`; undefined if it is no time. */
+export function timeText(iso: string, nowMs: number): string | undefined {
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return undefined;
+  const two = (part: number): string => String(part).padStart(2, '0');
+  const ofDay = `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, '0')}`;
+  if (time.toDateString() === new Date(nowMs).toDateString()) return ofDay;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${ofDay}`;
+}
+
 function short(value: number): string {
   if (value >= 100 || Number.isInteger(value)) return String(Math.round(value));
-  return value >= 10 ? value.toFixed(1).replace(/\.0$/, '') : value.toFixed(2).replace(/\.?0+$/, '');
+  return withoutZeros(value.toFixed(value >= 10 ? 1 : 2));
 }

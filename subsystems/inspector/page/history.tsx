@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { Actor, Api, HistoryEntry } from './api.ts';
 import { nameFields } from './candid/name-fields.ts';
 import { parseDid } from './candid/parse-did.ts';
-import { durationText, groupedText, largeText } from './format.ts';
+import { durationText, groupedText, largeText, timeText } from './format.ts';
 import { usePolling } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { Badge, Failure, type Tone } from './pieces.tsx';
@@ -122,7 +122,7 @@ function Entry({
               toggle();
             }}
           >
-            {timeText(entry.time)}
+            {timeText(entry.time, Date.now()) ?? inertText(shortText(entry.time, 40))}
           </button>
         </td>
         <td class="mono">
@@ -159,14 +159,6 @@ function Entry({
       )}
     </>
   );
-}
-
-/** The time of day, to the millisecond. */
-export function timeText(iso: string): string {
-  const time = new Date(iso);
-  if (Number.isNaN(time.getTime())) return inertText(shortText(iso, 40));
-  const two = (part: number): string => String(part).padStart(2, '0');
-  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, '0')}`;
 }
 
 /** Messages hold ids; the interface knows the names. */

@@ -9,9 +9,9 @@ const NAMES =
     ' ',
   );
 
-/** C0, DEL, C1, marks of direction, zero width and line separators, lone surrogates. */
+/** C0, DEL, C1, marks of direction, zero width and line separators, letters without ink, lone surrogates. */
 const HIDDEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Surrogate}|[\u{e0000}-\u{e007f}]/gu;
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|\u034f|\p{Surrogate}|[\u{e0000}-\u{e007f}]/gu;
 
 /** The text with `⟨ESC⟩` for each character that has no sign of its own; line feeds and tabs stay if it may have lines. */
 export function inertText(text: string, { hasLines = false }: { readonly hasLines?: boolean } = {}): string {

@@ -1,10 +1,15 @@
 /** What was seen of actors over the last minutes, for the charts. */
 import type { Actor } from './api.ts';
 
-/** Five minutes at a sample every 2 s. */
-const SAMPLES_MAX = 150;
+/** How long a sample is kept: what a chart shows at most. */
+export const WINDOW_MS = 300_000;
+/** Two samples further apart than this have nothing between them: the tab was hidden, or the server away. */
+const GAP_MS = 30_000;
 /** Actors whose samples are kept; those looked at longest ago go first. */
 const ACTORS_MAX = 500;
+
+/** Samples closer than this are one. */
+const SAME_MS = 500;
 
 export interface Sample {
   readonly atMs: number;
@@ -21,12 +26,10 @@ export class Samples {
 
   add(actors: readonly Actor[], atMs: number): void {
     for (const actor of actors) {
-      const samples = this.#ofActors.get(actor.id) ?? [];
-      this.#ofActors.delete(actor.id);
-      this.#ofActors.set(actor.id, samples);
+      const samples = this.#samplesOf(actor.id, atMs);
       const last = samples.at(-1);
-      // An answer that was overtaken, or two polls that show the same actor.
-      if (last !== undefined && atMs - last.atMs < 500) continue;
+      // Two polls that show the same actor.
+      if (last !== undefined && atMs - last.atMs < SAME_MS) continue;
       samples.push({
         atMs,
         memoryBytes: actor.heapBytes + actor.stableBytes,
@@ -35,12 +38,22 @@ export class Samples {
         traps: actor.traps,
         queued: actor.queued,
       });
-      if (samples.length > SAMPLES_MAX) samples.shift();
     }
     for (const id of this.#ofActors.keys()) {
       if (this.#ofActors.size <= ACTORS_MAX) break;
       this.#ofActors.delete(id);
     }
+  }
+
+  /** Those that are not too old by now; none if the clock went back. */
+  #samplesOf(id: string, nowMs: number): Sample[] {
+    const known = this.#ofActors.get(id) ?? [];
+    const isBack = (known.at(-1)?.atMs ?? nowMs) - nowMs > SAME_MS;
+    const samples = isBack ? [] : known.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
+    // Behind all others: those looked at longest ago are first.
+    this.#ofActors.delete(id);
+    this.#ofActors.set(id, samples);
+    return samples;
   }
 
   of(id: string): readonly Sample[] {
@@ -65,4 +78,16 @@ export function rates(samples: readonly Sample[], of: (sample: Sample) => number
     const grown = Math.max(0, of(sample) - of(before));
     return [{ atMs: sample.atMs, value: (grown * 1000) / Math.max(1, sample.atMs - before.atMs) }];
   });
+}
+
+/** The points in runs without a gap: what lies between two runs is not known. */
+export function runsOf(points: readonly Point[]): readonly (readonly Point[])[] {
+  const runs: Point[][] = [];
+  for (const point of points) {
+    const run = runs.at(-1);
+    const last = run?.at(-1);
+    if (run === undefined || last === undefined || point.atMs - last.atMs > GAP_MS) runs.push([point]);
+    else run.push(point);
+  }
+  return runs;
 }

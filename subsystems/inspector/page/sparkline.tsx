@@ -1,8 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { Point } from './samples.ts';
+import { type Point, runsOf, WINDOW_MS } from './samples.ts';
 
-/** What a chart shows at most: as long as samples are kept. */
-const WINDOW_MS = 300_000;
 /** A young chart is as wide as this, so that something is to be seen soon. */
 const YOUNG_WINDOW_MS = 30_000;
 const WIDTH = 240;
@@ -45,14 +43,22 @@ export function Line({
   readonly label: string;
 }) {
   const { x, y } = scaleOf(points, isFromZero);
-  const line = points.map((point) => `${x(point).toFixed(1)},${y(point).toFixed(1)}`);
-  const first = points[0];
+  const at = (point: Point): string => `${x(point).toFixed(1)},${y(point).toFixed(1)}`;
+  const strokes: string[] = [];
+  const areas: string[] = [];
+  for (const run of runsOf(points)) {
+    const [first, last] = [run[0], run.at(-1)];
+    if (first === undefined || last === undefined || run.length === 1) continue;
+    const line = run.map(at).join('L');
+    strokes.push(`M${line}`);
+    areas.push(`M${x(first).toFixed(1)},${HEIGHT}L${line}L${x(last).toFixed(1)},${HEIGHT}Z`);
+  }
   return (
     <svg class="line" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
-      {first !== undefined && points.length > 1 && (
+      {strokes.length > 0 && (
         <>
-          <path class="area" d={`M${x(first).toFixed(1)},${HEIGHT}L${line.join('L')}L${WIDTH},${HEIGHT}Z`} />
-          <path class="stroke" d={`M${line.join('L')}`} />
+          <path class="area" d={areas.join('')} />
+          <path class="stroke" d={strokes.join('')} />
         </>
       )}
     </svg>

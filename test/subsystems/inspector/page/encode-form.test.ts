@@ -68,7 +68,7 @@ suite('form values as JSON', () => {
 
   test('texts stay what they are; what is invisible in them is escaped', () => {
     assert.equal(json('text', text('  a"b\n')), String.raw`"  a\"b\n"`);
-    assert.equal(json('text', text('\u202e\u0085')), String.raw`"\u202e\u0085"`);
+    assert.equal(json('text', text('\u202e\u0085\u034f\u3164')), String.raw`"\u202e\u0085\u034f\u3164"`);
   });
 
   test('a form without an end, or of exponential size, is refused', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Actor } from '../../../../subsystems/inspector/page/api.ts';
-import { levels, rates, Samples } from '../../../../subsystems/inspector/page/samples.ts';
+import { levels, rates, runsOf, Samples } from '../../../../subsystems/inspector/page/samples.ts';
 
 function actor(id: string, messages: number): Actor {
   return {
@@ -57,6 +57,36 @@ test('samples that come right behind each other are one', () => {
     samples.of('a').map(({ atMs }) => atMs),
     [0, 600],
   );
+});
+
+test('samples that are older than five minutes go, however many there are', () => {
+  const samples = new Samples();
+  const timesOf = (): readonly number[] => samples.of('a').map(({ atMs }) => atMs);
+  for (const atMs of [0, 2_000, 200_000, 301_000]) samples.add([actor('a', 0)], atMs);
+  assert.deepEqual(timesOf(), [2_000, 200_000, 301_000]);
+  samples.add([actor('a', 0)], 900_000);
+  assert.deepEqual(timesOf(), [900_000]);
+});
+
+test('when the clock goes back the samples begin anew', () => {
+  const samples = new Samples();
+  for (const atMs of [10_000, 12_000, 11_900, 5_000, 7_000]) samples.add([actor('a', 0)], atMs);
+  assert.deepEqual(
+    samples.of('a').map(({ atMs }) => atMs),
+    [5_000, 7_000],
+  );
+});
+
+test('a pause parts the points before it from those behind it', () => {
+  const points = [0, 2_000, 17_000, 60_000, 62_000].map((atMs) => ({ atMs, value: 1 }));
+  assert.deepEqual(
+    runsOf(points).map((run) => run.map(({ atMs }) => atMs)),
+    [
+      [0, 2_000, 17_000],
+      [60_000, 62_000],
+    ],
+  );
+  assert.deepEqual(runsOf([]), []);
 });
 
 test('of each actor the last five minutes are kept, and of the actors those that were looked at last', () => {

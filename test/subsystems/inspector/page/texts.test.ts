@@ -14,6 +14,7 @@ import {
   groupedText,
   largeText,
   rateText,
+  timeText,
 } from '../../../../subsystems/inspector/page/format.ts';
 import { inertText } from '../../../../subsystems/inspector/page/inert-text.ts';
 import { layoutJson } from '../../../../subsystems/inspector/page/json-layout.ts';
@@ -28,6 +29,14 @@ suite('texts of actors', () => {
     assert.equal(inertText('\u009b31m'), '⟨U+009B⟩31m');
     assert.equal(inertText('x\ud800y😀'), 'x�y😀');
     assert.equal(inertText('tag\u{e0041}'), 'tag⟨U+E0041⟩');
+  });
+
+  test('letters without ink are written out', () => {
+    assert.equal(
+      inertText('a\u3164\u115f\u1160\uffa0\u2800\u034fb'),
+      'a⟨U+3164⟩⟨U+115F⟩⟨U+1160⟩⟨U+FFA0⟩⟨U+2800⟩⟨U+034F⟩b',
+    );
+    assert.equal(inertText('한글 ❤️ שלום'), '한글 ❤️ שלום');
   });
 
   test('line feeds and tabs stay only where a text may have lines', () => {
@@ -179,6 +188,37 @@ suite('small texts', () => {
     assert.equal(groupedText('1234567'), '1\u202f234\u202f567');
   });
 
+  test('numbers keep their size: what is rounded up to a whole step is one of the next unit', () => {
+    assert.deepEqual([999.6, 999_949, 999_999, 999_999_410_000, 1_000_000, 1_010_000, 1e21].map(largeText), [
+      '1 k',
+      '999.9 k',
+      '1 M',
+      '1 T',
+      '1 M',
+      '1.01 M',
+      '1000 E',
+    ]);
+    assert.deepEqual([1023.9, 1024 ** 2 - 1, 10 * 1024].map(bytesText), ['1 KiB', '1 MiB', '10 KiB']);
+    assert.equal(durationText(999.7), '1 s');
+    const sizeOf = (text: string, units: readonly string[], step: number): number => {
+      const [digits = '', unit = units[0]] = text.split(' ');
+      assert.ok(Number(digits) < step, text);
+      return Number(digits) * step ** units.indexOf(unit ?? '');
+    };
+    fc.assert(
+      fc.property(fc.double({ min: 1, max: 9e20, noNaN: true }), (value) => {
+        const shown = sizeOf(largeText(value), ['', 'k', 'M', 'G', 'T', 'P', 'E'], 1000);
+        assert.ok(Math.abs(shown / value - 1) < 0.005, `${value}: ${largeText(value)}`);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.double({ min: 1, max: 1024 ** 5 - 1e12, noNaN: true }), (value) => {
+        const shown = sizeOf(bytesText(value), ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024);
+        assert.ok(Math.abs(shown / value - 1) < 0.005, `${value}: ${bytesText(value)}`);
+      }),
+    );
+  });
+
   test('the state of an actor: one that ran dry is not shown as running', () => {
     const running = { status: 'running', live: true, dry: false };
     assert.equal(stateOf(running), 'running');
@@ -186,6 +226,13 @@ suite('small texts', () => {
     assert.equal(stateOf({ ...running, live: false }), 'asleep');
     assert.equal(stateOf({ ...running, live: false, dry: true }), 'dry');
     assert.equal(stateOf({ ...running, status: 'stopping', dry: true }), 'stopping');
+  });
+
+  test('a time has its date, unless that is today', () => {
+    const at = new Date(2026, 10, 5, 7, 8, 9, 12);
+    assert.equal(timeText(at.toISOString(), at.getTime() + 1000), '07:08:09.012');
+    assert.equal(timeText(at.toISOString(), at.getTime() + 86_400_000), '2026-11-05 07:08:09.012');
+    assert.equal(timeText('soon', 0), undefined);
   });
 
   test('the place in the address survives names of any kind', () => {
