@@ -298,12 +298,29 @@ suite('what actors do', { timeout: 120_000 }, () => {
     assert.equal((await server.get('/logs/orders', AUTHORIZED)).body, '');
   });
 
-  test('a server that goes away and comes back is waited for', async (t) => {
-    const { page } = await inspect(t, '#/orders/overview');
+  test('a server that goes away and comes back is waited for, and may be another version', async (t) => {
+    const { page, requests } = await inspect(t, '#/orders/overview');
+    const versions = (): number => requests.filter((request) => request === 'GET /version').length;
+    assert.equal(versions(), 1);
     await page.route(/\/inspect\b(?!or)/, (route) => route.abort());
     await page.getByText('the server cannot be reached — trying again').waitFor();
     await page.unrouteAll();
     await page.getByText('trying again').waitFor({ state: 'detached' });
+    assert.equal(versions(), 2);
+  });
+
+  test('a server that takes questions and answers none is told of; what nobody waits for is given up', async (t) => {
+    const { page } = await inspect(t, '#/orders/history');
+    await page.clock.install();
+    await page.route(/\/inspect\b(?!or)/, () => undefined);
+    const asked = page.waitForEvent('request', (request) => request.url().includes('/inspect?'));
+    await page.clock.runFor(3_000);
+    await asked;
+    const another = page.waitForEvent('requestfailed', (request) => request.url().includes('/inspect?limit=51'));
+    await page.getByLabel('Search actors by name').fill('x');
+    assert.equal((await another).failure()?.errorText, 'net::ERR_ABORTED');
+    await page.clock.runFor(16_000);
+    await page.getByText('the server does not answer — trying again').waitFor();
   });
 });
 
@@ -414,6 +431,25 @@ suite('many actors', { timeout: 240_000 }, () => {
     await page.getByText("No actor's name has “nobody”.").waitFor();
   });
 
+  test('Enter and a second click wait for the list that they are about', async (t) => {
+    const { page } = await inspect(t);
+    const pages = page.locator('.pages span');
+    await page.route(/\/inspect\?/, async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await route.continue();
+    });
+    const next = page.getByRole('button', { name: 'Next →' });
+    await next.dispatchEvent('click');
+    await page.locator('.list[aria-busy=true]').waitFor();
+    await next.dispatchEvent('click');
+    await page.getByRole('option').filter({ hasText: 'crowd-047' }).waitFor();
+    assert.equal(await pages.textContent(), 'Page 2');
+    await page.getByLabel('Search actors by name').fill('d-109');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'crowd-109' }).waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+  });
+
   test('an actor that no page shows is open all the same', async (t) => {
     const { page } = await inspect(t, '#/crowd-109/overview');
     await page.getByRole('heading', { name: 'crowd-109' }).waitFor();
@@ -446,21 +482,29 @@ suite('many actors', { timeout: 240_000 }, () => {
 });
 
 suite('looks', { timeout: 120_000 }, () => {
-  test('a narrow screen shows the list or an actor, and nothing is wider than it', async (t) => {
-    const { page } = await inspect(t, '', { viewport: { width: 360, height: 740 } });
-    const overflow = (): Promise<number> => page.evaluate('document.documentElement.scrollWidth - innerWidth');
-    assert.ok((await overflow()) <= 0);
-    await option(page, 'orders').click();
-    await page.getByRole('heading', { name: 'orders' }).waitFor();
-    assert.equal(await page.getByLabel('Search actors by name').isVisible(), false);
-    for (const tab of ['Call', 'History', 'Output', 'Code', 'Overview']) {
-      await page.getByRole('tab', { name: tab }).click();
-      await page.getByRole('tabpanel', { name: tab }).waitFor();
-      assert.ok((await overflow()) <= 0, tab);
-    }
-    await page.getByRole('button', { name: 'Back to the list' }).click();
-    assert.ok(await page.getByLabel('Search actors by name').isVisible());
-  });
+  for (const width of [360, 320])
+    test(`a screen of ${width} pixels shows the list or an actor, and nothing is larger than it`, async (t) => {
+      const { page } = await inspect(t, '', { viewport: { width, height: 740 } });
+      const fits = async (part: string): Promise<void> => {
+        const { scrollWidth, scrollHeight } = (await page.evaluate(`(() => {
+          const { scrollWidth, scrollHeight } = document.documentElement;
+          return { scrollWidth, scrollHeight };
+        })()`)) as { scrollWidth: number; scrollHeight: number };
+        assert.ok(scrollWidth <= width && scrollHeight <= 740, `${part}: ${scrollWidth} x ${scrollHeight}`);
+      };
+      await fits('list');
+      await option(page, 'orders').click();
+      await page.getByRole('heading', { name: 'orders' }).waitFor();
+      assert.equal(await page.getByLabel('Search actors by name').isVisible(), false);
+      for (const tab of ['Call', 'History', 'Output', 'Code', 'Overview']) {
+        await page.getByRole('tab', { name: tab }).click();
+        await page.getByRole('tabpanel', { name: tab }).waitFor();
+        await fits(tab);
+      }
+      await page.getByRole('button', { name: 'Back to the list' }).click();
+      assert.ok(await page.getByLabel('Search actors by name').isVisible());
+      await page.getByRole('listbox').and(page.locator(':focus')).waitFor();
+    });
 
   test('colours follow the system until somebody chooses', async (t) => {
     const { page } = await inspect(t, '', { colorScheme: 'dark' });

@@ -1,4 +1,4 @@
-import type { RefObject } from 'preact';
+import type { ComponentChildren, RefObject } from 'preact';
 import { stateOf } from './actor-state.ts';
 import type { Actor } from './api.ts';
 import { bytesText, largeText, rateText } from './format.ts';
@@ -20,6 +20,8 @@ export interface ActorListProps {
   readonly setFilter: (filter: string) => void;
   readonly turnPage: (by: 1 | -1) => void;
   readonly open: (actor: Actor) => void;
+  /** The first of what is searched for, as soon as it is known. */
+  readonly openFirst: () => void;
   /** Position that the arrow keys have reached. */
   readonly cursor: number;
   readonly setCursor: (cursor: number) => void;
@@ -27,7 +29,7 @@ export interface ActorListProps {
 
 /** Actors of one page, to be found by name. */
 export function ActorList(props: ActorListProps) {
-  const { actors, filter, searchRef, listRef, pageNumber, hasMore, cursor, setCursor, open } = props;
+  const { actors, filter, searchRef, listRef, pageNumber, hasMore, isLoading, cursor, setCursor, open } = props;
   const move = (by: number): void => setCursor(Math.max(0, Math.min(actors.length - 1, cursor + by)));
   return (
     <nav class="actors" aria-label="Actors">
@@ -47,8 +49,7 @@ export function ActorList(props: ActorListProps) {
               event.preventDefault();
               listRef.current?.focus();
             }
-            const first = actors[0];
-            if (event.key === 'Enter' && first !== undefined) open(first);
+            if (event.key === 'Enter') props.openFirst();
           }}
         />
         <kbd aria-hidden="true">/</kbd>
@@ -58,6 +59,7 @@ export function ActorList(props: ActorListProps) {
         class="list"
         role="listbox"
         aria-label="Actors"
+        aria-busy={isLoading}
         tabIndex={0}
         aria-activedescendant={actors[cursor] === undefined ? undefined : `actor-${actors[cursor].id}`}
         onKeyDown={(event) => {
@@ -94,7 +96,7 @@ export function ActorList(props: ActorListProps) {
         ))}
         {actors.length === 0 && (
           <p class="empty">
-            {props.isLoading
+            {isLoading
               ? 'Asking for actors …'
               : filter === ''
                 ? 'No actors yet. POST /install/<name> installs one.'
@@ -104,16 +106,35 @@ export function ActorList(props: ActorListProps) {
       </div>
       {(pageNumber > 1 || hasMore) && (
         <div class="pages">
-          <button type="button" class="quiet" disabled={pageNumber === 1} onClick={() => props.turnPage(-1)}>
+          <TurnButton isEnd={pageNumber === 1} isLoading={isLoading} turn={() => props.turnPage(-1)}>
             ← Previous
-          </button>
+          </TurnButton>
           <span>Page {pageNumber}</span>
-          <button type="button" class="quiet" disabled={!hasMore} onClick={() => props.turnPage(1)}>
+          <TurnButton isEnd={!hasMore} isLoading={isLoading} turn={() => props.turnPage(1)}>
             Next →
-          </button>
+          </TurnButton>
         </div>
       )}
     </nav>
+  );
+}
+
+/** While a page is asked for it does nothing, but keeps the focus. */
+function TurnButton({
+  isEnd,
+  isLoading,
+  turn,
+  children,
+}: {
+  readonly isEnd: boolean;
+  readonly isLoading: boolean;
+  readonly turn: () => void;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <button type="button" class="quiet" disabled={isEnd && !isLoading} aria-disabled={isLoading} onClick={turn}>
+      {children}
+    </button>
   );
 }
 

@@ -117,6 +117,14 @@ export class ApiError extends Error {
   }
 }
 
+/** The request did not get to the server, or its answer not here. */
+export class UnreachableError extends Error {
+  constructor(cause: unknown) {
+    super('the server cannot be reached', { cause });
+    this.name = 'UnreachableError';
+  }
+}
+
 export interface PageRequest {
   /** Id behind which the page begins; undefined: the first. */
   readonly after: string | undefined;
@@ -153,42 +161,42 @@ export class Api {
   }
 
   /** One more than is shown is asked for: it says whether there is a next page. */
-  async actors({ after, limit, name }: PageRequest): Promise<ActorPage> {
+  async actors({ after, limit, name }: PageRequest, signal: AbortSignal): Promise<ActorPage> {
     const query = [`limit=${limit + 1}`];
     if (after !== undefined) query.push(`after=${after}`);
     if (name !== '') query.push(`name=${encodeURIComponent(name)}`);
-    const found = await this.#json<readonly Actor[]>('GET', `/inspect?${query.join('&')}`);
+    const found = await this.#json<readonly Actor[]>(`/inspect?${query.join('&')}`, signal);
     return { actors: found.slice(0, limit), hasMore: found.length > limit };
   }
 
   /** The actor of this name; `id`, if it is known, spares looking for it. Undefined if there is none. */
-  async actor(name: string, id: string | undefined): Promise<Actor | undefined> {
-    const known = id === undefined ? undefined : await this.#actorOf(id, name);
+  async actor(name: string, id: string | undefined, signal: AbortSignal): Promise<Actor | undefined> {
+    const known = id === undefined ? undefined : await this.#actorOf(id, name, signal);
     if (known !== undefined) return known;
-    const { actors, hasMore } = await this.actors({ after: undefined, limit: NAMESAKES_MAX, name });
+    const { actors, hasMore } = await this.actors({ after: undefined, limit: NAMESAKES_MAX, name }, signal);
     const found = actors.find((actor) => actor.name === name);
     if (found !== undefined || !hasMore) return found;
-    const all = await this.#json<readonly { readonly name: string; readonly id: string }[]>('GET', '/actors');
+    const all = await this.#json<readonly { readonly name: string; readonly id: string }[]>('/actors', signal);
     const listed = all.find((actor) => actor.name === name);
-    return listed === undefined ? undefined : this.#actorOf(listed.id, name);
+    return listed === undefined ? undefined : this.#actorOf(listed.id, name, signal);
   }
 
-  async #actorOf(id: string, name: string): Promise<Actor | undefined> {
-    const { actors } = await this.actors({ after: idBefore(id), limit: 1, name: '' });
+  async #actorOf(id: string, name: string, signal: AbortSignal): Promise<Actor | undefined> {
+    const { actors } = await this.actors({ after: idBefore(id), limit: 1, name: '' }, signal);
     return actors.find((actor) => actor.name === name);
   }
 
   /** `{"version","build","node","v8"}`, which needs no token. */
-  version(): Promise<{ readonly version: string; readonly build: string }> {
-    return this.#json('GET', '/version');
+  version(signal: AbortSignal): Promise<{ readonly version: string; readonly build: string }> {
+    return this.#json('/version', signal);
   }
 
-  history(actor: string): Promise<readonly HistoryEntry[]> {
-    return this.#json('GET', `/history/${encodeURIComponent(actor)}`);
+  history(actor: string, signal: AbortSignal): Promise<readonly HistoryEntry[]> {
+    return this.#json(`/history/${encodeURIComponent(actor)}`, signal);
   }
 
   async addCycles(actor: string, amount: string): Promise<string> {
-    return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text();
+    return (await this.#send('POST', `/cycles/${encodeURIComponent(actor)}`, { body: amount })).text;
   }
 
   /** What changed; a refusal is an ApiError, mostly with a report. */
@@ -197,16 +205,16 @@ export class Api {
     if (argument !== '') query.push(`arg=0x${encodeURIComponent(argument.replace(/^0x/i, ''))}`);
     if (isForced) query.push('force=true');
     const path = `/upgrade/${encodeURIComponent(actor)}?${query.join('&')}`;
-    const response = await this.#send('POST', path, module === undefined ? {} : { body: module });
-    return (await response.json()) as UpgradeReport;
+    const { text } = await this.#send('POST', path, module === undefined ? {} : { body: module });
+    return JSON.parse(text) as UpgradeReport;
   }
 
   async call(request: CallRequest): Promise<CallAnswer> {
     const startedMs = performance.now();
-    const headers = request.caller === '' ? {} : { 'x-caller': request.caller };
-    const response = await this.#fetch('POST', callPath(request), { body: request.json, headers });
-    const text = await response.text();
-    return { status: response.status, text, ms: performance.now() - startedMs };
+    const headers: Record<string, string> = {};
+    if (request.caller !== '') headers['x-caller'] = request.caller;
+    const { status, text } = await this.#ask('POST', callPath(request), { body: request.json, headers });
+    return { status, text, ms: performance.now() - startedMs };
   }
 
   /** Takes what the actor has printed since somebody last took it. */
@@ -214,8 +222,8 @@ export class Api {
     actor: string,
   ): Promise<readonly { readonly seq: number; readonly time: string; readonly text: string }[]> {
     const headers = { accept: 'application/json' };
-    const response = await this.#send('GET', `/logs/${encodeURIComponent(actor)}`, { headers });
-    return (await response.json()) as readonly { seq: number; time: string; text: string }[];
+    const { text } = await this.#send('GET', `/logs/${encodeURIComponent(actor)}`, { headers });
+    return JSON.parse(text) as readonly { seq: number; time: string; text: string }[];
   }
 
   /** Follows `/events`, and calls `opened` when they begin; ends when the server ends it. `lastEventId`: empty at first. */
@@ -226,33 +234,55 @@ export class Api {
   ): AsyncGenerator<StreamEvent> {
     const headers: Record<string, string> = { accept: 'text/event-stream' };
     if (lastEventId !== '') headers['last-event-id'] = lastEventId;
-    const response = await this.#send('GET', `/events/${encodeURIComponent(actor)}`, { headers, signal });
+    const response = await this.#fetch('GET', `/events/${encodeURIComponent(actor)}`, { headers, signal });
+    if (!response.ok) throw errorOf(response.status, await arrived(response.text()));
     opened();
     if (response.body === null) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     const stream = new EventStream();
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await arrived(reader.read());
       if (done) return;
       yield* stream.push(value);
     }
   }
 
-  async #json<T>(method: string, path: string): Promise<T> {
-    return (await (await this.#send(method, path)).json()) as T;
+  async #json<T>(path: string, signal: AbortSignal): Promise<T> {
+    return JSON.parse((await this.#send('GET', path, { signal })).text) as T;
   }
 
   /** A request that has to succeed. */
-  async #send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+  async #send(method: string, path: string, init: RequestInit): Promise<WholeAnswer> {
+    const answer = await this.#ask(method, path, init);
+    if (answer.status < 200 || answer.status > 299) throw errorOf(answer.status, answer.text);
+    return answer;
+  }
+
+  async #ask(method: string, path: string, init: RequestInit): Promise<WholeAnswer> {
     const response = await this.#fetch(method, path, init);
-    if (!response.ok) throw errorOf(response.status, await response.text());
-    return response;
+    return { status: response.status, text: await arrived(response.text()) };
   }
 
   #fetch(method: string, path: string, init: RequestInit): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.#token !== '') headers.set('authorization', `Bearer ${this.#token}`);
-    return fetch(path, { ...init, method, headers, cache: 'no-store', credentials: 'omit', redirect: 'error' });
+    return arrived(
+      fetch(path, { ...init, method, headers, cache: 'no-store', credentials: 'omit', redirect: 'error' }),
+    );
+  }
+}
+
+interface WholeAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** What the browser says of a connection is a TypeError, as is a mistake in a program: here it is the connection. */
+async function arrived<T>(part: Promise<T>): Promise<T> {
+  try {
+    return await part;
+  } catch (error) {
+    throw error instanceof TypeError ? new UnreachableError(error) : error;
   }
 }
 

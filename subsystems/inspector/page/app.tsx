@@ -1,10 +1,10 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ActorList } from './actor-list.tsx';
-import { type Actor, Api, ApiError } from './api.ts';
+import { type Actor, type ActorPage, Api, ApiError } from './api.ts';
 import { Detail } from './detail.tsx';
 import { useHash, usePolling } from './hooks.ts';
 import { inertText } from './inert-text.ts';
-import { messageOf } from './pieces.tsx';
+import { messageOf } from './messages.ts';
 import { hashOf, placeOf } from './place.ts';
 import { Samples } from './samples.ts';
 import { recall, remember } from './storage.ts';
@@ -50,6 +50,11 @@ interface Opened {
   readonly actor: Actor | undefined;
 }
 
+/** A page of the list, and what was asked for when it came. */
+interface Listed extends ActorPage {
+  readonly key: string;
+}
+
 interface InspectorProps {
   readonly api: Api;
   readonly hasToken: boolean;
@@ -65,58 +70,86 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const [filter, setFilter] = useState('');
   /** Ids behind which the pages begin; the last is the one that is shown. */
   const [starts, setStarts] = useState<readonly (string | undefined)[]>([undefined]);
-  const [actors, setActors] = useState<readonly Actor[]>([]);
-  const [hasMore, setHasMore] = useState(false);
-  const [isLoading, setLoading] = useState(true);
+  const [{ actors, hasMore, key: listedKey }, setListed] = useState<Listed>({ actors: [], hasMore: false, key: '' });
   const [opened, setOpened] = useState<Opened | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const [version, setVersion] = useState({ number: '', build: '' });
   const [cursor, setCursor] = useState(0);
   const searchRef = useRef<HTMLInputElement>(null);
   const listRef = useRef<HTMLDivElement>(null);
+  /** The server that answers now may be another than the one whose version is shown. */
+  const mayHaveRestarted = useRef(true);
+  /** Enter was pressed in the search before its list had come. */
+  const opensFirst = useRef(false);
+  const isClosing = useRef(false);
   const after = starts.at(-1);
+  const key = `${after ?? ''} ${filter}`;
+  const isLoading = key !== listedKey;
 
-  usePolling(`${after ?? ''} ${filter} ${place.actor ?? ''}`, async (signal) => {
-    try {
-      const page = await api.actors({ after, limit: PAGE_ACTORS, name: filter.trim() });
+  usePolling(`${key} ${place.actor ?? ''}`, {
+    ask: async (signal) => {
+      const page = await api.actors({ after, limit: PAGE_ACTORS, name: filter.trim() }, signal);
       const listed = page.actors.find(({ name }) => name === place.actor);
       const known = opened?.name === place.actor ? opened?.actor?.id : undefined;
-      const actor = listed ?? (place.actor === undefined ? undefined : await api.actor(place.actor, known));
-      if (version.number === '') {
-        const { version: number, build } = await api.version();
-        setVersion({ number, build: build.slice(0, 7) });
-      }
-      if (signal.aborted) return;
+      const actor = listed ?? (place.actor === undefined ? undefined : await api.actor(place.actor, known, signal));
+      return { page, listed, actor, server: mayHaveRestarted.current ? await api.version(signal) : undefined };
+    },
+    answered: ({ page, listed, actor, server }) => {
+      if (server !== undefined) setVersion({ number: server.version, build: server.build.slice(0, 7) });
+      mayHaveRestarted.current = false;
       const now = Date.now();
       samples.current.add(page.actors, now);
       if (actor !== undefined && listed === undefined) samples.current.add([actor], now);
-      setActors(page.actors);
-      setHasMore(page.hasMore);
+      setListed({ ...page, key });
       if (place.actor !== undefined) setOpened({ name: place.actor, actor });
-      setLoading(false);
       setError(undefined);
-    } catch (failure) {
-      if (signal.aborted) return;
+      if (opensFirst.current) openFirst(page.actors);
+    },
+    failed: (failure) => {
+      mayHaveRestarted.current = true;
       if (failure instanceof ApiError && failure.status === 401) refused();
       else setError(failure);
-      throw failure;
-    }
+    },
   });
 
   const open = (actor: Actor): void => {
+    opensFirst.current = false;
+    // It is open: its address may say more than its name, and forms are half-filled.
+    if (actor.name === place.actor) return;
     setOpened({ name: actor.name, actor });
     go(hashOf(actor.name, place.tab));
   };
+  const openFirst = (found: readonly Actor[]): void => {
+    const first = found[0];
+    opensFirst.current = false;
+    if (first !== undefined) open(first);
+  };
   const close = (): void => {
+    isClosing.current = true;
     go('#/');
     listRef.current?.focus();
   };
   const search = (next: string): void => {
+    opensFirst.current = false;
     setFilter(next);
     setStarts([undefined]);
     setCursor(0);
-    setLoading(true);
   };
+  const turnPage = (by: 1 | -1): void => {
+    const last = actors.at(-1);
+    // What is shown while another page is asked for does not tell where the next one begins.
+    if (isLoading) return;
+    opensFirst.current = false;
+    if (by === -1) setStarts(starts.slice(0, -1));
+    else if (last !== undefined) setStarts([...starts, last.id]);
+    setCursor(0);
+  };
+
+  // A list that is not to be seen beside an actor takes the focus when it is.
+  useLayoutEffect(() => {
+    if (place.actor === undefined && isClosing.current) listRef.current?.focus();
+    isClosing.current = false;
+  }, [place.actor]);
 
   useEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
@@ -179,13 +212,12 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
         searchRef={searchRef}
         listRef={listRef}
         setFilter={search}
-        turnPage={(by) => {
-          const last = actors.at(-1);
-          if (by === -1) setStarts(starts.slice(0, -1));
-          else if (last !== undefined) setStarts([...starts, last.id]);
-          setCursor(0);
-        }}
+        turnPage={turnPage}
         open={open}
+        openFirst={() => {
+          if (isLoading) opensFirst.current = true;
+          else openFirst(actors);
+        }}
         cursor={cursor}
         setCursor={setCursor}
       />

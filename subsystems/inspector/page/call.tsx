@@ -12,7 +12,8 @@ import { FormField } from './form.tsx';
 import { useRedraw } from './hooks.ts';
 import { inertText, shortText } from './inert-text.ts';
 import { JsonView } from './json-view.tsx';
-import { Badge, CopyButton, Failure, messageOf } from './pieces.tsx';
+import { messageOf } from './messages.ts';
+import { Badge, CopyButton, Failure } from './pieces.tsx';
 
 /** A method as it can be called here; without a description of its types, only as lossless JSON. */
 interface CallableMethod {

@@ -4,7 +4,7 @@ import { type ConcreteType, type DidType, type Field, resolve, typeText } from '
 import { base64OfBytes, type Problems } from './candid/encode-form.ts';
 import { type BlobEncoding, emptyValue, type FormValue } from './candid/form-value.ts';
 import { inertText, shortText } from './inert-text.ts';
-import { messageOf } from './pieces.tsx';
+import { messageOf } from './messages.ts';
 
 interface FieldProps {
   readonly label: string;

@@ -54,14 +54,10 @@ interface History {
 
 function useHistory(actor: Actor, api: Api): History {
   const [history, setHistory] = useState<History>({ entries: undefined, error: undefined });
-  usePolling(actor.id, async (signal) => {
-    try {
-      const found = await api.history(actor.name);
-      if (!signal.aborted) setHistory({ entries: found.toReversed(), error: undefined });
-    } catch (error) {
-      if (!signal.aborted) setHistory(({ entries }) => ({ entries, error }));
-      throw error;
-    }
+  usePolling(actor.id, {
+    ask: (signal) => api.history(actor.name, signal),
+    answered: (found) => setHistory({ entries: found.toReversed(), error: undefined }),
+    failed: (error) => setHistory(({ entries }) => ({ entries, error })),
   });
   return history;
 }

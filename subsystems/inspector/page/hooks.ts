@@ -5,15 +5,24 @@ export const POLL_MS = 2_000;
 /** After failures the pauses grow up to this. */
 const POLL_FAILED_MAX_MS = 15_000;
 
+/** A server that has not answered by then does not answer. */
+const ANSWER_MAX_MS = 15_000;
+
+/** Something that is asked for again and again; its functions are those of the newest drawing. */
+export interface Polling<T> {
+  readonly ask: (signal: AbortSignal) => Promise<T>;
+  readonly answered: (answer: T) => void;
+  readonly failed: (error: unknown) => void;
+}
+
 /**
- * Runs `poll` at once, then every 2 s after the last one has ended; after failures less often. Nothing runs while the
- * tab is hidden. Another `key` begins anew; undefined: not at all.
+ * Asks at once, then every 2 s after the last answer; after failures less often. Nothing is asked while the tab is hidden.
+ * Another `key` begins anew, and what was asked for the old one is given up: nobody is told of it.
  */
-export function usePolling(key: string | undefined, poll: (signal: AbortSignal) => Promise<void>): void {
-  const latest = useRef(poll);
-  latest.current = poll;
+export function usePolling<T>(key: string, polling: Polling<T>): void {
+  const latest = useRef(polling);
+  latest.current = polling;
   useEffect(() => {
-    if (key === undefined) return undefined;
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isRunning = false;
@@ -22,15 +31,20 @@ export function usePolling(key: string | undefined, poll: (signal: AbortSignal) 
       if (isRunning || stop.signal.aborted || document.hidden) return;
       clearTimeout(timer);
       isRunning = true;
+      // Those of the drawing in which the question was asked: an answer belongs to what was wanted then.
+      const { ask, answered, failed } = latest.current;
       try {
-        await latest.current(stop.signal);
+        const answer = await inTime(ask, stop.signal);
+        if (stop.signal.aborted) return;
         pauseMs = POLL_MS;
-      } catch {
-        // Whoever polls shows what failed; here it only becomes rarer.
+        answered(answer);
+      } catch (error) {
+        if (stop.signal.aborted) return;
         pauseMs = Math.min(pauseMs * 2, POLL_FAILED_MAX_MS);
+        failed(error);
       }
       isRunning = false;
-      if (!stop.signal.aborted) timer = setTimeout(() => void run(), pauseMs);
+      timer = setTimeout(() => void run(), pauseMs);
     };
     const shown = (): void => void run();
     document.addEventListener('visibilitychange', shown);
@@ -41,6 +55,23 @@ export function usePolling(key: string | undefined, poll: (signal: AbortSignal) 
       document.removeEventListener('visibilitychange', shown);
     };
   }, [key]);
+}
+
+/** Gives up when it takes too long, or when `stop` says so. */
+async function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, stop: AbortSignal): Promise<T> {
+  const giveUp = new AbortController();
+  const stopped = (): void => giveUp.abort(stop.reason);
+  stop.addEventListener('abort', stopped);
+  const timer = setTimeout(
+    () => giveUp.abort(new DOMException('the server does not answer', 'TimeoutError')),
+    ANSWER_MAX_MS,
+  );
+  try {
+    return await ask(giveUp.signal);
+  } finally {
+    clearTimeout(timer);
+    stop.removeEventListener('abort', stopped);
+  }
 }
 
 /** Draws the component again: for values that change in place. */

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ApiError } from './api.ts';
 import { inertText } from './inert-text.ts';
+import { messageOf } from './messages.ts';
 
 /**
  * Copies the text, and says so for a moment. The clipboard needs a secure context, which http to another machine is not:
@@ -54,12 +55,6 @@ export function Failure({ error }: { readonly error: unknown }) {
       {logs.length > 0 && <pre>{logs.map((line) => inertText(line)).join('\n')}</pre>}
     </div>
   );
-}
-
-export function messageOf(error: unknown): string {
-  if (error instanceof ApiError) return error.status === 404 ? error.message : `${error.status}: ${error.message}`;
-  if (error instanceof TypeError) return 'the server cannot be reached';
-  return error instanceof Error ? error.message : String(error);
 }
 
 export function Hint({ children }: { readonly children: ComponentChildren }) {

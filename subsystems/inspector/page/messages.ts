@@ -1,0 +1,9 @@
+import { ApiError, UnreachableError } from './api.ts';
+
+/** What went wrong, in a sentence; the server's own words where there are any. */
+export function messageOf(error: unknown): string {
+  if (error instanceof ApiError) return error.status === 404 ? error.message : `${error.status}: ${error.message}`;
+  if (error instanceof UnreachableError) return 'the server cannot be reached';
+  if (error instanceof Error && error.name === 'TimeoutError') return 'the server does not answer';
+  return error instanceof Error ? error.message : String(error);
+}
