@@ -4,21 +4,38 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { attempts } from '../support/attempts.ts';
 import { startServer } from '../support/server.ts';
 import { launchBrowser, openPage } from './browser.ts';
 
 const ORDERS = join(import.meta.dirname, '../fixtures/inspector/Orders.mo');
 
-/** Hands on what it gets, until it is told to cut every connection that it has. */
-async function startProxy(t: TestContext, port: number): Promise<{ origin: string; cutAll: () => void }> {
+interface Proxy {
+  readonly origin: string;
+  /** Ends every connection. */
+  readonly cutAll: () => void;
+  /** Ends the next connection on which a call is answered, instead of handing the answer on. */
+  readonly cutNextCall: () => void;
+}
+
+/** Hands on what it gets, until it is told to cut. */
+async function startProxy(t: TestContext, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
+  let cutsNext = false;
   const proxy = createServer((client) => {
     const upstream = connect(port, '127.0.0.1');
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket));
     }
-    client.pipe(upstream).pipe(client);
+    let isCut = false;
+    client.on('data', (request) => {
+      isCut ||= cutsNext && request.includes('POST /call-json/');
+      if (isCut) cutsNext = false;
+    });
+    client.pipe(upstream);
+    upstream.on('data', (answer) => (isCut ? client.destroy() : client.write(answer)));
+    upstream.on('end', () => client.end());
   });
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
@@ -29,7 +46,8 @@ async function startProxy(t: TestContext, port: number): Promise<{ origin: strin
     proxy.close();
     cutAll();
   });
-  return { origin: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, cutAll };
+  const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  return { origin, cutAll, cutNextCall: () => (cutsNext = true) };
 }
 
 test('history and output appear as they happen, output only after a click', { timeout: 180_000 }, async (t) => {
@@ -77,4 +95,29 @@ test('history and output appear as they happen, output only after a click', { ti
   await new Promise((resolve) => setTimeout(resolve, 500));
   await say('for others');
   assert.match((await server.get('/logs/orders')).body, /for others\n$/);
+});
+
+test('a call is executed once, also when the browser sends it again by itself', { timeout: 180_000 }, async (t) => {
+  const server = await startServer(t, { manifest: JSON.stringify({ actors: { orders: { main: ORDERS } } }) });
+  const { origin, cutNextCall } = await startProxy(t, Number(new URL(server.origin).port));
+  const browser = await launchBrowser();
+  t.after(() => browser.close());
+  const { page } = await openPage(t, browser, `${origin}/#/orders/call/say`);
+  const call = async (line: string): Promise<void> => {
+    await page.getByLabel('line text').fill(line);
+    const request = page.waitForRequest(/\/call-json\//);
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await (await request).response();
+  };
+  let line = '';
+  // A connection that is new breaks for good, and the page says so: the call before leaves one that is not.
+  await attempts(3, async () => {
+    line += 'once';
+    await call('before');
+    cutNextCall();
+    await call(line);
+    assert.match((await server.get('/metrics')).body, /^svc_idempotency_repeats_total 1$/m);
+  });
+  const printed = (await server.get('/logs/orders')).body.split('\n');
+  assert.equal(printed.filter((printedLine) => printedLine === line).length, 1);
 });

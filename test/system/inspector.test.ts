@@ -215,6 +215,81 @@ suite('calls', { timeout: 120_000 }, () => {
       .waitFor();
   });
 
+  test('a key that is held is one call, and each call has a key of its own', async (t) => {
+    const { page } = await inspect(t, '#/orders/call/say');
+    const keys: (string | undefined)[] = [];
+    let release = (): void => undefined;
+    await page.route(/\/(?:call|query)-json\//, async (route) => {
+      keys.push(route.request().headers()['idempotency-key']);
+      await new Promise<void>((resolve) => (release = resolve));
+      await route.continue();
+    });
+    const pressFor = async (times: number): Promise<void> => {
+      for (let time = 0; time < times; time++) await page.keyboard.down('Enter');
+    };
+    await page.getByLabel('line text').fill('once');
+    await page.keyboard.down('Control');
+    await pressFor(3);
+    await page.getByRole('button', { name: 'Waiting' }).waitFor();
+    await page.keyboard.up('Enter');
+    await page.keyboard.press('Enter');
+    await page.keyboard.down('Enter');
+    release();
+    assert.deepEqual(await resultOf(page), []);
+    await pressFor(3);
+    await page.keyboard.up('Enter');
+    assert.equal(keys.length, 1);
+    await page.keyboard.press('Enter');
+    await page.keyboard.up('Control');
+    await until(() => keys.length === 2);
+    release();
+    assert.match(keys.join(' '), /^[0-9a-f]{32} [0-9a-f]{32}$/);
+    assert.notEqual(keys[0], keys[1]);
+
+    await page.getByRole('button', { name: /^list/ }).click();
+    await page.getByRole('button', { name: 'Query', exact: true }).click();
+    await until(() => keys.length === 3);
+    release();
+    assert.equal(keys[2], undefined);
+  });
+
+  test('what is wrong in a form is not sent, not copied, and not turned into JSON', async (t) => {
+    const { page, requests } = await inspect(t, '#/orders/call/total');
+    const wrong = page.getByText('expected a nat: digits only');
+    await page.getByLabel('number nat').fill('1x');
+    await page.getByRole('button', { name: 'Copy as curl' }).click();
+    await wrong.waitFor();
+    assert.equal(await page.getByText(/^Copied$|curl -X/).count(), 0);
+    await page.getByLabel('As JSON').click();
+    assert.equal(await page.getByLabel('As JSON').isChecked(), false);
+    await page.getByLabel('number nat').fill('1');
+    for (const caller of ['жук', 'A', 'a b']) {
+      await page.getByLabel('Caller').fill(caller);
+      await page.keyboard.press('Control+Enter');
+      await page.getByLabel('Caller').and(page.locator(':invalid:focus')).waitFor();
+    }
+    assert.equal(await page.getByRole('alert').count(), 0);
+    assert.ok(!requests.some((request) => request.includes('-json/')));
+  });
+
+  test('what is typed stays while somebody looks elsewhere', async (t) => {
+    const { page } = await inspect(t, '#/orders/call/total');
+    const field = page.getByLabel('number nat');
+    await field.fill('7');
+    await page.getByRole('button', { name: /^say/ }).click();
+    await page.getByLabel('line text').waitFor();
+    await option(page, 'orders').click();
+    await page.getByLabel('line text').waitFor();
+    await page.getByRole('button', { name: /^total/ }).click();
+    assert.equal(await field.inputValue(), '7');
+    await field.focus();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    await page.getByText('Choose an actor.').waitFor();
+    await page.goBack();
+    assert.equal(await field.inputValue(), '7');
+  });
+
   test('a trap is shown with its reason, which stays text', async (t) => {
     const { page } = await inspect(t, '#/orders/call/fail');
     await page.getByRole('button', { name: 'Call', exact: true }).click();
@@ -260,8 +335,17 @@ suite('what actors do', { timeout: 120_000 }, () => {
     const messages = page.locator('dt:text-is("Messages") + dd');
     const shown = async (): Promise<number> => Number((await messages.textContent())?.replaceAll(/\D/g, ''));
     const first = await shown();
+    // Without a clipboard the text is there to be copied by hand, and what is selected of it stays.
+    await page.evaluate(`Object.defineProperty(window, 'isSecureContext', { value: false })`);
+    await page.getByRole('button', { name: 'Copy principal' }).click();
+    const byHand = page.getByLabel('Copy this by hand');
+    const selection = (): Promise<string> => page.evaluate('getSelection().toString()');
+    assert.match(await byHand.inputValue(), /^[a-z0-9-]{20,}$/);
+    assert.equal(await selection(), await byHand.inputValue());
+    await page.evaluate('document.activeElement.setSelectionRange(0, 5)');
     await post('/call-json/orders/say', '["x"]');
     await until(async () => (await shown()) === first + 1);
+    assert.equal((await selection()).length, 5);
     await until(async () => (await page.locator('.chart path.stroke').count()) >= 4);
 
     await page.evaluate(`Object.defineProperty(document, 'hidden', { value: true, configurable: true })`);
@@ -404,6 +488,37 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await page.locator('.drop input').setInputFiles({ name: 'x.wasm', mimeType: '', buffer: Buffer.from('no module') });
     await page.getByRole('button', { name: 'Upgrade box' }).click();
     await page.getByRole('alert').getByText(/400: /).waitFor();
+  });
+
+  test('a form follows the interface, and keeps what is typed as long as its types are the same', async (t) => {
+    const give = async (methods: string): Promise<void> => {
+      const body = `service : {\n${methods}\n}`;
+      const answer = await fetch(`${server.origin}/candid/box`, { method: 'PUT', body, headers: AUTHORIZED });
+      assert.equal(await answer.text(), 'kept');
+    };
+    await give('version : (nat) -> (nat) query');
+    const { page, requests } = await inspect(t, '#/box/call/version');
+    const query = page.getByRole('button', { name: 'Query', exact: true });
+    await page.getByLabel('nat', { exact: true }).fill('7');
+    await give('// With a comment.\nversion : (nat) -> (nat) query');
+    await page.getByText('With a comment.').waitFor();
+    assert.equal(await page.getByLabel('nat', { exact: true }).inputValue(), '7');
+
+    await give('version : (blob, variant { no : empty }) -> (nat) query');
+    const blob = page.getByRole('textbox', { name: 'blob' });
+    await blob.waitFor();
+    const file = page.locator('.blob input[type=file]');
+    const bytes = (size: number) => ({ name: 'bytes', mimeType: '', buffer: Buffer.alloc(size, 1) });
+    await file.setInputFiles(bytes(3));
+    await until(async () => (await blob.inputValue()) === 'AQEB');
+    await file.setInputFiles(bytes(1024 * 1024 + 1));
+    await page.getByText('the file has more than 1 MiB').waitFor();
+    await page.getByRole('combobox').last().selectOption('no');
+    await query.click();
+    await page.getByText('no value of this type exists').waitFor();
+    await page.getByText('the file has more than 1 MiB').waitFor();
+    assert.equal(await blob.inputValue(), '');
+    assert.ok(!requests.some((request) => request.includes('-json/')));
   });
 });
 

@@ -213,6 +213,8 @@ export class Api {
     const startedMs = performance.now();
     const headers: Record<string, string> = {};
     if (request.caller !== '') headers['x-caller'] = request.caller;
+    // Of a connection that breaks, a browser sends the request again by itself: the server knows it by its key.
+    if (!request.isQuery) headers['idempotency-key'] = freshKey();
     const { status, text } = await this.#ask('POST', callPath(request), { body: request.json, headers });
     return { status, text, ms: performance.now() - startedMs };
   }
@@ -284,6 +286,11 @@ async function arrived<T>(part: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof TypeError ? new UnreachableError(error) : error;
   }
+}
+
+/** 128 random bits. `randomUUID` is there in secure contexts only, which http to another machine is not. */
+function freshKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** What the body of an error says; built-in routes answer `{code,message}`, what is checked before them plain text. */

@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ActorList } from './actor-list.tsx';
 import { type Actor, type ActorPage, Api, ApiError } from './api.ts';
+import { CallDrafts } from './call-drafts.ts';
 import { Detail } from './detail.tsx';
 import { useHash, usePolling } from './hooks.ts';
 import { inertText } from './inert-text.ts';
@@ -67,6 +68,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   const [hash, go] = useHash();
   const place = placeOf(hash);
   const samples = useRef(new Samples());
+  const drafts = useRef(new CallDrafts());
   const [filter, setFilter] = useState('');
   /** Ids behind which the pages begin; the last is the one that is shown. */
   const [starts, setStarts] = useState<readonly (string | undefined)[]>([undefined]);
@@ -227,6 +229,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
         isLoading={opened?.name !== place.actor}
         samples={samples.current}
         api={api}
+        drafts={drafts.current}
         hasToken={hasToken}
         go={go}
         close={close}

@@ -17,7 +17,7 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
       <section class="panel">
         <div class="row">
           <h3 class="grow">Interface</h3>
-          {actor.candid !== null && <CopyButton text={actor.candid} label="Copy" />}
+          {actor.candid !== null && <CopyButton text={actor.candid} label="Copy" name="Copy interface" />}
         </div>
         {actor.candidProblem !== null && <p class="notice">{inertText(actor.candidProblem)}</p>}
         {actor.candid === null ? (

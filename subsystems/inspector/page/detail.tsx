@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { stateOf } from './actor-state.ts';
 import type { Actor, Api } from './api.ts';
+import type { CallDrafts } from './call-drafts.ts';
 import { CallTab } from './call.tsx';
 import { CodeTab } from './code.tsx';
 import { HistoryTab } from './history.tsx';
@@ -26,6 +27,7 @@ interface DetailProps {
   readonly place: Place;
   readonly samples: Samples;
   readonly api: Api;
+  readonly drafts: CallDrafts;
   readonly hasToken: boolean;
   readonly go: (hash: string) => void;
   readonly close: () => void;
@@ -57,10 +59,11 @@ export function Detail(props: DetailProps & { readonly actor: Actor | undefined;
   return <ActorDetail {...props} actor={actor} key={actor.id} />;
 }
 
-function ActorDetail({ place, actor, samples, api, hasToken, go, close }: DetailProps & { readonly actor: Actor }) {
+function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
+  const { place, actor, samples, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
   const state = stateOf(actor);
-  // Half-filled forms and output that was taken would be lost with their tabs: those stay, out of sight.
+  // Filters and output that was taken would be lost with their tabs: those stay, out of sight.
   const kept = useRef(new Set<Tab>());
   const method = useRef<string | undefined>(undefined);
   kept.current.add(place.tab);
@@ -76,10 +79,10 @@ function ActorDetail({ place, actor, samples, api, hasToken, go, close }: Detail
         <Badge tone={STATE_TONES[state] ?? 'none'} text={state} />
         <span class="ids">
           <span class="mono">{inertText(actor.principal)}</span>
-          <CopyButton text={actor.principal} label="Copy" />
+          <CopyButton text={actor.principal} label="Copy" name="Copy principal" />
           <span class="hex">
             <span class="mono">{inertText(actor.id)}</span>
-            <CopyButton text={actor.id} label="Copy" />
+            <CopyButton text={actor.id} label="Copy" name="Copy id" />
           </span>
         </span>
       </header>
@@ -122,6 +125,7 @@ function ActorDetail({ place, actor, samples, api, hasToken, go, close }: Detail
           <CallTab
             actor={actor}
             api={api}
+            drafts={drafts}
             hasToken={hasToken}
             method={method.current}
             choose={(chosen) => go(hashOf(name, 'call', chosen))}

@@ -138,15 +138,23 @@ const BLOB_FILE_BYTES_MAX = 1024 * 1024;
 function BlobField(props: Of<'blob'>) {
   const { value, problems, changed } = props;
   const id = useId();
-  const read = async (file: File): Promise<void> => {
-    if (file.size > BLOB_FILE_BYTES_MAX) {
-      problems.set(value, 'the file has more than 1 MiB: send it with curl');
-      changed();
-      return;
-    }
-    value.encoding = 'base64';
-    value.text = base64OfBytes(new Uint8Array(await file.arrayBuffer()));
+  const put = (text: string, problem?: string): void => {
+    value.text = text;
+    value.problem = problem;
+    if (problem === undefined) problems.delete(value);
+    else problems.set(value, problem);
     changed();
+  };
+  const read = async (file: File): Promise<void> => {
+    // What stood there before is not what was chosen: it is not sent in its place.
+    if (file.size > BLOB_FILE_BYTES_MAX) return put('', 'the file has more than 1 MiB: send it with curl');
+    try {
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      value.encoding = 'base64';
+      put(base64OfBytes(bytes));
+    } catch {
+      put('', 'the file cannot be read: choose it again');
+    }
   };
   return (
     <div class="field">
@@ -161,10 +169,7 @@ function BlobField(props: Of<'blob'>) {
           aria-invalid={problems.has(value)}
           aria-describedby={`${id}-problem`}
           value={value.text}
-          onInput={(event) => {
-            value.text = event.currentTarget.value;
-            changed();
-          }}
+          onInput={(event) => put(event.currentTarget.value)}
         />
         <select
           aria-label="How the bytes are written"
@@ -188,6 +193,8 @@ function BlobField(props: Of<'blob'>) {
             onChange={(event) => {
               const file = event.currentTarget.files?.[0];
               if (file !== undefined) void read(file);
+              // The same file again, changed meanwhile, is a choice too.
+              event.currentTarget.value = '';
             }}
           />
         </label>
@@ -221,6 +228,7 @@ function OptField(props: Of<'opt'>) {
       <label class="check">
         <input
           type="checkbox"
+          aria-invalid={problems.has(value)}
           checked={value.isSome}
           onChange={(event) => {
             value.isSome = event.currentTarget.checked;
@@ -235,7 +243,7 @@ function OptField(props: Of<'opt'>) {
           <FormField label="" type={inner} value={value.value} problems={problems} changed={changed} />
         </div>
       )}
-      {problem !== undefined && <p class="problem">{problem}</p>}
+      {problem === undefined || !value.isSome ? <Problem {...props} /> : <p class="problem">{problem}</p>}
     </div>
   );
 }
@@ -371,15 +379,23 @@ function VariantField(props: Of<'variant'>) {
           </option>
         ))}
       </select>
-      <Problem {...props} id={`${id}-problem`} />
-      {problem !== undefined && <p class="problem">{problem}</p>}
-      {field !== undefined && payload !== undefined && payload.kind !== 'nothing' && (
+      {problem === undefined || payload !== undefined || field === undefined ? (
+        <Problem {...props} id={`${id}-problem`} />
+      ) : (
+        <p class="problem">{problem}</p>
+      )}
+      {field !== undefined && payload !== undefined && (payload.kind !== 'nothing' || isEmpty(field.type)) && (
         <div class="nested">
           <FormField label="" type={field.type} value={payload} problems={problems} changed={changed} key={value.tag} />
         </div>
       )}
     </div>
   );
+}
+
+/** Nothing to type, but something to say: no value of it can be sent. */
+function isEmpty(type: DidType): boolean {
+  return resolve(type).kind === 'empty';
 }
 
 function FuncField(props: Of<'func'>) {

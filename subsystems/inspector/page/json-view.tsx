@@ -27,7 +27,7 @@ export function JsonView({ text, label }: { readonly text: string; readonly labe
         )}
       </pre>
       <div class="row">
-        <CopyButton text={text} label="Copy" />
+        <CopyButton text={text} label="Copy" name={`Copy ${label.toLowerCase()}`} />
         {shown.isCut && charactersMax < SHOWN_CHARACTERS_MAX && (
           <button type="button" class="quiet" onClick={() => setMax(SHOWN_CHARACTERS_MAX)}>
             Show more of {text.length.toLocaleString('en')} characters

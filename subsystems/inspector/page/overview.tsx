@@ -54,7 +54,7 @@ export function Overview({
               ) : (
                 <>
                   <span title={actor.moduleHash}>{actor.moduleHash.slice(0, 12)}…</span>
-                  <CopyButton text={actor.moduleHash} label="Copy" />
+                  <CopyButton text={actor.moduleHash} label="Copy" name="Copy module hash" />
                 </>
               )}
             </dd>

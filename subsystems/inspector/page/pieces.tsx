@@ -1,48 +1,64 @@
 /** Small parts that all of the page uses. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from './api.ts';
 import { inertText } from './inert-text.ts';
 import { messageOf } from './messages.ts';
 
+type CopyState = { readonly kind: 'idle' | 'copied' } | { readonly kind: 'by-hand'; readonly text: string };
+
 /**
  * Copies the text, and says so for a moment. The clipboard needs a secure context, which http to another machine is not:
- * there the text is shown, selected, for the reader to copy.
+ * there the text is shown, selected, for the reader to copy. `name` says what it copies, where `label` does not.
  */
-export function CopyButton({ text, label }: { readonly text: string | (() => string); readonly label: string }) {
-  const [state, setState] = useState<'idle' | 'copied' | 'by-hand'>('idle');
+export function CopyButton({
+  text,
+  label,
+  name = label,
+}: {
+  /** A function may return undefined: there is nothing to copy. */
+  readonly text: string | (() => string | undefined);
+  readonly label: string;
+  readonly name?: string;
+}) {
+  const [state, setState] = useState<CopyState>({ kind: 'idle' });
   useEffect(() => {
-    if (state !== 'copied') return undefined;
-    const timer = setTimeout(() => setState('idle'), 1500);
+    if (state.kind !== 'copied') return undefined;
+    const timer = setTimeout(() => setState({ kind: 'idle' }), 1500);
     return () => clearTimeout(timer);
   }, [state]);
-  const written = (): string => (typeof text === 'string' ? text : text());
   const copy = async (): Promise<void> => {
+    const written = typeof text === 'string' ? text : text();
+    if (written === undefined) return;
     try {
       if (!isSecureContext) throw new Error('there is no clipboard');
-      await navigator.clipboard.writeText(written());
-      setState('copied');
+      await navigator.clipboard.writeText(written);
+      setState({ kind: 'copied' });
     } catch {
-      setState('by-hand');
+      setState({ kind: 'by-hand', text: written });
     }
   };
-  if (state === 'by-hand') {
-    return (
-      <textarea
-        class="mono"
-        readOnly
-        rows={3}
-        aria-label="Copy this by hand"
-        value={written()}
-        ref={(area) => area?.select()}
-        onBlur={() => setState('idle')}
-      />
-    );
-  }
+  if (state.kind === 'by-hand') return <ByHand text={state.text} close={() => setState({ kind: 'idle' })} />;
+  const isCopied = state.kind === 'copied';
   return (
-    <button type="button" class="quiet" aria-live="polite" onClick={() => void copy()}>
-      {state === 'copied' ? 'Copied' : label}
+    <button
+      type="button"
+      class="quiet"
+      aria-live="polite"
+      aria-label={isCopied ? 'Copied' : name}
+      onClick={() => void copy()}
+    >
+      {isCopied ? 'Copied' : label}
     </button>
+  );
+}
+
+function ByHand({ text, close }: { readonly text: string; readonly close: () => void }) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  // Once: somebody may select a part of it.
+  useLayoutEffect(() => area.current?.select(), []);
+  return (
+    <textarea ref={area} class="mono" readOnly rows={3} aria-label="Copy this by hand" value={text} onBlur={close} />
   );
 }
 

@@ -19,15 +19,17 @@ export function encodeForm(values: readonly FormArgument[], isLossless: boolean,
 const INTEGER = /^[+-]?[0-9][0-9_]*$/;
 const NATURAL = /^\+?[0-9][0-9_]*$/;
 const FLOAT = /^[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
-const SPECIAL_FLOATS: Readonly<Record<string, string>> = {
-  nan: 'NaN',
-  inf: 'Infinity',
-  '+inf': 'Infinity',
-  '-inf': '-Infinity',
-  infinity: 'Infinity',
-  '+infinity': 'Infinity',
-  '-infinity': '-Infinity',
-};
+const SPECIAL_FLOATS: ReadonlyMap<string, string> = new Map([
+  ['nan', 'NaN'],
+  ['inf', 'Infinity'],
+  ['+inf', 'Infinity'],
+  ['-inf', '-Infinity'],
+  ['infinity', 'Infinity'],
+  ['+infinity', 'Infinity'],
+  ['-infinity', '-Infinity'],
+]);
+/** Of a part that somebody wants, but whose form was refused. */
+const NO_FORM = 'there is no form for this: write the arguments as JSON';
 
 class Encoder {
   readonly #isLossless: boolean;
@@ -80,7 +82,7 @@ class Encoder {
   }
 
   #float(kind: string, text: string, value: FormValue): string {
-    const special = SPECIAL_FLOATS[text.toLowerCase()];
+    const special = SPECIAL_FLOATS.get(text.toLowerCase());
     if (special === undefined && !FLOAT.test(text)) return this.#wrong(value, 'expected a number, NaN or Infinity');
     const number = Number(text.replaceAll('_', ''));
     const written = special ?? (Object.is(number, -0) ? '-0' : String(number));
@@ -90,6 +92,7 @@ class Encoder {
   }
 
   #blob(value: FormValue & { kind: 'blob' }): string {
+    if (value.problem !== undefined) return this.#wrong(value, value.problem);
     const base64 = base64Of(value.encoding, value.text);
     if (base64 === undefined) return this.#wrong(value, `this is not ${value.encoding}`);
     return this.#isLossless ? marked('blob', quote(base64)) : quote(base64);
@@ -98,8 +101,8 @@ class Encoder {
   #opt(type: ConcreteType, value: FormValue & { kind: 'opt' }): string {
     if (type.kind !== 'opt') return 'null';
     const isWrapped = isNullable(type.inner);
-    if (!value.isSome || value.value === undefined)
-      return this.#isLossless ? '{"$svc": "none"}' : isWrapped ? '[]' : 'null';
+    if (!value.isSome) return this.#isLossless ? '{"$svc": "none"}' : isWrapped ? '[]' : 'null';
+    if (value.value === undefined) return this.#wrong(value, NO_FORM);
     const inner = this.encode(type.inner, value.value);
     if (this.#isLossless) return marked('some', inner);
     return isWrapped ? `[${inner}]` : inner;
@@ -122,7 +125,8 @@ class Encoder {
     const field = value.tag === undefined ? undefined : fields[value.tag];
     if (field === undefined || value.tag === undefined) return this.#wrong(value, 'choose one');
     const payload = value.values.get(value.tag);
-    const json = payload === undefined ? 'null' : this.encode(field.type, payload);
+    if (payload === undefined) return this.#wrong(value, NO_FORM);
+    const json = this.encode(field.type, payload);
     if (this.#isLossless) return `{"$svc": "variant", "tag": ${quote(field.label)}, "value": ${json}}`;
     return `{${quote(field.label)}: ${json}}`;
   }

@@ -7,7 +7,8 @@ export type FormValue =
   /** Numbers, texts, principals: as they are typed. */
   | { readonly kind: 'text'; text: string }
   | { readonly kind: 'bool'; isTrue: boolean }
-  | { readonly kind: 'blob'; encoding: BlobEncoding; text: string }
+  /** `problem`: why a file that was chosen is not what stands there. */
+  | { readonly kind: 'blob'; encoding: BlobEncoding; text: string; problem?: string | undefined }
   /** `value` is made when it is first wanted: types may be recursive. */
   | { readonly kind: 'opt'; isSome: boolean; value: FormValue | undefined }
   | { readonly kind: 'vec'; readonly items: FormValue[] }
@@ -19,25 +20,39 @@ export type FormValue =
   /** `null`, `reserved` and `empty`: nothing to type. */
   | { readonly kind: 'nothing' };
 
-/** Fields that one step opens at most: records in records may be exponentially many. */
+/** Fields and tags that one step opens at most: records in records may be exponentially many. */
 const NODES_MAX = 2_000;
 /** Records right inside of records; one that contains itself without an `opt`, `vec` or `variant` has no end. */
 const DEPTH_MAX = 100;
 
 /** An untouched value. Throws an Error if a form of this type would be too large to show. */
 export function emptyValue(type: DidType): FormValue {
-  let nodes = 0;
-  const create = (part: DidType, depth: number): FormValue => {
-    if (++nodes > NODES_MAX || depth > DEPTH_MAX)
-      throw new Error(`a form of this type has more than ${NODES_MAX} fields: write the value as JSON`);
+  return new Opening().open(type, 0);
+}
+
+/** The same for all parameters of a method, which are shown at once. */
+export function emptyValues(types: readonly DidType[]): readonly FormValue[] {
+  const opening = new Opening();
+  return types.map((type) => opening.open(type, 0));
+}
+
+/** What is opened in one step, with one bound for all of it. */
+class Opening {
+  #nodes = 0;
+
+  open(part: DidType, depth: number): FormValue {
     const concrete = resolve(part);
+    // Each tag is drawn, too.
+    this.#nodes += concrete.kind === 'variant' ? 1 + concrete.fields.length : 1;
+    if (this.#nodes > NODES_MAX || depth > DEPTH_MAX)
+      throw new Error(`a form of this type has more than ${NODES_MAX} fields: write the value as JSON`);
     switch (concrete.kind) {
       case 'opt':
         return { kind: 'opt', isSome: false, value: undefined };
       case 'vec':
         return isBlob(concrete) ? { kind: 'blob', encoding: 'text', text: '' } : { kind: 'vec', items: [] };
       case 'record':
-        return { kind: 'record', fields: concrete.fields.map((field) => create(field.type, depth + 1)) };
+        return { kind: 'record', fields: concrete.fields.map((field) => this.open(field.type, depth + 1)) };
       case 'variant':
         return { kind: 'variant', tag: undefined, values: new Map() };
       case 'func':
@@ -47,8 +62,7 @@ export function emptyValue(type: DidType): FormValue {
       default:
         return emptyPrimitive(concrete.kind);
     }
-  };
-  return create(type, 0);
+  }
 }
 
 function emptyPrimitive(kind: Primitive): FormValue {

@@ -4,7 +4,8 @@ import fc, { cases } from '../../../support/properties.ts';
 import { createCodec } from '../../../../subsystems/codec/codec.ts';
 import { type DidType, PRIMITIVES, resolve } from '../../../../subsystems/inspector/page/candid/did-types.ts';
 import { base64Of, encodeForm, type Problems } from '../../../../subsystems/inspector/page/candid/encode-form.ts';
-import { emptyValue, type FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
+import { emptyValue, emptyValues, type FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
+import { structureOf } from '../../../../subsystems/inspector/page/candid/structure.ts';
 import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
 
 function typeOf(text: string, definitions = ''): DidType {
@@ -51,11 +52,21 @@ suite('form values as JSON', () => {
     assert.equal(problem('empty', { kind: 'nothing' }), 'no value of this type exists');
   });
 
+  test('a part that is wanted but has no value is not left out', () => {
+    const none = /write the arguments as JSON/;
+    assert.match(problem('opt nat', { kind: 'opt', isSome: true, value: undefined }) ?? '', none);
+    assert.match(problem('variant { a }', { kind: 'variant', tag: 0, values: new Map() }) ?? '', none);
+    const blob: FormValue = { kind: 'blob', encoding: 'text', text: '', problem: 'too large' };
+    assert.equal(problem('blob', blob), 'too large');
+  });
+
   test('floats take what people write', () => {
     assert.equal(json('float64', text('nan')), '"NaN"');
     assert.equal(json('float64', text('-inf'), true), '{"$svc": "float64", "value": "-Infinity"}');
     assert.equal(json('float64', text('-0'), true), '{"$svc": "float64", "value": "-0"}');
     assert.equal(json('float64', text('.5')), '0.5');
+    for (const word of ['constructor', '__proto__', 'toString'])
+      assert.equal(problem('float64', text(word)), 'expected a number, NaN or Infinity');
   });
 
   test('blobs are text, hex or base64', () => {
@@ -78,6 +89,14 @@ suite('form values as JSON', () => {
       (_item, index) => `type T${index} = record { T${index + 1}; T${index + 1} };`,
     );
     assert.throws(() => emptyValue(typeOf('T0', `${doubling.join(' ')} type T40 = nat;`)), /more than 2000 fields/);
+    const wide = `type R = record { ${Array.from({ length: 900 }, (_field, index) => `f${index} : nat`).join('; ')} };`;
+    const many = parseDid(`${wide} service : { f : (R, R, R) -> () }`).methods[0]?.parameters ?? [];
+    const types = many.map(({ type }) => type);
+    assert.equal(emptyValues(types.slice(0, 2)).length, 2);
+    assert.throws(() => emptyValues(types), /more than 2000 fields/);
+    const tags = `type V = variant { ${Array.from({ length: 500 }, (_tag, index) => `t${index}`).join('; ')} };`;
+    assert.ok(emptyValue(typeOf('record { V; V; V }', tags)));
+    assert.throws(() => emptyValue(typeOf('record { V; V; V; V }', tags)), /more than 2000 fields/);
     assert.deepEqual(emptyValue(typeOf('L', 'type L = opt record { nat; L };')), {
       kind: 'opt',
       isSome: false,
@@ -180,4 +199,25 @@ test('whatever a form holds, both encodings of it are the same Candid message to
     }),
     { numRuns: cases(500) },
   );
+});
+
+suite('what a half-filled form depends on', () => {
+  const structure = (type: string, definitions = ''): string => structureOf([typeOf(type, definitions)]);
+
+  test('is the structure of its types: names of definitions do not matter, fields and their order do', () => {
+    assert.equal(structure('T', 'type T = record { a : nat };'), structure('U', 'type U = record { a : nat };'));
+    for (const other of ['record { b : nat }', 'record { a : int }', 'record { a : opt nat }', 'variant { a : nat }'])
+      assert.notEqual(structure('T', `type T = ${other};`), structure('T', 'type T = record { a : nat };'), other);
+    assert.notEqual(structure('record { a : nat; b : nat }'), structure('record { b : nat; a : nat }'));
+    assert.notEqual(structure('record { "a nat;0 b" : nat }'), structure('record { a : nat; b : nat }'));
+  });
+
+  test('has an end for recursive types, and takes any number of definitions', () => {
+    assert.equal(
+      structure('L', 'type L = opt record { nat; M }; type M = vec L;'),
+      structure('A', 'type B = vec A; type A = opt record { nat; B };'),
+    );
+    const chain = Array.from({ length: 20_000 }, (_item, index) => `type T${index} = opt T${index + 1};`).join(' ');
+    assert.ok(structure('T0', `${chain} type T20000 = nat;`).endsWith('nat'));
+  });
 });

@@ -1,0 +1,52 @@
+import type { Actor } from './api.ts';
+import { type DidMethod, parseDid } from './candid/parse-did.ts';
+import { messageOf } from './messages.ts';
+
+/** A method as it can be called here; without a description of its types, only as lossless JSON. */
+export interface CallableMethod {
+  readonly name: string;
+  readonly kind: string;
+  readonly described: DidMethod | undefined;
+}
+
+export interface CallableMethods {
+  readonly methods: readonly CallableMethod[];
+  /** Why there are no forms. */
+  readonly problem: string | undefined;
+}
+
+/** The methods of the interface in its order, then those that only the module has. */
+export function callableMethods({
+  candid,
+  candidProblem,
+  methods,
+}: Pick<Actor, 'candid' | 'candidProblem' | 'methods'>): CallableMethods {
+  let described: readonly DidMethod[] = [];
+  let problem = candidProblem ?? undefined;
+  if (candid !== null) {
+    try {
+      described = parseDid(candid).methods;
+    } catch (error) {
+      problem = messageOf(error);
+    }
+  }
+  const names = new Set(described.map(({ name }) => name));
+  const exported = new Map(methods.map(({ name, kind }) => [name, kind]));
+  const others = methods.filter(({ name }) => !names.has(name));
+  return {
+    methods: [
+      ...described.map((method) => ({
+        name: method.name,
+        kind: kindOf(method, exported.get(method.name)),
+        described: method,
+      })),
+      ...others.map(({ name, kind }) => ({ name, kind, described: undefined })),
+    ],
+    problem,
+  };
+}
+
+/** As the module exports it: an interface may say `query` of an update. That it is one-way, only the interface says. */
+function kindOf({ kind }: DidMethod, exported: string | undefined): string {
+  return exported === undefined || (exported === 'update' && kind === 'oneway') ? kind : exported;
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { CallAnswer } from '../../../../subsystems/inspector/page/api.ts';
+import { CallDraft, CallDrafts } from '../../../../subsystems/inspector/page/call-drafts.ts';
+import { callableMethods } from '../../../../subsystems/inspector/page/callable-methods.ts';
+import type { Parameter } from '../../../../subsystems/inspector/page/candid/did-types.ts';
+import type { FormValue } from '../../../../subsystems/inspector/page/candid/form-value.ts';
+import { parseDid } from '../../../../subsystems/inspector/page/candid/parse-did.ts';
+
+function parametersOf(types: string): readonly Parameter[] {
+  return parseDid(`service : { f : (${types}) -> () }`).methods[0]?.parameters ?? [];
+}
+
+/** A form of one number, with this in it. */
+function numberDraft(typed: string): { draft: CallDraft; field: FormValue & { kind: 'text' } } {
+  const draft = new CallDraft(parametersOf('nat'));
+  const field = draft.values?.[0];
+  assert.ok(field?.kind === 'text');
+  field.text = typed;
+  draft.isTouched = typed !== '';
+  return { draft, field };
+}
+
+suite('a call that is begun', () => {
+  const parameters = parametersOf('nat');
+
+  test('is not written while something is wrong with it, and says what', () => {
+    const { draft, field } = numberDraft('1x');
+    assert.equal(draft.write(parameters, false), undefined);
+    assert.equal(draft.problems.get(field), 'expected a nat: digits only');
+    draft.showJson(true, parameters, false);
+    assert.equal(draft.isJson, false);
+    assert.equal(draft.problems.size, 1);
+    field.text = '1';
+    assert.equal(draft.write(parameters, false), '[1]');
+    assert.equal(draft.problems.size, 0);
+  });
+
+  test('an untouched form becomes JSON with gaps, for whoever would rather write that', () => {
+    const { draft } = numberDraft('');
+    draft.showJson(true, parameters, false);
+    assert.deepEqual([draft.isJson, draft.json], [true, '[null]']);
+  });
+
+  test('JSON that was edited stays until the form says something else', () => {
+    const { draft, field } = numberDraft('1');
+    draft.showJson(true, parameters, false);
+    draft.json = '[ 99 ]';
+    draft.showJson(false, parameters, false);
+    draft.showJson(true, parameters, false);
+    assert.equal(draft.json, '[ 99 ]');
+    draft.showJson(false, parameters, false);
+    field.text = '2';
+    draft.showJson(true, parameters, false);
+    assert.equal(draft.json, '[2]');
+  });
+
+  test('is called once at a time', async () => {
+    const { draft } = numberDraft('1');
+    const { promise, resolve } = Promise.withResolvers<CallAnswer>();
+    let calls = 0;
+    const call = (): Promise<CallAnswer> => {
+      calls++;
+      return promise;
+    };
+    const first = draft.run(call);
+    await draft.run(call);
+    assert.deepEqual([calls, draft.isRunning], [1, true]);
+    resolve({ status: 200, text: '[]', ms: 1 });
+    await first;
+    assert.deepEqual([draft.isRunning, draft.answer?.text], [false, '[]']);
+    await draft.run(() => Promise.reject(new Error('no')));
+    assert.deepEqual([draft.answer, String(draft.error)], [undefined, 'Error: no']);
+  });
+
+  test('without a form is JSON, with the reason if the form would be too large', () => {
+    assert.deepEqual([new CallDraft(undefined).isJson, new CallDraft(undefined).formProblem], [true, undefined]);
+    const wide = new CallDraft(parametersOf(new Array<string>(2_001).fill('nat').join(', ')));
+    assert.ok(wide.isJson);
+    assert.match(wide.formProblem ?? '', /more than 2000 fields/);
+  });
+
+  test('is kept while others are looked at, within a bound', () => {
+    const drafts = new CallDrafts();
+    const first = drafts.of('first', parameters);
+    for (let index = 0; index < 29; index++) drafts.of(String(index), parameters);
+    assert.equal(drafts.of('first', parameters), first);
+    for (let index = 0; index < 30; index++) drafts.of(String(index), parameters);
+    assert.notEqual(drafts.of('first', parameters), first);
+  });
+});
+
+test('a method is called as the module exports it, whatever the interface says; that it is one-way, the interface says', () => {
+  const { methods } = callableMethods({
+    candid: 'service : { a : () -> () query; b : () -> () oneway; c : () -> (); gone : () -> () query }',
+    candidProblem: null,
+    methods: [
+      { name: 'd', kind: 'query' },
+      { name: 'a', kind: 'update' },
+      { name: 'b', kind: 'update' },
+      { name: 'c', kind: 'query' },
+    ],
+  });
+  assert.deepEqual(
+    methods.map(({ name, kind }) => `${name} ${kind}`),
+    ['a update', 'b oneway', 'c query', 'gone query', 'd query'],
+  );
+});
