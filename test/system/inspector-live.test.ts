@@ -90,11 +90,20 @@ test('history and output appear as they happen, output only after a click', { ti
   const lines = await page.locator('.output-line').allTextContents();
   assert.equal(lines.filter((line) => line === 'before the click').length, 1);
 
+  await page.getByRole('tab', { name: 'Call' }).click();
+  await page.getByRole('tab', { name: 'Output' }).getByRole('img', { name: 'streaming' }).waitFor();
+
+  await page.getByRole('tab', { name: 'Output' }).click();
   await page.getByRole('button', { name: 'Stop streaming' }).click();
   await page.getByRole('button', { name: 'Start streaming' }).waitFor();
   await new Promise((resolve) => setTimeout(resolve, 500));
   await say('for others');
   assert.match((await server.get('/logs/orders')).body, /for others\n$/);
+
+  // It goes on where it stopped.
+  const asked = page.waitForRequest(/\/events\//);
+  await page.getByRole('button', { name: 'Start streaming' }).click();
+  assert.match((await (await asked).allHeaders())['last-event-id'] ?? '', /^\d+$/);
 });
 
 test('a call is executed once, also when the browser sends it again by itself', { timeout: 180_000 }, async (t) => {

@@ -380,6 +380,12 @@ suite('what actors do', { timeout: 120_000 }, () => {
       .waitFor();
     assert.equal(await isHacked(page), false);
     assert.equal((await server.get('/logs/orders', AUTHORIZED)).body, '');
+
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await post('/call-json/orders/say', JSON.stringify([`first${'\n'.repeat(2_500)}last`]));
+    await page.getByRole('button', { name: 'Take what is there' }).click();
+    await page.getByText('501 older lines are not shown').waitFor();
+    assert.equal(await page.locator('.output-line').last().textContent(), 'last');
   });
 
   test('a server that goes away and comes back is waited for, and may be another version', async (t) => {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { stateOf } from './actor-state.ts';
 import type { Actor, Api } from './api.ts';
 import type { CallDrafts } from './call-drafts.ts';
@@ -63,6 +63,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const { place, actor, samples, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
   const state = stateOf(actor);
+  const [isStreaming, setStreaming] = useState(false);
   // Filters and output that was taken would be lost with their tabs: those stay, out of sight.
   const kept = useRef(new Set<Tab>());
   const method = useRef<string | undefined>(undefined);
@@ -112,6 +113,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
             onClick={() => go(hashOfTab(tab))}
           >
             {TAB_TITLES[tab]}
+            {tab === 'output' && isStreaming && <span class="live" role="img" aria-label="streaming" />}
           </button>
         ))}
       </div>
@@ -139,7 +141,7 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       )}
       {kept.current.has('output') && (
         <Panel tab="output" isOpen={place.tab === 'output'}>
-          <OutputTab actor={actor} api={api} />
+          <OutputTab actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
         </Panel>
       )}
       {place.tab === 'code' && (

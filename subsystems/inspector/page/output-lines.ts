@@ -1,33 +1,91 @@
-/** Debug output on the screen: what came last, within bounds. */
+/** Debug output on the screen: all of what was taken is kept for a while, and the newest of it is drawn. */
 
-/** Lines that are kept. */
-const LINES_MAX = 2_000;
-/** Characters that are kept: what a browser lays out at once. */
-const CHARACTERS_MAX = 1_000_000;
-/** Of one line; the rest is counted. */
+/** Characters that are kept, line feeds included: a take brings at most a quarter of it (docs/http.md). */
+const KEPT_CHARACTERS_MAX = 4 * 1024 * 1024;
+/** Prints that are kept: a take brings at most 16,384, because each counts for 64 bytes at least. */
+const KEPT_PRINTS_MAX = 65_536;
+/** Lines that are drawn, */
+const DRAWN_LINES_MAX = 2_000;
+/** their characters: what a browser lays out at once, */
+const DRAWN_CHARACTERS_MAX = 1_000_000;
+/** and those of one line; the rest is counted. */
 const LINE_CHARACTERS_MAX = 10_000;
 
-export interface OutputLine {
+/** What an actor printed at once, of one line or more. */
+interface Print {
   /** Never given twice. */
   readonly key: number;
   readonly text: string;
+  readonly lines: number;
 }
 
-/** The lines with `texts` behind them, less the oldest that there is no room for. */
-export function withOutput(lines: readonly OutputLine[], texts: readonly string[]): readonly OutputLine[] {
-  let key = lines.at(-1)?.key ?? 0;
-  const all = [...lines, ...texts.slice(-LINES_MAX).map((text) => ({ key: ++key, text: cut(text) }))].slice(-LINES_MAX);
+export interface Output {
+  /** The oldest first. */
+  readonly prints: readonly Print[];
+  readonly lines: number;
+  /** Lines that were here and are no longer. */
+  readonly lost: number;
+}
+
+export interface OutputLine {
+  readonly key: string;
+  readonly text: string;
+}
+
+export const NO_OUTPUT: Output = { prints: [], lines: 0, lost: 0 };
+
+/** The output with `texts` behind it, less the oldest that there is no room for. */
+export function withOutput({ prints, lines, lost }: Output, texts: readonly string[]): Output {
+  let key = prints.at(-1)?.key ?? 0;
+  const all = [...prints, ...texts.map((text) => ({ key: ++key, text, lines: linesOf(text) }))];
   let characters = 0;
   let start = all.length;
-  for (let next = all[start - 1]; next !== undefined; next = all[start - 1]) {
-    characters += next.text.length;
-    if (characters > CHARACTERS_MAX) break;
+  const first = Math.max(0, all.length - KEPT_PRINTS_MAX);
+  for (let next = all[start - 1]; next !== undefined && start > first; next = all[start - 1]) {
+    characters += next.text.length + 1;
+    // The newest stays, whatever its length.
+    if (characters > KEPT_CHARACTERS_MAX && start < all.length) break;
     start--;
   }
-  return all.slice(start);
+  const gone = sum(all.slice(0, start));
+  return { prints: all.slice(start), lines: lines + sum(all.slice(prints.length)) - gone, lost: lost + gone };
 }
 
-function cut(text: string): string {
-  if (text.length <= LINE_CHARACTERS_MAX) return text;
-  return `${text.slice(0, LINE_CHARACTERS_MAX)}… and ${text.length - LINE_CHARACTERS_MAX} more characters`;
+/** The newest lines, the oldest of them first. */
+export function drawnLines({ prints }: Output): readonly OutputLine[] {
+  const drawn: OutputLine[] = [];
+  let left = DRAWN_CHARACTERS_MAX;
+  for (const { key, text, lines } of prints.toReversed()) {
+    let end = text.length;
+    for (let line = lines - 1; line >= 0; line--) {
+      const start = end === 0 ? 0 : text.lastIndexOf('\n', end - 1) + 1;
+      const part = cut(text, start, end);
+      left -= part.length;
+      if (drawn.length === DRAWN_LINES_MAX || (left < 0 && drawn.length > 0)) return drawn.toReversed();
+      drawn.push({ key: `${key}.${line}`, text: part });
+      end = start - 1;
+    }
+  }
+  return drawn.toReversed();
+}
+
+/** All that is kept, as it was printed. */
+export function outputText({ prints }: Output): string {
+  return prints.map(({ text }) => text).join('\n');
+}
+
+function cut(text: string, start: number, end: number): string {
+  if (end - start <= LINE_CHARACTERS_MAX) return text.slice(start, end);
+  const rest = end - start - LINE_CHARACTERS_MAX;
+  return `${text.slice(start, start + LINE_CHARACTERS_MAX)}… and ${rest} more characters`;
+}
+
+function linesOf(text: string): number {
+  let lines = 1;
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) lines++;
+  return lines;
+}
+
+function sum(prints: readonly Print[]): number {
+  return prints.reduce((total, { lines }) => total + lines, 0);
 }

@@ -1,7 +1,7 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Actor, type Api, ApiError } from './api.ts';
 import { inertText } from './inert-text.ts';
-import { type OutputLine, withOutput } from './output-lines.ts';
+import { drawnLines, NO_OUTPUT, type Output, outputText, withOutput } from './output-lines.ts';
 import { CopyButton, Failure } from './pieces.tsx';
 
 const RECONNECT_MS = 1_000;
@@ -9,11 +9,23 @@ const RECONNECT_MS = 1_000;
 const DRAW_MS = 100;
 
 /** What an actor prints. Nothing is taken from the server before somebody asks for it: a line goes to one reader only. */
-export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
-  const [lines, setLines] = useState<readonly OutputLine[]>([]);
-  const [isStreaming, setStreaming] = useState(false);
+export function OutputTab({
+  actor,
+  api,
+  isStreaming,
+  setStreaming,
+}: {
+  readonly actor: Actor;
+  readonly api: Api;
+  readonly isStreaming: boolean;
+  readonly setStreaming: (isStreaming: boolean) => void;
+}) {
+  const [output, setOutput] = useState(NO_OUTPUT);
+  const lines = useMemo(() => drawnLines(output), [output]);
   const [error, setError] = useState<unknown>(undefined);
   const waiting = useRef<string[]>([]);
+  /** The last line that was streamed: the server sends again what came behind it and was lost on the way. */
+  const lastId = useRef('');
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
 
@@ -22,7 +34,7 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
       setTimeout(() => {
         const taken = waiting.current;
         waiting.current = [];
-        setLines((before) => withOutput(before, taken));
+        setOutput((before) => withOutput(before, taken));
       }, DRAW_MS);
     }
     waiting.current.push(...texts);
@@ -31,7 +43,7 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
   useEffect(() => {
     if (!isStreaming) return undefined;
     const stop = new AbortController();
-    void follow(api, actor.name, stop.signal, add, setError).then(() => {
+    void follow(api, actor.name, lastId, stop.signal, add, setError).then(() => {
       if (!stop.signal.aborted) setStreaming(false);
     });
     return () => stop.abort();
@@ -39,7 +51,7 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
 
   useEffect(() => {
     if (follows.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines]);
+  }, [output]);
 
   const takeOnce = async (): Promise<void> => {
     try {
@@ -68,10 +80,10 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
             Take what is there
           </button>
         )}
-        <button type="button" class="quiet" disabled={lines.length === 0} onClick={() => setLines([])}>
+        <button type="button" class="quiet" disabled={lines.length === 0} onClick={() => setOutput(NO_OUTPUT)}>
           Clear
         </button>
-        {lines.length > 0 && <CopyButton text={() => lines.map(({ text }) => text).join('\n')} label="Copy all" />}
+        {lines.length > 0 && <CopyButton text={() => outputText(output)} label="Copy all" />}
         {isStreaming && (
           <span class="streaming" role="status">
             streaming
@@ -94,6 +106,7 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
           follows.current = scrollHeight - scrollTop - clientHeight < 40;
         }}
       >
+        <Older output={output} drawn={lines.length} />
         {lines.map(({ key, text }) => (
           <div key={key} class="output-line">
             {inertText(text)}
@@ -105,21 +118,37 @@ export function OutputTab({ actor, api }: { readonly actor: Actor; readonly api:
   );
 }
 
+/** How much of the output is not to be seen. */
+function Older({ output, drawn }: { readonly output: Output; readonly drawn: number }) {
+  const hidden = output.lines - drawn;
+  if (hidden + output.lost === 0) return null;
+  return (
+    <p class="hint">
+      {hidden > 0 && `${counted(hidden)} not shown: “Copy all” has them. `}
+      {output.lost > 0 && `${counted(output.lost)} no longer kept.`}
+    </p>
+  );
+}
+
+function counted(lines: number): string {
+  return lines === 1 ? '1 older line is' : `${lines.toLocaleString('en')} older lines are`;
+}
+
 /** Reads events until it is told to stop, connecting anew when the connection ends; returns when the server refuses. */
 async function follow(
   api: Api,
   actor: string,
+  lastId: { current: string },
   signal: AbortSignal,
   add: (lines: readonly string[]) => void,
   setError: (error: unknown) => void,
 ): Promise<void> {
-  let lastId = '';
   const opened = (): void => setError(undefined);
   while (!signal.aborted) {
     try {
-      for await (const { id, type, data } of api.events(actor, lastId, { signal, opened })) {
-        lastId = id;
-        if (type === 'debug') add(data.split('\n'));
+      for await (const { id, type, data } of api.events(actor, lastId.current, { signal, opened })) {
+        lastId.current = id;
+        if (type === 'debug') add([data]);
       }
     } catch (failure) {
       if (signal.aborted) return;

@@ -18,7 +18,13 @@ import {
 } from '../../../../subsystems/inspector/page/format.ts';
 import { inertText } from '../../../../subsystems/inspector/page/inert-text.ts';
 import { layoutJson } from '../../../../subsystems/inspector/page/json-layout.ts';
-import { withOutput } from '../../../../subsystems/inspector/page/output-lines.ts';
+import {
+  drawnLines,
+  NO_OUTPUT,
+  type Output,
+  outputText,
+  withOutput,
+} from '../../../../subsystems/inspector/page/output-lines.ts';
 import { hashOf, placeOf } from '../../../../subsystems/inspector/page/place.ts';
 
 suite('texts of actors', () => {
@@ -279,20 +285,43 @@ suite('arguments in the history', () => {
 });
 
 suite('debug output', () => {
-  test('the newest lines are kept, within bounds of lines and of characters', () => {
-    const first = withOutput([], ['a', 'b']);
-    assert.deepEqual(first, [
-      { key: 1, text: 'a' },
-      { key: 2, text: 'b' },
-    ]);
-    const many = withOutput(first, new Array<string>(5_000).fill('x'));
-    assert.equal(many.length, 2_000);
-    assert.ok(new Set(many.map(({ key }) => key)).size === 2_000 && (many[0]?.key ?? 0) > 2);
-    assert.equal(withOutput(many, new Array<string>(150).fill('y'.repeat(10_000))).length, 100);
+  /** What is drawn. */
+  const drawn = (output: Output): readonly string[] => drawnLines(output).map(({ text }) => text);
+
+  test('what was printed at once is drawn in its lines, each with a key of its own', () => {
+    const output = withOutput(withOutput(NO_OUTPUT, ['a\n\nb', '']), ['c\n']);
+    assert.deepEqual(drawn(output), ['a', '', 'b', '', 'c', '']);
+    assert.equal(outputText(output), 'a\n\nb\n\nc\n');
+    assert.equal(new Set(drawnLines(output).map(({ key }) => key)).size, 6);
+    assert.deepEqual([output.lines, output.lost], [6, 0]);
   });
 
-  test('a long line is cut, and says so', () => {
-    const [line] = withOutput([], ['z'.repeat(1_000_000)]);
-    assert.match(line?.text ?? '', /^z{10000}… and 990000 more characters$/);
+  test('the newest lines are drawn, within bounds of lines and of characters; all are kept for copying', () => {
+    const many = withOutput(
+      withOutput(NO_OUTPUT, ['first']),
+      Array.from({ length: 16_000 }, (_line, index) => `line ${index}`),
+    );
+    assert.deepEqual([drawn(many).length, drawn(many)[0], many.lines, many.lost], [2_000, 'line 14000', 16_001, 0]);
+    assert.match(outputText(many), /^first\nline 0\n[^]*\nline 15999$/);
+    const keys = new Set(drawnLines(many).map(({ key }) => key));
+    assert.equal(drawnLines(withOutput(many, ['new'])).filter(({ key }) => keys.has(key)).length, 1_999);
+    assert.equal(drawn(withOutput(many, new Array<string>(150).fill('y'.repeat(10_000)))).length, 100);
+    assert.deepEqual(drawn(withOutput(many, ['\n'.repeat(1_000_000)])), new Array<string>(2_000).fill(''));
+  });
+
+  test('a long line is drawn in part, and says so; copied it is whole', () => {
+    const output = withOutput(NO_OUTPUT, [`a\n${'z'.repeat(1_000_000)}`]);
+    assert.match(drawn(output)[1] ?? '', /^z{10000}… and 990000 more characters$/);
+    assert.equal(outputText(output).length, 1_000_002);
+  });
+
+  test('what there is no room for is counted', () => {
+    const mebibyte = 'x'.repeat(1024 * 1024 - 1);
+    const full = withOutput(NO_OUTPUT, ['a\nb', 'c', ...new Array<string>(4).fill(mebibyte)]);
+    assert.deepEqual([full.prints.length, full.lines, full.lost], [4, 4, 3]);
+    const again = withOutput(full, ['d']);
+    assert.deepEqual([again.prints.length, again.lines, again.lost], [4, 4, 4]);
+    assert.equal(withOutput(NO_OUTPUT, ['y'.repeat(5 * 1024 * 1024)]).prints.length, 1);
+    assert.equal(withOutput(NO_OUTPUT, new Array<string>(70_000).fill('')).lost, 70_000 - 65_536);
   });
 });
