@@ -1,12 +1,14 @@
 /** The inspector page in a real Chromium, against a real server with real actors. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { attempts } from '../support/attempts.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './browser.ts';
 
@@ -96,6 +98,14 @@ suite('the token', { timeout: 120_000 }, () => {
   test('is asked for, refused when it is wrong, and kept for the tab until it is forgotten', async (t) => {
     const { page, requests } = await openPage(t, browser, `${server.origin}/`);
     await page.getByLabel('bearer token').fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByText('That is not the token of this server.').waitFor();
+    const asked = requests.length;
+    await page.getByLabel('bearer token').fill('жук');
+    await page.keyboard.press('Enter');
+    await page.getByText('A token has visible ASCII characters').waitFor();
+    assert.equal(requests.length, asked, 'what a header cannot hold is not sent');
+    await page.getByLabel('bearer token').fill('two words');
     await page.keyboard.press('Enter');
     await page.getByText('That is not the token of this server.').waitFor();
     await page.getByLabel('bearer token').fill(TOKEN);
@@ -420,6 +430,9 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await page.getByLabel('Cycles to add').fill('1 000 000');
     await page.getByRole('button', { name: 'Top up' }).click();
     await page.getByText('Topped up: the balance is').waitFor();
+    await page.getByRole('tab', { name: 'History' }).click();
+    await page.getByRole('tab', { name: 'Overview' }).click();
+    await page.getByText('Topped up: the balance is').waitFor();
     await page.getByLabel('Cycles to add').fill('lots');
     await page.getByRole('button', { name: 'Top up' }).click();
     await page.getByRole('alert').getByText(/400: /).waitFor();
@@ -442,7 +455,11 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await upgrade.click();
     await page.getByText(/^upgraded in /).waitFor();
     assert.equal(await post('/query-json/box/version?lossless=1'), '[{"$svc":"nat","value":"2"}]');
+    await page.getByRole('tab', { name: 'Call' }).click();
+    await page.getByRole('tab', { name: 'Code' }).click();
+    await page.getByText(/^upgraded in /).waitFor();
 
+    await page.getByLabel('Force: do not check').check();
     const bytes = gzipSync(versioned(3)).toString('base64');
     const transfer = await page.evaluateHandle(`(() => {
       const files = new DataTransfer();
@@ -452,6 +469,13 @@ suite('changing actors', { timeout: 120_000 }, () => {
     })()`);
     await page.dispatchEvent('.drop', 'drop', { dataTransfer: transfer });
     await page.getByText('v3.wasm.gz').waitFor();
+    assert.equal(await page.getByLabel('Force: do not check').isChecked(), false, 'another file');
+    const text = await page.evaluateHandle(`(() => {
+      const words = new DataTransfer();
+      words.setData('text/plain', 'no file');
+      return words;
+    })()`);
+    await page.dispatchEvent('.drop', 'drop', { dataTransfer: text });
     await upgrade.click();
     await page.getByText(/^upgraded in /).waitFor();
     assert.equal(await post('/query-json/box/version?lossless=1'), '[{"$svc":"nat","value":"3"}]');
@@ -494,6 +518,16 @@ suite('changing actors', { timeout: 120_000 }, () => {
     await page.locator('.drop input').setInputFiles({ name: 'x.wasm', mimeType: '', buffer: Buffer.from('no module') });
     await page.getByRole('button', { name: 'Upgrade box' }).click();
     await page.getByRole('alert').getByText(/400: /).waitFor();
+
+    const file = join(await temporaryDirectory(), 'rebuilt.wasm');
+    writeFileSync(file, 'one build');
+    await page.locator('.drop input').setInputFiles(file);
+    await page.getByText('rebuilt.wasm').waitFor();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    writeFileSync(file, 'another build');
+    await page.getByRole('button', { name: 'Upgrade box' }).click();
+    await page.getByText('rebuilt.wasm has changed since it was chosen: choose it again').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Upgrade box' }).isDisabled());
   });
 
   test('a form follows the interface, and keeps what is typed as long as its types are the same', async (t) => {

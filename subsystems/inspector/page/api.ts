@@ -89,7 +89,7 @@ export interface UpgradeReport {
 export interface UpgradeRequest {
   readonly actor: string;
   /** Undefined: the manifest's file again. */
-  readonly module: Blob | undefined;
+  readonly module: ArrayBuffer | undefined;
   /** Hex, may be empty. */
   readonly argument: string;
   readonly isForced: boolean;

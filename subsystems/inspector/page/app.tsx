@@ -128,6 +128,7 @@ function Inspector({ api, hasToken, refused, forget }: InspectorProps) {
   };
   const close = (): void => {
     isClosing.current = true;
+    opensFirst.current = false;
     go('#/');
     listRef.current?.focus();
   };

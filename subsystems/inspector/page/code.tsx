@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { type Actor, type Api, ApiError, type UpgradeReport } from './api.ts';
 import { bytesText, durationText } from './format.ts';
 import { inertText, shortText } from './inert-text.ts';
@@ -7,6 +7,11 @@ import { Report } from './upgrade-report.tsx';
 
 /** The actor's module and interface, and another module in its place. */
 export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+  // An interface may be long, and this is drawn at each poll.
+  const candid = useMemo(
+    () => (actor.candid === null ? undefined : inertText(actor.candid, { hasLines: true })),
+    [actor.candid],
+  );
   return (
     <>
       <Upgrade key={actor.id} actor={actor} api={api} />
@@ -24,7 +29,7 @@ export function CodeTab({ actor, api }: { readonly actor: Actor; readonly api: A
           <Hint>The module carries no Candid interface.</Hint>
         ) : (
           <pre class="candid" tabIndex={0}>
-            {inertText(actor.candid, { hasLines: true })}
+            {candid}
           </pre>
         )}
       </section>
@@ -38,6 +43,17 @@ interface Outcome {
   readonly report?: UpgradeReport | undefined;
 }
 
+class UnreadableError extends Error {}
+
+/** As the file is now; a browser reads only what it was when it was chosen. */
+async function bytesOf(file: File): Promise<ArrayBuffer> {
+  try {
+    return await file.arrayBuffer();
+  } catch {
+    throw new UnreadableError(`${shortText(file.name, 80)} has changed since it was chosen: choose it again`);
+  }
+}
+
 function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const [file, setFile] = useState<File | undefined>(undefined);
   const [argument, setArgument] = useState('');
@@ -48,19 +64,24 @@ function Upgrade({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
   const name = inertText(shortText(actor.name, 60));
 
   const choose = (chosen: File | undefined): void => {
+    // A text that was dropped is no file.
+    if (chosen === undefined) return;
     setFile(chosen);
+    setForced(false);
     setOutcome({});
   };
-  const upgrade = async (module: File | undefined): Promise<void> => {
+  const upgrade = async (chosen: File | undefined): Promise<void> => {
     setBusy(true);
     setOutcome({});
     const startedMs = performance.now();
     try {
+      const module = chosen === undefined ? undefined : await bytesOf(chosen);
       const report = await api.upgrade({ actor: actor.name, module, argument: argument.trim(), isForced });
       setOutcome({ text: `upgraded in ${durationText(performance.now() - startedMs)}`, report });
       setFile(undefined);
       setForced(false);
     } catch (error) {
+      if (error instanceof UnreadableError) setFile(undefined);
       setOutcome({ error, report: error instanceof ApiError ? error.report : undefined });
     }
     setBusy(false);

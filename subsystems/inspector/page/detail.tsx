@@ -8,7 +8,7 @@ import { CodeTab } from './code.tsx';
 import { HistoryTab } from './history.tsx';
 import { inertText, shortText } from './inert-text.ts';
 import { OutputTab } from './output.tsx';
-import { Overview } from './overview.tsx';
+import { Overview, type TopUpOutcome } from './overview.tsx';
 import { Badge, CopyButton, type Tone } from './pieces.tsx';
 import { hashOf, type Place, type Tab, TABS } from './place.ts';
 import type { Samples } from './samples.ts';
@@ -63,8 +63,9 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
   const { place, actor, samples, api, drafts, hasToken, go, close } = props;
   const { name } = actor;
   const state = stateOf(actor);
+  const [topUp, setTopUp] = useState<TopUpOutcome>({});
   const [isStreaming, setStreaming] = useState(false);
-  // Filters and output that was taken would be lost with their tabs: those stay, out of sight.
+  // Filters, output that was taken and what came of an upgrade would be lost with their tabs: those stay, out of sight.
   const kept = useRef(new Set<Tab>());
   const method = useRef<string | undefined>(undefined);
   kept.current.add(place.tab);
@@ -119,7 +120,12 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
       </div>
       {place.tab === 'overview' && (
         <Panel tab="overview" isOpen>
-          <Overview actor={actor} samples={samples.of(actor.id)} api={api} />
+          <Overview
+            actor={actor}
+            samples={samples.of(actor.id)}
+            api={api}
+            topUp={{ outcome: topUp, setOutcome: setTopUp }}
+          />
         </Panel>
       )}
       {kept.current.has('call') && (
@@ -144,8 +150,8 @@ function ActorDetail(props: DetailProps & { readonly actor: Actor }) {
           <OutputTab actor={actor} api={api} isStreaming={isStreaming} setStreaming={setStreaming} />
         </Panel>
       )}
-      {place.tab === 'code' && (
-        <Panel tab="code" isOpen>
+      {kept.current.has('code') && (
+        <Panel tab="code" isOpen={place.tab === 'code'}>
           <CodeTab actor={actor} api={api} />
         </Panel>
       )}

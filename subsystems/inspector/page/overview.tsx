@@ -11,10 +11,12 @@ export function Overview({
   actor,
   samples,
   api,
+  topUp,
 }: {
   readonly actor: Actor;
   readonly samples: readonly Sample[];
   readonly api: Api;
+  readonly topUp: TopUp;
 }) {
   return (
     <>
@@ -60,7 +62,7 @@ export function Overview({
             </dd>
           </dl>
         </section>
-        <Cycles actor={actor} api={api} />
+        <Cycles actor={actor} api={api} topUp={topUp} />
       </div>
       <LatestMessages actor={actor} api={api} />
     </>
@@ -78,19 +80,30 @@ function Fact({ name, value }: { readonly name: string; readonly value: string }
 
 const TRILLION = 1_000_000_000_000n;
 
-function Cycles({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
+/** A top-up and what came of it, held where it outlives the tab. */
+export interface TopUp {
+  readonly outcome: TopUpOutcome;
+  readonly setOutcome: (outcome: TopUpOutcome) => void;
+}
+
+export interface TopUpOutcome {
+  readonly isBusy?: boolean;
+  readonly balance?: string;
+  readonly error?: unknown;
+}
+
+function Cycles({ actor, api, topUp }: { readonly actor: Actor; readonly api: Api; readonly topUp: TopUp }) {
   const [amount, setAmount] = useState('');
-  const [outcome, setOutcome] = useState<{ readonly balance?: string; readonly error?: unknown }>({});
-  const [isBusy, setBusy] = useState(false);
+  const { outcome, setOutcome } = topUp;
   const add = async (): Promise<void> => {
-    setBusy(true);
+    if (outcome.isBusy === true) return;
+    setOutcome({ isBusy: true });
     try {
       setOutcome({ balance: await api.addCycles(actor.name, amount.replaceAll(/[\s_,\u202f]/g, '')) });
       setAmount('');
     } catch (error) {
       setOutcome({ error });
     }
-    setBusy(false);
   };
   return (
     <section class="panel">
@@ -124,7 +137,7 @@ function Cycles({ actor, api }: { readonly actor: Actor; readonly api: Api }) {
             {String(trillions)} T
           </button>
         ))}
-        <button type="submit" disabled={isBusy}>
+        <button type="submit" disabled={outcome.isBusy === true}>
           Top up
         </button>
       </form>

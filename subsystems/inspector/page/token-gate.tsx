@@ -1,15 +1,23 @@
 import { useState } from 'preact/hooks';
 
+/** What the server takes as one (`config/load.ts`): blanks inside are fine. */
+const TOKEN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+const NO_TOKEN = 'A token has visible ASCII characters, and blanks between them: this is none.';
+
 /** Asks for the token. */
 export function TokenGate({ isWrong, enter }: { readonly isWrong: boolean; readonly enter: (token: string) => void }) {
   const [token, setToken] = useState('');
+  const [isMalformed, setMalformed] = useState(false);
+  const problem = isMalformed ? NO_TOKEN : isWrong ? 'That is not the token of this server.' : undefined;
   return (
     <main class="gate">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          // What a header cannot hold is no token; blanks at the ends come from copying.
-          if (/^[\x21-\x7e]+$/.test(token.trim())) enter(token.trim());
+          // Blanks at the ends come from copying.
+          const entered = token.trim();
+          setMalformed(!TOKEN.test(entered));
+          if (TOKEN.test(entered)) enter(entered);
         }}
       >
         <h1>svc inspector</h1>
@@ -21,14 +29,14 @@ export function TokenGate({ isWrong, enter }: { readonly isWrong: boolean; reado
           spellcheck={false}
           autofocus
           required
-          aria-invalid={isWrong}
+          aria-invalid={problem !== undefined}
           aria-describedby="token-note"
           value={token}
           onInput={(event) => setToken(event.currentTarget.value)}
         />
-        {isWrong && (
+        {problem !== undefined && (
           <p class="problem" role="alert">
-            That is not the token of this server.
+            {problem}
           </p>
         )}
         <button type="submit" class="primary">
