@@ -104,6 +104,12 @@ export class Database {
     return this.#current();
   }
 
+  /** What was done by it is not what its units say: the next one sees what is there now. */
+  async leave(session: Session): Promise<void> {
+    if (this.#session === session) this.#session = undefined;
+    await Promise.all([session.commits.end(), session.entries.end()]);
+  }
+
   wordsOf(error: unknown): string {
     return wordsOf(error, this.#options.url);
   }
@@ -171,7 +177,7 @@ export class Database {
   commit(batch: Batch): Promise<void> {
     return this.persist(async (session) => {
       // It was, and the answer was lost.
-      if (session.last >= batch.last) return;
+      if (session.last === batch.last) return;
       if (session.last !== batch.first - 1) throw this.#tampered(session.last, batch.first - 1);
       if (batch.bytes <= PIECE_BYTES) await this.#commitSmall(session, batch);
       else await this.#commitLarge(session, batch);

@@ -13,7 +13,8 @@ export async function restoreInto(
 ): Promise<RestoredBackup> {
   const { namespace } = database;
   // Not again if it breaks: the file may be a pipe. The transaction is gone then, and the namespace as empty as before.
-  const { entries, fence } = await database.session();
+  const session = await database.session();
+  const { entries, fence } = session;
   for (const statement of [SQL.hasEntries, SQL.hasLog]) {
     const { rows } = await entries.query(statement, [namespace]);
     if (rows.length > 0) throw notEmpty(namespace);
@@ -30,6 +31,8 @@ export async function restoreInto(
     const { rows } = await entries.query(SQL.own, [namespace, fence]);
     if (rows.length === 0) throw new Error('another server has taken the namespace meanwhile');
   });
+  // Its newest unit is that of a namespace that has nothing: units would be numbered as if there were none.
+  await database.leave(session);
   return { entries: backup.entries, bytes: backup.bytes };
 }
 

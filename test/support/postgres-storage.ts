@@ -1,0 +1,88 @@
+/** Storages on a PostgreSQL as a server has them, and what they say. */
+import type { TestContext } from 'node:test';
+import { type ServerError, systemClock } from '../../kernel/index.ts';
+import type { BackupFile } from '../../subsystems/storage/index.ts';
+import type { Change } from '../../subsystems/storage/tables.ts';
+import { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
+
+export const LEASE_MS = 500;
+/** All of it stays in layers. */
+export const NEVER_FOLDED: number = 2 ** 30;
+
+export interface MadeStorage {
+  readonly storage: PostgresStorage;
+  /** What the process would end with. */
+  readonly failures: ServerError[];
+  readonly logged: string[];
+  /** What it has said that it waits for. */
+  readonly notes: string[];
+  readonly context: Parameters<PostgresStorage['own']>[0];
+}
+
+export interface StorageOptions {
+  readonly url: string;
+  readonly namespace: string;
+  readonly foldBytes?: number;
+  readonly leaseMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One that does not own the namespace yet. It is abandoned at the test's end. */
+export function makeStorage(t: TestContext, options: StorageOptions): MadeStorage {
+  const { url, namespace, foldBytes = 1, leaseMs = LEASE_MS, signal = new AbortController().signal } = options;
+  const failures: ServerError[] = [];
+  const logged: string[] = [];
+  const notes: string[] = [];
+  const note = (message: string): void => void logged.push(message);
+  const storage = new PostgresStorage({
+    url,
+    namespace,
+    leaseMs,
+    clock: systemClock,
+    log: { info: note, warn: note },
+    onFailure: (error) => void failures.push(error),
+    foldBytes,
+  });
+  t.after(() => storage.abandon());
+  return { storage, failures, logged, notes, context: { readiness: { waiting: (text) => notes.push(text) }, signal } };
+}
+
+export async function openStorage(t: TestContext, options: StorageOptions): Promise<MadeStorage> {
+  const made = makeStorage(t, options);
+  await made.storage.own(made.context);
+  await made.storage.open();
+  return made;
+}
+
+export const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+
+/** Puts it under that key of the family `blob`. */
+export function put(storage: PostgresStorage, key: string, value: string | Uint8Array = key): void {
+  storage.unit.put('blob', bytesOf(key), typeof value === 'string' ? bytesOf(value) : value);
+  storage.markDirty();
+}
+
+/** Everything is in the tables then. */
+export async function fold(storage: PostgresStorage): Promise<void> {
+  for await (const _piece of storage.backup());
+}
+
+/** How many entries it says that the family `blob` has under keys that begin like that. */
+export async function countOf(storage: PostgresStorage, prefix = ''): Promise<number> {
+  return (await storage.range('blob', bytesOf(prefix))).length;
+}
+
+/** With these changes, in that many milliseconds after each other. */
+export function backupOf(changes: readonly Change[], apartMs = 0): BackupFile {
+  return {
+    path: 'a backup',
+    entries: changes.length,
+    bytes: 0,
+    async *changes() {
+      for (const change of changes) {
+        yield [change];
+        await new Promise((resolve) => setTimeout(resolve, apartMs));
+      }
+    },
+  };
+}

@@ -1,0 +1,40 @@
+/** A backup that goes into PostgreSQL, and what is done behind it. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { UNIT_KEY } from '../../plugins/storage-postgres/database.ts';
+import { type Postgres, startPostgres } from '../support/postgres.ts';
+import { backupOf, bytesOf, countOf, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
+
+let postgres: Postgres;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(() => postgres[Symbol.asyncDispose]());
+
+const LAST = 7;
+const unit = Buffer.alloc(8);
+unit.writeBigUInt64BE(BigInt(LAST));
+const CHANGES = [
+  { family: 'meta', key: UNIT_KEY, value: unit },
+  { family: 'blob', key: bytesOf('old'), value: bytesOf('old') },
+] as const;
+
+const cutAll = (): Promise<unknown> =>
+  postgres.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'svc'");
+
+test('behind a restore units go on from the backup, and are kept when connections are cut before the first', async (t) => {
+  const { url } = postgres;
+  const namespace = 'restored';
+  const { storage, failures, context } = makeStorage(t, { url, namespace });
+  await storage.own(context);
+  await storage.restore(backupOf(CHANGES), context);
+  await storage.open();
+  assert.deepEqual([storage.durable, storage.current], [LAST, LAST + 1]);
+  await cutAll();
+  put(storage, 'new');
+  await storage.settled();
+  assert.deepEqual([storage.durable, failures], [LAST + 1, []]);
+  storage.abandon();
+  const { storage: again } = await openStorage(t, { url, namespace });
+  assert.deepEqual([again.durable, await countOf(again, 'new'), await countOf(again, 'old')], [LAST + 1, 1, 1]);
+});
