@@ -35,6 +35,8 @@ export interface Session {
   readonly fence: string;
   /** The newest unit in the database. */
   last: number;
+  /** The newest unit that the tables had when it began. */
+  readonly folded: number;
 }
 
 export interface DatabaseOptions {
@@ -54,6 +56,9 @@ export class NotOwner extends Error {
   override readonly name = 'NotOwner';
 }
 
+/** The database is not the one of before. Whatever of it was seen or changed, this process cannot go on with it. */
+export class OtherDatabase extends ServerError {}
+
 export class Database {
   readonly namespace: string;
   readonly #options: DatabaseOptions;
@@ -63,6 +68,9 @@ export class Database {
   #awaySinceMs: number | undefined;
   #failures = 0;
   #isEnded = false;
+  /** The newest unit that this process knows to be in the database, and in the tables. */
+  #last = 0;
+  #folded = 0;
 
   constructor(options: DatabaseOptions) {
     const { url, namespace, clock, leaseMs } = options;
@@ -139,20 +147,33 @@ export class Database {
       assert(commits !== undefined && entries !== undefined, 'two connections');
       const { namespace } = this;
       // What is seen in this transaction was committed before it, and has reached every replica that its own commit waits for.
-      const { fence, last } = await commits.transaction(async () => {
+      const { fence, last, folded } = await commits.transaction(async () => {
         const { rows } = await commits.query(SQL.nextFence, [namespace, this.#options.lease.owner]);
         if (rows[0] === undefined) throw new NotOwner();
         const newest = await commits.query(SQL.lastUnit, [namespace]);
-        return {
-          fence: String(rows[0][0]),
-          last: Number(newest.rows[0]?.[0] ?? (await foldedUnit(commits, namespace))),
-        };
+        const inTables = await foldedUnit(commits, namespace);
+        const inLog = Number(newest.rows[0]?.[0] ?? 0);
+        return { fence: String(rows[0][0]), last: Math.max(inLog, inTables), folded: inTables };
       });
-      return (this.#session = { commits, entries, fence, last });
+      this.#mustHaveStayed(last, folded);
+      return (this.#session = { commits, entries, fence, last, folded });
     } catch (error) {
       for (const connection of made) connection.destroy();
       throw error;
     }
+  }
+
+  /** What was answered is there still: a crash, or another machine that is the first now, may have taken the last transactions. */
+  #mustHaveStayed(last: number, folded: number): void {
+    if (last < this.#last) throw this.#wentBack(`unit ${last} as the newest`, `unit ${this.#last} was committed`);
+    if (folded < this.#folded)
+      throw this.#wentBack(`the tables up to unit ${folded}`, `unit ${this.#folded} was brought into them`);
+    this.#last = last;
+  }
+
+  /** The tables have all units up to that one, and say so. */
+  hasFolded(last: number): void {
+    this.#folded = last;
   }
 
   /** A write, by a statement that answers a row if the fence was right. The row. */
@@ -178,19 +199,21 @@ export class Database {
     return this.persist(async (session) => {
       // It was, and the answer was lost.
       if (session.last === batch.last) return;
-      if (session.last !== batch.first - 1) throw this.#tampered(session.last, batch.first - 1);
+      if (session.last !== batch.first - 1)
+        throw this.#wentBack(`unit ${session.last} as the newest`, `unit ${batch.first - 1} was committed last`);
       if (batch.bytes <= PIECE_BYTES) await this.#commitSmall(session, batch);
       else await this.#commitLarge(session, batch);
       session.last = batch.last;
+      this.#last = batch.last;
     });
   }
 
-  /** Nobody else writes there: rows were taken away, or an older copy of the database was brought back. */
-  #tampered(found: number, expected: number): ServerError {
-    return new ServerError(
+  /** Nobody else writes there: rows were taken away or added, or the database is as it was some time ago. */
+  #wentBack(found: string, expected: string): OtherDatabase {
+    return new OtherDatabase(
       'unavailable',
       'state-corrupt',
-      `${placeOf(this.#options.url)} has unit ${found} as the newest of namespace '${this.namespace}', and unit ${expected} was committed: it is not the database of before`,
+      `${placeOf(this.#options.url)} has ${found} of namespace '${this.namespace}', and ${expected}: it is not the database of before; started again, svc goes on with what is there`,
     );
   }
 

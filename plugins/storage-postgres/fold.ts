@@ -2,6 +2,10 @@
  * Brings a frozen layer into the tables, step by step; each step is a few statements that may be done again. At the end the
  * tables know which unit they have, and the log is forgotten up to it. Broken off anywhere, the log has everything, and what is
  * read meanwhile is read through the layer: it says what is there, however much of that the tables know already.
+ *
+ * A database that has crashed, or another machine that took its place, may lack what it has answered last, where it is set up so.
+ * In the middle of a fold that does no harm: all steps are done again by the next session. Behind it the layer is gone, so the
+ * session that finds the tables without their last unit ends the process (database.ts), and the log has it.
  */
 import type { Family } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
@@ -26,21 +30,40 @@ type Step = (session: Session) => Promise<boolean>;
 
 export class Fold {
   readonly #database: Database;
-  readonly #steps: Iterator<Step>;
+  readonly #layer: Layer;
+  readonly #last: number;
+  /** The one that has done the steps up to now. */
+  #session: Session | undefined;
+  #steps: Iterator<Step>;
+  /** Undefined: all are done. */
   #step: Step | undefined;
 
   /** `last`: the newest unit in the layer. */
   constructor(database: Database, layer: Layer, last: number) {
     this.#database = database;
-    this.#steps = this.#all(layer, last);
+    this.#layer = layer;
+    this.#last = last;
+    this.#steps = this.#all();
+    this.#step = this.#next();
   }
 
-  /** Does the next step. True: all is done. */
+  /** Does the next step. True: all are done. */
   async step(): Promise<boolean> {
-    const step = (this.#step ??= this.#next());
-    if (step === undefined) return true;
-    if (await this.#database.persist(step)) this.#step = undefined;
-    return false;
+    await this.#database.persist(async (session) => {
+      this.#keepTo(session);
+      if ((await this.#step?.(session)) === true) this.#step = this.#next();
+    });
+    return this.#step === undefined;
+  }
+
+  /** With another session it begins again: what the database has answered to the one before, a crash may have taken. */
+  #keepTo(session: Session): void {
+    // Its fence would not tell: a database that goes back gives the same number again.
+    if (this.#session !== undefined && this.#session !== session) {
+      this.#steps = this.#all();
+      this.#step = this.#next();
+    }
+    this.#session = session;
   }
 
   #next(): Step | undefined {
@@ -48,7 +71,9 @@ export class Fold {
     return next.done === true ? undefined : next.value;
   }
 
-  *#all(layer: Layer, last: number): Generator<Step, void, void> {
+  *#all(): Generator<Step, void, void> {
+    const layer = this.#layer;
+    const last = this.#last;
     for (const [family, prefix] of layer.cleared()) yield (session) => this.#clear(session, family, prefix);
     let some: [Family, string, Content][] = [];
     let bytes = 0;
@@ -68,6 +93,7 @@ export class Fold {
       const unit = Buffer.alloc(8);
       unit.writeBigUInt64BE(BigInt(last));
       await this.#writePieces(session, [{ family: 'meta', key: bufferOf(UNIT_KEY), value: unit }]);
+      this.#database.hasFolded(last);
       // Only now: what the log has counts until the tables have it.
       await this.#statement(session, SQL.forgetLog, [last]);
       return true;

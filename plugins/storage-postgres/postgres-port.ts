@@ -19,7 +19,7 @@ import {
 } from '../api/storage.ts';
 import { Backup } from './backup.ts';
 import { Bell } from './bell.ts';
-import { asServerError, type Batch, type Database, NotOwner, type Session } from './database.ts';
+import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type Session } from './database.ts';
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';
 import { Layer, SLICE_BYTES } from './layer.ts';
@@ -337,7 +337,7 @@ export class PostgresPort implements StoragePort {
         const answer = await work;
         if (!this.#isOver) this.#receiver?.receive({ kind: 'answer', call, answer });
       } catch (error) {
-        if (!(error instanceof ServerError)) throw error;
+        if (!(error instanceof ServerError) || error instanceof OtherDatabase) throw error;
         if (!this.#isOver) this.#receiver?.receive({ kind: 'refusal', call, error: carried(error) });
       }
     });

@@ -27,6 +27,10 @@ export interface Postgres extends AsyncDisposable {
   /** At once, as a crash of the machine would (SIGQUIT); fast, as an operator would (SIGINT). */
   stop(how: 'crash' | 'fast'): Promise<void>;
   start(): Promise<void>;
+  /** Keeps what is there now, for `goBack`; it is stopped for a moment. */
+  keep(): Promise<void>;
+  /** A crash, behind which there is what was kept: as where a replica takes over that lacks the last transactions. */
+  goBack(): Promise<void>;
 }
 
 export interface PostgresOptions {
@@ -90,6 +94,11 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
     child.kill(how === 'crash' ? 'SIGQUIT' : 'SIGINT');
     await exited;
   };
+  const kept = join(directory, 'kept');
+  const copy = async (from: string, to: string): Promise<void> => {
+    await rm(to, { recursive: true, force: true });
+    await run('cp', ['-a', from, to]);
+  };
   await start();
   return {
     port,
@@ -102,6 +111,16 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
     },
     start,
     stop,
+    keep: async () => {
+      await stop('fast');
+      await copy(data, kept);
+      await start();
+    },
+    goBack: async () => {
+      await stop('crash');
+      await copy(kept, data);
+      await start();
+    },
     [Symbol.asyncDispose]: async () => {
       await stop('crash');
       await rm(directory, { recursive: true, force: true });
