@@ -2,15 +2,9 @@
 import { assert, type Clock, type Logger, messageOf, ServerError, sleep } from '../api/plugin.ts';
 import { META, metaKey } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
-import {
-  Connection,
-  type ConnectionOptions,
-  isTransient,
-  placeOf,
-  type Statement,
-  type Value,
-  wordsOf,
-} from './connection.ts';
+import { Connection, type ConnectionOptions, type Statement, type Value } from './connection.ts';
+import { placeOf } from './connection-url.ts';
+import { isTransient, wordsOf } from './database-errors.ts';
 import type { Lease } from './lease.ts';
 import { familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 

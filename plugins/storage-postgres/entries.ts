@@ -14,7 +14,8 @@ import {
 } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
 import { bufferOf } from './database.ts';
-import { codeOf, type Connection, type Row } from './connection.ts';
+import type { Connection, Row } from './connection.ts';
+import { codeOf } from './database-errors.ts';
 import { bytesOf, type Layer, PAGE_BYTES, prefixEnd, Said, textOf } from './layer.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 

@@ -10,7 +10,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, type Logger, ServerError, sleep } from '../api/plugin.ts';
-import { Connection, type ConnectionOptions, isTransient, placeOf, startProblem, wordsOf } from './connection.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
+import { placeOf } from './connection-url.ts';
+import { isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
 
 export interface LeaseOptions {

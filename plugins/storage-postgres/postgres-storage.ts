@@ -2,8 +2,8 @@
 import type { BackupFile, RestoredBackup, ServerError, StartContext } from '../api/plugin.ts';
 import { type Clock, type Logger } from '../api/plugin.ts';
 import { CommitQueue } from '../api/storage.ts';
-import { startProblem } from './connection.ts';
 import { Database } from './database.ts';
+import { startProblem } from './database-errors.ts';
 import { Lease } from './lease.ts';
 import { PostgresPort } from './postgres-port.ts';
 import { restoreInto } from './restore.ts';

@@ -13,7 +13,8 @@
  */
 import { FAMILIES, type Family } from '../api/storage.ts';
 import { ServerError } from '../api/plugin.ts';
-import { codeOf, type Connection, type Statement } from './connection.ts';
+import type { Connection, Statement } from './connection.ts';
+import { codeOf } from './database-errors.ts';
 
 export const SCHEMA_VERSION = 1;
 /** What a row holds at most of a longer value. */

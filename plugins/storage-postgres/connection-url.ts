@@ -1,0 +1,64 @@
+/** `storage.url`: checked before the driver has it, and never shown. */
+import { ServerError } from '../api/plugin.ts';
+
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+/** What the driver reads of a URL. It passes over all else, also over a `sslmode` that is written wrong, and would go on without TLS. */
+const URL_PARAMETERS = [
+  'application_name',
+  'client_encoding',
+  'host',
+  'lock_timeout',
+  'options',
+  'password',
+  'port',
+  'ssl',
+  'sslcert',
+  'sslkey',
+  'sslmode',
+  'sslnegotiation',
+  'sslrootcert',
+  'statement_timeout',
+  'user',
+  'uselibpqcompat',
+];
+
+/** Never shows it: there may be a password in it. */
+export function checkedUrl(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed?.protocol !== 'postgres:' && parsed?.protocol !== 'postgresql:')
+    throw badUrl(
+      'is no URL like postgres://user:password@host:5432/database: correct it; what has a meaning in URLs (@ : / ? # %) is percent-encoded in names and passwords',
+    );
+  // A name that is not known may be a password that was not encoded.
+  if ([...parsed.searchParams.keys()].some((name) => !URL_PARAMETERS.includes(name)))
+    throw badUrl(
+      `has a parameter behind ? that is none of ${URL_PARAMETERS.join(', ')}: correct its name, or take it out`,
+    );
+  if (parsed.searchParams.getAll('sslmode').some((mode) => !SSL_MODES.includes(mode)))
+    throw badUrl(`has a sslmode that is none of ${SSL_MODES.join(', ')}`);
+  return url;
+}
+
+function badUrl(problem: string): ServerError {
+  return new ServerError('invalid', 'state-unwritable', `storage.url ${problem}`);
+}
+
+/** Where the database is, without user and password. */
+export function placeOf(url: string): string {
+  if (!URL.canParse(url)) return 'the database';
+  const { host, pathname, searchParams } = new URL(url);
+  return `the database ${searchParams.get('host') ?? (host === '' ? 'localhost' : host)}${pathname}`;
+}
+
+/** As they stand there, and decoded: what is never shown. */
+export function passwordsOf(url: string): readonly string[] {
+  if (!URL.canParse(url)) return [];
+  const { password, searchParams } = new URL(url);
+  let plain = password;
+  try {
+    plain = decodeURIComponent(password);
+  } catch {
+    // It is what it is.
+  }
+  return [password, plain, searchParams.get('password') ?? ''].filter((each) => each !== '');
+}
