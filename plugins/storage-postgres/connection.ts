@@ -2,7 +2,7 @@
 import type { Client } from 'pg';
 import { type Clock, ServerError } from '../api/plugin.ts';
 import { checkedUrl } from './connection-url.ts';
-import { isTransient } from './database-errors.ts';
+import { ConnectionLost, isFromDatabase, isTransient } from './database-errors.ts';
 
 export type Value = string | number | Buffer | null;
 /** A column: text of what is no number, such as a bigint; bytes of a bytea. */
@@ -64,7 +64,9 @@ export class Connection {
     });
     const connection = new Connection(client, options);
     try {
-      await client.connect();
+      await client.connect().catch((error: unknown) => {
+        throw connection.#lost(error);
+      });
       // One that waits for a lock notices that nobody waits for it. Engines that have no such setting do without.
       for (const [setting, ms] of [
         ['idle_in_transaction_session_timeout', options.idleTransactionMs],
@@ -120,7 +122,7 @@ export class Connection {
   }
 
   async #send(query: { readonly name?: string; readonly text: string; readonly values?: Value[] }): Promise<Outcome> {
-    if (this.#error !== undefined) throw this.#error;
+    if (this.#error !== undefined) throw this.#lost(this.#error);
     this.#sentMs.push(this.#clock.nowMs());
     try {
       const { rows, rowCount } = await this.#client.query<(string | number | Buffer | null)[]>({
@@ -128,9 +130,16 @@ export class Connection {
         rowMode: 'array',
       });
       return { rows, count: rowCount ?? 0 };
+    } catch (error) {
+      throw this.#error === undefined ? error : this.#lost(error);
     } finally {
       this.#sentMs.shift();
     }
+  }
+
+  /** What the database has said stays as it is. */
+  #lost(error: unknown): unknown {
+    return isFromDatabase(error) ? error : new ConnectionLost(error);
   }
 
   /** All or nothing: commits what `work` has done, unless it throws. */

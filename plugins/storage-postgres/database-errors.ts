@@ -6,30 +6,67 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
+/** The connection broke, or was not made: what was sent last may have been done, or not. Its code is the cause's. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost';
+  readonly code: string;
+
+  constructor(cause: unknown) {
+    super(plainWordsOf(cause), { cause });
+    this.code = codeOf(cause);
+  }
+}
+
+function plainWordsOf(error: unknown): string {
+  const words = error instanceof Error ? error.message : String(error);
+  if (error instanceof AggregateError && words === '') return [...new Set(error.errors.map(String))].join(', ');
+  return words === '' ? codeOf(error) : words;
+}
+
 /** What it says, without the password. */
 export function wordsOf(error: unknown, url: string): string {
-  let words = error instanceof Error ? error.message : String(error);
-  if (error instanceof AggregateError && words === '') words = [...new Set(error.errors.map(String))].join(', ');
-  if (words === '') words = codeOf(error);
+  let words = plainWordsOf(error);
   for (const password of passwordsOf(url)) words = words.replaceAll(password, '***');
   return words.replaceAll(/\s+/g, ' ');
 }
 
-/** Classes of errors that no further try mends: the statement, the data or the rights are not what they should be. */
-const LASTING = /^(?:0A|22|23|2[0-9BDF]|34|3D|3F|42|44)[0-9A-Z]{3}$/;
-/** Of a database that has become a replica; another may be the first now. */
-const READ_ONLY = '25006';
+/** The codes that the database itself gives: of five, the first two are the class. */
+const SQL_STATE = /^(?:[0-9][0-9A-Z]|F0|HV|P0|XX)[0-9A-Z]{3}$/;
+/** Connections, conflicts (40001, 40P01), resources, what somebody else uses, restarts and operators, the system below. */
+const TRANSIENT_CLASSES = /^(?:08|40|53|55|57|58)/;
+/**
+ * A database that has become a replica: another may be the first now. And a transaction that waited for this process, which was
+ * stopped for a while: nobody else need want the namespace.
+ */
+const TRANSIENT: ReadonlySet<string> = new Set(['25006', '25P03', '25P04']);
+/** A page, an index or a file of the database is not what it was: the same again at each try. */
+const DAMAGED: ReadonlySet<string> = new Set(['XX001', 'XX002', '58P01']);
 
-/** Whether it may be better in a while: connections, resources, restarts, conflicts (40001, 40P01). */
+export function isFromDatabase(error: unknown): boolean {
+  return SQL_STATE.test(codeOf(error));
+}
+
+export function isDamage(error: unknown): boolean {
+  return DAMAGED.has(codeOf(error));
+}
+
+/** Whether it may be better in a while. What is not known to be is not: a bug or a limit would be tried for ever, and all would wait. */
 export function isTransient(error: unknown): boolean {
-  if (error instanceof ServerError) return false;
+  if (error instanceof ConnectionLost) return true;
   const code = codeOf(error);
-  return code === READ_ONLY || !LASTING.test(code);
+  return SQL_STATE.test(code) && !DAMAGED.has(code) && (TRANSIENT_CLASSES.test(code) || TRANSIENT.has(code));
+}
+
+/** Something of it cannot be read any more. */
+export function damaged(error: unknown, url: string): ServerError {
+  const problem = `${placeOf(url)} is damaged (${wordsOf(error, url)}): mend it there, or restore a backup`;
+  return new ServerError('unavailable', 'state-corrupt', problem, { cause: error });
 }
 
 /** Why the server cannot start with this database, in one line, with what to do. */
 export function startProblem(error: unknown, url: string): ServerError {
   if (error instanceof ServerError) return error;
+  if (isDamage(error)) return damaged(error, url);
   const place = placeOf(url);
   const words = wordsOf(error, url);
   const problem = `${place} ${problemOf(codeOf(error), words)}`;

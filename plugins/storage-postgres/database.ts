@@ -4,7 +4,7 @@ import { META, metaKey } from '../api/storage.ts';
 import { byteaArray } from './arrays.ts';
 import { Connection, type ConnectionOptions, type Statement, type Value } from './connection.ts';
 import { placeOf } from './connection-url.ts';
-import { isTransient, wordsOf } from './database-errors.ts';
+import { ConnectionLost, damaged, isDamage, isFromDatabase, isTransient, wordsOf } from './database-errors.ts';
 import type { Lease } from './lease.ts';
 import { familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
@@ -80,7 +80,7 @@ export class Database {
 
   /**
    * Does it again until the database has answered: so `work` must be such that it may be done twice. Rejects with NotOwner, or
-   * with the ServerError that says why it never will.
+   * with the ServerError that says why it never will, or with what is a bug.
    */
   async persist<T>(work: (session: Session) => Promise<T>): Promise<T> {
     for (;;) {
@@ -93,7 +93,8 @@ export class Database {
       } catch (error) {
         if (error instanceof NotOwner || error instanceof ServerError) throw error;
         if (this.#isEnded) throw ended();
-        if (!isTransient(error)) throw this.#unwritable(error);
+        if (isDamage(error)) throw damaged(error, this.#options.url);
+        if (!isTransient(error)) throw isFromDatabase(error) ? this.#refused(error) : error;
         if (session !== undefined) this.#giveUpBroken(session);
         this.#isAway(error);
         await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, this.#failures++)));
@@ -185,7 +186,7 @@ export class Database {
   #fenced(session: Session): never {
     session.commits.destroy();
     session.entries.destroy();
-    throw new Error('the fence has moved');
+    throw new ConnectionLost(new Error('the fence has moved'));
   }
 
   /** Resolves when the units are committed. */
@@ -246,7 +247,7 @@ export class Database {
     this.#awaySinceMs = undefined;
   }
 
-  #unwritable(error: unknown): ServerError {
+  #refused(error: unknown): ServerError {
     const { url } = this.#options;
     return new ServerError(
       'unavailable',

@@ -1,7 +1,7 @@
 /** A PostgreSQL of its own in a temporary directory, run by an unprivileged user: Debian's package `postgresql` brings the programs. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,8 @@ import pg from 'pg';
 const run = promisify(execFile);
 const VERSIONS = '/usr/lib/postgresql';
 const READY_DEADLINE_MS = 60_000;
+/** What it reads and writes at once, and checks. */
+const BLOCK_BYTES = 8192;
 /** Made by Debian's package. */
 const USER = 'postgres';
 /** The one role whose password is asked for; a test makes it. */
@@ -31,6 +33,8 @@ export interface Postgres extends AsyncDisposable {
   keep(): Promise<void>;
   /** A crash, behind which there is what was kept: as where a replica takes over that lacks the last transactions. */
   goBack(): Promise<void>;
+  /** Damages that block of a table: it cannot be read any more. */
+  overwrite(table: string, block: number): Promise<void>;
 }
 
 export interface PostgresOptions {
@@ -119,6 +123,14 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
     goBack: async () => {
       await stop('crash');
       await copy(kept, data);
+      await start();
+    },
+    overwrite: async (table, block) => {
+      const [row] = await query(`SELECT pg_relation_filepath('${table}') AS path`);
+      await stop('fast');
+      const file = await open(join(data, String(row?.['path'])), 'r+');
+      await file.write(Buffer.alloc(24, 0xee), 0, 24, block * BLOCK_BYTES);
+      await file.close();
       await start();
     },
     [Symbol.asyncDispose]: async () => {

@@ -1,0 +1,32 @@
+/** What is tried again, and what is not: by the codes that PostgreSQL, sockets and Node give. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  ConnectionLost,
+  isDamage,
+  isTransient,
+  startProblem,
+} from '../../../plugins/storage-postgres/database-errors.ts';
+
+const withCode = (code: string): Error => Object.assign(new Error(`with ${code}`), { code });
+
+test('what a while mends is tried again: conflicts, resources, restarts, and a process that was stopped for long', () => {
+  const codes = ['08006', '40001', '40P01', '53100', '53300', '55P03', '57014', '57P01', '57P03', '58030'];
+  for (const code of [...codes, '25006', '25P03', '25P04']) assert.ok(isTransient(withCode(code)), code);
+  for (const cause of [withCode('ECONNRESET'), withCode('CERT_HAS_EXPIRED'), new Error('Connection terminated')])
+    assert.ok(isTransient(new ConnectionLost(cause)), cause.message);
+});
+
+test('what no try mends is not: rights, data, limits, damage', () => {
+  const codes = ['22P02', '23505', '25P02', '42501', '42P01', '54000', '54001', '3D000', 'P0001', 'XX000'];
+  for (const code of codes) assert.ok(!isTransient(withCode(code)) && !isDamage(withCode(code)), code);
+  for (const code of ['XX001', 'XX002', '58P01']) {
+    assert.ok(!isTransient(withCode(code)) && isDamage(withCode(code)), code);
+    assert.equal(startProblem(withCode(code), 'postgres://x/y').code, 'state-corrupt');
+  }
+});
+
+test('nor are bugs: whatever did not come from the database or its connection', () => {
+  for (const error of [new RangeError('too large'), withCode('ERR_OUT_OF_RANGE'), withCode('EPIPE'), 'a text'])
+    assert.ok(!isTransient(error), String(error));
+});
