@@ -59,8 +59,9 @@ export class Database {
   readonly #connectionOptions: ConnectionOptions;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
-  #awaySinceMs: number | undefined;
-  #failures = 0;
+  /** So many works have failed and are to be done again; since when there is one. */
+  #waiting = 0;
+  #awaySinceMs = 0;
   #isEnded = false;
   /** The newest unit that this process knows to be in the database, and in the tables. */
   #last = 0;
@@ -83,22 +84,25 @@ export class Database {
    * with the ServerError that says why it never will, or with what is a bug.
    */
   async persist<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    for (;;) {
-      let session: Session | undefined;
-      try {
-        session = await this.#current();
-        const result = await work(session);
-        this.#isBack();
-        return result;
-      } catch (error) {
-        if (error instanceof NotOwner || error instanceof ServerError) throw error;
-        if (this.#isEnded) throw ended();
-        if (isDamage(error)) throw damaged(error, this.#options.url);
-        if (!isTransient(error)) throw isFromDatabase(error) ? this.#refused(error) : error;
-        if (session !== undefined) this.#giveUpBroken(session);
-        this.#isAway(error);
-        await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, this.#failures++)));
+    let failures = 0;
+    try {
+      for (;;) {
+        let session: Session | undefined;
+        try {
+          session = await this.#current();
+          return await work(session);
+        } catch (error) {
+          if (error instanceof NotOwner || error instanceof ServerError) throw error;
+          if (this.#isEnded) throw ended();
+          if (isDamage(error)) throw damaged(error, this.#options.url);
+          if (!isTransient(error)) throw isFromDatabase(error) ? this.#refused(error) : error;
+          if (session !== undefined) this.#giveUpBroken(session);
+          if (failures === 0) this.#isAway(error);
+          await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, failures++)));
+        }
       }
+    } finally {
+      if (failures > 0) this.#isBack();
     }
   }
 
@@ -232,19 +236,23 @@ export class Database {
 
   // ---- coming and going
 
+  /** Something waits for the database. */
+  get isAway(): boolean {
+    return this.#waiting > 0;
+  }
+
   #isAway(error: unknown): void {
-    if (this.#awaySinceMs !== undefined) return;
+    if (this.#waiting++ > 0) return;
     const { clock, log, url } = this.#options;
     this.#awaySinceMs = clock.nowMs();
     log.warn(`${placeOf(url)} does not take what is written (${wordsOf(error, url)}): requests wait until it does`);
   }
 
+  /** One has what it waited for, or has given up. What is read may have an answer while nothing can be written. */
   #isBack(): void {
-    this.#failures = 0;
-    if (this.#awaySinceMs === undefined) return;
+    if (--this.#waiting > 0 || this.#isEnded) return;
     const { clock, log, url } = this.#options;
     log.info(`${placeOf(url)} is back after ${((clock.nowMs() - this.#awaySinceMs) / 1000).toFixed(1)} s`);
-    this.#awaySinceMs = undefined;
   }
 
   #refused(error: unknown): ServerError {

@@ -33,6 +33,8 @@ export interface PostgresPortOptions {
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** From how many bytes on a layer goes to the tables. */
   readonly foldBytes?: number;
+  /** How many bytes of units wait for a database that is away. */
+  readonly waitingBytesMax?: number;
 }
 
 /** Units that are committed together have so many bytes, or the last one makes it more: a database takes some tens of milliseconds. */
@@ -93,6 +95,7 @@ export class PostgresPort implements StoragePort {
   #frozenLogBytes = 0;
   #tableBytes = 0;
   #countedMs = Number.NEGATIVE_INFINITY;
+  #isCounting = false;
   readonly #unitsBell = new Bell();
   readonly #workBell = new Bell();
   readonly #foldBell = new Bell();
@@ -128,15 +131,18 @@ export class PostgresPort implements StoragePort {
   }
 
   #add(unit: Uint8Array): void {
+    // One that is larger by itself, or a burst that the database is about to take, is no reason to end.
+    const { waitingBytesMax = WAITING_BYTES_MAX } = this.#options;
+    const isTooMuch = this.#waitingBytes > waitingBytesMax && this.#database.isAway;
     this.#waiting.push(unit);
     this.#waitingBytes += unit.length;
     this.#handed++;
-    if (this.#waitingBytes > WAITING_BYTES_MAX)
+    if (isTooMuch)
       this.fail(
         new ServerError(
           'unavailable',
           'state-unwritable',
-          `${WAITING_BYTES_MAX >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
+          `${waitingBytesMax >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
         ),
       );
   }
@@ -379,17 +385,23 @@ export class PostgresPort implements StoragePort {
   /** Never waits for the database: who looks at the figures wants to know how that is. */
   #countFigures(): StorageAnswers['figures'] {
     const nowMs = this.#options.clock.nowMs();
-    if (nowMs - this.#countedMs > FIGURES_MS) {
+    if (!this.#isCounting && nowMs - this.#countedMs > FIGURES_MS) {
+      this.#isCounting = true;
       this.#countedMs = nowMs;
-      void this.#database
-        .persist(({ entries }) => tableBytes(entries, this.#database.namespace))
-        .then(
-          (bytes) => (this.#tableBytes = bytes),
-          () => undefined,
-        );
+      void this.#countTables().finally(() => (this.#isCounting = false));
     }
     const logBytes = this.#logBytes + this.#frozenLogBytes;
     return { stateBytes: this.#tableBytes + logBytes, logBytes, ...this.#figures.figures };
+  }
+
+  /** Once: the next one who looks may have more luck, and what is wrong is told to the ones who write. */
+  async #countTables(): Promise<void> {
+    try {
+      const { entries } = await this.#database.session();
+      this.#tableBytes = await tableBytes(entries, this.#database.namespace);
+    } catch {
+      // It is what it was.
+    }
   }
 
   // ---- folds

@@ -20,6 +20,8 @@ export interface PostgresStorageOptions {
   readonly onFailure: (error: ServerError) => void;
   /** From how many bytes on what was committed goes to the tables. */
   readonly foldBytes?: number;
+  /** How many bytes wait for a database that is away, before the process ends. */
+  readonly waitingBytesMax?: number;
 }
 
 export class PostgresStorage extends CommitQueue {

@@ -22,26 +22,27 @@ export interface MadeStorage {
 export interface StorageOptions {
   readonly url: string;
   readonly namespace: string;
+  /** Default: nearly every unit goes on to the tables at once. */
   readonly foldBytes?: number;
   readonly leaseMs?: number;
+  readonly waitingBytesMax?: number;
   readonly signal?: AbortSignal;
 }
 
 /** One that does not own the namespace yet. It is abandoned at the test's end. */
 export function makeStorage(t: TestContext, options: StorageOptions): MadeStorage {
-  const { url, namespace, foldBytes = 1, leaseMs = LEASE_MS, signal = new AbortController().signal } = options;
+  const { signal = new AbortController().signal } = options;
   const failures: ServerError[] = [];
   const logged: string[] = [];
   const notes: string[] = [];
   const note = (message: string): void => void logged.push(message);
   const storage = new PostgresStorage({
-    url,
-    namespace,
-    leaseMs,
+    foldBytes: 1,
+    leaseMs: LEASE_MS,
+    ...options,
     clock: systemClock,
     log: { info: note, warn: note },
     onFailure: (error) => void failures.push(error),
-    foldBytes,
   });
   t.after(() => storage.abandon());
   return { storage, failures, logged, notes, context: { readiness: { waiting: (text) => notes.push(text) }, signal } };

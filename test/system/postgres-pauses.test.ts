@@ -1,9 +1,17 @@
 /** A process that stands still for longer than its lease, and sources and databases that take their time. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
-import { LEASE_MS, NEVER_FOLDED, openStorage, put } from '../support/postgres-storage.ts';
+import {
+  LEASE_MS,
+  type MadeStorage,
+  NEVER_FOLDED,
+  openStorage,
+  put,
+  type StorageOptions,
+} from '../support/postgres-storage.ts';
 
 let postgres: Postgres;
 before(async () => {
@@ -30,4 +38,56 @@ test('a pause within the transaction of a large unit is got over when nobody els
   await storage.settled();
   assert.deepEqual([storage.durable, failures], [1, []]);
   assert.match(logged.join('\n'), /does not take what is written .*\n.*is back/);
+});
+
+/** A database in which nothing can be written to the log, and what ends that. */
+async function fullDatabase(
+  t: TestContext,
+  more: Partial<StorageOptions>,
+): Promise<MadeStorage & { readonly mend: () => Promise<unknown> }> {
+  const url = await postgres.createDatabase();
+  const database = url.slice(url.lastIndexOf('/') + 1);
+  const made = await openStorage(t, { url, namespace: 'svc', foldBytes: NEVER_FOLDED, ...more });
+  await postgres.query(
+    `CREATE FUNCTION is_full() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql;
+     CREATE TRIGGER is_full BEFORE INSERT ON svc_log EXECUTE FUNCTION is_full()`,
+    database,
+  );
+  return { ...made, mend: () => postgres.query('DROP TRIGGER is_full ON svc_log', database) };
+}
+
+test('what waits has a bound while the database is away, and a large unit is none of its own', async (t) => {
+  const { storage, failures, logged, mend } = await fullDatabase(t, { waitingBytesMax: 2 ** 20 });
+  await mend();
+  const large = new Uint8Array(3 * 2 ** 20);
+  for (const key of ['a', 'b']) {
+    put(storage, key, large);
+    await nextTurn();
+  }
+  await storage.settled();
+  assert.deepEqual([storage.durable, failures], [2, []]);
+  const full = await fullDatabase(t, { waitingBytesMax: 2 ** 20 });
+  put(full.storage, 'first');
+  while (full.logged.length === 0) await sleep(5);
+  for (const expected of [0, 1]) {
+    put(full.storage, 'large', large);
+    await nextTurn();
+    await nextTurn();
+    assert.equal(full.failures.length, expected, 'the first is more than it may be, and nothing waited before');
+  }
+  assert.match(String(full.failures[0]), /1 MiB wait for the database, which does not take them/);
+  assert.deepEqual(logged, []);
+});
+
+test('the database is back when everything that waited for it has gone on, and figures wait for nothing', async (t) => {
+  const { storage, logged, mend } = await fullDatabase(t, {});
+  put(storage, 'a');
+  while (logged.length === 0) await sleep(5);
+  await storage.figures();
+  await sleep(100);
+  assert.match(logged.join('\n'), /^.* does not take what is written \(full\)[^\n]*$/, 'once, and no more');
+  await mend();
+  await storage.settled();
+  assert.deepEqual([storage.durable, logged.length], [1, 2]);
+  assert.match(logged[1] ?? '', /is back after/);
 });
