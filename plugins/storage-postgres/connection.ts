@@ -67,6 +67,8 @@ export class Connection {
       await client.connect().catch((error: unknown) => {
         throw connection.#lost(error);
       });
+      // A session must see what was committed before it had its fence, whatever role and database have by default.
+      await connection.run('SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED');
       // One that waits for a lock notices that nobody waits for it. Engines that have no such setting do without.
       for (const [setting, ms] of [
         ['idle_in_transaction_session_timeout', options.idleTransactionMs],

@@ -127,6 +127,27 @@ test('connections cut at any byte lose nothing that was told, and do nothing twi
   );
 });
 
+test('a commit whose answer was lost is found, whatever isolation transactions have by default', async (t) => {
+  const { url, cutAfter } = await startProxy(t);
+  const name = (await postgres.createDatabase()).replace(/.*\//, '');
+  await postgres.query(`ALTER DATABASE ${name} SET default_transaction_isolation = 'repeatable read'`);
+  const { storage, failures } = await open(t, url.replace(/[^/]*$/, name), 'svc');
+  // It goes on in the database when the connection is gone.
+  await postgres.query(
+    `CREATE FUNCTION slow() RETURNS trigger AS $$ BEGIN PERFORM pg_sleep(0.6); RETURN NEW; END $$ LANGUAGE plpgsql;
+     CREATE TRIGGER slow AFTER INSERT ON svc_log FOR EACH ROW EXECUTE FUNCTION slow()`,
+    name,
+  );
+  storage.unit.put('queue', key('a'), key('1'));
+  storage.markDirty();
+  await sleep(200);
+  cutAfter(1);
+  let isTold = false;
+  storage.whenDurable(storage.newest, () => (isTold = true));
+  while (!isTold && failures.length === 0) await sleep(10);
+  assert.deepEqual([isTold, failures], [true, []]);
+});
+
 test('while the database is away nothing is told as durable; it goes on when the database does', async (t) => {
   const { storage, failures, logged } = await open(t, postgres.url, 'away');
   const put = (value: string): void => {
