@@ -2,6 +2,7 @@
 import { ServerError } from '../api/plugin.ts';
 
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+const SSL_VALUES = ['true', '1', '0', 'no-verify'];
 /** What the driver reads of a URL. It passes over all else, also over a `sslmode` that is written wrong, and would go on without TLS. */
 const URL_PARAMETERS = [
   'application_name',
@@ -22,6 +23,17 @@ const URL_PARAMETERS = [
   'uselibpqcompat',
 ];
 
+/**
+ * With that `sslmode`, where it says nothing of TLS. The driver reads PGSSLMODE by itself, and goes on without TLS if it does not
+ * know the value, also libpq's `allow`: so it is given what was checked.
+ */
+export function withSslMode(url: string, mode: string | undefined): string {
+  if (mode === undefined || mode === '' || !URL.canParse(url)) return url;
+  const { search, searchParams } = new URL(url);
+  if (searchParams.has('sslmode') || searchParams.has('ssl')) return url;
+  return `${url}${search === '' && !url.endsWith('?') ? '?' : '&'}sslmode=${encodeURIComponent(mode)}`;
+}
+
 /** Never shows it: there may be a password in it. */
 export function checkedUrl(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
@@ -35,8 +47,21 @@ export function checkedUrl(url: string): string {
       `has a parameter behind ? that is none of ${URL_PARAMETERS.join(', ')}: correct its name, or take it out`,
     );
   if (parsed.searchParams.getAll('sslmode').some((mode) => !SSL_MODES.includes(mode)))
-    throw badUrl(`has a sslmode that is none of ${SSL_MODES.join(', ')}`);
+    throw badUrl(`has a sslmode, of its own or of PGSSLMODE, that is none of ${SSL_MODES.join(', ')}: correct it`);
+  if (parsed.searchParams.getAll('ssl').some((ssl) => !SSL_VALUES.includes(ssl)))
+    throw badUrl(`has a parameter ssl that is none of ${SSL_VALUES.join(', ')}: take it out, and give a sslmode`);
+  if (![parsed.username, parsed.password, parsed.hostname, parsed.pathname].every(isDecodable))
+    throw badUrl('has a % that begins no percent-encoding: write it as %25');
   return url;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function badUrl(problem: string): ServerError {
@@ -47,7 +72,8 @@ function badUrl(problem: string): ServerError {
 export function placeOf(url: string): string {
   if (!URL.canParse(url)) return 'the database';
   const { host, pathname, searchParams } = new URL(url);
-  return `the database ${searchParams.get('host') ?? (host === '' ? 'localhost' : host)}${pathname}`;
+  const named = searchParams.get('host') ?? host;
+  return `the database ${named === '' ? 'localhost (or PGHOST)' : named}${pathname}`;
 }
 
 /** As they stand there, and decoded: what is never shown. */

@@ -69,11 +69,11 @@ export function startProblem(error: unknown, url: string): ServerError {
   if (isDamage(error)) return damaged(error, url);
   const place = placeOf(url);
   const words = wordsOf(error, url);
-  const problem = `${place} ${problemOf(codeOf(error), words)}`;
+  const problem = `${place} ${problemOf(codeOf(error), words, error instanceof ConnectionLost)}`;
   return new ServerError('unavailable', 'state-unwritable', problem, { cause: error });
 }
 
-function problemOf(code: string, words: string): string {
+function problemOf(code: string, words: string, isLost: boolean): string {
   switch (code) {
     case '28P01':
       return `refuses the password (${words}): correct it in storage.url, or in PGPASSWORD`;
@@ -97,7 +97,6 @@ function problemOf(code: string, words: string): string {
   if (/password must be a/.test(words)) return 'asks for a password, and none is given: set PGPASSWORD';
   if (/\bopen '/.test(words))
     return `cannot be reached with this storage.url, which names a file that cannot be read (${words})`;
-  if (/^E[A-Z]+$/.test(code) || /timeout|terminated|ended/.test(words))
-    return `cannot be reached (${words}): is it running, and are host and port in storage.url right?`;
+  if (isLost) return `cannot be reached (${words}): is it running, and are host and port in storage.url right?`;
   return `cannot be used (${words})`;
 }

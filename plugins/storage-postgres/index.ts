@@ -1,5 +1,6 @@
 /** `svc/storage-postgres`: the state of a server in PostgreSQL, and a standby that takes over (docs/postgres.md, ADR 55). */
 import { API_VERSION, Clock, definePlugin, Logger, Storage } from '../api/plugin.ts';
+import { withSslMode } from './connection-url.ts';
 import { PostgresStorage } from './postgres-storage.ts';
 
 /** Milliseconds: long enough for a pause of a second, short enough to be waited for. */
@@ -23,6 +24,12 @@ export default definePlugin({
       required: true,
       isSecret: true,
     },
+    sslmode: {
+      type: 'text',
+      summary: 'What sslmode says in storage.url, where that has none.',
+      placeholder: 'MODE',
+      variable: 'PGSSLMODE',
+    },
     namespace: {
       type: 'text',
       summary: 'Which of the states in this database; a second server with the same one is its standby.',
@@ -40,7 +47,7 @@ export default definePlugin({
   },
   create: ({ log, clock }, { config }) =>
     new PostgresStorage({
-      url: config.url,
+      url: withSslMode(config.url, config.sslmode),
       namespace: config.namespace,
       leaseMs: config['lease-ms'],
       log,

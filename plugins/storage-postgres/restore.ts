@@ -29,7 +29,7 @@ export async function restoreInto(
     }
     // Last, so that nobody waits for this lock for long.
     const { rows } = await entries.query(SQL.own, [namespace, fence]);
-    if (rows.length === 0) throw new Error('another server has taken the namespace meanwhile');
+    if (rows.length === 0) throw takenMeanwhile(namespace);
   });
   // Its newest unit is that of a namespace that has nothing: units would be numbered as if there were none.
   await database.leave(session);
@@ -38,6 +38,14 @@ export async function restoreInto(
 
 function written({ family, key, value }: Change): { family: Change['family']; key: Buffer; value: Change['value'] } {
   return { family, key: bufferOf(key), value };
+}
+
+function takenMeanwhile(namespace: string): ServerError {
+  return new ServerError(
+    'unavailable',
+    'namespace-lost',
+    `another server has taken the namespace '${namespace}' while the backup was read, and nothing of it was restored: stop the other one, or name another namespace`,
+  );
 }
 
 function notEmpty(namespace: string): ServerError {

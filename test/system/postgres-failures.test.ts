@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServerError, systemClock } from '../../kernel/index.ts';
+import { withSslMode } from '../../plugins/storage-postgres/connection-url.ts';
 import { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
 import { PASSWORD_ROLE, type Postgres, startPostgres } from '../support/postgres.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
@@ -209,7 +210,11 @@ test('what a start cannot use is one line that says what to do, and shows no pas
     [`${url.replace('postgres@', `postgres:${secret}@`)}?sslmode=require`, /refuses TLS/],
     [`${url}?sslrootcert=/nowhere.pem`, /names a file that cannot be read .*nowhere\.pem/],
     [`${url}?sslmod=verify-full`, /has a parameter behind \? that is none of .*sslmode/],
-    [`${url}?sslmode=verify`, /has a sslmode that is none of .*verify-full/],
+    [`${url}?sslmode=verify`, /has a sslmode, of its own or of PGSSLMODE, that is none of .*verify-full/],
+    [withSslMode(url, 'allow'), /has a sslmode, of its own or of PGSSLMODE, that is none of/],
+    [`${url}?ssl=require`, /has a parameter ssl that is none of true, 1, 0, no-verify: .*sslmode/],
+    [`${url}?ssl=false`, /has a parameter ssl that is none of/],
+    [url.replace('postgres@', 'post%zzgres@'), /has a % that begins no percent-encoding/],
     [url.replace('postgres@', `postgres:?${secret}@`), /storage.url /],
   ] as const) {
     const message = await refusal(t, wrong);

@@ -30,3 +30,10 @@ test('nor are bugs: whatever did not come from the database or its connection', 
   for (const error of [new RangeError('too large'), withCode('ERR_OUT_OF_RANGE'), withCode('EPIPE'), 'a text'])
     assert.ok(!isTransient(error), String(error));
 });
+
+test('whoever starts is told that the database cannot be reached, whatever broke the connection, and where that is', () => {
+  const told = startProblem(new ConnectionLost(new Error('nothing was answered for 5 s')), 'postgres:///x').message;
+  const expected =
+    'the database localhost (or PGHOST)/x cannot be reached (nothing was answered for 5 s): is it running';
+  assert.ok(told.startsWith(expected), told);
+});
