@@ -307,8 +307,11 @@ function joined(parts: readonly Uint8Array[]): Buffer {
 /** The newest unit that the tables have. */
 async function foldedUnit(connection: Connection, namespace: string): Promise<number> {
   const { rows } = await connection.query(SQL.readKeys, [namespace, familyNumber('meta'), byteaArray([UNIT_KEY])]);
+  if (rows.length === 0) return 0;
   const [, , value] = rows[0] ?? [];
-  return value instanceof Buffer && value.length === 8 ? Number(value.readBigUInt64BE()) : 0;
+  if (rows.length > 1 || !(value instanceof Buffer) || value.length !== 8)
+    throw new ServerError('unavailable', 'state-corrupt', 'svc_entries has no number under meta/U, the newest unit');
+  return Number(value.readBigUInt64BE());
 }
 
 /** Under which it stands, in 8 bytes, big-endian: as in every storage, and in backups. */

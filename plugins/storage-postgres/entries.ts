@@ -49,7 +49,7 @@ export async function* tableEntries(
       after = [key, piece];
     }
     const isLast = rows.length < CHUNK_ROWS && bytes < CHUNK_BYTES;
-    const whole = joiner.take(isLast);
+    const whole = checked(family, joiner.take(isLast));
     if (whole.length > 0) yield whole;
     if (isLast) return;
   }
@@ -107,7 +107,17 @@ export async function tableValues(
     const { key, piece, value } = pieceOf(row);
     joiner.add(key, piece, value);
   }
-  return new Map(joiner.take(true).map(([key, value]) => [textOf(key), value]));
+  return new Map(checked(family, joiner.take(true)).map(([key, value]) => [textOf(key), value]));
+}
+
+/** A page that is too short would get zeros where nothing is laid over it. */
+function checked(family: Family, entries: readonly TableEntry[]): readonly TableEntry[] {
+  if (family !== 'heap' && family !== 'stable') return entries;
+  for (const [key, { length }] of entries) {
+    if (length !== PAGE_BYTES)
+      throw corrupt(`the page ${family}/${key.toString('hex')} has ${length} bytes instead of ${PAGE_BYTES}`);
+  }
+  return entries;
 }
 
 /** Reads what units up to now have made; `layers`: the oldest first. What comes out is the caller's own. */

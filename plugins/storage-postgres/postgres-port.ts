@@ -201,7 +201,7 @@ export class PostgresPort implements StoragePort {
     const database = this.#database;
     const recovered = await database.persist(async (session) => {
       const layer = new Layer();
-      await recoverLog(session.entries, database.namespace, (units) => layer.applyInTurns([units]));
+      await recoverLog(session.entries, database.namespace, session, (units) => layer.applyInTurns([units]));
       return { layer, last: session.last, tableBytes: await tableBytes(session.entries, database.namespace) };
     });
     this.#active = recovered.layer;

@@ -3,14 +3,23 @@ import type { Connection } from './connection.ts';
 import { corrupt } from './entries.ts';
 import { CHUNK_BYTES, CHUNK_ROWS, SQL } from './schema.ts';
 
-/** Hands out what each transaction has committed; resolves to the newest unit, 0 if there is none. */
+/** What the database has said of a namespace before its log is read. */
+export interface Expected {
+  /** The newest unit in the tables: the log goes on from there, or from before. */
+  readonly folded: number;
+  /** The newest unit of all. */
+  readonly last: number;
+}
+
+/** Hands out what each transaction has committed. Rejects with ServerError `state-corrupt` where units are missing. */
 export async function recoverLog(
   connection: Connection,
   namespace: string,
+  expected: Expected,
   apply: (operations: Uint8Array) => Promise<void>,
-): Promise<number> {
+): Promise<void> {
   let after: [unit: string, piece: number] = ['0', -1];
-  let last = 0;
+  let last: number | undefined;
   let pieces: Buffer[] = [];
   const applyWhole = async (): Promise<void> => {
     const [first, ...more] = pieces;
@@ -25,8 +34,9 @@ export async function recoverLog(
       read += bytes.length;
       if (Number(piece) === 0) {
         await applyWhole();
-        if (last > 0 && Number(unit) !== last + 1)
-          throw corrupt(`svc_log has no unit ${last + 1} before unit ${String(unit)}`);
+        // What the tables have already may be there still; then all of it is applied again, up to what they lack.
+        const isNext = last === undefined ? Number(unit) <= expected.folded + 1 : Number(unit) === last + 1;
+        if (!isNext) throw corrupt(`svc_log has no unit ${(last ?? expected.folded) + 1} before unit ${String(unit)}`);
         last = Number(until);
       } else if (Number(piece) !== pieces.length)
         throw corrupt(`svc_log lacks a piece before piece ${String(piece)} of unit ${String(unit)}`);
@@ -36,5 +46,6 @@ export async function recoverLog(
     if (rows.length < CHUNK_ROWS && read < CHUNK_BYTES) break;
   }
   await applyWhole();
-  return last;
+  if ((last ?? expected.folded) !== expected.last)
+    throw corrupt(`svc_log ends with unit ${last ?? 0}, and unit ${expected.last} was committed`);
 }

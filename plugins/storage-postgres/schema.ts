@@ -205,7 +205,7 @@ export const SQL = {
           AND entry.piece >= given.piece)
       SELECT 1 FROM own`,
   },
-  /** Some thousands of the keys from one on and before another; the count is of the rows that were there. */
+  /** Some thousands of rows from one key on and before another, and what else is under their keys; the count is of the rows that were there. */
   clearFrom: clears('clear_from', ''),
   clearBetween: clears('clear_between', ' AND key < $5'),
   forgetLog: {
@@ -238,10 +238,11 @@ function clears(name: string, bounds: string): Statement {
     name: `svc_${name}`,
     text: `${OWN}, gone AS (
         DELETE FROM svc_entries AS entry
-        USING own, (SELECT key, piece FROM svc_entries
-                    WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
-                    ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS next
-        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = next.key AND entry.piece = next.piece
+        USING own, (SELECT DISTINCT key FROM (
+                      SELECT key FROM svc_entries
+                      WHERE namespace = $1 AND family = $3 AND key >= $4${bounds}
+                      ORDER BY key, piece LIMIT ${CHUNK_ROWS}) AS rows) AS next
+        WHERE entry.namespace = $1 AND entry.family = $3 AND entry.key = next.key
         RETURNING 1)
       SELECT (SELECT count(*) FROM gone) FROM own`,
   };

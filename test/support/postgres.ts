@@ -34,7 +34,7 @@ export interface Postgres extends AsyncDisposable {
   /** A crash, behind which there is what was kept: as where a replica takes over that lacks the last transactions. */
   goBack(): Promise<void>;
   /** Damages that block of a table: it cannot be read any more. */
-  overwrite(table: string, block: number): Promise<void>;
+  overwrite(table: string, block: number, database: string): Promise<void>;
 }
 
 export interface PostgresOptions {
@@ -125,8 +125,8 @@ export async function startPostgres({ settings = [], isSynced = false }: Postgre
       await copy(kept, data);
       await start();
     },
-    overwrite: async (table, block) => {
-      const [row] = await query(`SELECT pg_relation_filepath('${table}') AS path`);
+    overwrite: async (table, block, database) => {
+      const [row] = await query(`SELECT pg_relation_filepath('${table}') AS path`, database);
       await stop('fast');
       const file = await open(join(data, String(row?.['path'])), 'r+');
       await file.write(Buffer.alloc(24, 0xee), 0, 24, block * BLOCK_BYTES);
