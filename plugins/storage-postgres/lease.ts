@@ -49,6 +49,7 @@ export class Lease {
   readonly #options: LeaseOptions;
   readonly #connectionOptions: ConnectionOptions;
   #connection: Connection | undefined;
+  #opening: Promise<Connection> | undefined;
   /** It is known to hold until then. */
   #untilMs = 0;
   readonly #held: (() => void)[] = [];
@@ -84,9 +85,9 @@ export class Lease {
     const { url, log, clock } = this.#options;
     this.#onLost = onLost;
     try {
-      this.#connection = await Connection.open(this.#connectionOptions);
-      await prepareSchema(this.#connection);
-      await this.#makeRows(this.#connection);
+      const connection = await this.#connected();
+      await prepareSchema(connection);
+      await this.#makeRows(connection);
     } catch (error) {
       throw startProblem(error, url);
     }
@@ -95,8 +96,7 @@ export class Lease {
     for (;;) {
       if (signal.aborted) throw stopped();
       try {
-        this.#connection ??= await Connection.open(this.#connectionOptions);
-        if (await this.#tryOnce(this.#connection, watch)) break;
+        if (await this.#tryOnce(await this.#connected(), watch)) break;
         if (isAway) log.info(`${placeOf(url)} answers again`);
         isAway = false;
         waiting(STANDBY);
@@ -150,6 +150,8 @@ export class Lease {
   }
 
   #extend(sentMs: number): void {
+    // A beat that was on its way when all was over.
+    if (this.#isEnded) return;
     const { leaseMs } = this.#options;
     this.#untilMs = sentMs + leaseMs * (1 - MARGIN);
     while (this.#held.length > 0 && this.holds) for (const callback of this.#held.splice(0)) callback();
@@ -161,16 +163,28 @@ export class Lease {
       await sleep(clock, Math.min(leaseMs / BEATS, this.holds ? Infinity : RETRY_MS));
       if (this.#isEnded) return;
       const sentMs = clock.nowMs();
+      let isTaken: boolean;
       try {
-        this.#connection ??= await Connection.open(this.#connectionOptions);
-        const { count } = await this.#connection.query(SQL.beat, [namespace, this.owner]);
-        if (count === 1) this.#extend(sentMs);
-        else return await this.lost();
+        const connection = await this.#connected();
+        isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
       } catch {
         // Whether the database is there is told by the ones who write. What was only read waits.
-        this.#drop();
+        if (!this.#isEnded) this.#drop();
+        continue;
       }
+      // Not within the try: who waited for it is called, and what they throw ends the process.
+      if (isTaken) this.#extend(sentMs);
+      else return await this.lost();
     }
+  }
+
+  /** One that is not known to be broken. */
+  async #connected(): Promise<Connection> {
+    if (this.#connection?.isBroken === true) this.#drop();
+    if (this.#connection !== undefined) return this.#connection;
+    // Two who want one have the same.
+    this.#opening ??= Connection.open(this.#connectionOptions).finally(() => (this.#opening = undefined));
+    return (this.#connection = await this.#opening);
   }
 
   /** Somebody has found that another owns the namespace. */
@@ -191,8 +205,8 @@ export class Lease {
 
   async #holder(): Promise<string> {
     try {
-      this.#connection ??= await Connection.open(this.#connectionOptions);
-      const { rows } = await this.#connection.query(SQL.seeOwner, [this.#options.namespace]);
+      const connection = await this.#connected();
+      const { rows } = await connection.query(SQL.seeOwner, [this.#options.namespace]);
       const [, holder] = rows[0] ?? [];
       return typeof holder === 'string' ? holder : 'another process';
     } catch {
@@ -205,13 +219,22 @@ export class Lease {
     this.#connection = undefined;
   }
 
+  /** The connection that is being opened meanwhile, too. */
+  #dropAll(): void {
+    this.#drop();
+    void this.#opening?.then(
+      (connection) => connection.destroy(),
+      () => undefined,
+    );
+  }
+
   /** Nothing more is written: whoever waits may go on at once. */
   async release(): Promise<void> {
     const { namespace } = this.#options;
     this.#isEnded = true;
     this.#untilMs = 0;
     try {
-      const connection = (this.#connection ??= await Connection.open(this.#connectionOptions));
+      const connection = await this.#connected();
       await connection.transaction(async () => {
         await connection.query(SQL.leaveOwner, [namespace, this.owner]);
         await connection.query(SQL.leaveFence, [namespace, this.owner]);
@@ -224,7 +247,7 @@ export class Lease {
   abandon(): void {
     this.#isEnded = true;
     this.#untilMs = 0;
-    this.#drop();
+    this.#dropAll();
   }
 
   /** Without a word: the lease ends by itself. */
@@ -232,7 +255,7 @@ export class Lease {
     this.#isEnded = true;
     this.#untilMs = 0;
     await this.#connection?.end();
-    this.#connection = undefined;
+    this.#dropAll();
     // It may be sleeping, and then finds that all is over.
     void this.#beating;
   }

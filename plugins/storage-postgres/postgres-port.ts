@@ -69,6 +69,7 @@ export class PostgresPort implements StoragePort {
   readonly #lease: Lease;
   #receiver: StorageReceiver | undefined;
   #isOver = false;
+  #failure: ServerError | undefined;
   // Units that are handed over and not on their way.
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -111,7 +112,8 @@ export class PostgresPort implements StoragePort {
   /** The lease is held. */
   open(receiver: StorageReceiver): void {
     this.#receiver = receiver;
-    void this.#run();
+    if (this.#failure === undefined) void this.#run();
+    else this.#tellFailure(this.#failure);
   }
 
   /** Large ones are handed over. */
@@ -176,6 +178,12 @@ export class PostgresPort implements StoragePort {
   fail(error: ServerError): void {
     if (this.#isOver) return;
     this.#stop();
+    this.#failure = error;
+    this.#tellFailure(error);
+  }
+
+  /** Nobody may be there yet: the namespace can be lost before the storage is opened. */
+  #tellFailure(error: ServerError): void {
     this.#receiver?.receive({ kind: 'failed', error: carried(error) });
   }
 

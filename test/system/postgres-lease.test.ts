@@ -1,0 +1,91 @@
+/** What one who owns a namespace does with it when connections are lost, and who is told that it is lost. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../kernel/index.ts';
+import { Lease } from '../../plugins/storage-postgres/lease.ts';
+import { type Postgres, startPostgres } from '../support/postgres.ts';
+import { LEASE_MS, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
+
+let postgres: Postgres;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(() => postgres[Symbol.asyncDispose]());
+
+const log = { info: () => undefined, warn: () => undefined };
+const signal = new AbortController().signal;
+
+const cutAll = (): Promise<unknown> =>
+  postgres.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'svc'");
+
+async function ownerOf(namespace: string): Promise<unknown> {
+  const [row] = await postgres.query(`SELECT owner FROM svc_owner WHERE namespace = '${namespace}'`);
+  return row?.['owner'];
+}
+
+const take = (namespace: string): Promise<unknown> =>
+  postgres.query(
+    `UPDATE svc_owner SET owner = 'another', holder = 'another' WHERE namespace = '${namespace}';
+     UPDATE svc_fence SET owner = 'another', fence = fence + 1 WHERE namespace = '${namespace}'`,
+  );
+
+test('a namespace is handed over also when its connections were just cut', async (t) => {
+  // No beat comes between, which would find that out.
+  const { storage, logged } = await openStorage(t, { url: postgres.url, namespace: 'handed', leaseMs: 20_000 });
+  put(storage, 'a');
+  await storage.settled();
+  await cutAll();
+  await sleep(100);
+  await storage.close();
+  assert.doesNotMatch(logged.join('\n'), /could not be handed over/);
+  assert.equal(await ownerOf('handed'), null);
+});
+
+test('a beat that is answered when all is over holds nothing any more', async (t) => {
+  const { url } = postgres;
+  const lease = new Lease({ url, namespace: 'late', leaseMs: LEASE_MS, clock: systemClock, log });
+  t.after(() => lease.abandon());
+  await lease.acquire(
+    () => undefined,
+    signal,
+    () => undefined,
+  );
+  const row = "WHERE namespace = 'late' FOR UPDATE";
+  const locked = postgres.query(`BEGIN; SELECT 1 FROM svc_owner ${row}; SELECT pg_sleep(0.4); COMMIT`);
+  await sleep(250);
+  // The beat waits, and this waits behind it.
+  const released = lease.release();
+  let isHeld = false;
+  lease.whenHeld(() => (isHeld = true));
+  await Promise.all([locked, released]);
+  assert.deepEqual([isHeld, lease.holds, await ownerOf('late')], [false, false, null]);
+});
+
+test('who is told that the lease holds again, and throws, ends the process', async (t) => {
+  const { url } = postgres;
+  const lease = new Lease({ url, namespace: 'throws', leaseMs: LEASE_MS, clock: systemClock, log });
+  t.after(() => lease.abandon());
+  await lease.acquire(
+    () => undefined,
+    signal,
+    () => undefined,
+  );
+  const thrown = Promise.withResolvers<unknown>();
+  const others = process.listeners('unhandledRejection');
+  process.removeAllListeners('unhandledRejection');
+  process.once('unhandledRejection', thrown.resolve);
+  t.after(() => others.forEach((listener) => process.on('unhandledRejection', listener)));
+  lease.whenHeld(() => {
+    throw new Error('within a beat');
+  });
+  assert.match(String(await Promise.race([thrown.promise, sleep(5 * LEASE_MS)])), /within a beat/);
+});
+
+test('a namespace that is lost before the storage is opened is not opened', async (t) => {
+  const { storage, context } = makeStorage(t, { url: postgres.url, namespace: 'early' });
+  await storage.own(context);
+  await take('early');
+  await sleep(LEASE_MS);
+  await assert.rejects(storage.open(), { code: 'namespace-lost', message: /is owned by another now/ });
+});
