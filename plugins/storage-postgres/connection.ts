@@ -32,11 +32,12 @@ export interface ConnectionOptions {
 /** Milliseconds for a connection to be made: a distant database with TLS takes a second. */
 const CONNECT_MS = 10_000;
 /** A database whose disk is busy answers before. */
-const STATEMENT_MS = 30_000;
+export const STATEMENT_MS = 30_000;
 /** Milliseconds between looks whether one is. */
 const WATCH_MS = 1_000;
 /** How often the database looks whether this process is still there while it executes: what is given up here ends there. */
 const CHECK_CLIENT_MS = 5_000;
+const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
 
 export class Connection {
   readonly #client: Client;
@@ -44,6 +45,8 @@ export class Connection {
   readonly #watch: Disposable;
   /** When the oldest statement without an answer was sent. */
   readonly #sentMs: number[] = [];
+  readonly #idleTransactionMs: number;
+  #hasIdleLimit = false;
   #error: Error | undefined;
 
   /** Rejects with the driver's error: `startProblem` and `isTransient` (database-errors.ts) tell what it means. */
@@ -70,12 +73,8 @@ export class Connection {
       // A session must see what was committed before it had its fence, whatever role and database have by default.
       await connection.run('SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED');
       // One that waits for a lock notices that nobody waits for it. Engines that have no such setting do without.
-      for (const [setting, ms] of [
-        ['idle_in_transaction_session_timeout', options.idleTransactionMs],
-        ['client_connection_check_interval', CHECK_CLIENT_MS],
-      ] as const) {
-        await connection.set(setting, ms);
-      }
+      connection.#hasIdleLimit = await connection.#set(IDLE_LIMIT, options.idleTransactionMs);
+      await connection.#set('client_connection_check_interval', CHECK_CLIENT_MS);
       return connection;
     } catch (error) {
       connection.destroy();
@@ -83,8 +82,9 @@ export class Connection {
     }
   }
 
-  private constructor(client: Client, { clock, statementMs = STATEMENT_MS }: ConnectionOptions) {
+  private constructor(client: Client, { clock, idleTransactionMs, statementMs = STATEMENT_MS }: ConnectionOptions) {
     this.#client = client;
+    this.#idleTransactionMs = idleTransactionMs;
     this.#clock = clock;
     client.on('error', (error) => this.#break(error));
     client.on('end', () => this.#break(new Error('the connection has ended')));
@@ -106,12 +106,20 @@ export class Connection {
     return this.#error !== undefined;
   }
 
-  async set(setting: string, ms: number): Promise<void> {
+  /** False: the engine has no such setting. */
+  async #set(setting: string, ms: number): Promise<boolean> {
     try {
       await this.run(`SET ${setting} = ${Math.ceil(ms)}`);
+      return true;
     } catch (error) {
       if (this.isBroken || isTransient(error)) throw error;
+      return false;
     }
+  }
+
+  /** Whether transactions wait for this process however long that takes, or as long as the options say. */
+  async setPatient(isPatient: boolean): Promise<void> {
+    if (this.#hasIdleLimit) await this.#set(IDLE_LIMIT, isPatient ? 0 : this.#idleTransactionMs);
   }
 
   /** Without parameters, and not prepared. */

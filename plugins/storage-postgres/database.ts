@@ -5,7 +5,7 @@ import { byteaArray } from './arrays.ts';
 import { Connection, type ConnectionOptions, type Statement, type Value } from './connection.ts';
 import { placeOf } from './connection-url.ts';
 import { ConnectionLost, damaged, isDamage, isFromDatabase, isTransient, wordsOf } from './database-errors.ts';
-import type { Lease } from './lease.ts';
+import { type Lease, NO_ANSWER, type Starting } from './lease.ts';
 import { familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Units that are committed together. */
@@ -83,7 +83,7 @@ export class Database {
    * Does it again until the database has answered: so `work` must be such that it may be done twice. Rejects with NotOwner, or
    * with the ServerError that says why it never will, or with what is a bug.
    */
-  async persist<T>(work: (session: Session) => Promise<T>): Promise<T> {
+  async persist<T>(work: (session: Session) => Promise<T>, starting?: Starting): Promise<T> {
     let failures = 0;
     try {
       for (;;) {
@@ -98,6 +98,7 @@ export class Database {
           if (!isTransient(error)) throw isFromDatabase(error) ? this.#refused(error) : error;
           if (session !== undefined) this.#giveUpBroken(session);
           if (failures === 0) this.#isAway(error);
+          starting?.readiness.waiting(NO_ANSWER);
           await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, failures++)));
         }
       }

@@ -9,11 +9,14 @@
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Clock, type Logger, ServerError, sleep } from '../api/plugin.ts';
-import { Connection, type ConnectionOptions } from './connection.ts';
+import { type Clock, type Logger, ServerError, sleep, type StartContext } from '../api/plugin.ts';
+import { Connection, type ConnectionOptions, STATEMENT_MS } from './connection.ts';
 import { placeOf } from './connection-url.ts';
 import { isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
+
+/** Where a storage that starts says what it waits for, and hears that it need not start any more. */
+export type Starting = Pick<StartContext, 'readiness' | 'signal'>;
 
 export interface LeaseOptions {
   readonly url: string;
@@ -34,6 +37,7 @@ const LOOK_MS_MAX = 500;
 const RETRY_MS = 250;
 /** A database that is being made, or whose rows another standby takes. */
 const STANDBY = 'standby, the namespace has another owner';
+export const NO_ANSWER = 'the database does not answer';
 
 /** What is known of an owner. */
 interface Seen {
@@ -60,7 +64,7 @@ export class Lease {
   constructor(options: LeaseOptions) {
     const { url, leaseMs, clock } = options;
     this.#options = options;
-    this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs, statementMs: leaseMs };
+    this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs, statementMs: Math.min(leaseMs, STATEMENT_MS) };
   }
 
   /** What was read may leave now. */
@@ -77,13 +81,24 @@ export class Lease {
    * Resolves when this process owns the namespace. Rejects with a ServerError that says why it cannot, or when the signal is
    * aborted. `onLost` is told when it is lost later.
    */
-  async acquire(
-    waiting: (note: string) => void,
-    signal: AbortSignal,
-    onLost: (error: ServerError) => void,
-  ): Promise<void> {
-    const { url, log, clock } = this.#options;
+  async acquire(starting: Starting, onLost: (error: ServerError) => void): Promise<void> {
     this.#onLost = onLost;
+    const { signal } = starting;
+    // What is asked for then is not waited for.
+    const stop = (): void => this.#dropAll();
+    signal.addEventListener('abort', stop);
+    try {
+      await this.#take(starting);
+    } catch (error) {
+      throw signal.aborted ? stopped() : error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+    this.#beating = this.#beat();
+  }
+
+  async #take({ readiness, signal }: Starting): Promise<void> {
+    const { url, log, clock } = this.#options;
     try {
       const connection = await this.#connected();
       await prepareSchema(connection);
@@ -96,21 +111,20 @@ export class Lease {
     for (;;) {
       if (signal.aborted) throw stopped();
       try {
-        if (await this.#tryOnce(await this.#connected(), watch)) break;
+        if (await this.#tryOnce(await this.#connected(), watch, readiness)) return;
         if (isAway) log.info(`${placeOf(url)} answers again`);
         isAway = false;
-        waiting(STANDBY);
+        readiness.waiting(STANDBY);
         await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watch.leaseMs / LOOKS)));
       } catch (error) {
-        if (!isTransient(error)) throw startProblem(error, url);
+        if (signal.aborted || !isTransient(error)) throw startProblem(error, url);
         this.#drop();
         if (!isAway) log.warn(`${placeOf(url)} does not answer: ${wordsOf(error, url)}`);
         isAway = true;
-        waiting('the database does not answer');
+        readiness.waiting(NO_ANSWER);
         await sleep(clock, RETRY_MS);
       }
     }
-    this.#beating = this.#beat();
   }
 
   async #makeRows(connection: Connection): Promise<void> {
@@ -120,7 +134,7 @@ export class Lease {
   }
 
   /** Looks, and takes the namespace if it is free. */
-  async #tryOnce(connection: Connection, watch: Watch): Promise<boolean> {
+  async #tryOnce(connection: Connection, watch: Watch, readiness: Starting['readiness']): Promise<boolean> {
     const { namespace, leaseMs, clock } = this.#options;
     const { rows } = await connection.query(SQL.seeOwner, [namespace]);
     const [owner, holder, theirMs, beat] = rows[0] ?? [];
@@ -137,6 +151,7 @@ export class Lease {
     // An earlier try of ours was taken, and its answer lost.
     const isOurs = seen.owner === this.owner;
     if (!isOurs && !watch.isFree(seen)) return false;
+    readiness.waiting('waiting for what the last owner has begun to write');
     const sentMs = clock.nowMs();
     const isTaken = await connection.transaction(async () => {
       const mine = `${hostname()} pid ${process.pid}`;

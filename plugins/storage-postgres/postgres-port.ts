@@ -23,7 +23,7 @@ import { asServerError, type Batch, type Database, NotOwner, OtherDatabase, type
 import { EntryReader, tableBytes } from './entries.ts';
 import { Fold } from './fold.ts';
 import { Layer, SLICE_BYTES } from './layer.ts';
-import type { Lease } from './lease.ts';
+import { type Lease, type Starting, stopped } from './lease.ts';
 import { recoverLog } from './recover-log.ts';
 
 export interface PostgresPortOptions {
@@ -70,6 +70,7 @@ export class PostgresPort implements StoragePort {
   #receiver: StorageReceiver | undefined;
   #isOver = false;
   #failure: ServerError | undefined;
+  #starting: Starting | undefined;
   // Units that are handed over and not on their way.
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -108,6 +109,11 @@ export class PostgresPort implements StoragePort {
   }
 
   // ---- the queue's side
+
+  /** Who hears of it until it is open. */
+  startsWith(starting: Starting): void {
+    this.#starting = starting;
+  }
 
   /** The lease is held. */
   open(receiver: StorageReceiver): void {
@@ -206,12 +212,27 @@ export class PostgresPort implements StoragePort {
   }
 
   async #recover(): Promise<void> {
+    const starting = this.#starting;
+    const stop = (): void => this.#database.abandon();
+    starting?.signal.addEventListener('abort', stop);
+    try {
+      if (starting?.signal.aborted === true) throw stopped();
+      await this.#recoverWith(starting);
+    } finally {
+      starting?.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async #recoverWith(starting: Starting | undefined): Promise<void> {
     const database = this.#database;
+    const tell = (bytes: number): void =>
+      starting?.readiness.waiting(`reading the state from the database: ${bytes} bytes of its log`);
     const recovered = await database.persist(async (session) => {
       const layer = new Layer();
-      await recoverLog(session.entries, database.namespace, session, (units) => layer.applyInTurns([units]));
+      const apply = (units: Uint8Array): Promise<void> => layer.applyInTurns([units]);
+      await recoverLog(session.entries, database.namespace, session, apply, tell);
       return { layer, last: session.last, tableBytes: await tableBytes(session.entries, database.namespace) };
-    });
+    }, starting);
     this.#active = recovered.layer;
     this.#logBytes = recovered.layer.bytes;
     this.#tableBytes = recovered.tableBytes;

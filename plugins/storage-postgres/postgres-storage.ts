@@ -1,10 +1,10 @@
 /** The commit queue before a database. What leaves because of it leaves while the lease holds. */
-import type { BackupFile, RestoredBackup, ServerError, StartContext } from '../api/plugin.ts';
+import type { BackupFile, RestoredBackup, ServerError } from '../api/plugin.ts';
 import { type Clock, type Logger } from '../api/plugin.ts';
 import { CommitQueue } from '../api/storage.ts';
 import { Database } from './database.ts';
 import { startProblem } from './database-errors.ts';
-import { Lease } from './lease.ts';
+import { Lease, type Starting } from './lease.ts';
 import { PostgresPort } from './postgres-port.ts';
 import { restoreInto } from './restore.ts';
 
@@ -45,22 +45,20 @@ export class PostgresStorage extends CommitQueue {
   }
 
   /** Resolves when this process owns the namespace, however long that takes. */
-  async own({ readiness, signal }: Pick<StartContext, 'readiness' | 'signal'>): Promise<void> {
+  async own(starting: Starting): Promise<void> {
     if (this.#isOwner) return;
+    const { readiness } = starting;
+    this.#port.startsWith(starting);
     readiness.waiting('connecting to the database');
-    await this.#lease.acquire(
-      (note) => readiness.waiting(note),
-      signal,
-      (error) => this.#port.fail(error),
-    );
+    await this.#lease.acquire(starting, (error) => this.#port.fail(error));
     this.#isOwner = true;
     readiness.waiting('reading the state from the database');
   }
 
-  async restore(backup: BackupFile, context: Pick<StartContext, 'readiness' | 'signal'>): Promise<RestoredBackup> {
-    await this.own(context);
+  async restore(backup: BackupFile, starting: Starting): Promise<RestoredBackup> {
+    await this.own(starting);
     try {
-      return await restoreInto(this.#database, backup, (note) => context.readiness.waiting(note));
+      return await restoreInto(this.#database, backup, starting);
     } catch (error) {
       throw startProblem(error, this.#options.url);
     }

@@ -11,15 +11,17 @@ export interface Expected {
   readonly last: number;
 }
 
-/** Hands out what each transaction has committed. Rejects with ServerError `state-corrupt` where units are missing. */
+/** Hands out what each transaction has committed, and tells how many bytes were read. Rejects with ServerError `state-corrupt` where units are missing. */
 export async function recoverLog(
   connection: Connection,
   namespace: string,
   expected: Expected,
   apply: (operations: Uint8Array) => Promise<void>,
+  tell: (bytes: number) => void,
 ): Promise<void> {
   let after: [unit: string, piece: number] = ['0', -1];
   let last: number | undefined;
+  let bytesRead = 0;
   let pieces: Buffer[] = [];
   const applyWhole = async (): Promise<void> => {
     const [first, ...more] = pieces;
@@ -43,6 +45,7 @@ export async function recoverLog(
       pieces.push(bytes);
       after = [String(unit), Number(piece)];
     }
+    tell((bytesRead += read));
     if (rows.length < CHUNK_ROWS && read < CHUNK_BYTES) break;
   }
   await applyWhole();

@@ -4,12 +4,13 @@ import type { RestoredBackup } from '../api/plugin.ts';
 import type { Change } from '../api/storage.ts';
 import { bufferOf, type Database } from './database.ts';
 import { writePieces } from './fold.ts';
+import { type Starting, stopped } from './lease.ts';
 import { SQL } from './schema.ts';
 
 export async function restoreInto(
   database: Database,
   backup: BackupFile,
-  tell: (note: string) => void,
+  { readiness, signal }: Starting,
 ): Promise<RestoredBackup> {
   const { namespace } = database;
   // Not again if it breaks: the file may be a pipe. The transaction is gone then, and the namespace as empty as before.
@@ -19,14 +20,18 @@ export async function restoreInto(
     const { rows } = await entries.query(statement, [namespace]);
     if (rows.length > 0) throw notEmpty(namespace);
   }
+  // The file may come slowly, and nobody waits for what this transaction has locked.
+  await entries.setPatient(true);
   await entries.transaction(async () => {
     for await (const changes of backup.changes()) {
       await writePieces(changes.map(written), {
         remove: () => Promise.resolve(),
         write: (values) => entries.query(SQL.insert, [namespace, ...values]),
       });
-      tell(`restoring ${backup.path}: ${backup.entries} entries`);
+      if (signal.aborted) throw stopped();
+      readiness.waiting(`restoring ${backup.path}: ${backup.entries} entries`);
     }
+    await entries.setPatient(false);
     // Last, so that nobody waits for this lock for long.
     const { rows } = await entries.query(SQL.own, [namespace, fence]);
     if (rows.length === 0) throw takenMeanwhile(namespace);

@@ -14,7 +14,7 @@ before(async () => {
 after(() => postgres[Symbol.asyncDispose]());
 
 const log = { info: () => undefined, warn: () => undefined };
-const signal = new AbortController().signal;
+const starting = { readiness: { waiting: () => undefined }, signal: new AbortController().signal };
 
 const cutAll = (): Promise<unknown> =>
   postgres.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'svc'");
@@ -46,11 +46,7 @@ test('a beat that is answered when all is over holds nothing any more', async (t
   const { url } = postgres;
   const lease = new Lease({ url, namespace: 'late', leaseMs: LEASE_MS, clock: systemClock, log });
   t.after(() => lease.abandon());
-  await lease.acquire(
-    () => undefined,
-    signal,
-    () => undefined,
-  );
+  await lease.acquire(starting, () => undefined);
   const row = "WHERE namespace = 'late' FOR UPDATE";
   const locked = postgres.query(`BEGIN; SELECT 1 FROM svc_owner ${row}; SELECT pg_sleep(0.4); COMMIT`);
   await sleep(250);
@@ -66,11 +62,7 @@ test('who is told that the lease holds again, and throws, ends the process', asy
   const { url } = postgres;
   const lease = new Lease({ url, namespace: 'throws', leaseMs: LEASE_MS, clock: systemClock, log });
   t.after(() => lease.abandon());
-  await lease.acquire(
-    () => undefined,
-    signal,
-    () => undefined,
-  );
+  await lease.acquire(starting, () => undefined);
   const thrown = Promise.withResolvers<unknown>();
   const others = process.listeners('unhandledRejection');
   process.removeAllListeners('unhandledRejection');

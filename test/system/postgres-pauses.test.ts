@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import {
   LEASE_MS,
+  makeStorage,
   type MadeStorage,
   NEVER_FOLDED,
   openStorage,
@@ -90,4 +91,52 @@ test('the database is back when everything that waited for it has gone on, and f
   await storage.settled();
   assert.deepEqual([storage.durable, logged.length], [1, 2]);
   assert.match(logged[1] ?? '', /is back after/);
+});
+
+test('a start says what it waits for, again and again, and ends when it is told to', async (t) => {
+  const abort = new AbortController();
+  const url = postgres.url;
+  const one = await openStorage(t, { url, namespace: 'start', foldBytes: NEVER_FOLDED });
+  put(one.storage, 'large', new Uint8Array(3 * 2 ** 20));
+  await one.storage.settled();
+  await one.storage.close();
+  const { storage, context, notes } = makeStorage(t, { url, namespace: 'start', signal: abort.signal });
+  await storage.own(context);
+  await postgres.stop('crash');
+  const opening = storage.open();
+  opening.catch(() => undefined);
+  while (notes.filter((note) => note === 'the database does not answer').length < 3) await sleep(10);
+  abort.abort();
+  await assert.rejects(opening, { code: 'storage-failed' });
+  storage.abandon();
+  await postgres.start();
+  const again = await openStorage(t, { url, namespace: 'start' });
+  const read = again.notes.filter((note) => /^reading the state from the database: \d+ bytes of its log$/.test(note));
+  assert.ok(read.length >= 3, again.notes.join('\n'));
+});
+
+test('one who waits for the last writes of the owner before says so, and ends when it is told to', async (t) => {
+  const { url } = postgres;
+  const one = await openStorage(t, { url, namespace: 'writing' });
+  await one.storage.close();
+  const row = "WHERE namespace = 'writing' FOR SHARE";
+  const locked = postgres.query(`BEGIN; SELECT 1 FROM svc_fence ${row}; SELECT pg_sleep(2); COMMIT`);
+  await sleep(100);
+  const abort = new AbortController();
+  const { storage, context, notes } = makeStorage(t, {
+    url,
+    namespace: 'writing',
+    leaseMs: 20_000,
+    signal: abort.signal,
+  });
+  const owning = storage.own(context);
+  owning.catch(() => undefined);
+  while (!notes.includes('waiting for what the last owner has begun to write')) await sleep(5);
+  await sleep(100);
+  abort.abort();
+  let isLocked = true;
+  void locked.then(() => (isLocked = false));
+  await assert.rejects(owning, { message: 'the server was told to stop' });
+  assert.ok(isLocked, 'at once');
+  await locked;
 });

@@ -1,9 +1,10 @@
 /** A backup that goes into PostgreSQL, and what is done behind it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UNIT_KEY } from '../../plugins/storage-postgres/database.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
-import { backupOf, bytesOf, countOf, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
+import { backupOf, bytesOf, countOf, LEASE_MS, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
 
 let postgres: Postgres;
 before(async () => {
@@ -37,4 +38,25 @@ test('behind a restore units go on from the backup, and are kept when connection
   storage.abandon();
   const { storage: again } = await openStorage(t, { url, namespace });
   assert.deepEqual([again.durable, await countOf(again, 'new'), await countOf(again, 'old')], [LAST + 1, 1, 1]);
+});
+
+test('a backup that comes slowly is restored', async (t) => {
+  const { url } = postgres;
+  const { storage, context } = makeStorage(t, { url, namespace: 'slow' });
+  await storage.own(context);
+  await storage.restore(backupOf(CHANGES, 2 * LEASE_MS), context);
+  await storage.open();
+  assert.deepEqual([storage.durable, await countOf(storage)], [LAST, 1]);
+});
+
+test('a namespace that is taken during a restore is not restored into', async (t) => {
+  const { url } = postgres;
+  const { storage, context } = makeStorage(t, { url, namespace: 'taken' });
+  await storage.own(context);
+  const restored = storage.restore(backupOf(CHANGES, LEASE_MS / 2), context);
+  const refused = assert.rejects(restored, { code: 'namespace-lost', message: /another server has taken .* 'taken'/ });
+  await sleep(100);
+  await postgres.query("UPDATE svc_fence SET fence = fence + 1 WHERE namespace = 'taken'");
+  await refused;
+  assert.deepEqual(await postgres.query("SELECT 1 FROM svc_entries WHERE namespace = 'taken'"), []);
 });
