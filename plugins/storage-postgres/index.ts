@@ -7,6 +7,8 @@ import { PostgresStorage } from './postgres-storage.ts';
 const LEASE_MS = 5_000;
 const LEASE_MS_MIN = 500;
 const LEASE_MS_MAX = 600_000;
+/** What is not committed waits for a database that comes back; a second signal ends it before. */
+const STOP_DEADLINE_MS = 3_600_000;
 
 export default definePlugin({
   apiVersion: API_VERSION,
@@ -14,6 +16,7 @@ export default definePlugin({
   provides: Storage,
   requires: { log: Logger, clock: Clock },
   isDurable: true,
+  stopDeadlineMs: STOP_DEADLINE_MS,
   options: {
     url: {
       type: 'text',

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import plugin from '../../plugins/storage-postgres/index.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import {
   LEASE_MS,
@@ -139,4 +140,16 @@ test('one who waits for the last writes of the owner before says so, and ends wh
   await assert.rejects(owning, { message: 'the server was told to stop' });
   assert.ok(isLocked, 'at once');
   await locked;
+});
+
+test('a stop has time for what waits for the database', async (t) => {
+  const { storage, mend } = await fullDatabase(t, {});
+  put(storage, 'a');
+  const { stopDeadlineMs = 0 } = plugin;
+  assert.ok(stopDeadlineMs > 10 * 60_000, 'what plugins have by default is too short');
+  const ended = storage.end(new AbortController().signal);
+  await sleep(100);
+  await mend();
+  await ended;
+  assert.equal(storage.durable, 1);
 });
