@@ -2,7 +2,9 @@
 import { BackupReader, type Entry, FAMILIES, type Family, type TableReader } from '../api/storage.ts';
 import { assert } from '../api/plugin.ts';
 import type { Connection } from './connection.ts';
+import { NotOwner } from './database.ts';
 import { type TableEntry, tableEntries } from './entries.ts';
+import { SQL } from './schema.ts';
 
 /** A piece of the file has at most so many bytes of entries; so many are there before it is made, or all that are left. */
 const AHEAD_BYTES = 2 ** 20;
@@ -12,12 +14,21 @@ export class Backup {
   readonly #tables: ReadAhead;
   readonly #reader: BackupReader;
 
-  /** The tables are to have everything; what is written to them from the moment on that this resolves is not in it. */
-  static async begin(connection: Connection, namespace: string): Promise<Backup> {
-    await connection.run('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    // The first statement says which moment it is.
-    await connection.run('SELECT version FROM svc_schema');
-    return new Backup(connection, namespace);
+  /**
+   * The tables are to have everything; what is written to them from the moment on that this resolves is not in it. Rejects with
+   * NotOwner if another owned the namespace at that moment: a fold of his may have been in its middle.
+   */
+  static async begin(connection: Connection, namespace: string, owner: string): Promise<Backup> {
+    try {
+      await connection.run('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+      // The first statement says which moment it is.
+      const { rows } = await connection.query(SQL.isOwner, [namespace, owner]);
+      if (rows.length === 0) throw new NotOwner();
+      return new Backup(connection, namespace);
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
   }
 
   private constructor(connection: Connection, namespace: string) {

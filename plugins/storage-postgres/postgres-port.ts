@@ -471,10 +471,11 @@ export class PostgresPort implements StoragePort {
   }
 
   async #beginBackup(): Promise<Backup> {
-    const { database, log } = this.#options;
+    const { database, lease, log } = this.#options;
     try {
-      return await Backup.begin(await database.connect(), database.namespace);
+      return await Backup.begin(await database.connect(), database.namespace, lease.owner);
     } catch (error) {
+      if (error instanceof NotOwner) throw error;
       throw this.#unreadable(error, log);
     }
   }

@@ -16,6 +16,7 @@ import { ServerError } from '../api/plugin.ts';
 import type { Connection, Statement } from './connection.ts';
 import { codeOf } from './database-errors.ts';
 
+/** It stands for the format of the state (ADR 48), too: whoever raises that raises this. */
 export const SCHEMA_VERSION = 1;
 /** What a row holds at most of a longer value. */
 export const PIECE_BYTES = 2 ** 20;
@@ -148,6 +149,7 @@ export const SQL = {
     name: 'svc_leave_fence',
     text: 'UPDATE svc_fence SET owner = NULL, fence = fence + 1 WHERE namespace = $1 AND owner = $2',
   },
+  isOwner: { name: 'svc_is_owner', text: 'SELECT 1 FROM svc_fence WHERE namespace = $1 AND owner = $2' },
   // ---- sessions of the owner
   nextFence: {
     name: 'svc_next_fence',

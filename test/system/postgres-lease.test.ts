@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../kernel/index.ts';
 import { Lease } from '../../plugins/storage-postgres/lease.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
-import { LEASE_MS, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
+import { fold, LEASE_MS, makeStorage, openStorage, put } from '../support/postgres-storage.ts';
 
 let postgres: Postgres;
 before(async () => {
@@ -80,4 +80,17 @@ test('a namespace that is lost before the storage is opened is not opened', asyn
   await take('early');
   await sleep(LEASE_MS);
   await assert.rejects(storage.open(), { code: 'namespace-lost', message: /is owned by another now/ });
+});
+
+test('a backup is of a moment in which this process owned the namespace', async (t) => {
+  const { url } = postgres;
+  const { storage, failures } = await openStorage(t, { url, namespace: 'backed-up', leaseMs: 20_000 });
+  put(storage, 'a');
+  await storage.settled();
+  // No beat finds that out before, and the sessions that are open do not ask.
+  await postgres.query("UPDATE svc_fence SET owner = 'another' WHERE namespace = 'backed-up'");
+  await assert.rejects(fold(storage), { code: 'namespace-lost' });
+  assert.equal(failures.length, 1);
+  const idle = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'svc' AND state LIKE 'idle in transaction%'";
+  while ((await postgres.query(idle)).length > 0) await sleep(10);
 });
