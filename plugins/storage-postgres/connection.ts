@@ -59,12 +59,16 @@ export class Connection {
         { cause: error },
       );
     });
-    const client = new pg.Client({
-      connectionString: checkedUrl(options.url),
-      connectionTimeoutMillis: CONNECT_MS,
-      keepAlive: true,
-      application_name: 'svc',
-    });
+    const connectionString = checkedUrl(options.url);
+    const client = made(
+      () =>
+        new pg.Client({
+          connectionString,
+          connectionTimeoutMillis: CONNECT_MS,
+          keepAlive: true,
+          application_name: 'svc',
+        }),
+    );
     const connection = new Connection(client, options);
     try {
       await client.connect().catch((error: unknown) => {
@@ -180,5 +184,14 @@ export class Connection {
     using _timer = this.#clock.after(WATCH_MS, () => over.resolve());
     await Promise.race([this.#client.end().catch(() => undefined), over.promise]);
     this.destroy();
+  }
+}
+
+/** The driver reads certificates when it makes a client: one that is being exchanged is there again in a moment. */
+function made(make: () => Client): Client {
+  try {
+    return make();
+  } catch (error) {
+    throw new ConnectionLost(error);
   }
 }

@@ -42,6 +42,15 @@ const TRANSIENT: ReadonlySet<string> = new Set(['25006', '25P03', '25P04']);
 /** A page, an index or a file of the database is not what it was: the same again at each try. */
 const DAMAGED: ReadonlySet<string> = new Set(['XX001', 'XX002', '58P01']);
 
+/** Of errors with which the database ends the connection: who is refused is refused again. */
+const REFUSED_CLASSES = /^(?:28|3D|42)/;
+
+/** The connection is gone with it, as poolers tell it with XX000: what is behind it may be there again soon. */
+function isFatal(error: unknown): boolean {
+  const severity = error instanceof Error && 'severity' in error ? error.severity : undefined;
+  return severity === 'FATAL' || severity === 'PANIC';
+}
+
 export function isFromDatabase(error: unknown): boolean {
   return SQL_STATE.test(codeOf(error));
 }
@@ -54,7 +63,8 @@ export function isDamage(error: unknown): boolean {
 export function isTransient(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   const code = codeOf(error);
-  return SQL_STATE.test(code) && !DAMAGED.has(code) && (TRANSIENT_CLASSES.test(code) || TRANSIENT.has(code));
+  if (!SQL_STATE.test(code) || DAMAGED.has(code)) return false;
+  return TRANSIENT_CLASSES.test(code) || TRANSIENT.has(code) || (isFatal(error) && !REFUSED_CLASSES.test(code));
 }
 
 /** Something of it cannot be read any more. */

@@ -156,6 +156,8 @@ export class Database {
         return { fence: String(rows[0][0]), last: Math.max(inLog, inTables), folded: inTables };
       });
       this.#mustHaveStayed(last, folded);
+      // Nobody would end it.
+      if (this.#isEnded) throw ended();
       return (this.#session = { commits, entries, fence, last, folded });
     } catch (error) {
       for (const connection of made) connection.destroy();
@@ -169,6 +171,7 @@ export class Database {
     if (folded < this.#folded)
       throw this.#wentBack(`the tables up to unit ${folded}`, `unit ${this.#folded} was brought into them`);
     this.#last = last;
+    this.#folded = folded;
   }
 
   /** The tables have all units up to that one, and say so. */

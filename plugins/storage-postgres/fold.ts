@@ -5,7 +5,8 @@
  *
  * A database that has crashed, or another machine that took its place, may lack what it has answered last, where it is set up so.
  * In the middle of a fold that does no harm: all steps are done again by the next session. Behind it the layer is gone, so the
- * session that finds the tables without their last unit ends the process (database.ts), and the log has it.
+ * session that finds the tables without their last unit ends the process (database.ts), and the log has it. Where the tables have
+ * said that they have everything, no step before that is done again: one that clears would take away what no log has any more.
  */
 import type { Family } from '../api/storage.ts';
 import { byteaArray, int2Array, int4Array } from './arrays.ts';
@@ -56,11 +57,14 @@ export class Fold {
     return this.#step === undefined;
   }
 
-  /** With another session it begins again: what the database has answered to the one before, a crash may have taken. */
+  /**
+   * With another session it begins again: what the database has answered to the one before, a crash may have taken. Unless the
+   * tables have everything: then only the log is to be forgotten.
+   */
   #keepTo(session: Session): void {
     // Its fence would not tell: a database that goes back gives the same number again.
     if (this.#session !== undefined && this.#session !== session) {
-      this.#steps = this.#all();
+      this.#steps = session.folded >= this.#last ? this.#end() : this.#all();
       this.#step = this.#next();
     }
     this.#session = session;
@@ -94,8 +98,15 @@ export class Fold {
       unit.writeBigUInt64BE(BigInt(last));
       await this.#writePieces(session, [{ family: 'meta', key: bufferOf(UNIT_KEY), value: unit }]);
       this.#database.hasFolded(last);
-      // Only now: what the log has counts until the tables have it.
-      await this.#statement(session, SQL.forgetLog, [last]);
+      return true;
+    };
+    // Only now: what the log has counts until the tables have it.
+    yield* this.#end();
+  }
+
+  *#end(): Generator<Step, void, void> {
+    yield async (session) => {
+      await this.#statement(session, SQL.forgetLog, [this.#last]);
       return true;
     };
   }

@@ -49,6 +49,8 @@ const FOLD_BYTES = 24 * 2 ** 20;
 const TOO_LARGE_FACTOR = 3;
 /** Units wait in memory for a database that is away: what has no client waiting for it goes on, and has to end somewhere. */
 const WAITING_BYTES_MAX = 512 * 2 ** 20;
+/** For one that takes them, but more slowly than they come. */
+const SLOW_FACTOR = 4;
 /** What the tables take is asked for at most so often. */
 const FIGURES_MS = 30_000;
 
@@ -141,7 +143,8 @@ export class PostgresPort implements StoragePort {
   #add(unit: Uint8Array): void {
     // One that is larger by itself, or a burst that the database is about to take, is no reason to end.
     const { waitingBytesMax = WAITING_BYTES_MAX } = this.#options;
-    const isTooMuch = this.#waitingBytes > waitingBytesMax && this.#database.isAway;
+    const most = this.#database.isAway ? waitingBytesMax : waitingBytesMax * SLOW_FACTOR;
+    const isTooMuch = this.#waitingBytes > most;
     this.#waiting.push(unit);
     this.#waitingBytes += unit.length;
     this.#handed++;
@@ -150,7 +153,7 @@ export class PostgresPort implements StoragePort {
         new ServerError(
           'unavailable',
           'state-unwritable',
-          `${waitingBytesMax >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
+          `${most >> 20} MiB wait for the database, which does not take them: start svc again when it does; what was answered is kept`,
         ),
       );
   }

@@ -5,13 +5,16 @@
 import assert from 'node:assert/strict';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import type { PostgresStorage } from '../../plugins/storage-postgres/postgres-storage.ts';
+import { familyNumber } from '../../plugins/storage-postgres/schema.ts';
 import { type Postgres, startPostgres } from '../support/postgres.ts';
 import { countOf, fold, type MadeStorage, NEVER_FOLDED, openStorage, put } from '../support/postgres-storage.ts';
 
 const ENTRIES = 5000;
-/** Behind some steps of the fold. */
-const FOLDED = 2000;
+/** Behind some steps of the fold, and before the one that is held up. */
+const FOLDED = 1500;
+const HELD_UP = 2000;
 
 let postgres: Postgres;
 before(async () => {
@@ -33,6 +36,16 @@ async function opened(t: TestContext, namespace: string): Promise<MadeStorage> {
 const rowsOf = async (table: string, namespace: string): Promise<number> =>
   Number((await postgres.query(`SELECT count(*) FROM ${table} WHERE namespace = '${namespace}'`))[0]?.['count']);
 
+/** Whoever writes that entry waits, until the database goes back. */
+async function holdUp(namespace: string, key: string): Promise<void> {
+  const client = new pg.Client(postgres.url);
+  client.on('error', () => undefined);
+  await client.connect();
+  await client.query('BEGIN');
+  const row = [namespace, familyNumber('blob'), Buffer.from(key), Buffer.alloc(1)];
+  await client.query('INSERT INTO svc_entries VALUES ($1, $2, $3, 0, $4)', row);
+}
+
 /** What another process finds when that one has ended. */
 async function mustHaveAll(t: TestContext, ended: PostgresStorage, namespace: string): Promise<void> {
   ended.abandon();
@@ -43,6 +56,7 @@ async function mustHaveAll(t: TestContext, ended: PostgresStorage, namespace: st
 
 test('a fold whose first steps are lost does them again', async (t) => {
   const { storage, failures } = await opened(t, 'within');
+  await holdUp('within', name(HELD_UP));
   const folding = fold(storage).catch(() => undefined);
   while ((await rowsOf('svc_entries', 'within')) < FOLDED) await sleep(1);
   assert.ok((await rowsOf('svc_log', 'within')) > 0, 'it was still going on');

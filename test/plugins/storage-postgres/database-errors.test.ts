@@ -26,6 +26,12 @@ test('what no try mends is not: rights, data, limits, damage', () => {
   }
 });
 
+test('what ended the connection is tried again, whatever its code, but not where the database refuses who comes', () => {
+  const ending = (code: string): Error => Object.assign(withCode(code), { severity: 'FATAL' });
+  for (const code of ['XX000', '57P01', '53300', 'P0001']) assert.ok(isTransient(ending(code)), code);
+  for (const code of ['28P01', '3D000', '42501', 'XX001']) assert.ok(!isTransient(ending(code)), code);
+});
+
 test('nor are bugs: whatever did not come from the database or its connection', () => {
   for (const error of [new RangeError('too large'), withCode('ERR_OUT_OF_RANGE'), withCode('EPIPE'), 'a text'])
     assert.ok(!isTransient(error), String(error));
