@@ -26,6 +26,7 @@ import type { Gateway } from '../gateway/index.ts';
 import type { HttpServer, PluginRouteSpec } from './index.ts';
 import { JobLog } from './job-log.ts';
 import { createServer } from './node-http.ts';
+import { ServedRequest } from './served-request.ts';
 import { notFound } from './not-found.ts';
 import { answerParserError, HEADER_BYTES_MAX } from './parser-errors.ts';
 import { type ParserError, RequestFlow } from './request-flow.ts';
@@ -369,7 +370,8 @@ class FastifyHttpServer implements OpenableHttpServer {
   #createServer(): Server {
     keepRequestsYoung();
     const requestTimeoutMs = this.#requestTimeoutMs;
-    const server = createServer({
+    const server = createServer<typeof IncomingMessage, typeof ServedResponse>({
+      IncomingMessage: ServedRequest,
       ServerResponse: ServedResponse,
       requestTimeout: requestTimeoutMs,
       headersTimeout: requestTimeoutMs,

@@ -1,0 +1,35 @@
+/**
+ * Requests as node:http makes them, which know the names of two more headers. A name that node:http does not know takes 0.4 µs to be made
+ * small, marked and looked up: a seventh of what a call's key costs.
+ */
+import type { IncomingMessage as Request } from 'node:http';
+import { IncomingMessage } from './node-http.ts';
+
+type Headers = Record<string, string | undefined>;
+type AddHeaderLine = (this: Request, name: string, value: string, headers: Headers) => void;
+
+/** What node:http calls for each header, and its types do not tell; where it does not, everything is as before but for the time. */
+const addHeaderLine = Reflect.get(IncomingMessage.prototype, '_addHeaderLine') as AddHeaderLine;
+
+export class ServedRequest extends IncomingMessage {
+  _addHeaderLine(name: string, value: string, headers: Headers): void {
+    const known = knownName(name);
+    if (known === undefined) addHeaderLine.call(this, name, value, headers);
+    else {
+      const before = headers[known];
+      headers[known] = before === undefined ? value : `${before}, ${value}`;
+    }
+  }
+}
+
+/** As clients write them; in other letters they take the long way. */
+function knownName(name: string): string | undefined {
+  switch (name.length) {
+    case 8:
+      return name === 'x-caller' || name === 'X-Caller' ? 'x-caller' : undefined;
+    case 15:
+      return name === 'idempotency-key' || name === 'Idempotency-Key' ? 'idempotency-key' : undefined;
+    default:
+      return undefined;
+  }
+}
