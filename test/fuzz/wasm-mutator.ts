@@ -155,7 +155,10 @@ function foreignBlock(random: Seeded): number[] {
 
 function swapInstruction(body: Uint8Array, random: Seeded): Uint8Array {
   // Behind the locals, of which most bodies have few; elsewhere it is damage as any other.
-  if (random.oneIn(20)) return spliced(body, random.pick([1, 3, body.length - 1]), 0, foreignBlock(random));
+  if (random.oneIn(20)) {
+    const at = random.pick([1, 3, body.length - 1]);
+    return spliced(body, Math.max(0, Math.min(at, body.length)), 0, foreignBlock(random));
+  }
   for (let tries = 0; tries < 20; tries++) {
     const at = random.below(Math.max(1, body.length));
     const alike = ALIKE[body[at] ?? 0] ?? [];
