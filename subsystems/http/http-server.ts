@@ -66,6 +66,9 @@ const RECEIVING_GRACE_MS = 1000;
 /** And how long a client may take nothing of its answer then. */
 const CLOSING_STALL_MS = 5000;
 
+// With the import, which is before the first plugin is made and its thread started.
+keepRequestsYoung();
+
 export interface HttpServerNeeds {
   readonly auth: Auth;
   readonly readiness: Readiness;
@@ -368,7 +371,6 @@ class FastifyHttpServer implements OpenableHttpServer {
   }
 
   #createServer(): Server {
-    keepRequestsYoung();
     const requestTimeoutMs = this.#requestTimeoutMs;
     const server = createServer<typeof IncomingMessage, typeof ServedResponse>({
       IncomingMessage: ServedRequest,

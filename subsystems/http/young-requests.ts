@@ -10,6 +10,9 @@ import { setFlagsFromString } from 'node:v8';
  * there by every small one. Under siege (`npm run prove -- siege`, 25 s each) that happened in 6 of 17 servers: collections took 3.7 to
  * 5.9 s of the main thread, up to 390 ms each, instead of 0.6 to 1.6 s, and the heap went to 140 to 190 MB. Without it none of
  * 5 did, none had more than 68 MB, and requests cost no more CPU. A V8 without the flag ignores it.
+ *
+ * To be called before any thread starts. Node files compiled code by the flags that a thread finds (config/code-cache.ts), and a
+ * thread that started meanwhile would find now these and now those.
  */
 export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring');
