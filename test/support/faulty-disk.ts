@@ -41,6 +41,12 @@ export class FaultyDisk implements Disk {
   #failSyncAt = Infinity;
   #freeBytes = Infinity;
   #isCrashed = false;
+  #hasFailed = false;
+
+  /** A sync has failed, or a file had no room to grow: a process that sees it ends. */
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
 
   /** How many writes, syncs and changes of names there were. */
   get writePoints(): number {
@@ -160,6 +166,7 @@ export class FaultyDisk implements Disk {
         this.#freeBytes -= Math.max(0, at + taken.length - file.bytes.length);
         this.#writePoint(() => file.write(at, taken));
         if (taken.length < bytes.length) {
+          this.#hasFailed = true;
           throw diskError('write', name, new Error('ENOSPC: no space left on device, write'));
         }
       },
@@ -168,6 +175,7 @@ export class FaultyDisk implements Disk {
         this.#writePoint();
         if (++this.#syncs === this.#failSyncAt) {
           file.isLying = true;
+          this.#hasFailed = true;
           throw diskError('sync', name, new Error('EIO: i/o error, fdatasync'));
         }
         file.sync();

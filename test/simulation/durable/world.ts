@@ -212,7 +212,8 @@ class World {
     const life = await this.#begin(seed, this.#faulty, this.#disk, this.#outside);
     if (twin !== undefined) {
       const { states } = await this.#states(life, this.#there(life));
-      assert.deepEqual(states, twin, 'the same disk, recovered twice, gives the same state');
+      // A life whose disk has failed meanwhile executes nothing any more: it is about to end.
+      if (!this.#disk.hasFailed) assert.deepEqual(states, twin, 'the same disk, recovered twice, gives the same state');
     }
     this.#operators.check(life);
     return life;
