@@ -3,19 +3,19 @@
  *
  *   node benchmarks/macro/startup.bench.ts [--rounds 11] [--dir FOLDER] [--quick]
  *
- * From the clone, without npm, beside a Node that prints a line. Caches are warm, but for the first start ever, which has neither
- * the bundle of the sources nor compiled code of any kind. The two actors are the examples `counter` and `notes`; the first increment is asked
+ * From the clone, without npm, beside a Node that prints a line. Caches are warm, but for the first start ever, which has the bundle
+ * that `npm ci` makes, and no compiled code of any kind. The two actors are the examples `counter` and `notes`; the first increment is asked
  * for as soon as the server listens, and again while it answers 503. Servers take turns with the bare Node, so that both see the
  * same machine. `--quick`: few rounds, and no minute of waiting.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { bundlesOf, CURRENT } from '../../config/bundle.js';
+import { findProgram } from '../../config/bundle.js';
 import { COUNTER } from './actor-fixtures.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
@@ -121,10 +121,10 @@ async function manifest(name: string, actors: Readonly<Record<string, object>>):
   return path;
 }
 
-/** As on a machine that has never seen the server: no bundle, no compiled code, no compiled Motoko. */
+/** As `npm ci` leaves a clone on a machine that has never seen the server: the bundle, no compiled code, no compiled Motoko. */
 async function firstEver(name: string): Promise<Start> {
   const environment = { XDG_CACHE_HOME: join(scratch.path, `cache-${name}`), NODE_COMPILE_CACHE: '' };
-  await rm(join(bundlesOf(ROOT), CURRENT), { force: true });
+  await findProgram(ROOT);
   const args = ['-m', two, '--state', join(scratch.path, `state-${name}`)];
   return start({ args, isAsked: true, environment, restMs: values.quick ? 0 : AFTER_COMPILING_MS });
 }
