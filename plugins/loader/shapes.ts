@@ -94,6 +94,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     create: 'method',
     createAsleep: 'method',
     wake: 'method',
+    rouse: 'optional',
     sleep: 'method',
     remove: 'method',
     checkpoint: 'method',

@@ -6,7 +6,7 @@
  * method's name (shared by all messages of that method) and the words of a failure are referred to. Nothing is allocated
  * once the ring has its size. Texts are made when somebody reads: about 90 bytes an entry until then, instead of 700.
  *
- * The ring begins small and doubles up to its bound. Slots are as wide as the widest caller with argument needs, in steps.
+ * The ring begins small and grows by half up to its bound. Slots are as wide as the widest caller with argument needs, in steps.
  */
 import { assert, at, numberAt } from '../../kernel/index.ts';
 import type { Outcome, RejectCode } from '../ic/index.ts';
@@ -176,9 +176,9 @@ export class CanisterHistory implements BudgetMember {
     this.#tell();
   }
 
-  /** Keeps room for no more than it has: its canister sleeps. */
+  /** Keeps room for half as many more as it has at most: its canister sleeps. One that is woken again and again is not laid out anew each time. */
   compact(): void {
-    if (this.#count === this.#capacity && this.#slotBytes === SLOT_BYTES_MIN) return;
+    if (this.#capacity - this.#count <= this.#count / 2 && this.#slotBytes === SLOT_BYTES_MIN) return;
     this.#layOut(this.#count, SLOT_BYTES_MIN, this.#count);
     this.#tell();
   }
@@ -192,7 +192,7 @@ export class CanisterHistory implements BudgetMember {
 
   #roomier(): number {
     if (this.#count < this.#capacity) return this.#capacity;
-    return Math.min(this.#entriesMax, Math.max(CAPACITY_MIN, this.#capacity * 2));
+    return Math.min(this.#entriesMax, Math.max(CAPACITY_MIN, this.#capacity + Math.ceil(this.#capacity / 2)));
   }
 
   /** Moves the newest entries to a ring of another size, whose slots take what they have. */

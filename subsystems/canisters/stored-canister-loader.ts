@@ -1,7 +1,7 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
 import { NS_PER_MS, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
-import type { CanisterLifecycle, SharedMemory, SleepingCanister } from '../execution/index.ts';
+import type { CanisterLifecycle, DozingCanister, SharedMemory, SleepingCanister } from '../execution/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
@@ -67,9 +67,11 @@ export class StoredCanisterLoader {
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
     try {
+      const dozing = this.#asDozing(record);
+      if ((await execution.rouse?.(record.handle, dozing)) === true) return;
       const stored = await this.#read(record);
       if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);
-      const replayed = await execution.wake(record.handle, this.#asStored(record, stored));
+      const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record), stored));
       if (replayed === undefined) return;
       // Its settings may have been changed since its last step.
       const { balance } = record.steps;
@@ -102,13 +104,12 @@ export class StoredCanisterLoader {
     }
   }
 
-  #asStored(record: StoredRecord, stored: StoredCanister): SleepingCanister {
+  #asDozing(record: StoredRecord): DozingCanister {
     const { directory, scheduler } = this.#with;
     const { settings, controllers, module, steps } = record;
     const { version, heapBytes, stableBytes, instantMs } = steps;
     const spec = directory.specOf(record);
     const timerMs = scheduler.timerOf(record.handle);
-    const { memory, copy, globals, certifiedData, checkpoint, records } = stored;
     return {
       spec,
       settings: {
@@ -123,14 +124,23 @@ export class StoredCanisterLoader {
       heapBytes,
       stablePages: stableBytes / 65_536,
       module,
-      memory,
-      copy,
-      globals: globals ?? NO_BYTES,
-      certifiedData: certifiedData ?? NO_BYTES,
       openCalls: scheduler.openCallsOf(record.handle),
-      log: checkpoint === undefined ? undefined : { checkpoint, records },
     };
   }
+}
+
+function asStored(
+  dozing: DozingCanister,
+  { memory, copy, globals, certifiedData, checkpoint, records }: StoredCanister,
+): SleepingCanister {
+  return {
+    ...dozing,
+    memory,
+    copy,
+    globals: globals ?? NO_BYTES,
+    certifiedData: certifiedData ?? NO_BYTES,
+    log: checkpoint === undefined ? undefined : { checkpoint, records },
+  };
 }
 
 function damaged(record: Pick<StoredRecord, 'id' | 'name'>, reason: string): ServerError {

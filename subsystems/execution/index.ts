@@ -91,6 +91,9 @@ export interface SleepingCanister {
   readonly log: { readonly checkpoint: Uint8Array; readonly records: PackedRecords } | undefined;
 }
 
+/** The same, less what is stored of its memory. */
+export type DozingCanister = Omit<SleepingCanister, 'memory' | 'copy' | 'globals' | 'certifiedData' | 'log'>;
+
 /** What came of running a log again. */
 export interface Replayed {
   readonly records: number;
@@ -221,6 +224,11 @@ export interface CanisterLifecycle {
    * `memory-full` when there is no room for it now.
    */
   wake(handle: number, canister: SleepingCanister): Promise<Replayed | undefined>;
+  /**
+   * Brings a canister back from what has been kept of it since `sleep`, which is what is stored. False: nothing is kept, and
+   * `wake` is needed. Rejects as `wake` does. Optional: who has no such method keeps nothing.
+   */
+  rouse?(handle: number, canister: DozingCanister): Promise<boolean>;
   /**
    * Drops a canister from memory: what it changed has been told when this resolves. One with a log is checkpointed first.
    * The handle stays; nothing may be asked of it until it is woken.

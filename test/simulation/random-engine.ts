@@ -18,15 +18,12 @@ import {
 } from '../../subsystems/execution/engine/engine.ts';
 import type { ThreadEngine, Yields } from '../../subsystems/execution/thread/executor-thread.ts';
 import { faultOf } from '../../subsystems/execution/engine/fault.ts';
-import type {
-  CanisterImage,
-  CanisterSettings,
-  CanisterSpec,
-  CodeChange,
-  SleepingCanister,
-} from '../../subsystems/execution/index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../../subsystems/execution/index.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
 import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
+import { isPacked } from '../../subsystems/execution/memory/packed-memory.ts';
+import type { PackedCanister } from '../../subsystems/execution/persistence/packed-canister.ts';
+import type { StoredCanisterState } from '../../subsystems/execution/persistence/wake-canister.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { STOP } from '../../subsystems/instrument/index.ts';
 import { Books, type Change, encodeChanges } from './books.ts';
@@ -94,12 +91,33 @@ export class RandomEngine implements ThreadEngine {
     subject.isGone = true;
   }
 
-  putToSleep(state: CanisterState): void {
+  putToSleep(state: CanisterState): PackedCanister | undefined {
     const subject = this.#subjectOf(state);
     this.#enter(subject, 'sleep');
     assert.equal(subject.frames.size, 0, 'no query waits in what is put to sleep');
     this.#perhapsTell(subject);
     subject.isGone = true;
+    return this.#host.draw(2) === 0 ? undefined : this.#packed(subject);
+  }
+
+  /** What its executor may keep of it: what is told of it, when all of it is. */
+  #packed({ state, books }: Subject): PackedCanister {
+    const kept = books.copy();
+    if (this.#told !== undefined) kept.told++;
+    const { id, account, settings } = state;
+    const { controllers, env } = settings;
+    return {
+      spec: { id, balance: account.balance, controllers, env, snapshotBelowBytes: state.kept?.snapshotBelowBytes },
+      settings,
+      code: books.version === undefined ? undefined : this.#thread.codeOf(books.version),
+      heapBytes: 0,
+      stablePages: 0,
+      memory: { isPacked: true, heap: undefined, stable: [] },
+      copy: 0,
+      globals: kept.encode(drawBytes(this.#host.draw)),
+      certifiedData: NO_BYTES,
+      bytes: this.#host.draw(4) * 2 ** 26,
+    };
   }
 
   isHomeOf(state: CanisterState): boolean {
@@ -141,6 +159,7 @@ export class RandomEngine implements ThreadEngine {
 
   *changing(state: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): Running<EngineResult> {
     const subject = this.#subjectOf(state);
+    this.#thread.seen(code);
     return yield* this.#message(subject, 'install', nowMs, {
       begun: () => void unseal(change.argument, 'the argument of an installation'),
       run: (instructions) => this.#steps.install(subject, fromCode(code), instructions),
@@ -275,6 +294,7 @@ export class RandomEngine implements ThreadEngine {
   ): string | undefined {
     const subject = this.#subjectOf(state);
     this.#enter(subject, 'restore');
+    this.#thread.seen(code);
     const [handle, memory] = JSON.parse(unseal(image.heap, 'an image').toString()) as [number, number];
     assert.equal(handle, subject.handle, 'the image is its own');
     if (this.#host.draw(6) === 0) return 'the image does not fit';
@@ -285,21 +305,29 @@ export class RandomEngine implements ThreadEngine {
     return undefined;
   }
 
+  /** Of a checkpoint, or before sleep, which follows at once if there is little to write. */
   prepareCheckpoint(state: CanisterState): boolean {
-    this.checkpoint(state);
-    return this.#host.draw(3) > 0;
+    const isReady = this.#host.draw(3) > 0;
+    const subject = this.#subjectOf(state);
+    const isSleep = this.#thread.next(subject.handle, true) === 'sleep';
+    if (isSleep && isReady) return true;
+    this.#checkpoint(subject, isSleep ? 'sleep' : 'checkpoint');
+    return isReady;
   }
 
   checkpoint(state: CanisterState): void {
-    const subject = this.#subjectOf(state);
-    this.#enter(subject, 'checkpoint');
+    this.#checkpoint(this.#subjectOf(state), 'checkpoint');
+  }
+
+  #checkpoint(subject: Subject, kind: 'sleep' | 'checkpoint'): void {
+    this.#enter(subject, kind);
     this.#perhapsTell(subject);
   }
 
   *waking(
     state: CanisterState,
     code: InstrumentedCode | undefined,
-    stored: Omit<SleepingCanister, 'spec' | 'module'>,
+    stored: StoredCanisterState,
   ): Running<string | number> {
     const subject = this.#subjectOf(state);
     try {
@@ -314,10 +342,12 @@ export class RandomEngine implements ThreadEngine {
   *#waking(
     subject: Subject,
     code: InstrumentedCode | undefined,
-    { log, globals, settings }: Omit<SleepingCanister, 'spec' | 'module'>,
+    { log, globals, settings, memory }: StoredCanisterState,
   ): Running<string | number> {
     const { state } = subject;
-    this.#enter(subject, 'wake');
+    this.#thread.seen(code);
+    this.#enter(subject, isPacked(memory) ? 'rouse' : 'wake');
+    if (isPacked(memory)) this.#host.tally.roused++;
     const books = Books.decode(log === undefined ? globals : log.records.bytes);
     if (code !== undefined) subject.longOneIn = fromCode(code).longOneIn;
     this.#begin(subject);

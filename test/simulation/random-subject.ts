@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import type { CanisterState } from '../../subsystems/execution/engine/canister-state.ts';
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
+import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
 import { Books, type Change } from './books.ts';
+import { fromCode } from './random-modules.ts';
 
 /** One canister in one executor. */
 export class Subject {
@@ -48,7 +50,7 @@ type Arrival = { readonly kind: Entry; readonly nowMs: number | undefined };
 export type Entry = Task['kind'] | Extract<Work, { readonly kind: string }>['kind'];
 
 /** What is asked of a canister that is not there, too, and comes to nothing then. */
-const OF_ANY: readonly Entry[] = ['sleep', 'checkpoint', 'remove'];
+const OF_ANY: readonly Entry[] = ['sleep', 'rouse', 'checkpoint', 'remove'];
 
 /** What the engines of one thread have in common. */
 export class ThreadNotes {
@@ -58,10 +60,23 @@ export class ThreadNotes {
   suspended = 0;
   /** It starts nothing new: what has come may be answered without having begun. */
   readonly isStopping: () => boolean;
+  /** What came as the code of each version. */
+  readonly #codes = new Map<number, InstrumentedCode>();
   readonly #arrivals = new Map<number, Arrival[]>();
 
   constructor(isStopping: () => boolean) {
     this.isStopping = isStopping;
+  }
+
+  /** Code that has come, or none. */
+  seen(code: InstrumentedCode | undefined): void {
+    if (code !== undefined) this.#codes.set(fromCode(code).version, code);
+  }
+
+  codeOf(version: number): InstrumentedCode {
+    const code = this.#codes.get(version);
+    assert.ok(code, `the code of version ${version} has come`);
+    return code;
   }
 
   /** Work has come to the gate. */
@@ -84,8 +99,8 @@ export class ThreadNotes {
     }
   }
 
-  /** What comes next for a canister. */
-  next(handle: number): Entry | undefined {
-    return this.#arrivals.get(handle)?.find(({ kind }) => !OF_ANY.includes(kind))?.kind;
+  /** What comes next for a canister; unless `ofAny`, of what cannot come to nothing. */
+  next(handle: number, ofAny = false): Entry | undefined {
+    return this.#arrivals.get(handle)?.find(({ kind }) => ofAny || !OF_ANY.includes(kind))?.kind;
   }
 }

@@ -205,10 +205,7 @@ export class RandomThreads extends SteppedThreads {
     assert.ok(canister.isAsleep, 'it is woken once');
     const { told } = canister;
     const { draw, tally } = this.#options;
-    const isLogged = draw(3) === 0;
-    const books = told.encode(drawBytes(draw));
-    if (isLogged) tally.replays++;
-    const replayed = await this.wake(handle, {
+    const dozing = {
       spec: this.#specOf(canister),
       settings: { controllers: [], env: new Map(), status, version: 0, heapBytesMax: Number.POSITIVE_INFINITY },
       timerNs: 0n,
@@ -216,11 +213,22 @@ export class RandomThreads extends SteppedThreads {
       heapBytes: 0,
       stablePages: 0,
       module,
+      openCalls: [],
+    };
+    // As the host does it, but for those whom it asks to no purpose.
+    if (draw(8) > 0 && (await this.rouse(handle, dozing))) {
+      canister.isAsleep = false;
+      return;
+    }
+    const isLogged = draw(3) === 0;
+    const books = told.encode(drawBytes(draw));
+    if (isLogged) tally.replays++;
+    const replayed = await this.wake(handle, {
+      ...dozing,
       memory: { heap: NO_PAGES(), stable: NO_PAGES() },
       copy: 0,
       globals: isLogged ? new Uint8Array(0) : books,
       certifiedData: new Uint8Array(0),
-      openCalls: [],
       log: isLogged
         ? { checkpoint: new Uint8Array(0), records: { bytes: books, ends: Uint32Array.of(books.length) } }
         : undefined,

@@ -39,7 +39,7 @@ const ALWAYS = [
 const CHANGES = ['command install', 'command configure'];
 const DEATHS = ['deaths'];
 const KEPT = ['crashes', 'diedSuspended', 'wakeUps', 'replays', 'large changes', 'atBound changes'];
-const CAPPED = ['evictions'];
+const CAPPED = ['evictions', 'roused'];
 
 async function simulate(mix: Mix): Promise<void> {
   const seeds = new ProofSeeds(SEEDS);

@@ -25,6 +25,8 @@ export class Tally {
   crashes = 0;
   evictions = 0;
   wakeUps = 0;
+  /** Wakes from what the executor had kept. */
+  roused = 0;
   /** Wakes that ran a log. */
   replays = 0;
   captures = 0;

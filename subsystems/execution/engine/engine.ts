@@ -16,7 +16,7 @@ import type { ControlMemory } from '../memory/control-memory.ts';
 import { EngineRuntime, type EngineResult, type Running, runToEnd, TOO_LONG } from './engine-runtime.ts';
 import { Environment } from './environment.ts';
 import { HeapPool, type HeapPoolLimits, heapPoolLimits } from '../memory/heap-pool.ts';
-import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange, SleepingCanister } from '../index.ts';
+import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../index.ts';
 import type { Task } from '../../ic/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
@@ -27,7 +27,9 @@ import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } fr
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { StablePagePool } from '../memory/stable-memory.ts';
 import { SuspendedFrames } from './suspended-frames.ts';
-import { wakeCanister } from '../persistence/wake-canister.ts';
+import { type StoredCanisterState, wakeCanister } from '../persistence/wake-canister.ts';
+import { CanisterPacker, type PackedCanister } from '../persistence/packed-canister.ts';
+import { HeapTemplates } from '../memory/heap-template.ts';
 
 export {
   type EngineResult,
@@ -53,6 +55,8 @@ export interface SharedStores {
   readonly pool: StablePagePool;
   readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
+  /** What sleeping canisters are packed with. */
+  readonly templates: HeapTemplates;
   /** What its memory is taken from, as that of all threads. */
   readonly budget: MemoryBudget;
 }
@@ -79,6 +83,7 @@ export function createStores({
     pool: new StablePagePool(stableBytesMax, budget),
     heaps: new HeapPool(heaps),
     frames: new SuspendedFrames(frameBytesMax, budget),
+    templates: new HeapTemplates(),
     budget,
   };
 }
@@ -88,11 +93,13 @@ export const FRAME_BYTES_MAX = 256 * 1024 * 1024;
 export class Engine {
   readonly #parts: EngineRuntime;
   readonly #shared: SharedStores;
+  readonly #packer: CanisterPacker;
 
   constructor({ policy, control, shared, reportBug }: EngineOptions) {
     const { pool, heaps, frames } = shared;
     this.#parts = new EngineRuntime({ policy, control, reportBug, pool, heaps, frames });
     this.#shared = shared;
+    this.#packer = new CanisterPacker(shared.templates);
   }
 
   createCanister(spec: CanisterSpec): CanisterState {
@@ -137,10 +144,15 @@ export class Engine {
     dropState(this.#parts, canister);
   }
 
-  /** Gives back what a canister holds, after what is stored of it is up to date; it must not be used afterwards. */
-  putToSleep(canister: CanisterState): void {
+  /**
+   * Gives back what a canister holds, after what is stored of it is up to date; it must not be used afterwards. Returns what may be
+   * kept of it instead, for `waking`, as long as nobody changes what is stored.
+   */
+  putToSleep(canister: CanisterState): PackedCanister | undefined {
     this.checkpoint(canister);
+    const packed = this.#packer.pack(canister);
     dropState(this.#parts, canister);
+    return packed;
   }
 
   /** What was done to canisters outside of `execute` and `change`, for storage. */
@@ -289,11 +301,7 @@ export class Engine {
   }
 
   /** Brings a stored canister to life in one that is empty; why it cannot be, or how many records of its log were run again. */
-  wake(
-    canister: CanisterState,
-    code: InstrumentedCode | undefined,
-    stored: Omit<SleepingCanister, 'spec' | 'module'>,
-  ): string | number {
+  wake(canister: CanisterState, code: InstrumentedCode | undefined, stored: StoredCanisterState): string | number {
     return runToEnd(this.waking(canister, code, stored));
   }
 
@@ -301,7 +309,7 @@ export class Engine {
   waking(
     canister: CanisterState,
     code: InstrumentedCode | undefined,
-    stored: Omit<SleepingCanister, 'spec' | 'module'>,
+    stored: StoredCanisterState,
   ): Running<string | number> {
     return wakeCanister(this.#parts, this, canister, code, stored);
   }

@@ -25,7 +25,7 @@ import {
   SLOT_BYTES,
   SPILL_BYTES,
 } from '../../instrument/abi/index.ts';
-import { PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
+import { copyBytes, PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo, type StoredPages } from '../../storage/index.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
@@ -34,6 +34,7 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
+import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
 const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
 
@@ -195,6 +196,29 @@ export class Instance {
     return instance.#placed();
   }
 
+  /** On a heap of `heapBytes` as it was packed. Throws RangeError when there is no room for it. */
+  static onPacked(
+    code: InstrumentedCode,
+    imports: Ic0Imports,
+    control: ControlMemory,
+    heapBytes: number,
+    { template, changes }: PackedHeap,
+    heaps?: HeapPool,
+  ): Instance {
+    const used = template.numbers.length + pagesOf(changes);
+    const instance = Instance.#onZeros(code, imports, control, heapBytes / WASM_PAGE_BYTES, used, heaps);
+    const heap = instance.#heap;
+    template.runs((first, bytes) => {
+      heap.set(bytes, first * PAGE_BYTES);
+      instance.#use(first, first + bytes.length / PAGE_BYTES);
+    });
+    readPacked(changes, (page, offset, bytes) => {
+      copyBytes(bytes, 0, heap, page * PAGE_BYTES + offset, bytes.length);
+      instance.#use(page, page + 1);
+    });
+    return instance.#placed();
+  }
+
   /** Pages from `first` up to `end` are not all zeros any more. */
   #use(first: number, end: number): void {
     this.#tally.use(first, end);
@@ -288,6 +312,11 @@ export class Instance {
   /** Size of the heap when the message began. */
   get bytesBefore(): number {
     return this.#bytesAtBegin;
+  }
+
+  /** By page of 4 KiB what it may be, one of PAGE; undefined: nobody knows, the heap is large. */
+  get marks(): Uint8Array | undefined {
+    return this.#tally.marks;
   }
 
   /** Pages of 4 KiB that the budget counts for the heap. */

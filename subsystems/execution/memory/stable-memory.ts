@@ -80,7 +80,8 @@ export class StableMemory {
   /** The pages this memory has storage for, in bytes: what it really costs. */
   get storedBytes(): number {
     let stored = 0;
-    for (const table of this.#tables.values()) for (const entry of table) if (entry !== 0) stored++;
+    for (const table of this.#tables.values())
+      for (let index = 0; index < TABLE_ENTRIES; index++) if (table[index] !== 0) stored++;
     return stored * PAGE_BYTES;
   }
 
@@ -200,15 +201,22 @@ export class StableMemory {
 
   /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
   image(sink: PageSink): void {
-    const entries = new PageEntries(sink, this.#tables.size * TABLE_ENTRIES);
+    const entries = new PageEntries(sink, this.storedBytes / PAGE_BYTES);
+    this.addTo(entries);
+    entries.end();
+  }
+
+  /** The same, for whoever collects page entries. */
+  addTo(entries: PageEntries): void {
     for (const [key, table] of this.#tablesInOrder()) {
-      for (const [index, entry] of table.entries()) {
+      // A table has a thousand places, most of them empty: no pairs are made of them.
+      for (let index = 0; index < TABLE_ENTRIES; index++) {
+        const entry = numberAt(table, index, 'entry of a table');
         if (entry === 0) continue;
         const slot = slotOf(entry);
         entries.addWhole(key * TABLE_ENTRIES + index, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot));
       }
     }
-    entries.end();
   }
 
   /** Content of the dirty granules as the message has made them, by number; to be asked before commit or rollback. */
@@ -308,7 +316,10 @@ export class StableMemory {
   clear(): void {
     this.rollback();
     for (const table of this.#tables.values())
-      for (const entry of table) if (entry !== 0) this.#pool.give(slotOf(entry));
+      for (let index = 0; index < TABLE_ENTRIES; index++) {
+        const entry = numberAt(table, index, 'entry of a table');
+        if (entry !== 0) this.#pool.give(slotOf(entry));
+      }
     this.#pool.giveTables(this.#tables.size);
     this.#tables.clear();
     this.#lastKey = -1;

@@ -4,7 +4,7 @@
  */
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
-import { CHUNK_PAGES, letGo } from '../../storage/index.ts';
+import { CHUNK_PAGES, letGo, type StoredMemory, type StoredPages } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { EngineRuntime } from '../engine/engine-runtime.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
@@ -12,6 +12,7 @@ import type { CanisterImage, SleepingCanister } from '../index.ts';
 import { Instance } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES, sharedCopy } from '../../bytes/index.ts';
+import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
@@ -76,11 +77,10 @@ export function restoreState(
   return undefined;
 }
 
-/** A stored canister's parts, for `wakeState`: as in `SleepingCanister`. */
-export type StoredState = Pick<
-  SleepingCanister,
-  'heapBytes' | 'stablePages' | 'memory' | 'copy' | 'globals' | 'certifiedData'
->;
+/** A stored canister's parts, for `wakeState`: as in `SleepingCanister`, or packed. */
+export type StoredState = Pick<SleepingCanister, 'heapBytes' | 'stablePages' | 'copy' | 'globals' | 'certifiedData'> & {
+  readonly memory: StoredMemory | PackedMemory;
+};
 
 /** Puts stored code and state into a canister that has none; why it cannot be, or undefined when it is done. Throws as above. */
 export function wakeState(
@@ -93,16 +93,8 @@ export function wakeState(
   const { stable } = canister;
   try {
     stable.grow(stablePages);
-    const { numbers, chunks } = memory.stable;
-    stable.reserve(numbers.length);
-    for (const [k, chunk] of chunks.entries()) {
-      for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
-        const offset = granule * PAGE_BYTES;
-        if (!stable.contains(offset, PAGE_BYTES)) return `granule ${granule} lies beyond the stable memory`;
-        stable.write(offset, chunk, at * PAGE_BYTES, PAGE_BYTES);
-      }
-      letGo(chunk);
-    }
+    const problem = isPacked(memory) ? unpackStable(stable, memory.stable) : placeStable(stable, memory.stable);
+    if (problem !== undefined) return problem;
     stable.commit();
     if (code !== undefined) {
       const pages = heapBytes / WASM_PAGE_BYTES;
@@ -111,7 +103,7 @@ export function wakeState(
         return `a heap of ${heapBytes} bytes does not fit the module, which takes at most ${heapPagesMax} pages`;
       if (globals.length !== globalsBytes)
         return `there are ${globals.length} bytes of globals, the module has ${globalsBytes}`;
-      const instance = Instance.onPages(code, parts.imports, parts.control, heapBytes, memory.heap, parts.heaps);
+      const instance = onHeap(parts, code, heapBytes, memory);
       if (typeof instance === 'string') return instance;
       instance.loadGlobals(globals);
       canister.installed = { instance, roles: rolesOf(code) };
@@ -129,6 +121,37 @@ export function wakeState(
     canister.kept.stales[copy === 0 ? 0 : 1].isWhole = false;
   }
   return undefined;
+}
+
+function onHeap(
+  { imports, control, heaps }: EngineRuntime,
+  code: InstrumentedCode,
+  heapBytes: number,
+  memory: StoredMemory | PackedMemory,
+): Instance | string {
+  if (!isPacked(memory)) return Instance.onPages(code, imports, control, heapBytes, memory.heap, heaps);
+  if (memory.heap === undefined) return 'it was packed without code';
+  return Instance.onPacked(code, imports, control, heapBytes, memory.heap, heaps);
+}
+
+function placeStable(stable: StableMemory, { numbers, chunks }: StoredPages): string | undefined {
+  stable.reserve(numbers.length);
+  for (const [k, chunk] of chunks.entries()) {
+    for (const [at, granule] of numbers.subarray(k * CHUNK_PAGES, (k + 1) * CHUNK_PAGES).entries()) {
+      const offset = granule * PAGE_BYTES;
+      if (!stable.contains(offset, PAGE_BYTES)) return `granule ${granule} lies beyond the stable memory`;
+      stable.write(offset, chunk, at * PAGE_BYTES, PAGE_BYTES);
+    }
+    letGo(chunk);
+  }
+  return undefined;
+}
+
+function unpackStable(stable: StableMemory, packed: PackedPages): undefined {
+  stable.reserve(pagesOf(packed));
+  readPacked(packed, (granule, offset, bytes) => {
+    stable.write(granule * PAGE_BYTES + offset, bytes, 0, bytes.length);
+  });
 }
 
 /** What is stored is all right, but there is no room for it now. */

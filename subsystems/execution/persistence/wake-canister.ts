@@ -7,7 +7,7 @@ import type { Shortages } from '../memory/shortage.ts';
 import type { Task } from '../../ic/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import { wakeState } from './canister-image.ts';
+import { type StoredState, wakeState } from './canister-image.ts';
 import { Environment } from '../engine/environment.ts';
 import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
 import type { CanisterSettings, SleepingCanister } from '../index.ts';
@@ -21,13 +21,16 @@ export interface LogRunner {
   configure(canister: CanisterState, settings: CanisterSettings): void;
 }
 
+/** A canister that is brought back: as it is stored, or as it was packed. */
+export type StoredCanisterState = Omit<SleepingCanister, 'spec' | 'module' | 'memory'> & Pick<StoredState, 'memory'>;
+
 /** Why it cannot be, in words, or how many records were run again. Throws OutOfMemory when there is no room for it now. */
 export function* wakeCanister(
   parts: EngineRuntime,
   engine: LogRunner,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
-  stored: Omit<SleepingCanister, 'spec' | 'module'>,
+  stored: StoredCanisterState,
 ): Running<string | number> {
   const { log } = stored;
   if (log === undefined || log.records.ends.length === 0) {

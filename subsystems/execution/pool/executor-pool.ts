@@ -22,6 +22,7 @@ import type {
   CanisterSettings,
   CanisterSpec,
   CodeChange,
+  DozingCanister,
   Executing,
   Execution,
   ExecutorFigures,
@@ -39,6 +40,8 @@ import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
+import type { PortMessage } from '../wire/port-messages.ts';
+import type { RestAnswer } from '../wire/sleep-record.ts';
 import type { StepRecord } from '../wire/step-record.ts';
 
 export interface ExecutionOptions {
@@ -89,6 +92,8 @@ export class ExecutorPool implements Execution {
   readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
+  /** Of those that sleep: whose executor has said that it keeps them. It may have dropped them since. */
+  readonly #packed = new Set<number>();
   readonly #loader: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
   readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
@@ -239,32 +244,69 @@ export class ExecutorPool implements Execution {
 
   async sleep(handle: number): Promise<void> {
     const placed = this.#placed(handle);
-    const { executor } = placed;
     this.#empty(placed);
     placed.isAsleep = true;
-    await this.#prepareCheckpoint(handle, placed);
-    if (this.#canisters[handle] !== placed) return;
     // A thread that has died has dropped it, too.
-    await executor.ask((call) => ({ kind: 'sleep', call, handle }));
+    const isPacked = await this.#drop(handle, placed);
     // Unless it is being woken already.
-    if (placed.isAsleep && this.#canisters[handle] === placed) this.#canisters[handle] = undefined;
+    if (!placed.isAsleep || this.#canisters[handle] !== placed) return;
+    this.#canisters[handle] = undefined;
+    if (isPacked) this.#packed.add(handle);
+  }
+
+  /** Has the executor drop a canister, when what a checkpoint has to write is durable but for the last piece. Whether it is kept packed. */
+  async #drop(handle: number, placed: Placed): Promise<boolean> {
+    const { executor, observer } = placed;
+    for (;;) {
+      const isPreparing = !this.#isClosing;
+      const said = await executor.askRest((call) => ({ kind: 'sleep', call, handle, isPreparing }));
+      const answer = typeof said === 'object' && said.kind === 'asleep' ? said.answer : said;
+      if (answer !== 'unready') return answer === 'packed';
+      await observer.settled?.();
+      if (this.#canisters[handle] !== placed) return false;
+    }
   }
 
   async wake(handle: number, { module, ...canister }: SleepingCanister): Promise<Replayed | undefined> {
+    this.#packed.delete(handle);
+    const answer = await this.#bring(handle, module, ({ executor }, hash) =>
+      executor.askRest((call) => ({ kind: 'wake', call, handle, hash, canister })),
+    );
+    return typeof answer === 'object' && answer.kind === 'awake' ? answer.replayed : undefined;
+  }
+
+  async rouse(handle: number, canister: DozingCanister): Promise<boolean> {
+    const { module, spec, settings, openCalls, timerNs, instantMs, heapBytes, stablePages } = canister;
+    if (!this.#packed.delete(handle) || openCalls.length > 0) return false;
+    const { status, version } = settings;
+    const facts = { status, version, balance: spec.balance, timerNs, instantMs, heapBytes, stablePages };
+    const answer = await this.#bring(handle, module, ({ executor }) =>
+      executor.askRest((call) => ({ kind: 'rouse', call, handle, ...facts })),
+    );
+    return answer !== 'notPacked';
+  }
+
+  async #bring(
+    handle: number,
+    module: ModuleInfo | undefined,
+    ask: (placed: Placed, hash: string | undefined) => Promise<PortMessage | RestAnswer | undefined>,
+  ): Promise<PortMessage | RestAnswer> {
     const placed = this.#placed(handle);
     const place = module === undefined ? undefined : this.#takePlace(placed, module);
     if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
     const hash = module === undefined ? undefined : this.#provide(placed.executor, module);
     placed.isAsleep = false;
-    const answer = await placed.executor.ask((call) => ({ kind: 'wake', call, handle, hash, canister }));
+    const answer = await ask(placed, hash);
+    const problem = typeof answer === 'object' && answer.kind === 'awake' ? answer : undefined;
+    const isSaid = answer === 'awake' || (problem !== undefined && problem.problem === undefined);
     // Its thread may have died since it said so.
-    const isAwake = answer?.kind === 'awake' && answer.problem === undefined && !placed.isAsleep;
+    const isAwake = isSaid && !placed.isAsleep;
     place?.(isAwake);
     if (!isAwake) placed.isAsleep = true;
-    if (answer?.kind !== 'awake') throw threadStopped();
-    if (answer.problem !== undefined) throw unfit(answer.problem, answer.isShort);
-    if (!isAwake) throw threadStopped();
-    return answer.replayed;
+    if (answer === 'notPacked') return answer;
+    if (problem?.problem !== undefined) throw unfit(problem.problem, problem.isShort);
+    if (answer === undefined || !isAwake) throw threadStopped();
+    return answer;
   }
 
   async checkpoint(handle: number, pause?: PieceWritten): Promise<void> {
@@ -321,11 +363,14 @@ export class ExecutorPool implements Execution {
   configure(handle: number, settings: CanisterSettings): void {
     const placed = this.#canisters[handle];
     if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'configure', handle, settings });
+    // What is packed has the former ones.
+    else this.#packed.delete(handle);
   }
 
   giveCertificate(handle: number): void {
     const placed = this.#canisters[handle];
     if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'giveCertificate', handle });
+    else this.#packed.delete(handle);
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
@@ -361,6 +406,7 @@ export class ExecutorPool implements Execution {
     placed.executor.send({ kind: 'remove', handle });
     this.#empty(placed);
     this.#canisters[handle] = undefined;
+    this.#packed.delete(handle);
     this.#observers[handle] = undefined;
     this.#times.forget(handle);
   }

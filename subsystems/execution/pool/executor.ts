@@ -13,7 +13,8 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
-import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, STEP } from '../wire/wire.ts';
+import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
+import { readRest, type RestAnswer, writeRouse, writeSleep } from '../wire/sleep-record.ts';
 import type { Command, ExecutorOptions, PortMessage } from '../wire/port-messages.ts';
 import { readCall, readChanges, readStep, type StepRecord } from '../wire/step-record.ts';
 import { readDebug } from '../wire/debug-record.ts';
@@ -62,6 +63,7 @@ const SPIN_US = 20;
 const DRAIN_MS_MAX = 1;
 
 type Done = (step: Step) => void;
+type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
 /** Something that steps are awaited of. */
@@ -73,8 +75,8 @@ export interface Given {
   /** Smaller: given before. */
   readonly order: number;
 }
-/** What an answer that is no step is given to. */
-type Answered = (message: PortMessage | undefined) => void;
+/** What an answer that is no step is given to; undefined: the thread has stopped. */
+type Answered = (message: PortMessage | RestAnswer | undefined) => void;
 
 /** What is sent to a thread, in order. */
 type Outgoing = { readonly kind: 'task'; readonly record: TaskRecord } | Command;
@@ -169,11 +171,21 @@ export class Executor {
   }
 
   /** Sends a command that is answered by a message on the port; undefined when the thread has stopped. */
-  ask(command: (call: number) => Command): Promise<PortMessage | undefined> {
+  ask(command: (call: number) => Exclude<Command, RestCommand>): Promise<PortMessage | undefined> {
+    return this.#ask<PortMessage>(command);
+  }
+
+  /** The same for one that may be answered in a word. */
+  askRest(command: (call: number) => RestCommand): Promise<PortMessage | RestAnswer | undefined> {
+    return this.#ask<PortMessage | RestAnswer>(command);
+  }
+
+  #ask<Answer extends PortMessage | RestAnswer>(command: (call: number) => Command): Promise<Answer | undefined> {
     if (!this.#isAlive) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const call = this.#expect(() => resolve(undefined));
-      this.#answers.set(call, resolve);
+      // Each command has its own kind of answer.
+      this.#answers.set(call, resolve as Answered);
       this.#send(command(call));
     });
   }
@@ -226,6 +238,8 @@ export class Executor {
   /** False when the ring is full now. */
   #write(outgoing: Outgoing): boolean {
     if (outgoing.kind === 'task') return writeTask(this.#inbox, this.#port, outgoing.record);
+    if (outgoing.kind === 'sleep') return writeSleep(this.#inbox, outgoing);
+    if (outgoing.kind === 'rouse') return writeRouse(this.#inbox, outgoing);
     if (this.#inbox.reserve(COMMAND, 0) < 0) return false;
     this.#port.postMessage(outgoing, transferables(outgoing));
     return true;
@@ -291,6 +305,11 @@ export class Executor {
         this.#events.debug(handle, line);
         break;
       }
+      case REST: {
+        const { call, answer } = readRest(this.#outbox, at);
+        this.#answer(call, answer);
+        break;
+      }
       case MESSAGE:
         this.#takeFromPort();
     }
@@ -310,12 +329,16 @@ export class Executor {
           this.#events.changed(message.handle, message.changes);
         // Now, and not when whoever asked goes on: the steps behind it count from there.
         if (message.kind === 'balance') this.#events.credited(message.handle, message.balance);
-        const answered = this.#answers.get(message.call);
-        this.#answers.delete(message.call);
-        this.#release(message.call);
-        answered?.(message);
+        this.#answer(message.call, message);
       }
     }
+  }
+
+  #answer(call: number, answer: PortMessage | RestAnswer): void {
+    const answered = this.#answers.get(call);
+    this.#answers.delete(call);
+    this.#release(call);
+    answered?.(answer);
   }
 
   #ended(record: StepRecord, changes: Uint8Array | undefined): void {

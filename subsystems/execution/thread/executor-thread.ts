@@ -46,9 +46,21 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
+import { packedBytesMax, PackedCanisters } from './packed-canisters.ts';
+import type { DozingCanister } from '../index.ts';
+import type { PackedCanister } from '../persistence/packed-canister.ts';
+import type { StoredCanisterState } from '../persistence/wake-canister.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import type { CanisterCommand, Command, ExecutorOptions, HostCommand, PortMessage } from '../wire/port-messages.ts';
-import { COMMAND, MESSAGE, TASK } from '../wire/wire.ts';
+import { COMMAND, MESSAGE, ROUSE, SLEEP, TASK } from '../wire/wire.ts';
+import {
+  readRouse,
+  readSleep,
+  type RestAnswer,
+  type RouseRecord,
+  type SleepRecord,
+  writeRest,
+} from '../wire/sleep-record.ts';
 import { ownTask, readTask, type TaskRecord } from '../wire/task-record.ts';
 import { receiveDue } from '../wire/ring-bytes.ts';
 import { writeCall, writeChanges, writeStep } from '../wire/step-record.ts';
@@ -139,6 +151,7 @@ export class ExecutorThread {
   readonly #home: ThreadEngine;
   readonly #long: LongMessages<ThreadEngine>;
   readonly #gate: CanisterGate<Work>;
+  readonly #packed: PackedCanisters;
   readonly #modules = new Map<string, InstrumentedCode>();
   readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly #spinGate = new SpinGate();
@@ -171,6 +184,11 @@ export class ExecutorThread {
       heaps: heapPoolLimits(options.executors, budget.bytesMax),
       budget,
     });
+    this.#packed = new PackedCanisters(
+      packedBytesMax(options.executors, budget.bytesMax),
+      this.#stores.templates,
+      budget,
+    );
     const reportBug = (message: string, cause: unknown): void =>
       this.#sendByPort({ kind: 'bug', message: `${message}: ${messageOf(cause)}` });
     this.#home = createEngine({ onYield: endTooLong }, this.#stores, reportBug);
@@ -199,7 +217,7 @@ export class ExecutorThread {
     budget.reclaim = (pages) => {
       // A collection takes tens of milliseconds: not if it does not help.
       const { heaps, pool } = this.#stores;
-      const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes;
+      const spareBytes = heaps.countedBytes + pool.freeBytes + this.#long.spareBytes + this.#packed.countedBytes;
       if (this.#heapGarbage.bytes + spareBytes < (pages - budget.pagesLeft) * PAGE_BYTES) return false;
       this.#trim();
       return true;
@@ -258,7 +276,7 @@ export class ExecutorThread {
     book.has(KIND.stable, pool.slabPages * PAGE_BYTES);
     book.has(KIND.journals, this.#home.journalBytes + this.#long.journalBytes);
     book.has(KIND.queries, frames.bytes);
-    book.has(KIND.spare, heaps.countedBytes);
+    book.has(KIND.spare, heaps.countedBytes + this.#packed.countedBytes);
     book.has(KIND.garbage, this.#heapGarbage.bytes);
   }
 
@@ -306,6 +324,10 @@ export class ExecutorThread {
       const command = receiveDue(this.#port) as Command;
       if ('handle' in command) this.#enter(command);
       else this.#obey(command);
+    } else if (type === SLEEP) {
+      this.#enter(readSleep(this.#inbox, at));
+    } else if (type === ROUSE) {
+      this.#enter(readRouse(this.#inbox, at));
     }
     this.#heapGarbage.check();
   };
@@ -322,7 +344,10 @@ export class ExecutorThread {
         return;
       case 'forgetModule': {
         const code = this.#modules.get(command.hash);
-        if (code !== undefined) this.#stores.heaps.forget(code);
+        if (code !== undefined) {
+          this.#stores.heaps.forget(code);
+          this.#packed.forget(code);
+        }
         this.#modules.delete(command.hash);
         return;
       }
@@ -335,9 +360,10 @@ export class ExecutorThread {
     }
   }
 
-  /** Gives back the heaps, journals and slabs of stable memory that nobody uses. */
+  /** Gives back the heaps, journals and slabs of stable memory that nobody uses, and what is kept of sleeping canisters. */
   #trim(): void {
     this.#long.trim();
+    this.#packed.clear();
     this.#stores.heaps.clear();
     this.#stores.pool.trim(0);
     if (this.#heapGarbage.bytes > 0) this.#heapGarbage.collect();
@@ -351,13 +377,16 @@ export class ExecutorThread {
         return this.#install(work);
       case 'wake':
         return this.#wake(work);
+      case 'rouse':
+        this.#rouse(work);
+        return true;
       default:
         this.#command(work);
         return true;
     }
   };
 
-  #command(command: Exclude<CanisterCommand, { readonly kind: 'install' | 'wake' }>): void {
+  #command(command: Exclude<CanisterCommand, { readonly kind: 'install' | 'wake' | 'rouse' }>): void {
     const { handle } = command;
     const engine = this.#home;
     switch (command.kind) {
@@ -388,7 +417,7 @@ export class ExecutorThread {
         return;
       }
       case 'restore': {
-        const code = command.hash === undefined ? undefined : this.#moduleOf(command.hash);
+        const code = this.#codeOf(command.hash);
         const { call } = command;
         let problem: Problem | undefined;
         try {
@@ -411,16 +440,13 @@ export class ExecutorThread {
         // One that sleeps is not here.
         const canister = this.#canisters[handle];
         if (canister !== undefined) engine.removeCanister(canister);
+        this.#packed.drop(handle);
         this.#canisters[handle] = undefined;
         return;
       }
-      case 'sleep': {
-        const canister = this.#canisters[handle];
-        if (canister !== undefined) engine.putToSleep(canister);
-        this.#canisters[handle] = undefined;
-        this.#sendDone(command.call, handle);
+      case 'sleep':
+        this.#sleep(command);
         return;
-      }
       case 'checkpoint': {
         // It may have been deleted between two pieces: then there is nothing left to write.
         const canister = this.#canisters[handle];
@@ -434,39 +460,87 @@ export class ExecutorThread {
     }
   }
 
+  #sleep({ call, handle, isPreparing }: SleepRecord): void {
+    const canister = this.#canisters[handle];
+    const isReady = canister === undefined || !isPreparing || this.#home.prepareCheckpoint(canister);
+    let answer: RestAnswer = isReady ? 'asleep' : 'unready';
+    if (canister !== undefined && isReady) {
+      const packed = this.#home.putToSleep(canister);
+      if (packed !== undefined && this.#packed.add(handle, packed)) answer = 'packed';
+      this.#canisters[handle] = undefined;
+    }
+    const changes = this.#home.takeChanges();
+    if (changes === undefined) this.#sendRest(call, answer);
+    else this.#sendByPort({ kind: 'asleep', call, handle, changes, answer });
+  }
+
+  #rouse({ call, handle, status, version, timerNs, instantMs, ...facts }: RouseRecord): void {
+    const packed = this.#packed.take(handle);
+    if (packed === undefined || !isAsPacked(packed, version, facts)) {
+      this.#sendRest(call, 'notPacked');
+      return;
+    }
+    const settings = { ...packed.settings, status };
+    this.#wakeAtOnce(call, handle, packed.code, {
+      ...packed,
+      settings,
+      timerNs,
+      instantMs,
+      openCalls: [],
+      log: undefined,
+    });
+  }
+
   /** One whose log has to be run again is a long message. */
   #wake(command: Extract<CanisterCommand, { readonly kind: 'wake' }>): boolean {
-    const { handle, hash, canister: stored } = command;
-    const code = hash === undefined ? undefined : this.#moduleOf(hash);
-    const canister = this.#home.createCanister(stored.spec);
-    if ((stored.log?.records.ends.length ?? 0) === 0) {
-      let outcome: string | number | Problem;
-      try {
-        outcome = runToEnd(this.#home.waking(canister, code, stored));
-      } catch (error) {
-        outcome = problemOf(error);
-      }
-      this.#awake(command, this.#home, canister, outcome);
+    const { call, handle, hash, canister: stored } = command;
+    const { memory, log } = stored;
+    const letGoOfRead = (): void => {
+      // Nobody needs what was read any more. It may be as large as the canister, so it does not wait for its collection.
+      for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) letGo(bytes);
+      if (log !== undefined) letGo(log.records.bytes);
+    };
+    this.#packed.drop(handle);
+    const code = this.#codeOf(hash);
+    if ((log?.records.ends.length ?? 0) === 0) {
+      this.#wakeAtOnce(call, handle, code, stored);
+      letGoOfRead();
       return true;
     }
+    const canister = this.#home.createCanister(stored.spec);
     this.#long.add(canister, async (engine) => {
       const outcome = await runSuspendable(engine.waking(canister, code, stored)).catch(problemOf);
-      this.#awake(command, engine, canister, outcome);
+      letGoOfRead();
+      this.#awake(call, handle, engine, canister, outcome);
       this.#gate.ended(handle);
     });
     return false;
   }
 
+  #wakeAtOnce(
+    call: number,
+    handle: number,
+    code: InstrumentedCode | undefined,
+    stored: StoredCanisterState & Pick<DozingCanister, 'spec'>,
+  ): void {
+    const canister = this.#home.createCanister(stored.spec);
+    let outcome: string | number | Problem;
+    try {
+      outcome = runToEnd(this.#home.waking(canister, code, stored));
+    } catch (error) {
+      outcome = problemOf(error);
+    }
+    this.#awake(call, handle, this.#home, canister, outcome);
+  }
+
   /** `outcome`: why it is not, or how many records were run again. */
   #awake(
-    { call, handle, canister: { memory, log } }: Extract<CanisterCommand, { readonly kind: 'wake' }>,
+    call: number,
+    handle: number,
     engine: ThreadEngine,
     canister: CanisterState,
     outcome: string | number | Problem,
   ): void {
-    // Nobody needs what was read any more. It may be as large as the canister, so it does not wait for its collection.
-    for (const bytes of [...memory.heap.chunks, ...memory.stable.chunks]) letGo(bytes);
-    if (log !== undefined) letGo(log.records.bytes);
     const { account, version } = canister;
     const changes = engine.takeChanges();
     if (typeof outcome !== 'number') {
@@ -480,7 +554,8 @@ export class ExecutorThread {
     const loggedInstructions = canister.kept?.instructions ?? 0;
     const replayed =
       outcome === 0 ? undefined : { records: outcome, loggedInstructions, balance: account.balance, version };
-    this.#sendByPort({ kind: 'awake', call, handle, ...NO_PROBLEM, replayed, changes });
+    if (replayed === undefined && changes === undefined) this.#sendRest(call, 'awake');
+    else this.#sendByPort({ kind: 'awake', call, handle, ...NO_PROBLEM, replayed, changes });
   }
 
   #execute({ call, handle, task, nowMs }: TaskRecord): boolean {
@@ -561,6 +636,10 @@ export class ExecutorThread {
     this.#sendByPort({ kind: 'done', call, handle, changes: this.#home.takeChanges(), isReady });
   }
 
+  #sendRest(call: number, answer: RestAnswer): void {
+    while (!writeRest(this.#outbox, call, answer)) this.#outbox.waitForRoom();
+  }
+
   /** The marker first: the port's message must not be there before its turn, but may be posted before it is published. */
   #sendByPort(message: PortMessage): void {
     while (this.#outbox.reserve(MESSAGE, 0) < 0) this.#outbox.waitForRoom();
@@ -578,6 +657,10 @@ export class ExecutorThread {
     const canister = this.#canisters[handle];
     if (canister === undefined) throw new Error(`no canister ${handle} in this executor`);
     return canister;
+  }
+
+  #codeOf(hash: string | undefined): InstrumentedCode | undefined {
+    return hash === undefined ? undefined : this.#moduleOf(hash);
   }
 
   #moduleOf(hash: string): InstrumentedCode {
@@ -598,6 +681,20 @@ function isToCanister({ callee }: OutgoingCall): boolean {
 /** The same work with bytes of its own. */
 export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
+}
+
+/** Whether nothing was done to a canister that its executor does not know of: then what is packed is what is stored. */
+function isAsPacked(
+  { spec, settings, heapBytes, stablePages }: PackedCanister,
+  version: number,
+  facts: Pick<RouseRecord, 'balance' | 'heapBytes' | 'stablePages'>,
+): boolean {
+  return (
+    spec.balance === facts.balance &&
+    settings.version === version &&
+    heapBytes === facts.heapBytes &&
+    stablePages === facts.stablePages
+  );
 }
 
 const NO_PROBLEM = { problem: undefined, isShort: false } as const;

@@ -9,6 +9,7 @@ import type {
   Replayed,
   SleepingCanister,
 } from '../index.ts';
+import type { RestAnswer, RouseRecord, SleepRecord } from './sleep-record.ts';
 import type { InstrumentedCode } from './instrumented-code.ts';
 
 /** A canister's state without its code, which is named apart. */
@@ -51,7 +52,9 @@ export type CanisterCommand =
     }
   | { readonly kind: 'addCycles'; readonly call: number; readonly handle: number; readonly amount: bigint }
   | { readonly kind: 'remove'; readonly handle: number }
-  | { readonly kind: 'sleep'; readonly call: number; readonly handle: number }
+  /** By the ring; so is `rouse`. */
+  | SleepRecord
+  | RouseRecord
   | {
       readonly kind: 'wake';
       readonly call: number;
@@ -73,6 +76,13 @@ export type PortMessage =
       readonly changes: Uint8Array | undefined;
       /** Of a checkpoint that is being prepared: not much is left. */
       readonly isReady: boolean;
+    }
+  | {
+      readonly kind: 'asleep';
+      readonly call: number;
+      readonly handle: number;
+      readonly changes: Uint8Array;
+      readonly answer: RestAnswer;
     }
   | {
       readonly kind: 'awake';

@@ -3,12 +3,15 @@
  *
  *   main → executor
  *     TASK      one `Task` for one canister (task-record.ts)
+ *     SLEEP     a canister is to be put to sleep (sleep-record.ts)
+ *     ROUSE     one is to be brought back from what the executor has kept of it (sleep-record.ts)
  *     COMMAND   nothing: the next message of the port is a `Command` (port-messages.ts)
  *   executor → main
  *     CALL      one `OutgoingCall` of the step that follows (step-record.ts)
  *     STEP      one `Step` and the canister's gauges (step-record.ts)
  *     CHANGES   what the step that follows changes, for storage (step-record.ts)
  *     DEBUG     one `OutputLine` (debug-record.ts)
+ *     REST      what a SLEEP or ROUSE is answered, if there is no more to tell (sleep-record.ts)
  *     MESSAGE   nothing: the next message of the port is a `PortMessage`
  *
  * The bytes of a record (an argument, a reply, changes, a line) travel behind it in the ring, or, over INLINE_BYTES_MAX, by
@@ -27,3 +30,6 @@ export const STEP = 4;
 export const DEBUG = 5;
 export const MESSAGE = 6;
 export const CHANGES = 7;
+export const SLEEP = 8;
+export const ROUSE = 9;
+export const REST = 10;

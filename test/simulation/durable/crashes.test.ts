@@ -41,7 +41,7 @@ function* seedsFrom(likely: readonly number[], count: number): Generator<number>
 }
 
 const sizes = new Map<string, number>();
-const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
+const seen = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0, roused: 0 };
 
 async function simulateMany(first: number, count: number, bug?: Bug): Promise<void> {
   for (let seed = first; seed < first + count; seed++) {
@@ -51,6 +51,7 @@ async function simulateMany(first: number, count: number, bug?: Bug): Promise<vo
     seen.suspensions += tally.suspensions;
     seen.waited += tally.waited;
     seen.waitedLarge += tally.waitedLarge;
+    seen.roused += tally.roused;
   }
 }
 

@@ -1,10 +1,11 @@
 /**
  * The mistake that once let a message run inside of another one of the same actor, planted again: a gate that lets in what is
  * too large for the ring, while a message is under way. With the shipped engine, which asserts that none is; and with one
- * that does not, so that the simulator has to find what comes of it.
+ * that does not, so that the simulator has to find what comes of it. And mistakes in what is kept of sleeping actors.
  */
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine/engine.ts';
+import type { PackedCanister } from '../../../subsystems/execution/persistence/packed-canister.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
 import type { PlantedThreads } from './simulated-threads.ts';
@@ -28,6 +29,30 @@ function letGo(canister: CanisterState): void {
   canister.isInMessage = false;
 }
 
+/** Keeps less of a sleeping canister than there is: the last pages in which it differs from others are lost. */
+class ForgetfulEngine extends Engine {
+  override putToSleep(canister: CanisterState): PackedCanister | undefined {
+    const packed = super.putToSleep(canister);
+    const heap = packed?.memory.heap;
+    if (packed === undefined || heap === undefined) return packed;
+    return { ...packed, memory: { ...packed.memory, heap: { ...heap, changes: heap.changes.slice(0, -1) } } };
+  }
+}
+
+/** Keeps the globals that a canister had when it fell asleep for the first time. */
+class StaleEngine extends Engine {
+  readonly #globals = new Map<string, Uint8Array>();
+
+  override putToSleep(canister: CanisterState): PackedCanister | undefined {
+    const packed = super.putToSleep(canister);
+    if (packed === undefined) return undefined;
+    const key = Buffer.from(canister.id).toString('hex');
+    const globals = this.#globals.get(key) ?? packed.globals;
+    this.#globals.set(key, globals);
+    return { ...packed, globals };
+  }
+}
+
 export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   'a gate that lets in what is large': { createGate: (seen) => new LeakyGate(seen) },
   'such a gate, and an engine that does not notice': {
@@ -35,6 +60,8 @@ export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
     createEngine: (options) => new CarelessEngine(options),
     isSilent: true,
   },
+  'sleeping actors of which not everything is kept': { createEngine: (options) => new ForgetfulEngine(options) },
+  'sleeping actors of which something old is kept': { createEngine: (options) => new StaleEngine(options) },
 };
 
 /** The same without the gate: that is no mistake, and nothing may be found. */

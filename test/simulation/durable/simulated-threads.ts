@@ -7,6 +7,7 @@ import { ControlMemory } from '../../../subsystems/execution/memory/control-memo
 import { Engine, type EngineOptions } from '../../../subsystems/execution/engine/engine.ts';
 import type { CreateEngine, Work } from '../../../subsystems/execution/thread/executor-thread.ts';
 import { HeapGarbage } from '../../../subsystems/execution/thread/heap-garbage.ts';
+import type { DozingCanister } from '../../../subsystems/execution/index.ts';
 import type { Step, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
@@ -70,17 +71,19 @@ export interface ThreadCounts {
   /** Work that waited at the gate, and how much of it came by the port. */
   waited: number;
   waitedLarge: number;
+  /** Canisters that were brought back from what executors had kept. */
+  roused: number;
 }
 
 export class SimulatedThreads extends SteppedThreads {
   readonly #controls: SpareControl[];
-  readonly counts: Readonly<ThreadCounts>;
+  readonly #counts: ThreadCounts;
   /** Tasks given. */
   steps = 0;
 
   constructor({ createGate, createEngine, ...options }: SimulatedThreadsOptions) {
     const controls: SpareControl[] = [];
-    const counts: ThreadCounts = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0 };
+    const counts: ThreadCounts = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0, roused: 0 };
     const seen: WorkSeen = (_handle, work, isAdmitted) => {
       if (isAdmitted) return;
       counts.waited++;
@@ -93,8 +96,12 @@ export class SimulatedThreads extends SteppedThreads {
     });
     super({ ...options, wasmStackBytes: STACK_BYTES, loader: LOADER, partsOf });
     this.#controls = controls;
-    this.counts = counts;
+    this.#counts = counts;
     liveHeaps = () => this.heapsLive;
+  }
+
+  get counts(): Readonly<ThreadCounts> {
+    return this.#counts;
   }
 
   override abandon(): void {
@@ -106,6 +113,12 @@ export class SimulatedThreads extends SteppedThreads {
   /** What an executor has of a canister; undefined: it sleeps. */
   stateOf(handle: number): CanisterState | undefined {
     return this.threadOf(handle).stateOf(handle);
+  }
+
+  override async rouse(handle: number, canister: DozingCanister): Promise<boolean> {
+    const isRoused = await super.rouse(handle, canister);
+    if (isRoused) this.#counts.roused++;
+    return isRoused;
   }
 
   override run(handle: number, task: Task, done: (step: Step) => void): void {

@@ -62,7 +62,13 @@ export interface Tally extends ThreadCounts {
   outcallsTransient: number;
 }
 
-const THREAD_COUNTS = ['tooLong', 'suspensions', 'waited', 'waitedLarge'] as const satisfies (keyof ThreadCounts)[];
+const THREAD_COUNTS = [
+  'tooLong',
+  'suspensions',
+  'waited',
+  'waitedLarge',
+  'roused',
+] as const satisfies (keyof ThreadCounts)[];
 
 class World {
   readonly #seeded: Seeded;
@@ -97,6 +103,7 @@ class World {
     suspensions: 0,
     waited: 0,
     waitedLarge: 0,
+    roused: 0,
     repeats: 0,
     expired: 0,
     full: 0,

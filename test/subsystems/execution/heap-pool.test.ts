@@ -19,6 +19,7 @@ import { HeapTally, PAGE as MARK } from '../../../subsystems/execution/memory/he
 import type { CodeChange } from '../../../subsystems/execution/index.ts';
 import { FULL_LIMIT } from '../../../subsystems/ic/index.ts';
 import { heapsMade, type Instance } from '../../../subsystems/execution/engine/instance.ts';
+import type { PackedCanister } from '../../../subsystems/execution/persistence/packed-canister.ts';
 import type { InstrumentedCode } from '../../../subsystems/execution/wire/instrumented-code.ts';
 import type { StoredPages } from '../../../subsystems/storage/index.ts';
 import { PageCollector } from '../../../subsystems/storage/stored-pages.ts';
@@ -121,6 +122,7 @@ class CheckedPool extends HeapPool {
 const LIMITS: HeapPoolLimits = { heapsMax: 8, bytesMax: 64 << 20 };
 
 class Host {
+  readonly packed: PackedCanister[] = [];
   readonly stores: SharedStores;
   readonly engine: Engine;
 
@@ -139,8 +141,8 @@ class Host {
   }
 
   create(): CanisterState {
-    const spec = { id: new Uint8Array(10), balance: POLICY.startingCycles, controllers: [], env: new Map() };
-    return this.engine.createCanister(spec);
+    const rest = { controllers: [], env: new Map(), snapshotBelowBytes: 2 ** 30 };
+    return this.engine.createCanister({ id: new Uint8Array(10), balance: POLICY.startingCycles, ...rest });
   }
 
   change(canister: CanisterState, code: InstrumentedCode, mode: ChangeMode, work?: Work): EngineResult {
@@ -175,27 +177,34 @@ class Host {
     return this.engine.execute(canister, { kind: 'callback', callbacks, response, ...rest }, 1);
   }
 
-  /** Gives the state back and takes it up again, as storage has it. */
-  sleepAndWake(canister: CanisterState): CanisterState {
+  /** Gives the state back and takes it up again: as storage has it, or as it was packed. */
+  sleepAndWake(canister: CanisterState, isPacked = false): CanisterState {
     const instance = instanceOf(canister);
     const { code } = instance;
     const heap = instance.heap().slice();
     const globals = instance.saveGlobals();
     const { settings, timerNs, instantMs } = canister;
-    this.engine.putToSleep(canister);
+    const packed = this.engine.putToSleep(canister);
+    // As who keeps it does.
+    if (packed?.memory.heap !== undefined) this.stores.templates.hold(packed.memory.heap.template);
+    if (packed !== undefined) this.packed.push(packed);
     const woken = this.create();
-    const outcome = this.engine.wake(woken, code, {
-      settings,
-      timerNs,
-      instantMs,
-      heapBytes: heap.length,
-      stablePages: 0,
+    assert.ok(!isPacked || packed !== undefined, 'small canisters that are kept by what changed are packed');
+    const stored = {
       memory: { heap: storedPages(heap), stable: storedPages(new Uint8Array(0)) },
       copy: 0,
       globals,
       certifiedData: new Uint8Array(0),
+      heapBytes: heap.length,
+      stablePages: 0,
+    };
+    const outcome = this.engine.wake(woken, code, {
+      settings,
+      timerNs,
+      instantMs,
       openCalls: [],
       log: undefined,
+      ...(isPacked && packed !== undefined ? packed : stored),
     });
     assert.equal(outcome, 0);
     assert.equal(Buffer.compare(instanceOf(woken).heap(), heap), 0);
@@ -261,6 +270,7 @@ for (const width of WIDTHS) {
   describe(`heaps that are used again, ${width}-bit`, () => {
     test('whatever canisters did, the next ones find zeros and behave as on new heaps', () => {
       let reused = 0;
+      const packed: PackedCanister[] = [];
       for (let seed = 1; seed <= 12; seed++) {
         const random = seeded(seed);
         const pool = new CheckedPool(LIMITS);
@@ -320,7 +330,10 @@ for (const width of WIDTHS) {
             }
             case 6:
             case 7:
-              pair.states = [hosts[0].sleepAndWake(pair.states[0]), hosts[1].sleepAndWake(pair.states[1])];
+              pair.states = [
+                hosts[0].sleepAndWake(pair.states[0], random.oneIn(2)),
+                hosts[1].sleepAndWake(pair.states[1], random.oneIn(2)),
+              ];
               pair.waiting = [];
               assertSame(pair.states[0], pair.states[1]);
               if (heapsMade() === before + 1) reused++;
@@ -331,8 +344,13 @@ for (const width of WIDTHS) {
           }
         }
         assert.ok(pool.checks > 20, `${pool.checks}`);
+        for (const host of hosts) packed.push(...host.packed);
       }
       assert.ok(reused > 60, `only ${reused} heaps were used again`);
+      const own = packed.filter(({ memory }) => memory.heap?.changes.length === 0).length;
+      const bytes = packed.map((each) => each.bytes);
+      assert.ok(own > 40 && packed.length - own > 40, `${own} of ${packed.length} are their own template`);
+      assert.ok(Math.min(...bytes) < PAGE && Math.max(...bytes) > 4 * PAGE, 'some differ little, some much');
     });
 
     test('canisters that sleep and wake, or are replaced, make no heaps', () => {

@@ -186,11 +186,11 @@ export function contextOf(): ContextView {
 }
 
 /** As it was told to be, to be woken. */
-export function asleep({ module }: Bench, { spec, gauges }: Canister, stored: Overlay): SleepingCanister {
+export function asleep({ module }: Bench, { spec, gauges, balance }: Canister, stored: Overlay): SleepingCanister {
   const { version, heapBytes, stableBytes, instantMs } = gauges();
   const part = (letter: 'g' | 'd'): Uint8Array => stored.get('meta', metaKey(letter, spec.id)) ?? NONE;
   return {
-    spec,
+    spec: { ...spec, balance: balance() },
     settings: {
       controllers: spec.controllers,
       env: spec.env,

@@ -56,6 +56,39 @@ export function describeStates(test: SuiteTest, make: MakeExecution): void {
     assert.deepEqual(await bench.counts(born, 'inc'), [33]);
   });
 
+  test('who is roused is as who is woken, or has to be woken', async (t) => {
+    const bench = await Bench.over(await make(t, false));
+    const { execution, module } = bench;
+    const stored = new Overlay(new MemoryTables());
+    const it = await bench.installed(Uint8Array.of(40), { snapshotBelowBytes: 1 << 30 }, stored);
+    await bench.change(it, module, upgrade(true));
+    await bench.update(it, 'certify', Uint8Array.of(7));
+    const again = async (): Promise<void> => {
+      await bench.until(execution.sleep(it.handle));
+      const isRoused = await bench.until(
+        execution.rouse?.(it.handle, asleep(bench, it, stored)) ?? Promise.resolve(false),
+      );
+      if (!isRoused) await bench.until(execution.wake(it.handle, asleep(bench, it, stored)));
+    };
+    await again();
+    assert.deepEqual(await bench.counts(it, 'get', 'inc'), [40, 41]);
+    await again();
+    // What is kept of it must not be of the first time.
+    assert.deepEqual(await bench.counts(it, 'get', 'inc'), [41, 42]);
+    const image = await bench.until(execution.capture(it.handle, module));
+    assert.deepEqual([image.heap[16], hexOf(image.certifiedData), image.stablePages], [42, '07', 1]);
+    assert.equal(countIn(stored), 42, 'what it did is told, however it was brought back');
+    // Somebody who was never there is not kept.
+    const handle = execution.createAsleep(it.observer, it.gauges().instantMs);
+    await bench.until(execution.sleep(it.handle));
+    assert.notEqual(
+      await bench.until(execution.rouse?.(handle, asleep(bench, it, stored)) ?? Promise.resolve(false)),
+      true,
+    );
+    await bench.until(execution.wake(handle, asleep(bench, it, stored)));
+    assert.deepEqual(await bench.counts({ ...it, handle }, 'inc'), [43]);
+  });
+
   test('a stored state that does not fit together is refused, and the others run on', async (t) => {
     const bench = await Bench.over(await make(t, false));
     const { execution } = bench;

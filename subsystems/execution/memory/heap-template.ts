@@ -1,0 +1,104 @@
+/**
+ * The pages of a heap that others of the same module nearly have: what sleeping canisters are kept as differences from.
+ * Executor thread; read by whatever is packed with it.
+ */
+import { numberAt } from '../../../kernel/index.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import { PAGE } from './heap-tally.ts';
+
+const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
+
+/** Never changed once it is made. */
+export class HeapTemplate {
+  /** Its pages of 4 KiB that are not all zeros, one behind the other. */
+  readonly bytes: Uint8Array;
+  /** Their numbers, ascending. */
+  readonly numbers: Uint32Array;
+  /** Beyond the last of them. */
+  readonly pages: number;
+  readonly #buffer: Buffer;
+  /** By page: its place among them; -1: it is all zeros. */
+  readonly #slots: Int32Array;
+
+  private constructor(numbers: readonly number[], heap: Uint8Array) {
+    this.numbers = Uint32Array.from(numbers);
+    this.pages = (numbers.at(-1) ?? -1) + 1;
+    this.bytes = new Uint8Array(numbers.length * PAGE_BYTES);
+    this.#buffer = Buffer.from(this.bytes.buffer);
+    this.#slots = new Int32Array(this.pages).fill(-1);
+    for (const [slot, page] of numbers.entries()) {
+      this.bytes.set(heap.subarray(page * PAGE_BYTES, (page + 1) * PAGE_BYTES), slot * PAGE_BYTES);
+      this.#slots[page] = slot;
+    }
+  }
+
+  /** Of a heap whose pages have these marks. */
+  static of(heap: Uint8Array, marks: Uint8Array): HeapTemplate {
+    const numbers: number[] = [];
+    for (let page = marks.indexOf(PAGE.USED); page >= 0; page = marks.indexOf(PAGE.USED, page + 1))
+      if (ZERO_PAGE.compare(heap, page * PAGE_BYTES, (page + 1) * PAGE_BYTES) !== 0) numbers.push(page);
+    return new HeapTemplate(numbers, heap);
+  }
+
+  /** Where a page is among those it has; -1: it is all zeros. */
+  slotOf(page: number): number {
+    return page < this.pages ? numberAt(this.#slots, page, 'page of a template') : -1;
+  }
+
+  /** Whether the page in this slot, zeros if that is -1, is the one at `heap[at]`. */
+  isSame(slot: number, heap: Uint8Array, at: number): boolean {
+    if (slot < 0) return ZERO_PAGE.compare(heap, at, at + PAGE_BYTES) === 0;
+    const from = slot * PAGE_BYTES;
+    return this.#buffer.compare(heap, at, at + PAGE_BYTES, from, from + PAGE_BYTES) === 0;
+  }
+
+  /** Calls `place` for each run of neighbours: number of the first page, and the bytes. */
+  runs(place: (first: number, bytes: Uint8Array) => void): void {
+    const { numbers, bytes } = this;
+    for (let at = 0; at < numbers.length;) {
+      const first = numberAt(numbers, at, 'page of a template');
+      let end = at + 1;
+      while (numbers[end] === first + end - at) end++;
+      place(first, bytes.subarray(at * PAGE_BYTES, end * PAGE_BYTES));
+      at = end;
+    }
+  }
+}
+
+/** The templates of one thread: each as long as something is packed with it. */
+export class HeapTemplates {
+  readonly #current = new Map<InstrumentedCode, HeapTemplate>();
+  readonly #users = new Map<HeapTemplate, number>();
+  /** Of those that are used. */
+  bytes = 0;
+
+  /** What heaps of this module are packed with now. */
+  of(code: InstrumentedCode): HeapTemplate | undefined {
+    return this.#current.get(code);
+  }
+
+  /** One that is used from now on for the module. */
+  make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
+    const template = HeapTemplate.of(heap, marks);
+    this.#current.set(code, template);
+    return template;
+  }
+
+  hold(template: HeapTemplate): void {
+    const users = this.#users.get(template) ?? 0;
+    if (users === 0) this.bytes += template.bytes.length;
+    this.#users.set(template, users + 1);
+  }
+
+  letGo(template: HeapTemplate): void {
+    const users = this.#users.get(template) ?? 0;
+    if (users > 1) {
+      this.#users.set(template, users - 1);
+      return;
+    }
+    this.#users.delete(template);
+    this.bytes -= template.bytes.length;
+    for (const [code, current] of this.#current) if (current === template) this.#current.delete(code);
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * A sleeping canister as its executor keeps it for a while: what is stored of it, without the way to the tables and back.
+ *
+ * Canisters of one module have nearly the same heap: what the module and its start have put there. So the first one of a
+ * module that falls asleep leaves a template of its heap, and of each one only that is kept in which it differs: of a 64-bit
+ * Motoko counter some hundred bytes, of 192 KiB. One that differs in more than half becomes the template for those that come.
+ *
+ * Only canisters are packed that are stored by what changed, in heaps whose used pages are known (heap-tally.ts): the others
+ * are large, or have a log. What is packed is what is stored, to the byte, so it may be lost at any time.
+ *
+ * Executor thread, between two messages of the canister that it touches.
+ */
+import { PAGE_BYTES, PageEntries, type PageSink } from '../../bytes/index.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import type { SleepingCanister } from '../index.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import { PAGE } from '../memory/heap-tally.ts';
+import type { HeapTemplate, HeapTemplates } from '../memory/heap-template.ts';
+import type { PackedHeap, PackedMemory, PackedPages } from '../memory/packed-memory.ts';
+
+/** Heap and stable memory of one that is packed have at most so many bytes. */
+const PACKED_BYTES_MAX = 4 * 2 ** 20;
+/** A canister's objects, about. */
+const OBJECT_BYTES = 1024;
+const NO_BYTES = new Uint8Array(0);
+
+/** What storage would answer for it, and what the main thread would say of it. See `SleepingCanister`. */
+export interface PackedCanister extends Pick<
+  SleepingCanister,
+  'spec' | 'settings' | 'heapBytes' | 'stablePages' | 'copy' | 'globals' | 'certifiedData'
+> {
+  /** Undefined: it has none. */
+  readonly code: InstrumentedCode | undefined;
+  readonly memory: PackedMemory;
+  /** What it takes, less the template. */
+  readonly bytes: number;
+}
+
+/** Packs the canisters of one thread. */
+export class CanisterPacker {
+  readonly #templates: HeapTemplates;
+  #pages: { entries: number; bytes: Uint8Array }[] = [];
+  #bytes = 0;
+  readonly #sink: PageSink = (entries, bytes) => {
+    this.#pages.push({ entries, bytes: bytes.slice() });
+    this.#bytes += bytes.length;
+  };
+
+  readonly #entries = new PageEntries(this.#sink, ENTRIES_AT_ONCE);
+
+  constructor(templates: HeapTemplates) {
+    this.#templates = templates;
+  }
+
+  /** What is to be kept of a canister, of which all is stored; undefined: it is not one that is packed. */
+  pack(canister: CanisterState): PackedCanister | undefined {
+    const { installed, stable, kept, certifiedData, openCalls } = canister;
+    if (kept === undefined || kept.isLogged || openCalls.total > 0) return undefined;
+    const code = installed?.instance.code;
+    const marks = installed?.instance.marks;
+    if (installed !== undefined && marks === undefined) return undefined;
+    const pages = installed?.instance.usedPages ?? 0;
+    if (pages * PAGE_BYTES + stable.storedBytes > PACKED_BYTES_MAX) return undefined;
+    this.#bytes = 0;
+    stable.addTo(this.#entries);
+    const stablePages = this.#take();
+    const heap = code && marks && this.#heap(code, installed?.instance.heap() ?? NO_BYTES, marks);
+    const globals = installed?.instance.saveGlobals() ?? NO_BYTES;
+    const bytes = this.#bytes + globals.length + certifiedData.length + OBJECT_BYTES;
+    const { id, account, settings, hasCertificate } = canister;
+    const { controllers, env } = settings;
+    return {
+      spec: {
+        id,
+        balance: account.balance,
+        controllers,
+        env,
+        hasCertificate,
+        snapshotBelowBytes: kept.snapshotBelowBytes,
+      },
+      settings,
+      code,
+      heapBytes: installed?.instance.heapBytes ?? 0,
+      stablePages: stable.pages,
+      memory: { isPacked: true, heap, stable: stablePages },
+      copy: kept.copy,
+      globals,
+      certifiedData,
+      bytes,
+    };
+  }
+
+  #heap(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): PackedHeap {
+    const template = this.#templates.of(code);
+    if (template !== undefined && template.pages <= marks.length) {
+      const before = this.#bytes;
+      this.#changes(template, heap, marks);
+      const changes = this.#take();
+      if ((this.#bytes - before) * 2 <= template.bytes.length) return { template, changes };
+      this.#bytes = before;
+    }
+    return { template: this.#templates.make(code, heap, marks), changes: [] };
+  }
+
+  #changes(template: HeapTemplate, heap: Uint8Array, marks: Uint8Array): void {
+    const entries = this.#entries;
+    for (let page = marks.indexOf(PAGE.USED); page >= 0; page = marks.indexOf(PAGE.USED, page + 1)) {
+      const slot = template.slotOf(page);
+      const at = page * PAGE_BYTES;
+      if (template.isSame(slot, heap, at)) continue;
+      entries.addChanged(page, slot < 0 ? undefined : template.bytes, slot * PAGE_BYTES, heap, at);
+    }
+    // Pages that only the template has.
+    for (const [slot, page] of template.numbers.entries())
+      if (marks[page] !== PAGE.USED) entries.addChanged(page, template.bytes, slot * PAGE_BYTES, ZEROS, 0);
+  }
+
+  #take(): PackedPages {
+    this.#entries.end();
+    const pages = this.#pages;
+    if (pages.length > 0) this.#pages = [];
+    return pages;
+  }
+}
+
+/** Room of the buffer that entries are made in: few pages differ as a rule. */
+const ENTRIES_AT_ONCE = 4;
+const ZEROS = new Uint8Array(PAGE_BYTES);

@@ -1,0 +1,99 @@
+/**
+ * The sleeping canisters that an executor keeps packed (persistence/packed-canister.ts): as many as fit, those that fell
+ * asleep last. All of it is stored as well, so what is dropped is read from there.
+ *
+ * Executor thread; takes from the budget that all threads share, and gives all of it back when memory is needed (`clear`).
+ */
+import { PAGE_BYTES } from '../../bytes/index.ts';
+import type { HeapTemplates } from '../memory/heap-template.ts';
+import type { MemoryBudget } from '../memory/memory-budget.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import type { PackedCanister } from '../persistence/packed-canister.ts';
+
+/** Of all threads together, and as part of what all actors may have: ten thousand small Motoko actors take 10 to 30 MiB. */
+const PACKED_BYTES_MAX = 256 * 2 ** 20;
+const PACKED_SHARE = 1 / 8;
+
+export class PackedCanisters {
+  readonly #bytesMax: number;
+  readonly #budget: MemoryBudget;
+  /** By handle, in the order in which they fell asleep. */
+  readonly #packed = new Map<number, PackedCanister>();
+  readonly #templates: HeapTemplates;
+  /** Less the templates. */
+  #bytes = 0;
+  #pages = 0;
+
+  constructor(bytesMax: number, templates: HeapTemplates, budget: MemoryBudget) {
+    this.#bytesMax = bytesMax;
+    this.#templates = templates;
+    this.#budget = budget;
+  }
+
+  get count(): number {
+    return this.#packed.size;
+  }
+
+  /** Bytes that the budget counts for them. */
+  get countedBytes(): number {
+    return this.#pages * PAGE_BYTES;
+  }
+
+  /** Keeps one, and drops others for it. False: there is no room for it. */
+  add(handle: number, canister: PackedCanister): boolean {
+    this.drop(handle);
+    this.#packed.set(handle, canister);
+    this.#bytes += canister.bytes;
+    if (canister.memory.heap !== undefined) this.#templates.hold(canister.memory.heap.template);
+    while (this.#allBytes > this.#bytesMax || !this.#isPaid()) {
+      const oldest = this.#packed.keys().next();
+      if (oldest.done === true) break;
+      this.drop(oldest.value);
+    }
+    return this.#packed.has(handle);
+  }
+
+  /** What is kept of a canister, which is not kept any longer; undefined: nothing. */
+  take(handle: number): PackedCanister | undefined {
+    const canister = this.#packed.get(handle);
+    this.drop(handle);
+    return canister;
+  }
+
+  drop(handle: number): void {
+    const canister = this.#packed.get(handle);
+    if (canister === undefined) return;
+    this.#packed.delete(handle);
+    this.#bytes -= canister.bytes;
+    if (canister.memory.heap !== undefined) this.#templates.letGo(canister.memory.heap.template);
+    this.#isPaid();
+  }
+
+  /** Drops those that have a module. */
+  forget(code: InstrumentedCode): void {
+    for (const [handle, canister] of this.#packed) if (canister.code === code) this.drop(handle);
+  }
+
+  /** Drops all of them. */
+  clear(): void {
+    for (const handle of this.#packed.keys()) this.drop(handle);
+  }
+
+  get #allBytes(): number {
+    return this.#bytes + this.#templates.bytes;
+  }
+
+  /** Has the budget count what there is. False: it does not have so much. */
+  #isPaid(): boolean {
+    const more = Math.ceil(this.#allBytes / PAGE_BYTES) - this.#pages;
+    if (more > this.#budget.pagesLeft) return false;
+    this.#budget.add(more);
+    this.#pages += more;
+    return true;
+  }
+}
+
+/** For one of `threads` threads, of what all actors may have together. */
+export function packedBytesMax(threads: number, memoryBytesMax: number): number {
+  return Math.min(PACKED_BYTES_MAX, PACKED_SHARE * memoryBytesMax) / threads;
+}
