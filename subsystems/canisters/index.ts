@@ -43,7 +43,7 @@ export interface Canister {
   readonly traps: number;
   /** Messages, responses, heartbeats and timers that wait for it. */
   readonly queued: number;
-  /** When it last executed a message, ms since 1970. */
+  /** When a client last had an answer of it, ms since 1970; calls of other canisters, heartbeats and timers do not count. */
   readonly lastMessageMs: number;
   /**
    * The same of this process alone, by how the canister was addressed, and with what no client sent (calls of other

@@ -56,19 +56,22 @@ export class ReplayBudget<C> {
 
   async #shorten(): Promise<void> {
     this.#isAtWork = true;
-    while (this.#instructions > this.#instructionsMax) {
-      const [canister] = this.#longest();
-      if (canister === undefined) break;
-      try {
-        await this.#options.checkpoint(canister, (pieceMs) => this.#pause(pieceMs));
-        this.logged(canister, 0);
-      } catch (error) {
-        // Its next message tries again.
-        this.#options.report(canister, error);
+    try {
+      while (this.#instructions > this.#instructionsMax) {
+        const [canister] = this.#longest();
+        if (canister === undefined) break;
+        try {
+          await this.#options.checkpoint(canister, (pieceMs) => this.#pause(pieceMs));
+        } catch (error) {
+          // Its next message tries again.
+          this.#options.report(canister, error);
+        }
         this.logged(canister, 0);
       }
+    } finally {
+      // Whatever went wrong here: somebody has to write checkpoints again.
+      this.#isAtWork = false;
     }
-    this.#isAtWork = false;
   }
 
   async #pause(pieceMs: number): Promise<void> {

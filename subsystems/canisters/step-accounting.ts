@@ -129,7 +129,7 @@ export class StepAccounting implements CanisterObserver {
     return this.#get(NUMBERS.lastMessageMs);
   }
 
-  /** When the last step began, ms since 1970. */
+  /** When the last step began, by the canister's own time, which may be ahead of the clock; ms since 1970. */
   get instantMs(): number {
     return this.#get(NUMBERS.instantMs);
   }

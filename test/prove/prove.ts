@@ -174,7 +174,7 @@ function propertyTests(): Run[] {
 }
 
 const HELP = `npm run prove                            all parts
-npm run prove -- PART [COUNT]            one of them, with so many cases
+npm run prove -- PART [COUNT]            one of them (one at a time), with so many cases
 npm run prove -- crashes --seed N        one case of it again
 npm run prove -- crashes COUNT --from N  goes on with what was cut short, from case N on
 
