@@ -162,7 +162,7 @@ export interface MemoryByKind {
   readonly journals: number;
   /** Suspended composite queries. */
   readonly queries: number;
-  /** Heaps kept for the next actor that needs one. */
+  /** Heaps kept for the next actor that needs one, and what is kept of actors that sleep. */
   readonly spare: number;
   /** Heaps that nobody uses and that are not collected yet. */
   readonly garbage: number;
