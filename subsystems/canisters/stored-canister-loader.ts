@@ -10,6 +10,7 @@ import type { CanisterDirectory, SpecifiedCanister } from './canister-directory.
 
 const NO_BYTES = new Uint8Array(0);
 const LARGE_HEAP_BYTES = 16 * 2 ** 20;
+const TIMER_NS_MAX = 2n ** 64n - 1n;
 
 /** A canister that is put to sleep and woken. */
 type StoredRecord = SpecifiedCanister &
@@ -119,7 +120,7 @@ export class StoredCanisterLoader {
         version,
         heapBytesMax: settings.wasmMemoryLimit || Number.POSITIVE_INFINITY,
       },
-      timerNs: timerMs === undefined ? 0n : BigInt(Math.round(timerMs * NS_PER_MS)),
+      timerNs: timerMs === undefined ? 0n : timerNsOf(timerMs),
       instantMs,
       heapBytes,
       stablePages: stableBytes / 65_536,
@@ -127,6 +128,12 @@ export class StoredCanisterLoader {
       openCalls: scheduler.openCallsOf(record.handle),
     };
   }
+}
+
+/** A deadline has 64 bits, and a double near the largest is one more. */
+function timerNsOf(timerMs: number): bigint {
+  const ns = BigInt(Math.round(timerMs * NS_PER_MS));
+  return ns > TIMER_NS_MAX ? TIMER_NS_MAX : ns;
 }
 
 function asStored(

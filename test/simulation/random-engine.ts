@@ -109,6 +109,7 @@ export class RandomEngine implements ThreadEngine {
     return {
       spec: { id, balance: account.balance, controllers, env, snapshotBelowBytes: state.kept?.snapshotBelowBytes },
       settings,
+      timerNs: state.timerNs,
       code: books.version === undefined ? undefined : this.#thread.codeOf(books.version),
       heapBytes: 0,
       stablePages: 0,

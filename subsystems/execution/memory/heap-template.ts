@@ -41,6 +41,11 @@ export class HeapTemplate {
     return new HeapTemplate(numbers, heap);
   }
 
+  /** What it takes, in bytes. */
+  get size(): number {
+    return this.bytes.length + this.numbers.byteLength + this.#slots.byteLength;
+  }
+
   /** Where a page is among those it has; -1: it is all zeros. */
   slotOf(page: number): number {
     return page < this.pages ? numberAt(this.#slots, page, 'page of a template') : -1;
@@ -78,16 +83,21 @@ export class HeapTemplates {
     return this.#current.get(code);
   }
 
-  /** One that is used from now on for the module. */
+  /**
+   * A new one. Heaps of the module are packed with it from now on, unless several are packed with one that is smaller: heaps of
+   * unlike size would take turns otherwise.
+   */
   make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
     const template = HeapTemplate.of(heap, marks);
-    this.#current.set(code, template);
+    const current = this.#current.get(code);
+    const users = current === undefined ? 0 : (this.#users.get(current) ?? 0);
+    if (current === undefined || users <= 1 || template.size <= current.size) this.#current.set(code, template);
     return template;
   }
 
   hold(template: HeapTemplate): void {
     const users = this.#users.get(template) ?? 0;
-    if (users === 0) this.bytes += template.bytes.length;
+    if (users === 0) this.bytes += template.size;
     this.#users.set(template, users + 1);
   }
 
@@ -98,7 +108,7 @@ export class HeapTemplates {
       return;
     }
     this.#users.delete(template);
-    this.bytes -= template.bytes.length;
+    this.bytes -= template.size;
     for (const [code, current] of this.#current) if (current === template) this.#current.delete(code);
   }
 }

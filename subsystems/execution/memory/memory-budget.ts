@@ -3,7 +3,7 @@
  *
  * One table in shared memory, in pages of 4 KiB. Every thread has a view of it and takes what it is about to use; where
  * that does not fit, whoever asked is refused, which an actor sees as growth that fails. Counted are heaps, written stable
- * memory, what messages keep to be undone, spare heaps, and garbage until it is collected: what each thread has in all is in
+ * memory, what messages keep to be undone, spare heaps, what is kept of sleeping canisters, and garbage until it is collected: what each thread has in all is in
  * a place of its own, so that it can be given back when the thread dies.
  *
  * Before a thread is refused it collects its own garbage, and where idle canisters can be put to sleep it may ask the main

@@ -37,7 +37,7 @@ export function readPacked(
   }
 }
 
-/** Numbers of the pages that are not as in the template. */
+/** How many entries there are: a page has one, or none. */
 export function pagesOf(packed: PackedPages): number {
   return packed.reduce((sum, { entries }) => sum + entries, 0);
 }

@@ -27,7 +27,7 @@ const NO_BYTES = new Uint8Array(0);
 /** What storage would answer for it, and what the main thread would say of it. See `SleepingCanister`. */
 export interface PackedCanister extends Pick<
   SleepingCanister,
-  'spec' | 'settings' | 'heapBytes' | 'stablePages' | 'copy' | 'globals' | 'certifiedData'
+  'spec' | 'settings' | 'timerNs' | 'heapBytes' | 'stablePages' | 'copy' | 'globals' | 'certifiedData'
 > {
   /** Undefined: it has none. */
   readonly code: InstrumentedCode | undefined;
@@ -79,6 +79,7 @@ export class CanisterPacker {
         snapshotBelowBytes: kept.snapshotBelowBytes,
       },
       settings,
+      timerNs: canister.timerNs,
       code,
       heapBytes: installed?.instance.heapBytes ?? 0,
       stablePages: stable.pages,

@@ -36,6 +36,7 @@ import type {
 import type { OutputLine, Step, Task } from '../../ic/index.ts';
 import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
+import { PackedHandles } from './packed-handles.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
@@ -92,8 +93,8 @@ export class ExecutorPool implements Execution {
   readonly #observers: (CanisterObserver | undefined)[] = [];
   /** Those that an executor has, or is asked about. The others sleep. */
   readonly #canisters: (Placed | undefined)[] = [];
-  /** Of those that sleep: whose executor has said that it keeps them. It may have dropped them since. */
-  readonly #packed = new Set<number>();
+  /** Those that sleep or fall asleep, of which executors may keep something. What is changed of them without their executor takes them out. */
+  readonly #packed = new PackedHandles();
   readonly #loader: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
   readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
@@ -244,14 +245,15 @@ export class ExecutorPool implements Execution {
 
   async sleep(handle: number): Promise<void> {
     const placed = this.#placed(handle);
+    // From now on: its settings may be changed before the executor has answered.
+    this.#packed.add(handle, placed.module?.hash);
     this.#empty(placed);
     placed.isAsleep = true;
     // A thread that has died has dropped it, too.
     const isPacked = await this.#drop(handle, placed);
+    if (!isPacked) this.#packed.delete(handle);
     // Unless it is being woken already.
-    if (!placed.isAsleep || this.#canisters[handle] !== placed) return;
-    this.#canisters[handle] = undefined;
-    if (isPacked) this.#packed.add(handle);
+    if (placed.isAsleep && this.#canisters[handle] === placed) this.#canisters[handle] = undefined;
   }
 
   /** Has the executor drop a canister, when what a checkpoint has to write is durable but for the last piece. Whether it is kept packed. */
@@ -363,7 +365,7 @@ export class ExecutorPool implements Execution {
   configure(handle: number, settings: CanisterSettings): void {
     const placed = this.#canisters[handle];
     if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'configure', handle, settings });
-    // What is packed has the former ones.
+    // What is packed, or about to be, has the former ones.
     else this.#packed.delete(handle);
   }
 
@@ -478,6 +480,7 @@ export class ExecutorPool implements Execution {
   /** Nobody uses a module any more; whoever still has its description may install it all the same. */
   #letGo(hash: string): void {
     void this.#loader.forget(hash);
+    this.#packed.forget(hash);
     for (const executor of this.#started()) executor.forget(hash);
   }
 

@@ -474,13 +474,14 @@ export class ExecutorThread {
     else this.#sendByPort({ kind: 'asleep', call, handle, changes, answer });
   }
 
-  #rouse({ call, handle, status, version, timerNs, instantMs, ...facts }: RouseRecord): void {
+  #rouse({ call, handle, status, version, timerNs: hostTimerNs, instantMs, ...facts }: RouseRecord): void {
     const packed = this.#packed.take(handle);
     if (packed === undefined || !isAsPacked(packed, version, facts)) {
       this.#sendRest(call, 'notPacked');
       return;
     }
     const settings = { ...packed.settings, status };
+    const timerNs = isSameTimer(packed.timerNs, hostTimerNs) ? packed.timerNs : hostTimerNs;
     this.#wakeAtOnce(call, handle, packed.code, {
       ...packed,
       settings,
@@ -683,7 +684,7 @@ export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
 }
 
-/** Whether nothing was done to a canister that its executor does not know of: then what is packed is what is stored. */
+/** Whether the host knows the canister as it was packed. What it does to settings and certificates, it does not ask for any more (executor-pool.ts). */
 function isAsPacked(
   { spec, settings, heapBytes, stablePages }: PackedCanister,
   version: number,
@@ -697,6 +698,13 @@ function isAsPacked(
   );
 }
 
+/** The host has deadlines as milliseconds in a double. */
+function isSameTimer(exact: bigint, rounded: bigint): boolean {
+  const difference = exact - rounded;
+  return difference < NS_PER_MS && difference > -NS_PER_MS;
+}
+
+const NS_PER_MS = 1_000_000n;
 const NO_PROBLEM = { problem: undefined, isShort: false } as const;
 
 function problemOf(error: unknown): Problem {

@@ -2,7 +2,7 @@
  * The sleeping canisters that an executor keeps packed (persistence/packed-canister.ts): as many as fit, those that fell
  * asleep last. All of it is stored as well, so what is dropped is read from there.
  *
- * Executor thread; takes from the budget that all threads share, and gives all of it back when memory is needed (`clear`).
+ * Executor thread; takes from the budget that all threads share, and gives all of it back when somebody is helped by that (`clear`).
  */
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { HeapTemplates } from '../memory/heap-template.ts';

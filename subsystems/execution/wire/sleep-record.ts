@@ -34,7 +34,7 @@ export interface RouseRecord extends DozingFacts {
   readonly handle: number;
 }
 
-/** What is answered where there is nothing else to tell; all else goes by the port. */
+/** What these, and the command `wake`, are answered where there is nothing else to tell; all else goes by the port. */
 export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked'] as const;
 export type RestAnswer = (typeof REST_ANSWERS)[number];
 

@@ -77,6 +77,12 @@ describe('what an executor keeps', () => {
       const [bench, it] = await made();
       change(it);
       assert.equal(await pool.rouse(it.handle, asleep(bench, it, stored)), false);
+      await pool.wake(it.handle, asleep(bench, it, stored));
+      // Also before its executor has answered.
+      const falling = pool.sleep(it.handle);
+      change(it);
+      await falling;
+      assert.equal(await pool.rouse(it.handle, asleep(bench, it, stored)), false);
       await woken(bench, it);
     });
 
@@ -109,6 +115,9 @@ describe('the room for sleeping canisters', () => {
   const tally = new HeapTally(heap.length);
   tally.use(0, 16);
   const marks = tally.marks ?? assert.fail();
+  /** With the numbers of its pages, and a place for each. */
+  const SIZE = heap.length + 16 * 8;
+  const pagesOf = (bytes: number): number => Math.ceil(bytes / PAGE) * PAGE;
 
   /** One of so many bytes that is packed with the template of its code. */
   function packed(templates: HeapTemplates, of: InstrumentedCode, bytes: number): PackedCanister {
@@ -130,13 +139,13 @@ describe('the room for sleeping canisters', () => {
   }
 
   test('is bounded: those that fell asleep first go first, and a template counts once', () => {
-    const { budget, templates, kept } = room(heap.length + 10 * PAGE);
+    const { budget, templates, kept } = room(SIZE + 10 * PAGE);
     for (let handle = 0; handle < 12; handle++) assert.equal(kept.add(handle, packed(templates, code, PAGE)), true);
     assert.equal(kept.count, 10);
     assert.equal(kept.take(1), undefined);
     assert.equal(kept.take(2)?.bytes, PAGE);
     assert.equal(kept.take(2), undefined, 'what is taken is gone');
-    assert.equal(kept.countedBytes, heap.length + 9 * PAGE);
+    assert.equal(kept.countedBytes, pagesOf(SIZE + 9 * PAGE));
     assert.equal(budget.bytesUsed, kept.countedBytes);
     kept.clear();
     assert.deepEqual([kept.count, kept.countedBytes, budget.bytesUsed, templates.bytes], [0, 0, 0, 0]);
@@ -144,7 +153,7 @@ describe('the room for sleeping canisters', () => {
   });
 
   test('has no place for what is larger than all of it', () => {
-    const { budget, templates, kept } = room(heap.length + 2 * PAGE);
+    const { budget, templates, kept } = room(SIZE + 2 * PAGE);
     assert.equal(kept.add(1, packed(templates, code, PAGE)), true);
     assert.equal(kept.add(2, packed(templates, code, 3 * PAGE)), false);
     assert.deepEqual([kept.count, budget.bytesUsed], [0, 0]);
@@ -153,11 +162,50 @@ describe('the room for sleeping canisters', () => {
   test('is never more than the budget of all actors has', () => {
     const { budget, templates, kept } = room(64 * MIB, 20 * PAGE);
     for (let handle = 0; handle < 8; handle++) kept.add(handle, packed(templates, code, PAGE));
-    assert.equal(kept.count, 4);
+    // The template, with where its pages are, takes a part of a page more.
+    assert.equal(kept.count, 3);
     assert.equal(budget.bytesUsed, 20 * PAGE);
     assert.equal(budget.take(1), false);
     kept.drop(7);
     assert.equal(budget.take(1), true);
+  });
+
+  test('counts what a template takes to find its pages, too', () => {
+    const { budget, templates, kept } = room(MIB);
+    const sparse = new HeapTally(16 * MIB);
+    sparse.use(4095, 4096);
+    const large = new Uint8Array(16 * MIB).fill(1);
+    const template = templates.make(code, large, sparse.marks ?? assert.fail());
+    const one = { code, memory: { isPacked: true, heap: { template, changes: [] }, stable: [] }, bytes: 0 };
+    kept.add(1, one as unknown as PackedCanister);
+    assert.ok(budget.bytesUsed >= PAGE + 4 * 4096, `${budget.bytesUsed}`);
+  });
+
+  test('keeps the smaller template of heaps of unlike size', () => {
+    const { templates, kept } = room(MIB);
+    const [small, larger] = [new Uint8Array(16 * PAGE).fill(1), new Uint8Array(16 * PAGE).fill(2)];
+    const few = new HeapTally(small.length);
+    few.use(0, 4);
+    const fewMarks = few.marks ?? assert.fail();
+    const first = templates.make(code, small, fewMarks);
+    const packedWith = (handle: number, template: typeof first): boolean =>
+      kept.add(handle, {
+        code,
+        memory: { isPacked: true, heap: { template, changes: [] }, stable: [] },
+        bytes: 0,
+      } as unknown as PackedCanister);
+    packedWith(1, first);
+    const second = templates.make(code, larger, marks);
+    assert.equal(templates.of(code), second, 'one that only one is packed with gives way');
+    packedWith(2, second);
+    packedWith(3, second);
+    assert.notEqual(templates.make(code, larger, marks), second);
+    const third = templates.make(code, small, fewMarks);
+    assert.equal(templates.of(code), third, 'and so does a larger one');
+    packedWith(4, third);
+    packedWith(5, third);
+    templates.make(code, larger, marks);
+    assert.equal(templates.of(code), third);
   });
 
   test('has the newest of a canister, and nothing of a module that is forgotten', () => {
