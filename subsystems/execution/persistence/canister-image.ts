@@ -147,11 +147,15 @@ function placeStable(stable: StableMemory, { numbers, chunks }: StoredPages): st
   return undefined;
 }
 
-function unpackStable(stable: StableMemory, packed: PackedPages): undefined {
+function unpackStable(stable: StableMemory, packed: PackedPages): string | undefined {
   stable.reserve(pagesOf(packed));
+  let problem: string | undefined;
   readPacked(packed, (granule, offset, bytes) => {
-    stable.write(granule * PAGE_BYTES + offset, bytes, 0, bytes.length);
+    const at = granule * PAGE_BYTES + offset;
+    if (stable.contains(at, bytes.length)) stable.write(at, bytes, 0, bytes.length);
+    else problem = `granule ${granule} lies beyond the stable memory`;
   });
+  return problem;
 }
 
 /** What is stored is all right, but there is no room for it now. */

@@ -119,7 +119,8 @@ export class CanisterPacker {
   #take(): PackedPages {
     this.#entries.end();
     const pages = this.#pages;
-    if (pages.length > 0) this.#pages = [];
+    // Also if there is nothing in it: what comes next must not be added to what has been handed out.
+    this.#pages = [];
     return pages;
   }
 }
