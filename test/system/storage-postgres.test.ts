@@ -68,8 +68,21 @@ describeCommitQueue('PostgresStorage', async (t) => {
 
 const ID = Uint8Array.from([0, 0, 0, 0, 1, 0, 0, 3, 1, 1]);
 const PAGES = 8 * 1024;
-/** What nothing in the main thread may take, in processor time of that thread: other processes do not count. */
+/**
+ * What nothing in the main thread may take, in processor time of that thread: other processes do not count. Beside it the machine gets
+ * what it takes to provide the memory that is read into, 8 ms on one and 155 on another.
+ */
 const TURN_MS_MAX = 50;
+
+/** Processor time of touching as much memory for the first time as the pages take, as `storage.canister` does. */
+function freshMemoryMs(): number {
+  const bytes = PAGES * 4096;
+  const start = process.threadCpuUsage();
+  const block = new Uint8Array(new ArrayBuffer(bytes, { maxByteLength: bytes })).fill(1);
+  const { user, system } = process.threadCpuUsage(start);
+  assert.equal(block.at(-1), 1);
+  return (user + system) / 1000;
+}
 
 /** Nearly all of each of 32 MiB of pages, so that each has to be laid over what is below. */
 function largePatch(storage: PostgresStorage, value: number): void {
@@ -152,6 +165,10 @@ test('a unit of 32 MiB holds up nothing before it, and the main thread for no mo
   storage = await open(namespace, 2 ** 30);
   assert.deepEqual(await pages(), expected);
   const recovered = recovering.end();
-  t.diagnostic(`the longest turns: ${live.toFixed(1)} ms, and ${recovered.toFixed(1)} ms after a crash`);
-  assert.ok(live < TURN_MS_MAX && recovered < TURN_MS_MAX, `${live} ms, ${recovered} ms`);
+  const fresh = freshMemoryMs();
+  t.diagnostic(
+    `the longest turns: ${live.toFixed(1)} ms, and ${recovered.toFixed(1)} ms after a crash; the memory alone ${fresh.toFixed(1)} ms`,
+  );
+  const most = TURN_MS_MAX + fresh;
+  assert.ok(live < most && recovered < most, `${live} ms, ${recovered} ms; the memory alone ${fresh} ms`);
 });
