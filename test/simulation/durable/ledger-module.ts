@@ -7,6 +7,7 @@
  *
  *     heap     BALANCE, BEATS, TIMER, note · ARGUMENT · CHUNK · what callbacks need, by number · entries · payload
  *     stable   header: u32 entries · u32 beats · i64 balance · note · entries · payload
+ *              (an actor that has it all in the heap: the header is there, too, and stable memory has a note and a payload, if any)
  *     entry    u32 number · u8 kind · u64 amount · u16 length · filling of that length, each byte the number's lowest
  *     note     u32 seed · u32 bytes: of the payload that was written last
  *
@@ -31,6 +32,9 @@ const REJECT_BYTES = ARGUMENT + 80;
 const HEAP_BYTES = ARGUMENT + 84;
 const STABLE_BYTES = ARGUMENT + 88;
 const DEBUG_BYTES = ARGUMENT + 92;
+/** Of one that has all in the heap: 1, and its header. */
+const IN_HEAP = 32;
+const HEAP_HEADER = 40;
 const BALANCE = 64;
 const BEATS = 72;
 const TIMER = 80;
@@ -216,6 +220,8 @@ export interface LedgerVariant {
   readonly inspects?: boolean;
   /** Upgrades to it fail. */
   readonly isBroken?: boolean;
+  /** Stable memory is empty, except for payloads. Goes with `keepsHeap`. */
+  readonly inHeap?: boolean;
   /** It has `askOutside`, too. */
   readonly asksOutside?: boolean;
 }
@@ -282,6 +288,7 @@ function source({
   version = 0,
   inspects = false,
   isBroken = false,
+  inHeap = false,
   asksOutside = false,
 }: LedgerVariant): string {
   return `(module
@@ -321,6 +328,7 @@ function source({
     (data (i32.const 186) "DIDL\\00\\00")
     (data (i32.const 192) "version ${version}")
     ${asksOutside ? OUTSIDE_DATA : ''}
+    ${inHeap ? `(data (i32.const ${IN_HEAP}) "\\01")` : ''}
 
     (func $flag (param $flag i32) (result i32)
       (i32.and (i32.load (i32.const ${ARGUMENT + 4})) (local.get $flag)))
@@ -337,7 +345,7 @@ function source({
         (br_if $done (i32.le_u (call $place (local.get $entries)) (i32.mul (memory.size) (i32.const 65536))))
         (call $grow (i32.const 1))
         (br $more)))
-      (call $growStable (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (local.get $entries) (i32.const ${ENTRY_BYTES})))))
+      ${inHeap ? '' : `(call $growStable (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (local.get $entries) (i32.const ${ENTRY_BYTES}))))`})
     (func $growStable (param $bytes i32)
       (block $done (loop $more
         (br_if $done (i64.le_u (i64.extend_i32_u (local.get $bytes)) (i64.mul (call $stable_size) (i64.const 65536))))
@@ -476,7 +484,7 @@ function source({
       (i32.store (i32.const ${SCRATCH}) (global.get $count))
       (i32.store (i32.const ${SCRATCH + 4}) (i32.load (i32.const ${BEATS})))
       (i64.store (i32.const ${SCRATCH + 8}) (i64.load (i32.const ${BALANCE})))
-      (call $stable_write (i64.const 0) (i64.const ${SCRATCH}) (i64.const 16)))
+      ${inHeap ? `(memory.copy (i32.const ${HEAP_HEADER}) (i32.const ${SCRATCH}) (i32.const 16))` : `(call $stable_write (i64.const 0) (i64.const ${SCRATCH}) (i64.const 16))`})
     (func $certified
       (call $certify (i32.const ${SCRATCH}) (i32.const 16)))
     (func $enter (param $number i32) (param $kind i32) (param $amount i64) (param $fill i32) (param $flags i32)
@@ -492,10 +500,14 @@ function source({
       (if (i32.le_u (local.get $kind) (i32.const ${kind('received')}))
         (then (call $spin (i32.mul (i32.load16_u (i32.const ${ARGUMENT + 60})) (i32.const ${TURNS_PER_SLICE})))))
       (if (i32.and (local.get $flags) (i32.const ${FLAGS.trapsHalfway})) (then unreachable))
-      (call $stable_write
+      ${
+        inHeap
+          ? ''
+          : `(call $stable_write
         (i64.extend_i32_u (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))
         (i64.extend_i32_u (local.get $at))
-        (i64.extend_i32_u (i32.add (i32.const ${ENTRY_HEADER_BYTES}) (local.get $fill))))
+        (i64.extend_i32_u (i32.add (i32.const ${ENTRY_HEADER_BYTES}) (local.get $fill))))`
+      }
       (global.set $count (i32.add (global.get $count) (i32.const 1)))
       (call $header)
       ;; Cleanup may not certify anything.
@@ -541,14 +553,18 @@ function source({
       (call $header)
       (call $certified))
     (func (export "canister_post_upgrade") (local $at i32)
-      (call $stable_read (i64.const ${SCRATCH}) (i64.const 0) (i64.const 16))
+      ${inHeap ? `(memory.copy (i32.const ${SCRATCH}) (i32.const ${HEAP_HEADER}) (i32.const 16))` : `(call $stable_read (i64.const ${SCRATCH}) (i64.const 0) (i64.const 16))`}
       (global.set $count (i32.load (i32.const ${SCRATCH})))
       (i32.store (i32.const ${BEATS}) (i32.load (i32.const ${SCRATCH + 4})))
       (i64.store (i32.const ${BALANCE}) (i64.load (i32.const ${SCRATCH + 8})))
       (i32.store (i32.const ${TIMER}) (i32.const 0))
       (call $reserve (global.get $count))
-      (call $stable_read (i64.const ${ENTRIES_AT}) (i64.const ${STABLE_ENTRIES_AT})
-        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))
+      ${
+        inHeap
+          ? ''
+          : `(call $stable_read (i64.const ${ENTRIES_AT}) (i64.const ${STABLE_ENTRIES_AT})
+        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))`
+      }
       ${isBroken ? 'unreachable' : ''})
 
     (func (export "canister_update note")
@@ -741,4 +757,11 @@ function source({
     ${inspects ? '(func (export "canister_inspect_message") (call $accept_message))' : ''})`;
 }
 
-export const ADDRESSES = { balance: BALANCE, beats: BEATS, timer: TIMER, note: HEAP_NOTE } as const;
+export const ADDRESSES = {
+  balance: BALANCE,
+  beats: BEATS,
+  timer: TIMER,
+  note: HEAP_NOTE,
+  inHeap: IN_HEAP,
+  header: HEAP_HEADER,
+} as const;

@@ -11,7 +11,7 @@ import type { Seeded } from '../../support/seeded.ts';
 import { CALLER } from './sent.ts';
 import { ledgerArgument, type LedgerVariant, ledgerModule } from './ledger-module.ts';
 import type { Life } from './life.ts';
-import type { Plan } from './plan.ts';
+import type { Likeness, Plan } from './plan.ts';
 
 /** What may be found of one actor after a crash. */
 interface Expected {
@@ -46,17 +46,14 @@ export class Operators {
   /** Actors have been deleted, and their cycles with them. */
   hasDeleted = false;
   readonly #seeded: Seeded;
+  readonly #likeness: Likeness;
   readonly #expected = new Map<string, Expected>();
 
   constructor(seeded: Seeded, plan: Plan, actors: readonly string[]) {
     this.#seeded = seeded;
+    this.#likeness = plan.likeness;
     for (const [index, name] of actors.entries()) {
-      const variant = {
-        hasHeartbeat: plan.hasHeartbeat && index === 0,
-        keepsHeap: index === 1,
-        inspects: index === 2,
-        ...(plan.asksOutside && { asksOutside: true }),
-      };
+      const variant = { ...variantOf(plan, index), ...(plan.asksOutside && { asksOutside: true }) };
       const settings = [undefined];
       this.#expected.set(name, {
         presence: GONE,
@@ -174,8 +171,14 @@ export class Operators {
     if (!life.isOver) expected.presence = HERE;
   }
 
+  /** Of a module that is installed; actors that are alike have the same. */
+  #version(): number {
+    const version = this.#seeded.below(3);
+    return this.#likeness === 'different' ? version : 0;
+  }
+
   #module({ variant }: Expected, more: LedgerVariant = {}): { readonly bytes: Uint8Array; readonly hash: string } {
-    const bytes = ledgerModule({ ...variant, version: this.#seeded.below(3), ...more });
+    const bytes = ledgerModule({ ...variant, version: this.#version(), ...more });
     return { bytes, hash: createHash('sha256').update(bytes).digest('hex') };
   }
 
@@ -280,5 +283,16 @@ export class Operators {
     expected.hashes = [...expected.hashes, hash];
     await life.registry.reinstall(record, bytes, { argument: undefined, caller: CALLER });
     if (!life.isOver) expected.hashes = [hash];
+  }
+}
+
+function variantOf({ likeness, hasHeartbeat }: Plan, index: number): LedgerVariant {
+  switch (likeness) {
+    case 'different':
+      return { hasHeartbeat: hasHeartbeat && index === 0, keepsHeap: index === 1, inspects: index === 2 };
+    case 'alike':
+      return {};
+    case 'alike-in-heap':
+      return { keepsHeap: true, inHeap: true };
   }
 }

@@ -39,6 +39,9 @@ export const CONTROL = 'control';
 export const OUTSIDE_BUG = 'outcall-too-early';
 export type Bug = (typeof BUGS)[number] | typeof CONTROL | typeof OUTSIDE_BUG;
 
+/** What actors have in common: nothing; or a module, so that they are the same until their first message, with or without stable memory. */
+export type Likeness = 'different' | 'alike' | 'alike-in-heap';
+
 export interface Plan {
   readonly lanes: number;
   /** 0 is no limit. */
@@ -54,6 +57,7 @@ export interface Plan {
   /** How often each kind of turn comes. */
   readonly weights: Readonly<Record<'execute' | 'tell' | 'seal' | 'work' | 'durable' | 'answer', number>>;
   readonly actors: number;
+  readonly likeness: Likeness;
   readonly lives: number;
   /** What clients do in one life. */
   readonly operations: number;
@@ -89,8 +93,13 @@ export interface KeyPlan {
 
 const PAGE = 65_536;
 
-/** `keyed`: chance for keys alone. */
-export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded, asksOutside: boolean): Plan {
+/** Chance for one thing alone: what it decides changes no other draw. */
+interface OwnChances {
+  readonly keyed: Seeded;
+  readonly alike: Seeded;
+}
+
+export function planOf(seeded: Seeded, bug: Bug | undefined, { keyed, alike }: OwnChances, asksOutside: boolean): Plan {
   const weight = (): number => seeded.pick([1, 2, 4, 8]);
   const hasLargeHeaps = seeded.oneIn(40);
   return {
@@ -104,6 +113,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined, keyed: Seeded, asks
     foldBytes: seeded.pick([4096, 65_536, 1 << 20]),
     weights: { execute: weight(), tell: weight(), seal: weight(), work: weight(), durable: weight(), answer: weight() },
     actors: 3 + seeded.below(2),
+    likeness: alike.pick(['different', 'alike', 'alike-in-heap']),
     lives: 2 + seeded.below(3),
     operations: 10 + seeded.below(40),
     hasHeartbeat: seeded.oneIn(3),

@@ -5,6 +5,8 @@
  */
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine/engine.ts';
+import type { HeapTemplate } from '../../../subsystems/execution/memory/heap-template.ts';
+import type { PackedHeap, PackedPages } from '../../../subsystems/execution/memory/packed-memory.ts';
 import type { PackedCanister } from '../../../subsystems/execution/persistence/packed-canister.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
@@ -53,6 +55,33 @@ class StaleEngine extends Engine {
   }
 }
 
+/** Keeps what is empty of a canister as a list into which the pages of the next one go. */
+class SharingEngine extends Engine {
+  readonly #templates = new WeakSet<HeapTemplate>();
+  #pages: PackedPages[number][] = [];
+
+  override putToSleep(canister: CanisterState): PackedCanister | undefined {
+    const packed = super.putToSleep(canister);
+    if (packed === undefined) return undefined;
+    const { heap, stable } = packed.memory;
+    return { ...packed, memory: { ...packed.memory, stable: this.#listOf(stable), heap: heap && this.#heap(heap) } };
+  }
+
+  #heap(heap: PackedHeap): PackedHeap {
+    // What a template was made of has no pages beside it.
+    const isFirst = !this.#templates.has(heap.template);
+    this.#templates.add(heap.template);
+    return isFirst ? heap : { ...heap, changes: this.#listOf(heap.changes) };
+  }
+
+  #listOf(pages: PackedPages): PackedPages {
+    const list = this.#pages;
+    list.push(...pages);
+    if (list.length > 0) this.#pages = [];
+    return list;
+  }
+}
+
 export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   'a gate that lets in what is large': { createGate: (seen) => new LeakyGate(seen) },
   'such a gate, and an engine that does not notice': {
@@ -62,6 +91,7 @@ export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   },
   'sleeping actors of which not everything is kept': { createEngine: (options) => new ForgetfulEngine(options) },
   'sleeping actors of which something old is kept': { createEngine: (options) => new StaleEngine(options) },
+  'sleeping actors that get what is kept of the next': { createEngine: (options) => new SharingEngine(options) },
 };
 
 /** The same without the gate: that is no mistake, and nothing may be found. */

@@ -119,7 +119,12 @@ class World {
     // So that seeds that follow each other have nothing in common.
     for (let n = 0; n < 8; n++) this.#seeded.below(2);
     const keyed = seeded(seed * 7919 + 3);
-    this.#plan = planOf(this.#seeded, bug, seeded(seed * 6133 + 11), asksOutside);
+    this.#plan = planOf(
+      this.#seeded,
+      bug,
+      { keyed: seeded(seed * 6133 + 11), alike: seeded(seed * 4099 + 5) },
+      asksOutside,
+    );
     this.#outside = asksOutside ? new Outside() : undefined;
     this.#actors = Array.from({ length: this.#plan.actors }, (_, index) => `bank${index}`);
     this.#mayflies = this.#plan.hasMayflies ? ['mayfly0', 'mayfly1'] : [];
