@@ -3,8 +3,8 @@
  *
  * Canisters of one module have nearly the same heap: what the module and its start have put there. So the first one of a
  * module that falls asleep leaves a template of its heap, and of each one only that is kept in which it differs: of a 64-bit
- * Motoko counter 3 KB, of 192 KiB. One that differs in more than half has a
- * template of its own, which the others are packed with from then on if it is smaller.
+ * Motoko counter 3 KB, of 192 KiB. One that differs in more than half has a template of its own, which the others are packed
+ * with from then on if it is smaller.
  *
  * Only canisters are packed that are stored by what changed, in heaps whose used pages are known (heap-tally.ts): the others
  * are large, or have a log. What is packed is what is stored, to the byte, so it may be lost at any time.

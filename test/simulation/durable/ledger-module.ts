@@ -291,6 +291,7 @@ function source({
   inHeap = false,
   asksOutside = false,
 }: LedgerVariant): string {
+  const unlessInHeap = (text: string): string => (inHeap ? '' : text);
   return `(module
     (import "ic0" "msg_arg_data_size" (func $arg_size (result i32)))
     (import "ic0" "msg_arg_data_copy" (func $arg_copy (param i32 i32 i32)))
@@ -345,7 +346,7 @@ function source({
         (br_if $done (i32.le_u (call $place (local.get $entries)) (i32.mul (memory.size) (i32.const 65536))))
         (call $grow (i32.const 1))
         (br $more)))
-      ${inHeap ? '' : `(call $growStable (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (local.get $entries) (i32.const ${ENTRY_BYTES}))))`})
+      ${unlessInHeap(`(call $growStable (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (local.get $entries) (i32.const ${ENTRY_BYTES}))))`)})
     (func $growStable (param $bytes i32)
       (block $done (loop $more
         (br_if $done (i64.le_u (i64.extend_i32_u (local.get $bytes)) (i64.mul (call $stable_size) (i64.const 65536))))
@@ -500,14 +501,10 @@ function source({
       (if (i32.le_u (local.get $kind) (i32.const ${kind('received')}))
         (then (call $spin (i32.mul (i32.load16_u (i32.const ${ARGUMENT + 60})) (i32.const ${TURNS_PER_SLICE})))))
       (if (i32.and (local.get $flags) (i32.const ${FLAGS.trapsHalfway})) (then unreachable))
-      ${
-        inHeap
-          ? ''
-          : `(call $stable_write
+      ${unlessInHeap(`(call $stable_write
         (i64.extend_i32_u (i32.add (i32.const ${STABLE_ENTRIES_AT}) (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))
         (i64.extend_i32_u (local.get $at))
-        (i64.extend_i32_u (i32.add (i32.const ${ENTRY_HEADER_BYTES}) (local.get $fill))))`
-      }
+        (i64.extend_i32_u (i32.add (i32.const ${ENTRY_HEADER_BYTES}) (local.get $fill))))`)}
       (global.set $count (i32.add (global.get $count) (i32.const 1)))
       (call $header)
       ;; Cleanup may not certify anything.
@@ -559,12 +556,8 @@ function source({
       (i64.store (i32.const ${BALANCE}) (i64.load (i32.const ${SCRATCH + 8})))
       (i32.store (i32.const ${TIMER}) (i32.const 0))
       (call $reserve (global.get $count))
-      ${
-        inHeap
-          ? ''
-          : `(call $stable_read (i64.const ${ENTRIES_AT}) (i64.const ${STABLE_ENTRIES_AT})
-        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))`
-      }
+      ${unlessInHeap(`(call $stable_read (i64.const ${ENTRIES_AT}) (i64.const ${STABLE_ENTRIES_AT})
+        (i64.extend_i32_u (i32.mul (global.get $count) (i32.const ${ENTRY_BYTES}))))`)}
       ${isBroken ? 'unreachable' : ''})
 
     (func (export "canister_update note")

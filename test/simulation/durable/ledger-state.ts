@@ -63,10 +63,11 @@ export function readLedger(name: string, { installed, stable, certifiedData }: C
     if (kind === 'spread') checkSpread(name, number, heap);
   }
   checkPayload(`${name}: the heap's payload`, entries, heap, ADDRESSES.note, PAYLOAD_AT);
-  const inStableMemory = Buffer.alloc(stable.bytes);
-  stable.read(0, inStableMemory, 0, inStableMemory.length);
-  if (stable.bytes > 0)
-    checkPayload(`${name}: stable memory's payload`, entries, inStableMemory, HEADER_BYTES, PAYLOAD_AT);
+  if (stable.bytes > 0) {
+    const inStable = Buffer.alloc(stable.bytes);
+    stable.read(0, inStable, 0, inStable.length);
+    checkPayload(`${name}: stable memory's payload`, entries, inStable, HEADER_BYTES, PAYLOAD_AT);
+  }
   let sum = FIRST_BALANCE;
   const sent = new Map<number, bigint>();
   for (const { number, kind, amount } of entries) {

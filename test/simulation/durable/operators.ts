@@ -162,7 +162,8 @@ export class Operators {
   }
 
   async #install(life: Life, name: string, expected: Expected): Promise<void> {
-    const { bytes, hash } = this.#module(expected);
+    // Actors that are alike begin with the same one, and part at upgrades.
+    const { bytes, hash } = this.#module(expected, this.#likeness === 'different' ? {} : { version: 0 });
     expected.presence = PERHAPS;
     expected.statuses = RUNNING;
     expected.hashes = [hash];
@@ -171,14 +172,8 @@ export class Operators {
     if (!life.isOver) expected.presence = HERE;
   }
 
-  /** Of a module that is installed; actors that are alike have the same. */
-  #version(): number {
-    const version = this.#seeded.below(3);
-    return this.#likeness === 'different' ? version : 0;
-  }
-
   #module({ variant }: Expected, more: LedgerVariant = {}): { readonly bytes: Uint8Array; readonly hash: string } {
-    const bytes = ledgerModule({ ...variant, version: this.#version(), ...more });
+    const bytes = ledgerModule({ ...variant, version: this.#seeded.below(3), ...more });
     return { bytes, hash: createHash('sha256').update(bytes).digest('hex') };
   }
 

@@ -113,7 +113,7 @@ export function planOf(seeded: Seeded, bug: Bug | undefined, { keyed, alike }: O
     foldBytes: seeded.pick([4096, 65_536, 1 << 20]),
     weights: { execute: weight(), tell: weight(), seal: weight(), work: weight(), durable: weight(), answer: weight() },
     actors: 3 + seeded.below(2),
-    likeness: alike.pick(['different', 'alike', 'alike-in-heap']),
+    likeness: alike.pick(['different', 'different', 'alike', 'alike-in-heap']),
     lives: 2 + seeded.below(3),
     operations: 10 + seeded.below(40),
     hasHeartbeat: seeded.oneIn(3),
