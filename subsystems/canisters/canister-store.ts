@@ -2,16 +2,7 @@
  * Sees to it that what the main thread knows of canisters survives: marks what has changed in a turn, and writes it when
  * the turn's unit is sealed. Without a state directory nothing is marked.
  */
-import {
-  answersOf,
-  ID_BYTES,
-  letGo,
-  memoryId,
-  META,
-  metaKey,
-  type Storage,
-  type WriteBatch,
-} from '../storage/index.ts';
+import { answersOf, ID_BYTES, memoryId, META, metaKey, type Storage, type WriteBatch } from '../storage/index.ts';
 import type { CanisterIds } from '../ic/index.ts';
 import { StoredModules } from './stored-modules.ts';
 import { identityBytes, type StoredIdentity, type StoredNumbers, numbersBytes } from './stored-values.ts';
@@ -58,7 +49,6 @@ export class CanisterStore {
   /** Operations that a step has told; the caller has no use for them any more. */
   append(operations: Uint8Array): void {
     this.#storage.unit.append(operations);
-    letGo(operations);
     this.#storage.markDirty();
   }
 

@@ -1,5 +1,6 @@
 import { Histogram, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { CommitNumbers } from './index.ts';
+import { bytesOf, type Unit } from './unit.ts';
 
 const UNITS_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
 
@@ -10,8 +11,8 @@ export class CommitFigures {
   #bytes = 0;
   #unitsCommitted = 0;
 
-  committed(units: readonly Uint8Array[]): void {
-    for (const unit of units) this.#bytes += unit.length;
+  committed(units: readonly Unit[]): void {
+    for (const unit of units) this.#bytes += bytesOf(unit);
     this.#unitsCommitted += units.length;
     this.#units.observe(units.length);
   }

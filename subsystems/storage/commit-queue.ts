@@ -9,10 +9,18 @@
 import { type ErrorKind, ServerError } from '../../kernel/index.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { OpenableStorage } from './openable-storage.ts';
-import type { CarriedError, FromStorage, KeyPage, StorageAnswers, StorageRequest, ToStorage } from './storage-wire.ts';
+import type {
+  CarriedError,
+  FromStorage,
+  KeyPage,
+  StorageAnswers,
+  StorageRequest,
+  ToStorage,
+  UnitPieces,
+} from './storage-wire.ts';
 import type { Entry, Family } from './tables.ts';
 import { Waiters } from './waiters.ts';
-import { WriteBatch } from './write-batch.ts';
+import { joinPieces, WriteBatch } from './write-batch.ts';
 
 /** The way to whoever commits units. What it takes arrives in the order it was taken, or never. */
 export interface StoragePort {
@@ -22,6 +30,12 @@ export interface StoragePort {
   copy(unit: Uint8Array): boolean;
   /** Takes a message, a unit's bytes for good. False: there is no room now; nothing was taken. */
   send(message: ToStorage): boolean;
+  /**
+   * Takes a large unit in pieces, each of whole operations, for good: in this order they are the unit, and each owns its buffer. False:
+   * there is no room now; nothing was taken. Without this method the queue copies such a unit together, for megabytes some
+   * tens of milliseconds in the main thread, and gives it to `send`.
+   */
+  sendPieces?(pieces: readonly Uint8Array[]): boolean;
   /** What was taken since the last time is to arrive: once for a burst. */
   publish(): void;
   /** Ends the way, and whoever is at its other end. */
@@ -72,7 +86,7 @@ export class CommitQueue implements OpenableStorage {
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
   readonly #held: ToStorage[] = [];
   /** What the port had no room for, in order. */
-  #spilled: ToStorage[] = [];
+  #spilled: (ToStorage | UnitPieces)[] = [];
   #state: 'new' | 'opening' | 'open' | 'closing' | 'closed' = 'new';
   readonly #opening = Promise.withResolvers<void>();
 
@@ -132,14 +146,25 @@ export class CommitQueue implements OpenableStorage {
     for (const write of this.#writers) write(unit);
     if (unit.length === 0) unit.delete('meta', NOTHING_KEY);
     this.current++;
-    if (this.#spilled.length === 0 && this.#port.copy(unit.view())) unit.reset();
-    else this.#post({ kind: 'unit', unit: unit.take() });
+    const small = this.#spilled.length === 0 ? unit.view() : undefined;
+    if (small !== undefined && this.#port.copy(small)) unit.reset();
+    else this.#post(this.#carried(unit.takePieces()));
     if (this.#held.length > 0) for (const request of this.#held.splice(0)) this.#post(request);
     this.#port.publish();
   };
 
-  #post(message: ToStorage): void {
-    if (this.#spilled.length > 0 || !this.#port.send(message)) this.#spilled.push(message);
+  #post(message: ToStorage | UnitPieces): void {
+    if (this.#spilled.length > 0 || !this.#send(message)) this.#spilled.push(message);
+  }
+
+  #send(message: ToStorage | UnitPieces): boolean {
+    if (message.kind === 'pieces') return this.#port.sendPieces?.(message.pieces) === true;
+    return this.#port.send(message);
+  }
+
+  #carried(pieces: readonly Uint8Array[]): ToStorage | UnitPieces {
+    const isInPieces = pieces.length > 1 && this.#port.sendPieces !== undefined;
+    return isInPieces ? { kind: 'pieces', pieces } : { kind: 'unit', unit: joinPieces(pieces) };
   }
 
   #refill(): void {

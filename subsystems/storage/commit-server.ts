@@ -20,8 +20,10 @@ import {
   type StorageRequest,
   type ToStorage,
   UNIT,
+  type UnitPieces,
 } from './storage-wire.ts';
 import { buffersOf } from './stored-pages.ts';
+import { bytesOf, type Unit } from './unit.ts';
 
 /** Units that one flush makes durable have so many bytes, or the last one makes it more: a disk takes some tens of milliseconds for them. */
 const COMMIT_BYTES = 8 * 2 ** 20;
@@ -37,7 +39,7 @@ export class CommitServer {
   readonly #port: MessagePort;
   readonly #store: StateStore;
   /** Units of this round, and requests to be answered after them. */
-  #units: Uint8Array[] = [];
+  #units: Unit[] = [];
   #unitBytes = 0;
   readonly #requests: Asked[] = [];
   readonly #backups = new Map<number, BackupReader>();
@@ -74,15 +76,16 @@ export class CommitServer {
       return;
     }
     assert(type === MESSAGE, `a record of type ${type} for the storage thread`);
-    const message = receiveMessageOnPort(this.#port)?.message as ToStorage | undefined;
+    const message = receiveMessageOnPort(this.#port)?.message as ToStorage | UnitPieces | undefined;
     assert(message !== undefined, 'a message was announced and not sent');
     if (message.kind === 'unit') this.#addUnit(message.unit);
+    else if (message.kind === 'pieces') this.#addUnit(message.pieces);
     else this.#requests.push(message);
   };
 
-  #addUnit(unit: Uint8Array): void {
+  #addUnit(unit: Unit): void {
     this.#units.push(unit);
-    this.#unitBytes += unit.length;
+    this.#unitBytes += bytesOf(unit);
   }
 
   /** Commits and answers what was taken, and does a slice of what can wait. True: there is more to do. */

@@ -13,6 +13,7 @@ import {
   type StorageEnd,
   type ToStorage,
   UNIT,
+  type UnitPieces,
 } from './storage-wire.ts';
 
 const OUTBOX_BYTES = 64 * 1024;
@@ -54,9 +55,19 @@ export class RingPort implements StoragePort {
   }
 
   send(message: ToStorage): boolean {
+    return this.#post(message, message.kind === 'unit' ? [message.unit] : []);
+  }
+
+  sendPieces(pieces: readonly Uint8Array[]): boolean {
+    return this.#post({ kind: 'pieces', pieces }, pieces);
+  }
+
+  #post(message: ToStorage | UnitPieces, given: readonly Uint8Array[]): boolean {
     if (this.#inbox.reserve(MESSAGE, 0) < 0) return false;
-    const transferred = message.kind === 'unit' ? [message.unit.buffer as ArrayBuffer] : [];
-    this.port.postMessage(message, transferred);
+    this.port.postMessage(
+      message,
+      given.map(({ buffer }) => buffer as ArrayBuffer),
+    );
     return true;
   }
 

@@ -2,6 +2,7 @@ import type { Random } from '../../kernel/index.ts';
 import {
   encodeHeader,
   encodePart,
+  encodePartHeader,
   HEADER_BLOCK_BYTES,
   PART_HEADER_BYTES,
   partBytes,
@@ -14,6 +15,8 @@ import type { SegmentFile } from './step-log-reader.ts';
 const FIRST_BYTES = 2 ** 16;
 /** What one flush needed may be a lot; so much is kept for the next. */
 const KEPT_BYTES = 2 ** 22;
+/** Longer pieces are written from where they are. */
+const COPIED_BYTES_MAX = 2 ** 16;
 
 /** A segment that units are added to. It takes a file only when it is first written. */
 export class SegmentWriter {
@@ -24,8 +27,12 @@ export class SegmentWriter {
   #slot: SegmentFile | undefined;
   #usedBytes = HEADER_BLOCK_BYTES;
   #writtenBytes = HEADER_BLOCK_BYTES;
-  /** What is used and not written. */
+  /** What is used and not written, in its order; behind it comes what of `#buffer` is in none of these yet. */
+  #unwritten: Uint8Array[] = [];
+  /** Small pieces, one behind the other. */
   #buffer = Buffer.alloc(0);
+  #bufferedFrom = 0;
+  #bufferedTo = 0;
 
   constructor(header: SegmentHeader, random: Random) {
     const { bytes, seed } = encodeHeader(header, random.bytes(SALT_BYTES));
@@ -53,16 +60,42 @@ export class SegmentWriter {
     return this.#segmentBytes - this.#usedBytes - PART_HEADER_BYTES;
   }
 
-  add(part: PartHeader, body: Uint8Array): void {
-    const at = this.#usedBytes - this.#writtenBytes;
-    const needed = at + partBytes(body.length);
-    if (needed > this.#buffer.length) {
-      const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2, FIRST_BYTES));
-      larger.set(this.#buffer.subarray(0, at));
-      this.#buffer = larger;
+  /** `body`: `part.length` bytes in pieces, which stay as they are until they are written. */
+  add(part: PartHeader, body: readonly Uint8Array[]): void {
+    const at = this.#room(PART_HEADER_BYTES);
+    encodePartHeader(this.#buffer, at, part, body, this.#seed);
+    for (const piece of body) {
+      if (piece.length <= COPIED_BYTES_MAX) {
+        const from = this.#room(piece.length);
+        this.#buffer.set(piece, from);
+      } else {
+        this.#endBuffered();
+        this.#unwritten.push(piece);
+      }
     }
-    encodePart(this.#buffer, at, part, body, this.#seed);
-    this.#usedBytes += partBytes(body.length);
+    const zeros = partBytes(part.length) - PART_HEADER_BYTES - part.length;
+    const from = this.#room(zeros);
+    this.#buffer.fill(0, from, from + zeros);
+    this.#usedBytes += partBytes(part.length);
+  }
+
+  #room(length: number): number {
+    const kept = this.#bufferedTo - this.#bufferedFrom;
+    if (this.#bufferedTo + length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(kept + length, this.#buffer.length * 2, FIRST_BYTES));
+      larger.set(this.#buffer.subarray(this.#bufferedFrom, this.#bufferedTo));
+      this.#buffer = larger;
+      this.#bufferedFrom = 0;
+      this.#bufferedTo = kept;
+    }
+    const at = this.#bufferedTo;
+    this.#bufferedTo += length;
+    return at;
+  }
+
+  #endBuffered(): void {
+    this.#unwritten.push(this.#buffer.subarray(this.#bufferedFrom, this.#bufferedTo));
+    this.#bufferedFrom = this.#bufferedTo;
   }
 
   /** Takes a file that nothing else uses. Its header is durable before anything refers to it. */
@@ -73,8 +106,13 @@ export class SegmentWriter {
   }
 
   write(slot: SegmentFile): void {
-    slot.file.write(this.#writtenBytes, this.#buffer.subarray(0, this.#usedBytes - this.#writtenBytes));
-    this.#writtenBytes = this.#usedBytes;
+    this.#endBuffered();
+    for (const bytes of this.#unwritten) {
+      slot.file.write(this.#writtenBytes, bytes);
+      this.#writtenBytes += bytes.length;
+    }
+    this.#unwritten = [];
+    this.#bufferedFrom = this.#bufferedTo = 0;
     if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.alloc(0);
   }
 

@@ -18,6 +18,7 @@ import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, TableReader, Tables } from './tables.ts';
+import { bytesOf, piecesOf, type Unit } from './unit.ts';
 
 export interface StateStoreOptions {
   /** From how many bytes of log or overlay on they go to the tables. */
@@ -60,7 +61,7 @@ export class StateStore {
   readonly #overlay: Overlay;
   readonly #options: StateStoreOptions;
   readonly #foldBytes: number;
-  /** Units that are durable and not applied yet; of the first one so many bytes are. */
+  /** Units, or pieces of them, that are durable and not applied yet; of the first one so many bytes are. */
   readonly #unapplied: Uint8Array[] = [];
   #appliedBytes = 0;
   readonly #commits = new CommitFigures();
@@ -109,14 +110,14 @@ export class StateStore {
   }
 
   /** Makes units durable, all with one flush; returns the number of the last. Whoever catches an error of it must end the process. */
-  commit(units: readonly Uint8Array[]): number {
+  commit(units: readonly Unit[]): number {
     this.#isFolded = false;
     for (const unit of units) {
       this.#last = this.#log.append(unit);
-      this.#bytesSinceFreeze += unit.length;
+      this.#bytesSinceFreeze += bytesOf(unit);
     }
     this.#log.flush({ isSynced: this.#options.isSynced });
-    this.#unapplied.push(...units);
+    for (const unit of units) this.#unapplied.push(...piecesOf(unit));
     this.#commits.committed(units);
     this.#commitsUntold++;
     return this.#last;

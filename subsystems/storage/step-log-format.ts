@@ -102,15 +102,28 @@ function headerChecksum(bytes: Uint8Array): number {
 
 /** Puts a part at `at`; there must be room for `partBytes(body.length)`. */
 export function encodePart(into: Buffer, at: number, part: PartHeader, body: Uint8Array, seed: number): void {
+  encodePartHeader(into, at, part, [body], seed);
+  into.set(body, at + PART_HEADER_BYTES);
+  into.fill(0, at + PART_HEADER_BYTES + body.length, at + partBytes(body.length));
+}
+
+/** Puts the header of a part at `at`; behind it belong the bytes, `body`, and zeros up to `partBytes(part.length)`. */
+export function encodePartHeader(
+  into: Buffer,
+  at: number,
+  part: PartHeader,
+  body: readonly Uint8Array[],
+  seed: number,
+): void {
   if (part.part > PART_MAX) throw new Error(`unit ${part.unit} has more than ${PART_MAX + 1} parts`);
   into.writeUIntLE(part.unit, at, 6);
   into.writeUInt16LE(part.part | (part.isLast ? LAST : 0) | (part.isMark ? MARK : 0), at + 6);
   into.writeUInt32LE(part.unit - part.durable, at + 8);
   into.writeUInt32LE(part.length, at + 12);
-  into.writeUInt32LE(crc32(body), at + 16);
+  let checksum = 0;
+  for (const piece of body) checksum = crc32(piece, checksum);
+  into.writeUInt32LE(checksum, at + 16);
   into.writeUInt32LE(crc32(into.subarray(at, at + 20), seed), at + 20);
-  into.set(body, at + PART_HEADER_BYTES);
-  into.fill(0, at + PART_HEADER_BYTES + body.length, at + partBytes(body.length));
 }
 
 /**

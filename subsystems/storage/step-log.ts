@@ -26,6 +26,7 @@ import { checkLast, checkNewest, type LogFloor } from './log-floor.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { corrupt, decodeHeader, encodeHeader, HEADER_BLOCK_BYTES, SALT_BYTES } from './step-log-format.ts';
 import { StepLogReader, type SegmentFile, type StoredSegment, type UnitVisitor } from './step-log-reader.ts';
+import { bytesOf, slicesOf, type Unit } from './unit.ts';
 
 export interface StepLogOptions {
   /**
@@ -124,18 +125,20 @@ export class StepLog {
     });
   }
 
-  /** Adds a unit to what the next flush writes; returns its number. */
-  append(unit: Uint8Array): number {
+  /** Adds a unit to what the next flush writes; returns its number. Its pieces stay as they are until then. */
+  append(unit: Unit): number {
     return this.#attempt(() => {
       const number = this.#last + 1;
       const behind = { unit: number, durable: this.#durable, isMark: false };
+      const bytes = bytesOf(unit);
       let part = 0;
-      for (let from = 0; from < unit.length || part === 0; part++) {
+      for (let from = 0; from < bytes || part === 0; part++) {
         let writer = this.#current;
-        if (writer.roomBytes < Math.min(PIECE_BYTES_MIN, unit.length - from)) writer = this.#next(number, part);
-        const body = unit.subarray(from, from + writer.roomBytes);
-        from += body.length;
-        writer.add({ ...behind, part, isLast: from === unit.length, length: body.length }, body);
+        if (writer.roomBytes < Math.min(PIECE_BYTES_MIN, bytes - from)) writer = this.#next(number, part);
+        const length = Math.min(bytes - from, writer.roomBytes);
+        const body = slicesOf(unit, from, from + length);
+        from += length;
+        writer.add({ ...behind, part, isLast: from === bytes, length }, body);
         this.#unwritten.add(writer);
       }
       return (this.#last = number);

@@ -81,6 +81,12 @@ export type ToStorage =
   | { readonly kind: 'unit'; readonly unit: Uint8Array }
   | { readonly kind: 'request'; readonly call: number; readonly request: StorageRequest };
 
+/** A large unit, in pieces of whole operations. */
+export interface UnitPieces {
+  readonly kind: 'pieces';
+  readonly pieces: readonly Uint8Array[];
+}
+
 /** A ServerError on its way between threads. */
 export interface CarriedError {
   readonly kind: string;

@@ -12,7 +12,7 @@
  */
 import { readPageEntries } from '../bytes/index.ts';
 import { ServerError } from '../../kernel/index.ts';
-import { letGo } from './let-go.ts';
+import { isLarge, letGo } from './let-go.ts';
 import { FAMILIES, type Family } from './tables.ts';
 
 export const ID_BYTES = 10;
@@ -23,18 +23,24 @@ const CLEAR = 3;
 const PATCH = 4;
 
 const FIRST_BYTES = 4096;
-/** Room that is kept for what comes. */
-const KEPT_BYTES = 1 << 20;
+/** A piece is as long at most, unless a single operation is longer. So much room is kept for what comes. */
+const PIECE_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
 export const PATCH_PAGES_MAX = 0xffff;
 
-/** Collects operations; `take` hands them out. */
+/**
+ * Collects operations; `take` hands them out. What is large is collected in pieces, each of whole operations, so that megabytes are not
+ * copied again whenever more comes: in the main thread everybody would wait for that.
+ */
 export class WriteBatch {
+  /** What comes before `#bytes`. Each owns its buffer. */
+  #pieces: Uint8Array[] = [];
+  #pieceBytes = 0;
   #bytes = new Uint8Array(FIRST_BYTES);
   #length = 0;
 
   get length(): number {
-    return this.#length;
+    return this.#pieceBytes + this.#length;
   }
 
   put(family: Family, key: Uint8Array, value: Uint8Array): void {
@@ -69,27 +75,40 @@ export class WriteBatch {
     bytes.set(body, at + PATCH_HEADER_BYTES);
   }
 
-  /** Operations that another set collected. */
+  /** Takes over operations that another set collected: nobody may look at them any more. */
   append(operations: Uint8Array): void {
-    const at = this.#room(operations.length);
-    this.#bytes.set(operations, at);
+    if (isLarge(operations)) {
+      this.#endPiece();
+      this.#addPiece(operations);
+    } else {
+      const at = this.#room(operations.length);
+      this.#bytes.set(operations, at);
+    }
   }
 
-  /** A view of what was collected, valid until something is added. */
-  view(): Uint8Array {
-    return this.#bytes.subarray(0, this.#length);
+  /** A view of what was collected, valid until something is added; undefined: it is large, and in pieces. */
+  view(): Uint8Array | undefined {
+    return this.#pieces.length === 0 ? this.#bytes.subarray(0, this.#length) : undefined;
   }
 
   /** What was collected, the caller's own; the set is empty then. */
   take(): Uint8Array {
-    const taken = this.#bytes.slice(0, this.#length);
+    return joinPieces(this.takePieces());
+  }
+
+  /** The same in pieces of whole operations, in their order. The caller owns their buffers. At least one, which may be empty. */
+  takePieces(): readonly Uint8Array[] {
+    if (this.#length > 0 || this.#pieces.length === 0) this.#endPiece();
+    const pieces = this.#pieces;
     this.reset();
-    return taken;
+    return pieces;
   }
 
   reset(): void {
+    this.#pieces = [];
+    this.#pieceBytes = 0;
     this.#length = 0;
-    if (this.#bytes.length <= KEPT_BYTES) return;
+    if (this.#bytes.length <= PIECE_BYTES) return;
     letGo(this.#bytes);
     this.#bytes = new Uint8Array(FIRST_BYTES);
   }
@@ -105,16 +124,46 @@ export class WriteBatch {
   }
 
   #room(length: number): number {
+    if (this.#length + length > PIECE_BYTES) this.#endPiece();
     const at = this.#length;
     this.#length += length;
     if (this.#length > this.#bytes.length) {
-      const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.#length));
+      const larger = new Uint8Array(Math.max(Math.min(this.#bytes.length * 2, PIECE_BYTES), this.#length));
       larger.set(this.#bytes.subarray(0, at));
       letGo(this.#bytes);
       this.#bytes = larger;
     }
     return at;
   }
+
+  /** What comes is not put behind what there is. */
+  #endPiece(): void {
+    if (2 * this.#length < PIECE_BYTES) this.#addPiece(this.#bytes.slice(0, this.#length));
+    else {
+      this.#addPiece(new Uint8Array(this.#bytes.buffer.transfer(this.#length)));
+      this.#bytes = new Uint8Array(FIRST_BYTES);
+    }
+    this.#length = 0;
+  }
+
+  #addPiece(piece: Uint8Array): void {
+    this.#pieces.push(piece);
+    this.#pieceBytes += piece.length;
+  }
+}
+
+/** One array of all of them, the caller's own. The pieces own their buffers, and nobody may look at them any more. */
+export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
+  const [first] = pieces;
+  if (first !== undefined && pieces.length === 1) return first;
+  const joined = new Uint8Array(pieces.reduce((bytes, { length }) => bytes + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    joined.set(piece, at);
+    at += piece.length;
+    letGo(piece);
+  }
+  return joined;
 }
 
 /** What a unit's operations are applied to. Buffers are views of the unit. */

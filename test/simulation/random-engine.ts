@@ -370,16 +370,22 @@ export class RandomEngine implements ThreadEngine {
 
   // ---- what is told
 
-  takeChanges(): Uint8Array | undefined {
+  takeChanges(): readonly Uint8Array[] | undefined {
     const subject = this.#told;
     this.#told = undefined;
     if (subject === undefined) return undefined;
     const changes = subject.untold.splice(0);
     if (subject.state.kept === undefined) return undefined;
     const { handle, books } = subject;
-    const bytes = encodeChanges({ handle, number: ++books.told, changes }, drawBytes(this.#host.draw));
-    this.#host.tally.payload('changes', bytes.length);
-    return bytes;
+    const { draw, tally } = this.#host;
+    const pieces: Uint8Array[] = [];
+    do {
+      const some = changes.splice(0, draw(4) === 0 ? 1 : changes.length);
+      const bytes = encodeChanges({ handle, number: ++books.told, changes: some }, drawBytes(draw));
+      tally.payload('changes', bytes.length);
+      pieces.push(bytes);
+    } while (changes.length > 0);
+    return pieces;
   }
 
   #change(subject: Subject, change: Change): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CommitPort } from '../../../subsystems/storage/index.ts';
 import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
+import { WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export interface MadeQueue {
@@ -89,6 +90,29 @@ export function describeCommitQueue(
       await catchUp();
       assert.deepEqual([queue.current, left], [current + 3, -1]);
       assertBytes((await stored()).get('left'), Uint8Array.of(0), 'the last of three units');
+    });
+
+    test('a unit of small and large operations is stored whole, whoever collected them', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const unit = queue.current;
+      const sizes = [1, INLINE_BYTES_MAX + 1, 1, 5 * INLINE_BYTES_MAX, 300, 2 * RING_BYTES, INLINE_BYTES_MAX - 100, 1];
+      for (const [index, size] of sizes.entries()) {
+        const collected = new WriteBatch();
+        collected.put('queue', Buffer.from(`${index}`), filling(index, size));
+        collected.put('queue', Buffer.from('last'), filling(index, 4));
+        queue.unit.append(collected.take());
+        put(queue, `${index}b`, index, 2);
+      }
+      await endTurn();
+      await catchUp();
+      assert.deepEqual([queue.current, queue.durable], [unit + 1, unit], 'it is one unit');
+      const found = await stored();
+      assert.equal(found.size, 2 * sizes.length + 1);
+      assertBytes(found.get('last'), filling(sizes.length - 1, 4), 'the last one has the last word');
+      for (const [index, size] of sizes.entries()) {
+        assertBytes(found.get(`${index}`), filling(index, size), `${size} bytes`);
+        assertBytes(found.get(`${index}b`), filling(index, 2), `behind ${size} bytes`);
+      }
     });
 
     test('a unit without operations becomes durable like another', async (t) => {

@@ -31,8 +31,8 @@ export interface EngineResult {
   readonly debug: readonly OutputLine[];
   /** Whether the balance changed by more than the charge. */
   readonly isBalanceMoved: boolean;
-  /** Operations for storage; undefined: none, or the canister lives in memory only. */
-  changes?: Uint8Array | undefined;
+  /** Operations for storage, in pieces; undefined: none, or the canister lives in memory only. */
+  changes?: readonly Uint8Array[] | undefined;
 }
 
 /** Wasm that is to run: an instance that has been told what. */

@@ -156,7 +156,7 @@ export class Engine {
   }
 
   /** What was done to canisters outside of `execute` and `change`, for storage. */
-  takeChanges(): Uint8Array | undefined {
+  takeChanges(): readonly Uint8Array[] | undefined {
     return this.#parts.changes.take();
   }
 

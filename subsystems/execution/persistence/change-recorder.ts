@@ -25,9 +25,9 @@ export class ChangeRecorder {
   readonly #set = new WriteBatch();
   readonly #writer = new RecordWriter();
 
-  /** What was collected since the last time; undefined: nothing. */
-  take(): Uint8Array | undefined {
-    return this.#set.length === 0 ? undefined : this.#set.take();
+  /** What was collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: nothing. */
+  take(): readonly Uint8Array[] | undefined {
+    return this.#set.length === 0 ? undefined : this.#set.takePieces();
   }
 
   // ---- by what changed

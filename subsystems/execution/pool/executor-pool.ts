@@ -512,13 +512,15 @@ export class ExecutorPool implements Execution {
     const settings = { lane, policy: this.#policy, wasmStackBytes, executors, memory: this.#memory, book: this.#book };
     const events = {
       debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
-      ended: (record: StepRecord, changes: Uint8Array | undefined) => {
+      ended: (record: StepRecord, changes: readonly Uint8Array[]) => {
         const observer = this.#observers[record.handle];
-        if (changes !== undefined) observer?.changed?.(changes);
+        for (const piece of changes) observer?.changed?.(piece);
         observer?.ended(gaugesOf(record));
       },
       credited: (handle: number, balance: bigint) => this.#observers[handle]?.credited?.(balance),
-      changed: (handle: number, changes: Uint8Array) => this.#observers[handle]?.changed?.(changes),
+      changed: (handle: number, changes: readonly Uint8Array[]) => {
+        for (const piece of changes) this.#observers[handle]?.changed?.(piece);
+      },
       bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason: string) => this.#replace(lane, reason),
     };

@@ -43,10 +43,10 @@ export type StartExecutorThread = (options: ExecutorOptions, ended: (reason: str
 
 export interface ExecutorEvents {
   debug(handle: number, line: OutputLine): void;
-  /** Before the step's own callback; `changes` are for storage. */
-  ended(record: StepRecord, changes: Uint8Array | undefined): void;
+  /** Before the step's own callback; `changes` are for storage, in pieces. */
+  ended(record: StepRecord, changes: readonly Uint8Array[]): void;
   /** Changes that no step brought. */
-  changed(handle: number, changes: Uint8Array): void;
+  changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Cycles came outside of any step; the balance since. */
   credited(handle: number, balance: bigint): void;
   /** A fault of the host's own happened inside a message. */
@@ -98,7 +98,7 @@ export class Executor {
   readonly #answers = new Map<number, Answered>();
   /** Calls and changes of the step that comes next. */
   #calls: OutgoingCall[] = [];
-  #changes: Uint8Array | undefined;
+  #changes: Uint8Array[] = [];
   /** Modules this thread has: sent once, named by hash afterwards. */
   readonly #modules = new Set<string>();
   /** What did not fit into the ring, in order. */
@@ -290,7 +290,7 @@ export class Executor {
         const calls = this.#calls;
         if (calls.length > 0) this.#calls = [];
         const changes = this.#changes;
-        this.#changes = undefined;
+        if (changes.length > 0) this.#changes = [];
         this.#ended(readStep(this.#outbox, this.#port, at, calls), changes);
         break;
       }
@@ -298,7 +298,7 @@ export class Executor {
         this.#calls.push(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
-        this.#changes = readChanges(this.#outbox, this.#port, at);
+        this.#changes.push(readChanges(this.#outbox, this.#port, at));
         break;
       case DEBUG: {
         const { handle, line } = readDebug(this.#outbox, this.#port, at);
@@ -341,7 +341,7 @@ export class Executor {
     answered?.(answer);
   }
 
-  #ended(record: StepRecord, changes: Uint8Array | undefined): void {
+  #ended(record: StepRecord, changes: readonly Uint8Array[]): void {
     this.#events.ended(record, changes);
     this.#release(record.call)?.(record.step);
   }

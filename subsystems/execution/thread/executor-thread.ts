@@ -612,7 +612,7 @@ export class ExecutorThread {
     const { step, changes, debug } = result;
     for (const line of debug) while (!writeDebug(outbox, port, handle, line)) outbox.waitForRoom();
     if (!this.#isMoreExpected) this.#isMoreExpected = step.calls.some(isToCanister);
-    if (changes !== undefined) while (!writeChanges(outbox, port, changes)) outbox.waitForRoom();
+    for (const piece of changes ?? []) while (!writeChanges(outbox, port, piece)) outbox.waitForRoom();
     for (const outgoing of step.calls) while (!writeCall(outbox, port, outgoing)) outbox.waitForRoom();
     const record = {
       call,
@@ -645,7 +645,10 @@ export class ExecutorThread {
   #sendByPort(message: PortMessage): void {
     while (this.#outbox.reserve(MESSAGE, 0) < 0) this.#outbox.waitForRoom();
     const changes = 'changes' in message ? message.changes : undefined;
-    this.#port.postMessage(message, changes === undefined ? [] : [changes.buffer as ArrayBuffer]);
+    this.#port.postMessage(
+      message,
+      (changes ?? []).map(({ buffer }) => buffer as ArrayBuffer),
+    );
   }
 
   #publish(): void {

@@ -67,13 +67,13 @@ export type CanisterCommand =
 
 /** What an executor sends by the port. */
 export type PortMessage =
-  /** Operations for storage that no step brings. */
-  | { readonly kind: 'changes'; readonly handle: number; readonly changes: Uint8Array }
+  /** Operations for storage that no step brings; in pieces here, and wherever changes are. */
+  | { readonly kind: 'changes'; readonly handle: number; readonly changes: readonly Uint8Array[] }
   | {
       readonly kind: 'done';
       readonly call: number;
       readonly handle: number;
-      readonly changes: Uint8Array | undefined;
+      readonly changes: readonly Uint8Array[] | undefined;
       /** Of a checkpoint that is being prepared: not much is left. */
       readonly isReady: boolean;
     }
@@ -81,14 +81,14 @@ export type PortMessage =
       readonly kind: 'asleep';
       readonly call: number;
       readonly handle: number;
-      readonly changes: Uint8Array;
+      readonly changes: readonly Uint8Array[];
       readonly answer: RestAnswer;
     }
   | {
       readonly kind: 'awake';
       readonly call: number;
       readonly handle: number;
-      readonly changes: Uint8Array | undefined;
+      readonly changes: readonly Uint8Array[] | undefined;
       /** Why it is not. */
       readonly problem: string | undefined;
       /** It is that there is no room for it now. */
@@ -100,7 +100,7 @@ export type PortMessage =
       readonly call: number;
       readonly handle: number;
       readonly balance: bigint;
-      readonly changes: Uint8Array | undefined;
+      readonly changes: readonly Uint8Array[] | undefined;
     }
   | { readonly kind: 'image'; readonly call: number; readonly image: StateImage }
   | {
@@ -109,7 +109,7 @@ export type PortMessage =
       readonly handle: number;
       readonly problem: string | undefined;
       readonly isShort: boolean;
-      readonly changes: Uint8Array | undefined;
+      readonly changes: readonly Uint8Array[] | undefined;
     }
   | { readonly kind: 'trimmed'; readonly call: number }
   /** There is no memory for what was asked. */

@@ -124,7 +124,7 @@ const ANSWERS = [undefined, 'reply', 'reject'] as const satisfies readonly (Resp
 
 const CHANGES_HEADER_BYTES = 8;
 
-/** False when the ring is full now. Large changes are handed over. */
+/** A piece of a step's changes. False when the ring is full now. A large piece is handed over. */
 export function writeChanges(ring: RingProducer, port: MessagePort, changes: Uint8Array): boolean {
   const at = ring.reserve(CHANGES, CHANGES_HEADER_BYTES + inlineBytes(changes));
   if (at < 0) return false;

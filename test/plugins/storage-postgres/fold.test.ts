@@ -15,7 +15,7 @@ function layerOf(): Layer {
   unit.clear('blob', Buffer.from('k'));
   unit.put('blob', Buffer.from('k1'), Buffer.from('v'));
   const layer = new Layer();
-  layer.apply(unit.view());
+  layer.apply(unit.take());
   return layer;
 }
 

@@ -124,18 +124,18 @@ export class Log {
   readonly #records: Uint8Array[] = [];
   #checkpoint: Uint8Array | undefined;
 
-  keep(changes: Uint8Array | undefined): void {
-    if (changes === undefined) return;
+  keep(changes: readonly Uint8Array[] | undefined): void {
     const ignore = (): void => undefined;
-    applyWriteBatch(changes, {
-      put: (family, key, value) => {
-        if (family === 'log') this.#records.push(value.slice());
-        else if (String.fromCharCode(key[0] ?? 0) === META.checkpoint) this.#checkpoint = value.slice();
-      },
-      delete: ignore,
-      clear: ignore,
-      patch: ignore,
-    });
+    for (const piece of changes ?? [])
+      applyWriteBatch(piece, {
+        put: (family, key, value) => {
+          if (family === 'log') this.#records.push(value.slice());
+          else if (String.fromCharCode(key[0] ?? 0) === META.checkpoint) this.#checkpoint = value.slice();
+        },
+        delete: ignore,
+        clear: ignore,
+        patch: ignore,
+      });
   }
 
   /** In a thread with so much memory, from the canister as it was before its log. */

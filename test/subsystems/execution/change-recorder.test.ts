@@ -11,6 +11,7 @@ import type { CanisterImage } from '../../../subsystems/execution/index.ts';
 import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
+import { bytesOf } from '../../../subsystems/storage/unit.ts';
 import { FaultyDisk } from '../../support/faulty-disk.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
 import {
@@ -126,7 +127,7 @@ class Kept {
     return this.#state;
   }
 
-  keep(changes: Uint8Array | undefined): void {
+  keep(changes: readonly Uint8Array[] | undefined): void {
     if (changes !== undefined) this.store.commit([changes]);
     this.store.settle();
   }
@@ -142,7 +143,7 @@ class Kept {
     };
     const { changes } = this.engine.execute(this.state, task, 1_800_000_000_000 + this.messages++);
     this.keep(changes);
-    return changes?.length ?? 0;
+    return bytesOf(changes ?? []);
   }
 
   /** Bytes that it stored. */
@@ -150,7 +151,7 @@ class Kept {
     const { step, changes } = this.canister.upgrade({ keepsHeap: true, argument });
     assert.equal(step.fault === undefined, argument.length !== 1);
     this.keep(changes);
-    return changes?.length ?? 0;
+    return bytesOf(changes ?? []);
   }
 
   /** Another process takes over. */

@@ -9,7 +9,7 @@ import { type KnownLog, StateStore } from '../../../subsystems/storage/state-sto
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { CarriedError, ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { ThreadedStorage } from '../../../subsystems/storage/threaded-storage.ts';
-import { applyWriteBatch } from '../../../subsystems/storage/write-batch.ts';
+import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { describeCommitQueue, type MadeQueue } from '../../../plugins/api/contracts/commit-queue.ts';
 import { SimulatedStorage } from '../../simulation/durable/simulated-storage.ts';
 import { RecordingJournal } from '../../simulation/recording-journal.ts';
@@ -91,7 +91,7 @@ function valuesOf(entries: readonly Entry[]): ReadonlyMap<string, Uint8Array> {
   return new Map(entries.map(([key, value]) => [Buffer.from(key).toString(), value]));
 }
 
-/** Takes what there is room for, and says in which order. */
+/** Takes what there is room for, and says in which order. It takes no pieces. */
 class ScriptedPort implements StoragePort {
   /** What arrived: `unit 7`, `copied 7`, `range` … and `published`. */
   readonly arrived: string[] = [];
@@ -104,14 +104,14 @@ class ScriptedPort implements StoragePort {
   }
 
   copy(unit: Uint8Array): boolean {
-    return this.#take(`copied ${nameOf(unit)}`);
+    return this.take(`copied ${nameOf(unit)}`);
   }
 
   send(message: ToStorage): boolean {
-    return this.#take(message.kind === 'unit' ? `unit ${nameOf(message.unit)}` : message.request.kind);
+    return this.take(message.kind === 'unit' ? `unit ${nameOf(message.unit)}` : message.request.kind);
   }
 
-  #take(what: string): boolean {
+  protected take(what: string): boolean {
     if (this.room <= 0) return false;
     this.room--;
     this.arrived.push(what);
@@ -125,6 +125,12 @@ class ScriptedPort implements StoragePort {
   end(): Promise<void> {
     this.isEnded = true;
     return Promise.resolve();
+  }
+}
+
+class PiecesPort extends ScriptedPort {
+  sendPieces(pieces: readonly Uint8Array[]): boolean {
+    return this.take(`pieces ${pieces.map(nameOf).join('|')}`);
   }
 }
 
@@ -143,14 +149,19 @@ interface Scripted {
   readonly failures: ServerError[];
 }
 
-async function scripted(): Promise<Scripted> {
-  const port = new ScriptedPort();
+async function scripted(port: ScriptedPort = new ScriptedPort()): Promise<Scripted> {
   const failures: ServerError[] = [];
   const queue = new CommitQueue(port, { onFailure: (error) => void failures.push(error) });
   const opened = queue.open();
   port.receiver?.receive({ kind: 'opened', last: 41 });
   await opened;
   return { queue, port, failures };
+}
+
+function large(key: string): Uint8Array {
+  const set = new WriteBatch();
+  set.put('queue', Buffer.from(key), new Uint8Array(100_000));
+  return set.take();
 }
 
 function change(queue: Storage, key: string): void {
@@ -209,6 +220,33 @@ describe('a commit queue', { timeout: 60_000 }, () => {
     assert.deepEqual(arrived().slice(3), ['unit c', 'unit d'], 'an answer makes room as well');
     assert.equal(port.arrived.at(-1), 'published');
   });
+
+  for (const [port, what] of [
+    [new PiecesPort(), 'pieces a|L|b|M'],
+    [new ScriptedPort(), 'unit a,L,b,M'],
+  ] as const) {
+    test(`hands a large unit over as ${what}, and in its order when there was no room`, async () => {
+      const { queue } = await scripted(port);
+      for (const key of ['x', 'a', 'y']) {
+        port.room = key === 'x' ? 1 : 0;
+        change(queue, key);
+        if (key === 'a') {
+          queue.unit.append(large('L'));
+          change(queue, 'b');
+          queue.unit.append(large('M'));
+        }
+        await nextTurn();
+      }
+      const arrived = (): readonly string[] => port.arrived.filter((each) => each !== 'published');
+      assert.deepEqual(arrived(), ['copied x']);
+      port.room = 1;
+      port.receiver?.durable(42);
+      assert.deepEqual(arrived(), ['copied x', what]);
+      port.room = 1;
+      port.receiver?.durable(43);
+      assert.deepEqual(arrived(), ['copied x', what, 'unit y']);
+    });
+  }
 
   test('that cannot be opened says why', async () => {
     const port = new ScriptedPort();

@@ -6,6 +6,7 @@ import { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
 import { type KnownLog, StateStore } from '../../../subsystems/storage/state-store.ts';
 import { StepLog } from '../../../subsystems/storage/step-log.ts';
 import type { Change, Family } from '../../../subsystems/storage/tables.ts';
+import { piecesOf, type Unit } from '../../../subsystems/storage/unit.ts';
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { Crash, FaultyDisk } from '../../support/faulty-disk.ts';
@@ -103,6 +104,11 @@ function randomUnit(random: Seeded): Uint8Array {
   return set.take();
 }
 
+/** Mostly in one. */
+function inPieces(random: Seeded): Unit {
+  return random.oneIn(3) ? Array.from({ length: 1 + random.below(3) }, () => randomUnit(random)) : randomUnit(random);
+}
+
 function pageEntry(random: Seeded): Uint8Array {
   const runs = Array.from({ length: random.below(3) + 1 }, () => {
     const offset = random.oneIn(5) ? 0 : random.below(PAGE_BYTES - 64);
@@ -126,9 +132,9 @@ test('what units say is read back, before and after it is folded, and by the nex
     const disk = new FaultyDisk();
     let store = open(tables, disk);
     for (let round = 0; round < 60; round++) {
-      const units = Array.from({ length: random.below(4) + 1 }, () => randomUnit(random));
+      const units = Array.from({ length: random.below(4) + 1 }, () => inPieces(random));
       store.commit(units);
-      for (const unit of units) model.apply(unit);
+      for (const unit of units) for (const piece of piecesOf(unit)) model.apply(piece);
       if (random.oneIn(3)) store.settle();
       if (random.oneIn(8)) store.fold();
       if (random.oneIn(4)) model.check(store);
