@@ -65,7 +65,7 @@ function tell(random: Seeded, told: Told): void {
       if (way === 0) for (const piece of pieces) told.set.append(piece);
       else if (way === 1) told.set.append(joinPieces(pieces));
       else told.set.append(Buffer.concat([Buffer.alloc(9), joinPieces(pieces), Buffer.alloc(9)]).subarray(9, -9));
-    } else if (random.oneIn(3)) told.delete(told.set);
+    } else if (random.below(3) === 0) told.delete(told.set);
     else told.put(told.set, random.pick(SIZES));
   }
 }
