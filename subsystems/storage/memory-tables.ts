@@ -89,7 +89,7 @@ class SortedEntries {
     const index = this.#indexOf(key);
     const found = this.#entries[index];
     const replaced = found && Buffer.compare(found[0], key) === 0 ? [found] : [];
-    const added: readonly Entry[] = value === undefined ? [] : [[Uint8Array.from(key), Uint8Array.from(value)]];
+    const added: readonly Entry[] = value === undefined ? [] : [[new Uint8Array(key), new Uint8Array(value)]];
     this.#entries.splice(index, replaced.length, ...added);
     for (const entry of replaced) this.bytes -= sizeOf(entry);
     for (const entry of added) this.bytes += sizeOf(entry);

@@ -67,7 +67,7 @@ export function latin1Of(bytes: Uint8Array): string {
 }
 
 export function bytesOfLatin1(text: string): Uint8Array {
-  return Uint8Array.from(Buffer.from(text, 'latin1'));
+  return new Uint8Array(Buffer.from(text, 'latin1'));
 }
 
 /** The key of a page in its family: id · big-endian number. */

@@ -90,7 +90,7 @@ export class StepLogReader {
         }
         // The oldest segment may begin within a unit whose beginning was released.
         if (part.part !== pieces.length) return;
-        pieces.push(Uint8Array.from(body));
+        pieces.push(new Uint8Array(body));
         if (!part.isLast) return;
         const unit = Buffer.concat(pieces);
         pieces = [];

@@ -337,7 +337,7 @@ export class StepLog {
     const name = segmentName(index);
     const file = this.#disk.open(name + UNFINISHED, { create: true });
     try {
-      const zeros = new Uint8Array(FILL_BYTES);
+      const zeros = new Uint8Array(Math.min(FILL_BYTES, segmentBytes));
       for (let at = 0; at < segmentBytes; at += FILL_BYTES) {
         file.write(at, zeros.subarray(0, Math.min(FILL_BYTES, segmentBytes - at)));
       }

@@ -242,7 +242,7 @@ class StoredFile {
   }
 
   write(at: number, bytes: Uint8Array): void {
-    const write = { at, bytes: Uint8Array.from(bytes) };
+    const write = { at, bytes: new Uint8Array(bytes) };
     this.#written = put(this.#written, write);
     this.#unsynced.push(write);
   }

@@ -142,7 +142,7 @@ export class OpenCalls {
 }
 
 function calleeOf(key: string): Uint8Array {
-  return Uint8Array.from(Buffer.from(key, 'latin1'));
+  return new Uint8Array(Buffer.from(key, 'latin1'));
 }
 
 function keyOf(callee: Uint8Array): string {

@@ -34,7 +34,8 @@ export interface Ledger {
 export function readLedger(name: string, { installed, stable, certifiedData }: CanisterState): Ledger {
   assert.ok(installed, `${name} has code`);
   const { instance } = installed;
-  const heap = Buffer.from(instance.heap());
+  const whole = instance.heap();
+  const heap = Buffer.from(whole.buffer, whole.byteOffset, whole.length);
   const inHeap = heap.readUInt8(ADDRESSES.inHeap) === 1;
   const header = Buffer.alloc(HEADER_BYTES);
   if (inHeap) heap.copy(header, 0, ADDRESSES.header, ADDRESSES.header + HEADER_BYTES);
