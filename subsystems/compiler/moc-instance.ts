@@ -2,11 +2,11 @@
  * One run of the Motoko compiler.
  *
  * The npm package holds moc translated to JavaScript, with all its state in module variables: the virtual files, the
- * flags, and counters for generated names that never go back. Two compilations in one instance therefore disturb each
+ * flags, and counters for generated names that never go back. Two compilations in one instance would therefore disturb each
  * other: the second module differs in some bytes from what it would be alone, and an enhanced actor after a classical
- * one ends in `Fatal error (exit 1)`. So every compilation gets an instance of its own. That costs about 0.1 s (the
- * program is parsed only once in a process) and makes the bytes a function of the source, which upgrades rely on to tell
- * whether a module changed.
+ * one ends in `Fatal error (exit 1)`. So what a compilation leaves behind is taken back (moc-state.ts), and the next one finds
+ * an instance as if new: the bytes are a function of the source, which upgrades rely on to tell whether a module changed. An instance
+ * that the compiler gave up in is not used again.
  *
  * The instance lives in a bare V8 context: it has JavaScript's own objects and a text codec, but no `process`, no
  * `require`, no network. What it can read is exactly the files it is given.
@@ -25,16 +25,14 @@ import type {
   StableRequest,
   WarmRequest,
 } from './moc-protocol.ts';
+import { MocState, type ShownState } from './moc-state.ts';
 import type { Position } from './text-lines.ts';
 import { loadProgram, type Program } from './program-code.ts';
 
 /** The part of the compiler's face that is used here. */
 interface Moc {
   saveFile(path: string, content: string): unknown;
-  removeFile(path: string): unknown;
   addPackage(name: string, folder: string): unknown;
-  /** Forgets all of them. Without an argument nothing happens. */
-  clearPackage(unit: 0): unknown;
   /** Where `<principal>.did` lies for each imported actor. */
   setCandidPath(folder: string): unknown;
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
@@ -58,51 +56,57 @@ const CHECKS_MS_MAX = 1000;
 const BEFORE = 'before.most';
 const AFTER = 'after.most';
 
-let parser: { readonly program: string; readonly moc: Moc } | undefined;
-/** For the next compilation, and no other: made ahead. */
-let spare: { readonly program: string; readonly moc: Moc } | undefined;
+/** The program in a context of its own. */
+interface Instance {
+  readonly program: string;
+  readonly moc: Moc;
+  /** Undefined: of this program it is not known. */
+  readonly state: MocState | undefined;
+}
+
+let parser: Instance | undefined;
+/** For the next compilation, as if new. */
+let spare: Instance | undefined;
+/** It has compiled: what that has left is still there. */
+let used: Instance | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
 /** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
-let comparing: { readonly file: string; readonly moc: Moc } | undefined;
+let comparing: Instance | undefined;
 
 export function runMoc(request: MocRequest): MocResponse {
   switch (request.kind) {
     case 'compile':
-      return compile(freshInstance(request.program), request);
+      return compile(request);
     case 'stable':
       return compare(request);
     case 'imports':
       return readImports(parserOf(request.program), request);
     case 'warm':
       parserOf(request.program);
-      if (spare?.program !== request.program) spare = { program: request.program, moc: warmInstance(request) };
+      if (spare?.program !== request.program) spare = warmInstance(request);
       return { kind: 'warm' };
   }
 }
 
-/** One that has compiled nothing. */
-function freshInstance(file: string): Moc {
-  const moc = spare?.program === file ? spare.moc : instantiate(file);
+/** As if new, and used by nobody else. */
+function takeInstance(file: string): Instance {
+  const instance = spare?.program === file ? spare : instantiate(file);
   spare = undefined;
-  return moc;
+  return instance;
 }
 
-/**
- * One whose parser and type checker V8 has compiled well, for they have read the last source. Of that a compilation sees the
- * files, packages and aliases, which are taken away again, and empty folders, which stay: nobody finds anything there.
- */
-function warmInstance({ program: file, like }: WarmRequest): Moc {
-  const moc = instantiate(file);
-  if (like === undefined) return moc;
+/** One whose parser and type checker V8 has compiled well, for they have read the last source. */
+function warmInstance({ program: file, like }: WarmRequest): Instance {
+  const instance = instantiate(file);
+  const { moc, state } = instance;
+  if (like === undefined || state === undefined) return instance;
   try {
-    const paths = give(moc, like);
+    give(moc, like);
     const endMs = performance.now() + CHECKS_MS_MAX;
     for (let time = 0; time < CHECKS && performance.now() < endMs; time++) moc.check(like.main);
-    for (const path of paths) moc.removeFile(path);
-    moc.clearPackage(0);
-    moc.setActorAliases([]);
-    return moc;
+    state.restore();
+    return instance;
   } catch {
     // It overflowed its stack, say: nobody knows what it has left behind.
     return instantiate(file);
@@ -111,12 +115,12 @@ function warmInstance({ program: file, like }: WarmRequest): Moc {
 
 /** Nothing that reading a text leaves behind is seen by the next: one instance reads them all. */
 function parserOf(file: string): Moc {
-  if (parser?.program !== file) parser = { program: file, moc: instantiate(file) };
+  if (parser?.program !== file) parser = instantiate(file);
   return parser.moc;
 }
 
 function compare({ program: file, before, after }: StableRequest): MocResponse {
-  if (comparing?.file !== file) comparing = { file, moc: instantiate(file) };
+  if (comparing?.program !== file) comparing = instantiate(file);
   const { moc } = comparing;
   moc.saveFile(BEFORE, before);
   moc.saveFile(AFTER, after);
@@ -130,21 +134,35 @@ function compare({ program: file, before, after }: StableRequest): MocResponse {
   }
 }
 
-/** Gives it all that a source needs; returns the paths of the files. */
-function give(moc: Moc, { files, packages, actors }: SourceParts): string[] {
+/** Gives it all that a source needs. */
+function give(moc: Moc, { files, packages, actors }: SourceParts): void {
   const given = new Map(files);
   for (const { principal, candid } of actors) given.set(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
   for (const [path, content] of given) moc.saveFile(path, content);
-  const paths = [...given.keys()];
   // A mapped package without files is an error for the compiler, even if nothing imports it.
-  if (paths.some((path) => path.startsWith(`${CORE_ROOT}/`))) moc.addPackage('core', CORE_ROOT);
+  if ([...given.keys()].some((path) => path.startsWith(`${CORE_ROOT}/`))) moc.addPackage('core', CORE_ROOT);
   for (const [name, folder] of packages) moc.addPackage(name, folder);
   moc.setCandidPath(INTERFACES_ROOT);
   moc.setActorAliases(actors.map(({ name, principal }) => [name, principal]));
-  return paths;
 }
 
-function compile(moc: Moc, request: CompileRequest): MocResponse {
+function compile(request: CompileRequest): MocResponse {
+  const instance = takeInstance(request.program);
+  const response = compileIn(instance.moc, request);
+  if (response.kind !== 'crashed') used = instance;
+  return response;
+}
+
+/** To be called when an answer has left: makes an instance that has compiled as if new, in some 25 ms. */
+export function takeBack(): void {
+  if (used?.state !== undefined) {
+    used.state.restore();
+    spare = used;
+  }
+  used = undefined;
+}
+
+function compileIn(moc: Moc, request: CompileRequest): MocResponse {
   give(moc, request);
   if (request.persistence === 'classical') moc.gcFlags('classicOP');
   try {
@@ -212,15 +230,16 @@ export function interfaceFile(principal: string): string {
   return `${principal}.did`;
 }
 
-function instantiate(file: string): Moc {
+function instantiate(file: string): Instance {
   if (program?.file !== file) program = { file, ...loadProgram(file, getCompileCacheDir()) };
   const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
   Object.assign(context, { TextDecoder, TextEncoder });
-  const module: { exports: { Motoko?: Moc } } = { exports: {} };
+  const module: { exports: { Motoko?: Moc; state?: ShownState } } = { exports: {} };
   const run = program.script.runInContext(context) as (module: object) => void;
   run(module);
-  if (module.exports.Motoko === undefined) throw new TypeError('the npm package motoko exports no compiler');
-  return module.exports.Motoko;
+  const { Motoko: moc, state } = module.exports;
+  if (moc === undefined) throw new TypeError('the npm package motoko exports no compiler');
+  return { program: file, moc, state: state && new MocState(state) };
 }
 
 /** What the compiler returns is checked field by field: its face is not typed and may change between releases. */

@@ -12,6 +12,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import vm from 'node:vm';
+import { withState } from './moc-state.ts';
 
 const NAME = 'moc.code';
 const DIGEST_BYTES = 32;
@@ -19,7 +20,7 @@ const DIGEST_BYTES = 32;
 const DRAFT_MS_MAX = 60_000;
 
 export interface Program {
-  /** Evaluates to a function of the CommonJS `module` that the program exports itself into. */
+  /** Evaluates to a function of the CommonJS `module` that the program exports itself into, and what is known to change in it (moc-state.ts). */
   readonly script: vm.Script;
   /** False: it was parsed anew. */
   readonly isFromKept: boolean;
@@ -29,7 +30,7 @@ export interface Program {
 
 /** `directory`: where Node keeps compiled code. Throws what reading the program's file throws. */
 export function loadProgram(file: string, directory: string | undefined): Program {
-  const source = `(function (module) {${readFileSync(file, 'utf8')}\n})`;
+  const source = `(function (module) {${withState(readFileSync(file, 'utf8'))}\n})`;
   const cachedData = directory === undefined ? undefined : readKept(join(directory, NAME), source);
   const script = new vm.Script(source, { filename: 'moc.js', ...(cachedData && { cachedData }) });
   const isFromKept = cachedData !== undefined && script.cachedDataRejected === false;

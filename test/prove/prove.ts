@@ -151,6 +151,13 @@ const PARTS: readonly Part[] = [
     runs: propertyTests(),
   },
   {
+    name: 'compilations',
+    claims: 'an instance of the compiler that has compiled others, in any order, compiles as one that is new',
+    unit: 'seeds',
+    count: 20,
+    runs: [{ file: new URL('../subsystems/compiler/moc-state.test.ts', import.meta.url), label: '' }],
+  },
+  {
     name: 'upgrades',
     claims: 'random upgrades, compatible, incompatible, trapping, forced, leave each variable as it must be',
     unit: 'seeds',

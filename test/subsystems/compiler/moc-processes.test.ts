@@ -4,10 +4,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
-import { MOC_PROCESSES_DEFAULTS, MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
-import type { MocResponse, Persistence, SourceParts } from '../../../subsystems/compiler/moc-protocol.ts';
-import { compileMotoko, createCompiler, type MotokoCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
+import { createCompiler, type MotokoCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { ANY_ACTOR } from '../../support/motoko.ts';
 
 const COMPILER = new URL('../../../subsystems/compiler/motoko-compiler.ts', import.meta.url).href;
@@ -140,56 +137,4 @@ test('what is done ahead of the next source waits for one that is being compiled
   assert.equal(most, 1);
   // And then it is done: a second process compares signatures.
   while (childrenOf(process.pid).length - before < 2) await sleep(20);
-});
-
-test('an instance that has read another source compiles as one that has read nothing', async (t) => {
-  const program = mocProgramFile();
-  const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 1 });
-  t.after(() => processes.close());
-  const parts = (
-    files: Readonly<Record<string, string>>,
-    packages: Readonly<Record<string, string>> = {},
-  ): SourceParts => ({
-    main: 'Main.mo',
-    files: new Map(Object.entries(files)),
-    packages: new Map(Object.entries(packages)),
-    actors: [],
-  });
-  const compiled = async (
-    like: SourceParts,
-    source: string,
-    persistence: Persistence = 'enhanced',
-  ): Promise<MocResponse> => {
-    assert.deepEqual(await processes.run({ kind: 'warm', program, like }), { kind: 'warm' });
-    return processes.run({ kind: 'compile', program, ...parts({ 'Main.mo': source }), persistence, flags: [] });
-  };
-  const other = parts(
-    {
-      'Main.mo':
-        'import Old "lib/Old"; import Words "mo:words"; persistent actor { var n = Old.one; public func inc() : async Text { n += 1; Words.say() } };',
-      'lib/Old.mo': 'module { public let one : Nat = 1 };',
-      'words/lib.mo': 'module { public func say() : Text { "a" } };',
-    },
-    { words: 'words' },
-  );
-  for (const persistence of ['enhanced', 'classical'] as const) {
-    const response = await compiled(other, ANY_ACTOR, persistence);
-    assert.ok(response.kind === 'compiled', JSON.stringify(response));
-    assert.deepEqual(Buffer.from(response.wasm), Buffer.from((await compileMotoko(ANY_ACTOR, { persistence })).wasm));
-  }
-  // What the other source had is not there for this one.
-  for (const [imported, problem] of [
-    ['lib/Old', /file "?lib\/Old\.mo"? does not exist|does not exist/u],
-    ['mo:words', /package "words" not defined/u],
-  ] as const) {
-    const response = await compiled(
-      other,
-      `import X "${imported}"; persistent actor { public func x() : async () { ignore X } };`,
-    );
-    assert.ok(response.kind === 'refused', JSON.stringify(response));
-    assert.match(JSON.stringify(response.diagnostics.map(({ message }) => message)).replaceAll('\\"', '"'), problem);
-  }
-  // One that the compiler gives up on is no reason to compile nothing any more.
-  const deep = parts({ 'Main.mo': `actor { let x = ${'('.repeat(200_000)}1${')'.repeat(200_000)} }` });
-  assert.equal((await compiled(deep, ANY_ACTOR)).kind, 'compiled');
 });

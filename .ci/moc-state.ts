@@ -1,0 +1,110 @@
+/**
+ * Writes `subsystems/compiler/known-moc-state.ts`, which is committed: the variables of moc's program, which only its text tells.
+ * `npm run build:moc-state`, whenever the npm package `motoko` is another one; a test says when that is due.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import {
+  parse,
+  type AnonymousFunctionDeclaration,
+  type AnyNode,
+  type ArrowFunctionExpression,
+  type FunctionDeclaration,
+  type FunctionExpression,
+} from 'acorn';
+import { mocProgramFile } from '../subsystems/compiler/core-package.ts';
+
+const OUT = new URL('../subsystems/compiler/known-moc-state.ts', import.meta.url);
+/** The function that the program is has nearly all of its text. */
+const PROGRAM_SHARE = 0.7;
+
+const text = readFileSync(mocProgramFile(), 'utf8');
+const program = programIn(parse(text, { ecmaVersion: 'latest' }));
+const variables = variablesOf(program);
+const rebound = childrenOf(program.body).flatMap((node) => [...assignedIn(node, new Set(variables))]);
+const sha256 = createHash('sha256').update(text).digest('hex');
+writeFileSync(
+  OUT,
+  `/** Made by \`npm run build:moc-state\`: SHA-256 of the program that this is about. */
+export const KNOWN_PROGRAM = '${sha256}';
+
+/** Its variables, of which functions give these other values. */
+export const REBOUND: readonly string[] = ${JSON.stringify([...new Set(rebound)])};
+
+/** All of them. */
+export const VARIABLES = '${variables.join(' ')}';
+`,
+);
+console.log(`${variables.length} variables written to ${fileURLToPath(OUT)}`);
+
+function programIn(node: AnyNode): AnyFunction {
+  const isLarge = ({ start, end }: AnyNode): boolean => end - start > PROGRAM_SHARE * text.length;
+  let found: AnyFunction | undefined;
+  for (let inner: AnyNode | undefined = node; inner !== undefined; inner = childrenOf(inner).find(isLarge))
+    if (isFunction(inner)) found = inner;
+  assert.ok(found, 'one function has nearly all of the text');
+  return found;
+}
+
+type AnyFunction = FunctionDeclaration | AnonymousFunctionDeclaration | FunctionExpression | ArrowFunctionExpression;
+
+function isFunction(node: AnyNode): node is AnyFunction {
+  return /^(?:Arrow)?Function/u.test(node.type);
+}
+
+/** What a function declares by `var`, `let` and `const`; not what the functions in it do. */
+function variablesOf({ body }: AnyFunction): readonly string[] {
+  const names = new Set<string>();
+  const collect = (node: AnyNode): void => {
+    if (isFunction(node) || node.type.startsWith('Class')) return;
+    if (node.type === 'VariableDeclarator') for (const name of namesIn(node.id)) names.add(name);
+    childrenOf(node).forEach(collect);
+  };
+  collect(body);
+  return [...names];
+}
+
+/** Which of these variables functions assign to, within the node. */
+function assignedIn(node: AnyNode, visible: ReadonlySet<string>, isInFunction = false): ReadonlySet<string> {
+  let seen = visible;
+  if (isFunction(node)) {
+    const own = new Set([...variablesOf(node), ...node.params.flatMap(namesIn), ...functionsOf(node)]);
+    seen = new Set([...visible].filter((name) => !own.has(name)));
+  }
+  const inside = isInFunction || isFunction(node);
+  const assigned = new Set<string>();
+  if (inside && node.type === 'AssignmentExpression') for (const name of namesIn(node.left)) assigned.add(name);
+  if (inside && node.type === 'UpdateExpression') for (const name of namesIn(node.argument)) assigned.add(name);
+  const isLoop = node.type === 'ForInStatement' || node.type === 'ForOfStatement';
+  if (inside && isLoop) for (const name of namesIn(node.left)) assigned.add(name);
+  const found = new Set([...assigned].filter((name) => seen.has(name)));
+  for (const child of childrenOf(node)) for (const name of assignedIn(child, seen, inside)) found.add(name);
+  return found;
+}
+
+/** Names of the functions that a function declares. */
+function functionsOf({ body }: AnyFunction): readonly string[] {
+  const names: string[] = [];
+  const collect = (node: AnyNode): void => {
+    if (node.type === 'FunctionDeclaration') names.push(...namesIn(node.id ?? node.body));
+    if (!isFunction(node)) childrenOf(node).forEach(collect);
+  };
+  childrenOf(body).forEach(collect);
+  return names;
+}
+
+/** Of a pattern: the variables that it sets. */
+function namesIn(pattern: AnyNode): readonly string[] {
+  if (pattern.type === 'Identifier') return [pattern.name];
+  const isPattern = /(?:Pattern|RestElement|^Property)$/u.test(pattern.type);
+  return isPattern ? childrenOf(pattern).flatMap(namesIn) : [];
+}
+
+function childrenOf(node: AnyNode): readonly AnyNode[] {
+  const isNode = (value: unknown): value is AnyNode => typeof value === 'object' && value !== null && 'type' in value;
+  return Object.values(node).flatMap((value: unknown) =>
+    Array.isArray(value) ? value.filter(isNode) : isNode(value) ? [value] : [],
+  );
+}
