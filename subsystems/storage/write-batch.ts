@@ -98,10 +98,10 @@ export class WriteBatch {
 
   /** The same in pieces of whole operations, in their order. The caller owns their buffers. At least one, which may be empty. */
   takePieces(): readonly Uint8Array[] {
-    if (this.#length > 0 || this.#pieces.length === 0) this.#endPiece();
+    this.#endPiece();
     const pieces = this.#pieces;
     this.reset();
-    return pieces;
+    return pieces.length === 0 ? [new Uint8Array(0)] : pieces;
   }
 
   reset(): void {
@@ -138,10 +138,12 @@ export class WriteBatch {
 
   /** What comes is not put behind what there is. */
   #endPiece(): void {
+    if (this.#length === 0) return;
     if (2 * this.#length < PIECE_BYTES) this.#addPiece(this.#bytes.slice(0, this.#length));
     else {
       this.#addPiece(new Uint8Array(this.#bytes.buffer.transfer(this.#length)));
-      this.#bytes = new Uint8Array(FIRST_BYTES);
+      // The next one will be as long; what is not written to takes no memory.
+      this.#bytes = new Uint8Array(PIECE_BYTES);
     }
     this.#length = 0;
   }

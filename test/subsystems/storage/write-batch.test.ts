@@ -94,23 +94,25 @@ describe('a write batch', () => {
   });
 
   test('takes a large set over, and copies a small one', () => {
-    for (const [size, isTakenOver] of [
-      [64 * KIB - 10, false],
-      [64 * KIB, true],
-      [8000 * KIB, true],
-    ] as const) {
-      const told = new Told();
-      const other = new WriteBatch();
-      told.delete(told.set);
-      told.put(other, size);
-      const operations = other.take();
-      told.set.append(operations);
-      told.delete(told.set);
-      assert.equal(told.set.view() === undefined, isTakenOver);
-      const pieces = told.set.takePieces();
-      assert.equal(pieces.includes(operations), isTakenOver, `${size} bytes`);
-      assert.deepEqual(pieces.flatMap(readBack), told.expected);
-    }
+    for (const isFirst of [true, false])
+      for (const [size, isTakenOver] of [
+        [64 * KIB - 10, false],
+        [64 * KIB, true],
+        [8000 * KIB, true],
+      ] as const) {
+        const told = new Told();
+        const other = new WriteBatch();
+        if (!isFirst) told.delete(told.set);
+        told.put(other, size);
+        const operations = other.take();
+        told.set.append(operations);
+        told.delete(told.set);
+        assert.equal(told.set.view() === undefined, isTakenOver);
+        const pieces = told.set.takePieces();
+        assert.equal(pieces.includes(operations), isTakenOver, `${size} bytes`);
+        assert.ok(pieces.every(({ length }) => length > 0));
+        assert.deepEqual(pieces.flatMap(readBack), told.expected);
+      }
   });
 
   test('shows what is small, and hands out an empty array when it was told nothing', () => {
