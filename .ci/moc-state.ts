@@ -54,12 +54,13 @@ function isFunction(node: AnyNode): node is AnyFunction {
   return /^(?:Arrow)?Function/u.test(node.type);
 }
 
-/** What a function declares by `var`, `let` and `const`; not what the functions in it do. */
-function variablesOf({ body }: AnyFunction): readonly string[] {
+/** What a function declares by these words; not what the functions in it do. */
+function variablesOf({ body }: AnyFunction, words: readonly string[] = ['var', 'let', 'const']): readonly string[] {
   const names = new Set<string>();
   const collect = (node: AnyNode): void => {
     if (isFunction(node) || node.type.startsWith('Class')) return;
-    if (node.type === 'VariableDeclarator') for (const name of namesIn(node.id)) names.add(name);
+    if (node.type === 'VariableDeclaration' && words.includes(node.kind))
+      for (const { id } of node.declarations) for (const name of namesIn(id)) names.add(name);
     childrenOf(node).forEach(collect);
   };
   collect(body);
@@ -70,7 +71,8 @@ function variablesOf({ body }: AnyFunction): readonly string[] {
 function assignedIn(node: AnyNode, visible: ReadonlySet<string>, isInFunction = false): ReadonlySet<string> {
   let seen = visible;
   if (isFunction(node)) {
-    const own = new Set([...variablesOf(node), ...node.params.flatMap(namesIn), ...functionsOf(node)]);
+    // What a block declares hides nothing outside of it: rather one too many than one that is missed.
+    const own = new Set([...variablesOf(node, ['var']), ...node.params.flatMap(namesIn), ...functionsOf(node)]);
     seen = new Set([...visible].filter((name) => !own.has(name)));
   }
   const inside = isInFunction || isFunction(node);

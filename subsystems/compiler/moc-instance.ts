@@ -12,9 +12,11 @@
  * `require`, no network. What it can read is exactly the files it is given.
  */
 import { getCompileCacheDir } from 'node:module';
+import { getHeapStatistics } from 'node:v8';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic } from './diagnostics.ts';
+import { MOC_MEMORY_MB } from './moc-protocol.ts';
 import type {
   CompileRequest,
   ImportsRequest,
@@ -53,6 +55,8 @@ const STACK_OVERFLOW = 'Stack_overflow';
 /** One alone gains half of it. */
 const CHECKS = 2;
 const CHECKS_MS_MAX = 1000;
+/** An instance behind which so much is in memory is not used again. */
+const HEAP_BYTES_MAX = (MOC_MEMORY_MB / 2) * 2 ** 20;
 const BEFORE = 'before.most';
 const AFTER = 'after.most';
 
@@ -61,14 +65,20 @@ interface Instance {
   readonly program: string;
   readonly moc: Moc;
   /** Undefined: of this program it is not known. */
+  readonly shown: ShownState | undefined;
+}
+
+/** One that can be made as if new again. */
+interface ReusableInstance extends Instance {
+  /** Undefined: it cannot. */
   readonly state: MocState | undefined;
 }
 
 let parser: Instance | undefined;
 /** For the next compilation, as if new. */
-let spare: Instance | undefined;
+let spare: ReusableInstance | undefined;
 /** It has compiled: what that has left is still there. */
-let used: Instance | undefined;
+let used: ReusableInstance | undefined;
 let program: (Program & { readonly file: string }) | undefined;
 
 /** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
@@ -90,15 +100,15 @@ export function runMoc(request: MocRequest): MocResponse {
 }
 
 /** As if new, and used by nobody else. */
-function takeInstance(file: string): Instance {
-  const instance = spare?.program === file ? spare : instantiate(file);
+function takeInstance(file: string): ReusableInstance {
+  const instance = spare?.program === file ? spare : reusable(file);
   spare = undefined;
   return instance;
 }
 
 /** One whose parser and type checker V8 has compiled well, for they have read the last source. */
-function warmInstance({ program: file, like }: WarmRequest): Instance {
-  const instance = instantiate(file);
+function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
+  const instance = reusable(file);
   const { moc, state } = instance;
   if (like === undefined || state === undefined) return instance;
   try {
@@ -109,7 +119,7 @@ function warmInstance({ program: file, like }: WarmRequest): Instance {
     return instance;
   } catch {
     // It overflowed its stack, say: nobody knows what it has left behind.
-    return instantiate(file);
+    return reusable(file);
   }
 }
 
@@ -155,11 +165,16 @@ function compile(request: CompileRequest): MocResponse {
 
 /** To be called when an answer has left: makes an instance that has compiled as if new, in some 25 ms. */
 export function takeBack(): void {
-  if (used?.state !== undefined) {
-    used.state.restore();
-    spare = used;
-  }
+  const instance = used;
   used = undefined;
+  // What a large project has left is garbage only when this is done: another one is made instead, and the next answer does not pay for it.
+  if (instance?.state === undefined || getHeapStatistics().used_heap_size > HEAP_BYTES_MAX) return;
+  try {
+    instance.state.restore();
+    spare = instance;
+  } catch {
+    // Nobody knows what it is then.
+  }
 }
 
 function compileIn(moc: Moc, request: CompileRequest): MocResponse {
@@ -230,6 +245,12 @@ export function interfaceFile(principal: string): string {
   return `${principal}.did`;
 }
 
+function reusable(file: string): ReusableInstance {
+  const instance = instantiate(file);
+  const { shown } = instance;
+  return { ...instance, state: shown && new MocState(shown) };
+}
+
 function instantiate(file: string): Instance {
   if (program?.file !== file) program = { file, ...loadProgram(file, getCompileCacheDir()) };
   const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
@@ -239,7 +260,7 @@ function instantiate(file: string): Instance {
   run(module);
   const { Motoko: moc, state } = module.exports;
   if (moc === undefined) throw new TypeError('the npm package motoko exports no compiler');
-  return { program: file, moc, state: state && new MocState(state) };
+  return { program: file, moc, shown: state };
 }
 
 /** What the compiler returns is checked field by field: its face is not typed and may change between releases. */

@@ -24,13 +24,22 @@ const HPE_PAUSED = 21;
 const PIPELINED_MAX = 32;
 /** Parsing goes on when so few of them are left. */
 const PIPELINED_LOW = PIPELINED_MAX / 2;
+interface Turn {
+  readonly requestsMax: number;
+  readonly msMax: number;
+}
+
 /** What one turn of the event loop has left for pipelined requests and lanes: about 20 µs a request, all in all. */
 const TURN = { requestsMax: 32, msMax: 1 };
+/** The same in a turn after one that took a connection: the system hands over one a turn, and more may wait. */
+const TURN_BEFORE_NEWCOMERS = { requestsMax: 8, msMax: 0.25 };
 /**
- * The same in a turn after one that took a connection: the system hands over one a turn, and a thousand more may wait. With 8 requests
- * and 0.25 ms the last of 1,500 waited for a second; whoever sends requests ahead gets no less in all, for it is over sooner.
+ * What lanes have left of that. A thousand connections may wait: while lanes had all of it, the last of 1,500 waited for a second. Who
+ * sends requests ahead gets no less in all, for it is over sooner.
  */
-const TURN_BEFORE_NEWCOMERS = { requestsMax: 1, msMax: 0.05 };
+const LANES_BEFORE_NEWCOMERS = { requestsMax: 1, msMax: 0.05 };
+/** For so long a turn comes after one that took a connection. */
+const NEWCOMERS_MS = 5;
 /** 170 chunks of one byte: half a millisecond. */
 const SLICE_BYTES = 1024;
 /** Lanes hold up to 200 KiB each: 200 MiB, for connections that have shown no token. */
@@ -50,14 +59,14 @@ export class RequestFlow {
   #requests = 0;
   #turnStartedMs = 0;
   #isTurnOpen = false;
-  #turn = TURN;
   #haveNewcomers = false;
+  #newcomerMs = Number.NEGATIVE_INFINITY;
   #strangers = 0;
 
   /** To be called before a connection's first byte is read. */
   watch(connection: Connection): void {
     this.#haveNewcomers = true;
-    this.#turn = TURN_BEFORE_NEWCOMERS;
+    this.#newcomerMs = performance.now();
     const { parser } = connection.socket;
     if (parser === null) return; // closed already
     const begin = parser.onIncoming;
@@ -102,9 +111,11 @@ export class RequestFlow {
     if (lane === undefined && pipelined === 0 && isFirstOfRead) return isChunked;
     this.#openTurn();
     this.#requests++;
-    const isTooMuch = pipelined >= PIPELINED_MAX || !this.#hasBudget();
+    const isTooMuch = pipelined >= PIPELINED_MAX || !this.#hasBudget(this.#turn);
+    // Not because the lanes have little in this turn: two requests ahead are no flood.
     if (isTooMuch) connection.isFlooding = true;
-    return isTooMuch || (isChunked && lane === undefined);
+    if (lane === undefined) return isTooMuch || isChunked;
+    return isTooMuch || !this.#hasBudget(this.#laneTurn);
   }
 
   #openLane(connection: Connection, chunk: Buffer, at: number): void {
@@ -163,7 +174,7 @@ export class RequestFlow {
     const { lane, socket } = connection;
     if (lane === undefined) return;
     while (lane.chunk !== undefined && this.#hasRoom(connection)) {
-      if (!this.#hasBudget()) {
+      if (!this.#hasBudget(this.#laneTurn)) {
         this.#queue(connection);
         return;
       }
@@ -180,8 +191,15 @@ export class RequestFlow {
     return pipelined <= PIPELINED_LOW && socket.parser !== null && !socket._paused;
   }
 
-  #hasBudget(): boolean {
-    const { requestsMax, msMax } = this.#turn;
+  get #turn(): Turn {
+    return this.#haveNewcomers ? TURN_BEFORE_NEWCOMERS : TURN;
+  }
+
+  get #laneTurn(): Turn {
+    return this.#haveNewcomers ? LANES_BEFORE_NEWCOMERS : TURN;
+  }
+
+  #hasBudget({ requestsMax, msMax }: Turn): boolean {
     return this.#requests < requestsMax && performance.now() - this.#turnStartedMs < msMax;
   }
 
@@ -189,9 +207,8 @@ export class RequestFlow {
     if (this.#isTurnOpen) return;
     this.#isTurnOpen = true;
     this.#requests = 0;
-    this.#turn = this.#haveNewcomers ? TURN_BEFORE_NEWCOMERS : TURN;
-    this.#haveNewcomers = false;
     this.#turnStartedMs = performance.now();
+    this.#haveNewcomers = this.#turnStartedMs - this.#newcomerMs < NEWCOMERS_MS;
     setImmediate(this.#nextTurn);
   }
 
@@ -202,7 +219,7 @@ export class RequestFlow {
     // Those that do not get their turn now are the first ones in the next.
     const line = this.#line.splice(0);
     let at = 0;
-    for (; at < line.length && this.#hasBudget(); at++) {
+    for (; at < line.length && this.#hasBudget(this.#laneTurn); at++) {
       const connection = line[at];
       if (connection?.lane === undefined) continue;
       connection.lane.isInLine = false;

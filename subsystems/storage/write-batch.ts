@@ -126,13 +126,15 @@ export class WriteBatch {
   #room(length: number): number {
     if (this.#length + length > PIECE_BYTES) this.#endPiece();
     const at = this.#length;
-    this.#length += length;
-    if (this.#length > this.#bytes.length) {
-      const larger = new Uint8Array(Math.max(Math.min(this.#bytes.length * 2, PIECE_BYTES), this.#length));
+    const end = at + length;
+    // Without memory for that nothing has changed.
+    if (end > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(Math.min(this.#bytes.length * 2, PIECE_BYTES), end));
       larger.set(this.#bytes.subarray(0, at));
       letGo(this.#bytes);
       this.#bytes = larger;
     }
+    this.#length = end;
     return at;
   }
 
