@@ -23,7 +23,7 @@ const CLEAR = 3;
 const PATCH = 4;
 
 const FIRST_BYTES = 4096;
-/** A piece is as long at most, unless a single operation is longer. So much room is kept for what comes. */
+/** What is collected here ends a piece at so many bytes, unless a single operation is longer. So much room is kept for what comes. */
 const PIECE_BYTES = 1 << 20;
 const PATCH_HEADER_BYTES = 4 + ID_BYTES;
 export const PATCH_PAGES_MAX = 0xffff;
