@@ -7,6 +7,7 @@ import { Engine } from '../../../subsystems/execution/engine/engine.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { cpuMs } from '../../../subsystems/execution/thread/cpu-time.ts';
 import type { CreateEngine } from '../../../subsystems/execution/thread/executor-thread.ts';
+import { TURN_MS } from '../../../subsystems/execution/thread/long-messages.ts';
 import { SteppedThreads } from '../../simulation/stepped-threads.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
 import { wat } from '../../support/wat.ts';
@@ -104,17 +105,24 @@ test('loops in one thread have equal shares of its processor time, and those tha
   while (slices.length < METHODS.length) await advance();
   const before = [...slices];
   const hadMs = METHODS.map(() => 0);
+  let longestMs = 0;
   for (let n = 0; n < ROUNDS * METHODS.length; n++) {
     const fromMs = cpuMs();
     await advance();
-    hadMs[running] = (hadMs[running] ?? 0) + cpuMs() - fromMs;
+    const turnMs = cpuMs() - fromMs;
+    hadMs[running] = (hadMs[running] ?? 0) + turnMs;
+    longestMs = Math.max(longestMs, turnMs);
   }
   const done = slices.map((each, n) => each - (before[n] ?? 0));
   threads.abandon();
   assert.deepEqual(problems, []);
   const shown = `${hadMs.map((ms) => ms.toFixed(1)).join(' ')} ms, ${done.join(' ')} slices`;
   const fairMs = hadMs.reduce((sum, ms) => sum + ms, 0) / METHODS.length;
-  for (const ms of hadMs) assert.ok(Math.abs(ms / fairMs - 1) <= 0.2, shown);
+  // A collection of garbage, or a machine that is itself put off, may make a turn long. It is taken from the loop's next ones,
+  // which the last turns do not have here.
+  const unevenMs = fairMs / 5 + longestMs - TURN_MS;
+  for (const ms of hadMs)
+    assert.ok(Math.abs(ms - fairMs) <= unevenMs, `${shown}, longest turn ${longestMs.toFixed(1)} ms`);
   // Whoever else has the processor's other half makes a loop slower, but not by that much.
   for (const method of new Set(METHODS)) {
     const same = done.filter((_, n) => METHODS[n] === method);
