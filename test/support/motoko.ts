@@ -1,12 +1,13 @@
 /**
  * Motoko for tests: source text in, module out, through the real compiler. Modules are kept (`caches.ts`), so only the
- * first test with a source ever waits for the compiler.
+ * first test with a source ever waits for the compiler; in `npm test` that is one for all (`compile-server.ts`).
  */
 import { fileURLToPath } from 'node:url';
 import type { CompiledActor } from '../../subsystems/compiler/index.ts';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { MOTOKO_CACHE } from './caches.ts';
+import { compileAhead } from './compile-server.ts';
 
 const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 200 });
 
@@ -16,12 +17,13 @@ export const ANY_ACTOR = 'persistent actor { var n = 0; public func inc() : asyn
 /** Source text of one actor, or files by path with the main file first (`{ 'Main.mo': …, 'lib/Text.mo': … }`). */
 export type MotokoSource = string | Readonly<Record<string, string>>;
 
-export function compileMotoko(
+export async function compileMotoko(
   source: MotokoSource,
   options: { readonly persistence?: Persistence } = {},
 ): Promise<CompiledActor> {
-  const files = typeof source === 'string' ? { 'Main.mo': source } : source;
-  return compiler.compileText(new Map(Object.entries(files)), options);
+  const files = Object.entries(typeof source === 'string' ? { 'Main.mo': source } : source);
+  await compileAhead({ files, ...options });
+  return compiler.compileText(new Map(files), options);
 }
 
 /** The example actor: for servers whose state directory would not have it compiled, and would compile it again. */

@@ -1,0 +1,56 @@
+/**
+ * One warm compiler for all files of `npm test`: a compiler that has just been started takes three to five times as long for
+ * an actor as one that has compiled a few. It runs in the process of `global-setup.ts`, listens on a Unix socket, and puts
+ * what it compiles into the tests' cache, where the test that has asked finds it.
+ */
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import { join } from 'node:path';
+import { buffer, json } from 'node:stream/consumers';
+import { createCompiler, type Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
+import { MOTOKO_CACHE } from './caches.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+/** Names the socket in the environment of tests. */
+const SOCKET = 'SVC_TEST_COMPILER';
+
+export interface CompileRequest {
+  /** Source texts by path, the main file first. */
+  readonly files: readonly (readonly [string, string])[];
+  readonly persistence?: Persistence;
+}
+
+/** Processes that are started from now on find it; what is returned ends it. */
+export async function startCompileServer(): Promise<() => Promise<void>> {
+  const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 600_000 });
+  const server = createServer((message, response) => {
+    const compile = async (): Promise<void> => {
+      const { files, ...options } = (await json(message)) as CompileRequest;
+      await compiler.compileText(new Map(files), options);
+    };
+    // What is wrong with a source, the test's own compiler tells the test.
+    compile().then(
+      () => response.end(),
+      () => response.writeHead(422).end(),
+    );
+  });
+  const path = join(await temporaryDirectory(), 'compiler');
+  server.listen(path);
+  await once(server, 'listening');
+  process.env[SOCKET] = path;
+  return async () => {
+    server.closeAllConnections();
+    server.close();
+    await compiler.close();
+  };
+}
+
+/** Has the cache have what was compiled, if there is a server (`npm test`) and the source can be compiled. */
+export async function compileAhead(asked: CompileRequest): Promise<void> {
+  const socketPath = process.env[SOCKET];
+  if (socketPath === undefined) return;
+  const sent = request({ socketPath, method: 'POST' });
+  sent.end(JSON.stringify(asked));
+  const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
+  await buffer(response);
+}
