@@ -398,14 +398,19 @@ export class ExecutorThread {
         this.#sendDone(command.call, handle);
         return;
       case 'configure': {
-        engine.configure(this.#canisterAt(handle), command.settings);
+        // It may follow a `rouse` or `wake` that has failed. Whoever wakes the canister then hands over the settings of that moment.
+        const canister = this.#canisters[handle];
+        if (canister === undefined) return;
+        engine.configure(canister, command.settings);
         const changes = engine.takeChanges();
         if (changes !== undefined) this.#sendByPort({ kind: 'changes', handle, changes });
         return;
       }
-      case 'giveCertificate':
-        this.#canisterAt(handle).hasCertificate = true;
+      case 'giveCertificate': {
+        const canister = this.#canisters[handle];
+        if (canister !== undefined) canister.hasCertificate = true;
         return;
+      }
       case 'capture': {
         const { call } = command;
         try {

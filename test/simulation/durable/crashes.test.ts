@@ -33,6 +33,8 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
 };
 /** They store keys that the next life reads, which is work in slices: a quarter of all seeds do. */
 const SLOW_SEEDS = [2, 11, 12];
+/** A canister that is no longer kept packed is to be roused, and its settings change before its executor has said so. */
+const ROUSED_IN_VAIN = [3184, 4280];
 const SIZES_DRAWN_BY = [40, 36, 77, 46, 80, 49, 38];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
@@ -59,6 +61,14 @@ test('whatever has crashed, what was acknowledged is there, wholly and once', { 
   await simulateMany(1, SEEDS);
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `${what}: there has been none`);
 });
+
+test(
+  'settings that change while a canister is roused in vain do not end its executor',
+  { timeout: 300_000 },
+  async () => {
+    for (const seed of ROUSED_IN_VAIN) await simulate(seed);
+  },
+);
 
 test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
   await simulateMany(1 + SEEDS, SEEDS, CONTROL);
