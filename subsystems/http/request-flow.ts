@@ -24,20 +24,22 @@ const HPE_PAUSED = 21;
 const PIPELINED_MAX = 32;
 /** Parsing goes on when so few of them are left. */
 const PIPELINED_LOW = PIPELINED_MAX / 2;
+
+/** What a turn of the event loop has at most. */
 interface Turn {
   readonly requestsMax: number;
   readonly msMax: number;
 }
 
-/** What one turn of the event loop has left for pipelined requests and lanes: about 20 µs a request, all in all. */
-const TURN = { requestsMax: 32, msMax: 1 };
+/** For pipelined requests and lanes: about 20 µs a request, all in all. */
+const TURN: Turn = { requestsMax: 32, msMax: 1 };
 /** The same in a turn after one that took a connection: the system hands over one a turn, and more may wait. */
-const TURN_BEFORE_NEWCOMERS = { requestsMax: 8, msMax: 0.25 };
+const TURN_BEFORE_NEWCOMERS: Turn = { requestsMax: 8, msMax: 0.25 };
 /**
  * What lanes have left of that. A thousand connections may wait: while lanes had all of it, the last of 1,500 waited for a second. Who
  * sends requests ahead gets no less in all, for it is over sooner.
  */
-const LANES_BEFORE_NEWCOMERS = { requestsMax: 1, msMax: 0.05 };
+const LANES_BEFORE_NEWCOMERS: Turn = { requestsMax: 1, msMax: 0.05 };
 /** For so long a turn comes after one that took a connection. */
 const NEWCOMERS_MS = 5;
 /** 170 chunks of one byte: half a millisecond. */

@@ -14,7 +14,8 @@ import { temporaryDirectory } from './temporary-directory.ts';
 /** Names the socket in the environment of tests. */
 const SOCKET = 'SVC_TEST_COMPILER';
 
-export interface CompileRequest {
+/** What is asked for, as JSON. */
+interface Order {
   /** Source texts by path, the main file first. */
   readonly files: readonly (readonly [string, string])[];
   readonly persistence?: Persistence;
@@ -25,7 +26,7 @@ export async function startCompileServer(): Promise<() => Promise<void>> {
   const compiler = createCompiler({ cacheDirectory: MOTOKO_CACHE, processesMax: 1, idleMs: 600_000 });
   const server = createServer((message, response) => {
     const compile = async (): Promise<void> => {
-      const { files, ...options } = (await json(message)) as CompileRequest;
+      const { files, ...options } = (await json(message)) as Order;
       await compiler.compileText(new Map(files), options);
     };
     // What is wrong with a source, the test's own compiler tells the test.
@@ -46,11 +47,11 @@ export async function startCompileServer(): Promise<() => Promise<void>> {
 }
 
 /** Has the cache have what was compiled, if there is a server (`npm test`) and the source can be compiled. */
-export async function compileAhead(asked: CompileRequest): Promise<void> {
+export async function compileAhead(order: Order): Promise<void> {
   const socketPath = process.env[SOCKET];
   if (socketPath === undefined) return;
   const sent = request({ socketPath, method: 'POST' });
-  sent.end(JSON.stringify(asked));
+  sent.end(JSON.stringify(order));
   const [response] = (await once(sent, 'response')) as [NodeJS.ReadableStream];
   await buffer(response);
 }
