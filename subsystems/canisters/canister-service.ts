@@ -129,7 +129,11 @@ export class CanisterService implements Canisters {
       // With 0 the operator wants nothing but the log.
       seconds: options.snapshotBelowBytes === 0 ? Number.POSITIVE_INFINITY : options.replayBudgetSecs,
       checkpoint: ({ handle }, pause) => this.#checkpoint(handle, pause),
-      report: (record, error) => dependencies.log.warn(`${record.name} could not be checkpointed: ${messageOf(error)}`),
+      report: ({ name, handle }, error) => {
+        // One that was deleted meanwhile has no log to shorten.
+        if (this.directory.ifAny(handle) === undefined) return;
+        dependencies.log.warn(`${name} could not be checkpointed: ${messageOf(error)}`);
+      },
     });
     const recordContext = {
       ...dependencies,

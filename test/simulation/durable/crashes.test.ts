@@ -35,6 +35,8 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
 const SLOW_SEEDS = [2, 11, 12];
 /** A canister that is no longer kept packed is to be roused, and its settings change before its executor has said so. */
 const ROUSED_IN_VAIN = [3184, 4280];
+/** A canister is deleted while it is woken for a checkpoint in the background. */
+const DELETED_BEFORE_CHECKPOINT = 6812;
 const SIZES_DRAWN_BY = [40, 36, 77, 46, 80, 49, 38];
 
 function* seedsFrom(likely: readonly number[], count: number): Generator<number> {
@@ -69,6 +71,10 @@ test(
     for (const seed of ROUSED_IN_VAIN) await simulate(seed);
   },
 );
+
+test('a canister that is deleted before its checkpoint is nothing to warn of', { timeout: 300_000 }, async () => {
+  await simulate(DELETED_BEFORE_CHECKPOINT);
+});
 
 test('what bugs are planted with is no bug', { timeout: 300_000 }, async () => {
   await simulateMany(1 + SEEDS, SEEDS, CONTROL);
