@@ -25,6 +25,9 @@ export function defaultExecutors(): number {
 /** The rest is for the server itself, for requests, the disk's cache and other processes. */
 const MEMORY_SHARE = 3 / 4;
 
+/** With so much memory a compiler that is kept ready (`--watch`) keeps what it needed for one source for the next. */
+export const COMPILER_KEEPS_FROM_BYTES = 4e9;
+
 /** 8 TiB less a page. */
 export const MEMORY_BYTES_MAX = 2 ** 43 - 4096;
 

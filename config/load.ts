@@ -1,9 +1,11 @@
 /** From a command line and an environment to a checked, frozen configuration. */
 import { dirname, join, resolve } from 'node:path';
 import { cacheHome } from './cache-home.ts';
+import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { flagsByName } from './flags.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
+import { usableMemoryBytes } from './machine-memory.ts';
 import { type Environment, type ParsedFlags, parseFlags } from './parse-flags.ts';
 import type { ConfiguredPlugin, PluginSections } from './plugin-options.ts';
 import { freezeConfig, type ServerConfig } from './schema.ts';
@@ -232,6 +234,7 @@ function buildConfig(
       cacheDirectory: motokoCache(state, options.environment),
       mops: mopsOf(options.environment),
       isKeptWarm: flags.watch,
+      keepsMemory: flags.watch && usableMemoryBytes() >= COMPILER_KEEPS_FROM_BYTES,
     },
     'mops-closure': { project: flags.project === undefined ? undefined : resolve(options.directory, flags.project) },
     codec: {},

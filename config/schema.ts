@@ -102,6 +102,8 @@ export interface CompilerSection {
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   /** Sources are compiled as they are saved (`--watch`): the compiler is kept ready for the next. */
   readonly isKeptWarm: boolean;
+  /** It keeps the memory that it needs for one for the next. */
+  readonly keepsMemory: boolean;
 }
 
 export interface MopsClosureSection {

@@ -6,6 +6,7 @@ interface CompilerConfig {
   readonly cacheDirectory: string | undefined;
   readonly mops: { readonly stores: readonly string[]; readonly environment: string };
   readonly isKeptWarm: boolean;
+  readonly keepsMemory: boolean;
 }
 
 const refuse = (mainFile: string): Promise<never> =>
@@ -30,6 +31,7 @@ export const compilerPlugin = definePlugin({
       cacheDirectory: config.cacheDirectory,
       mops: config.mops,
       isKeptWarm: config.isKeptWarm,
+      keepsMemory: config.keepsMemory,
       onProgress: ({ text }) => log.info(text),
       onCacheFailure: (message) => log.warn(message),
     }),

@@ -17,6 +17,7 @@ export const COMPARISON_PROCESSES: MocProcessesOptions = {
   // An operator who upgrades one actor often upgrades another; an idle process that compares holds about 100 MB.
   idleMs: 30_000,
   processesMax: 1,
+  keepsMemory: false,
 };
 
 /** Asks the bundled compiler. Never rejects. */

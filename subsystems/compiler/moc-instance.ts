@@ -18,6 +18,7 @@ import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic } from './diagnostics.ts';
 import { MOC_MEMORY_MB } from './moc-protocol.ts';
 import type {
+  Compilation,
   CompileRequest,
   ImportsRequest,
   MocRequest,
@@ -40,8 +41,6 @@ interface Moc {
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
   setExtraFlags(flags: readonly string[]): unknown;
-  /** Reads the main file and what it imports, and checks their types. */
-  check(main: string): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
   parseMotoko(recovers: boolean, text: string): unknown;
   /** Takes names of files. */
@@ -52,9 +51,10 @@ const ERROR_SEVERITY = 1;
 /** Beside the project's own files, whose paths are relative and hold no colon there. */
 const INTERFACES_ROOT = 'canister:';
 const STACK_OVERFLOW = 'Stack_overflow';
-/** One alone gains half of it. */
-const CHECKS = 2;
-const CHECKS_MS_MAX = 1000;
+/** Behind so many compilations V8 has compiled most of what they run. */
+const WARM_COMPILATIONS = 3;
+/** No compilation is begun ahead after that. */
+const WARMING_MS_MAX = 2500;
 /** An instance behind which so much is in memory is not used again. */
 const HEAP_BYTES_MAX = (MOC_MEMORY_MB / 2) * 2 ** 20;
 const BEFORE = 'before.most';
@@ -80,6 +80,8 @@ let spare: ReusableInstance | undefined;
 /** It has compiled: what that has left is still there. */
 let used: ReusableInstance | undefined;
 let program: (Program & { readonly file: string }) | undefined;
+/** Of this process so far: V8 keeps what it has compiled for all instances of a program. */
+let compilations = 0;
 
 /** For comparing signatures, which leaves nothing behind that another comparison could see: one instance does them all. */
 let comparing: Instance | undefined;
@@ -94,7 +96,7 @@ export function runMoc(request: MocRequest): MocResponse {
       return readImports(parserOf(request.program), request);
     case 'warm':
       parserOf(request.program);
-      if (spare?.program !== request.program) spare = warmInstance(request);
+      spare = warmInstance(request);
       return { kind: 'warm' };
   }
 }
@@ -106,16 +108,19 @@ function takeInstance(file: string): ReusableInstance {
   return instance;
 }
 
-/** One whose parser and type checker V8 has compiled well, for they have read the last source. */
+/** One whose program V8 has compiled well, for it has compiled a few times. */
 function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
-  const instance = reusable(file);
+  const instance = takeInstance(file);
   const { moc, state } = instance;
   if (like === undefined || state === undefined) return instance;
   try {
-    give(moc, like);
-    const endMs = performance.now() + CHECKS_MS_MAX;
-    for (let time = 0; time < CHECKS && performance.now() < endMs; time++) moc.check(like.main);
-    state.restore();
+    const endMs = performance.now() + WARMING_MS_MAX;
+    while (compilations < WARM_COMPILATIONS && performance.now() < endMs) {
+      const { kind } = compileIn(moc, like);
+      if (kind === 'crashed') return reusable(file);
+      state.restore();
+      if (kind !== 'compiled') break;
+    }
     return instance;
   } catch {
     // It overflowed its stack, say: nobody knows what it has left behind.
@@ -177,12 +182,14 @@ export function takeBack(): void {
   }
 }
 
-function compileIn(moc: Moc, request: CompileRequest): MocResponse {
-  give(moc, request);
-  if (request.persistence === 'classical') moc.gcFlags('classicOP');
+function compileIn(moc: Moc, compilation: Compilation): MocResponse {
+  give(moc, compilation);
+  if (compilation.persistence === 'classical') moc.gcFlags('classicOP');
   try {
-    if (request.flags.length > 0) moc.setExtraFlags(request.flags);
-    return readResult(moc.compileWasm('ic', request.main));
+    if (compilation.flags.length > 0) moc.setExtraFlags(compilation.flags);
+    const response = readResult(moc.compileWasm('ic', compilation.main));
+    if (response.kind === 'compiled') compilations++;
+    return response;
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };
   }

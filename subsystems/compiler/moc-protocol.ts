@@ -41,13 +41,17 @@ export interface SourceParts {
   readonly actors: readonly ImportedActor[];
 }
 
-export interface CompileRequest extends SourceParts {
-  readonly kind: 'compile';
-  /** Where the compiler's program lies. */
-  readonly program: string;
+/** What a compilation's result is a function of. */
+export interface Compilation extends SourceParts {
   readonly persistence: Persistence;
   /** Flags that say which warnings there are, and what `actor` means. */
   readonly flags: readonly string[];
+}
+
+export interface CompileRequest extends Compilation {
+  readonly kind: 'compile';
+  /** Where the compiler's program lies. */
+  readonly program: string;
 }
 
 /** Whether one stable signature may follow another. */
@@ -63,7 +67,7 @@ export interface WarmRequest {
   readonly kind: 'warm';
   readonly program: string;
   /** What the next source will be like: the one that was compiled last. */
-  readonly like: SourceParts | undefined;
+  readonly like: Compilation | undefined;
 }
 
 /** An import as the compiler's parser read it: the text between the quotes. */

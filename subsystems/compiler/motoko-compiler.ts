@@ -22,7 +22,7 @@ import type {
 import { ImportProblems, joined, type ProblemList } from './import-problems.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
-import { MOC_STACK_MB } from './moc-protocol.ts';
+import { type Compilation, MOC_STACK_MB } from './moc-protocol.ts';
 import type { CompileResponse, CrashedResponse, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
 import { isClosed, MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
@@ -118,11 +118,11 @@ interface Prepared {
   readonly key: string;
 }
 
-/** Whoever edits saves again within that; an idle process holds some 400 MB. */
+/** Whoever edits saves again within that; an idle process holds some 160 MB, for two minutes some 800 where it keeps memory. */
 const WARM_IDLE_MS = 10 * 60_000;
 /** By then what was compiled is served. */
 const WARM_AFTER_MS = 1000;
-/** What takes longer is not read twice more. */
+/** What takes longer is not compiled ahead again. */
 const WARM_LIKE_MS_MAX = 10_000;
 const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
@@ -142,7 +142,7 @@ class CachingCompiler implements MotokoCompiler {
   #compiling = 0;
   #warming: NodeJS.Timeout | undefined;
   /** What compiled last, and quickly. */
-  #last: SourceParts | undefined;
+  #last: Compilation | undefined;
 
   constructor(options: MotokoCompilerOptions) {
     this.#options = options;
@@ -174,10 +174,10 @@ class CachingCompiler implements MotokoCompiler {
     const file = posix.resolve(mainFile);
     const reader = new NotedSources(diskSources);
     try {
-      await this.#argsFor(file, reader);
+      const args = await this.#argsFor(file, reader);
       const closure = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
       const { places, actors } = closure;
-      await this.#warmFirst(closure);
+      await this.#warmFirst({ closure, args });
       // What mops has fetched stays as it is: another version has another folder.
       const fetched = [...places.values()].flatMap(({ package: owner }) =>
         owner?.isLocal === false ? [owner.root] : [],
@@ -304,14 +304,19 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   /** Whoever asks for sources wants to compile them when they change. */
-  async #warmFirst(closure: SourceClosure | undefined): Promise<void> {
+  async #warmFirst(
+    source: { readonly closure: SourceClosure; readonly args: CompilerArgs } | undefined,
+  ): Promise<void> {
     if (this.#options.isKeptWarm !== true || this.#isWarm) return;
     this.#isWarm = true;
-    if (closure !== undefined) this.#last = partsOf(closure, await readCorePackage(), []);
+    if (source !== undefined) {
+      const { flags, persistence = 'enhanced' } = source.args;
+      this.#last = { ...partsOf(source.closure, await readCorePackage(), []), persistence, flags };
+    }
     this.#warmLater();
   }
 
-  /** Before the next compilation, where one is expected: it is about a second that nobody waits for. */
+  /** Before the next compilation, where one is expected: it is some seconds that nobody waits for. */
   #warmLater(): void {
     if (this.#options.isKeptWarm !== true || this.#isClosed || this.#compiling > 0) return;
     this.#isWarm = true;
@@ -346,17 +351,15 @@ class CachingCompiler implements MotokoCompiler {
   ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
-    const parts = partsOf(closure, core, actors);
+    const compilation = { ...partsOf(closure, core, actors), persistence, flags };
     const startMs = performance.now();
     const response = await this.#processes.run({
       kind: 'compile',
       program: mocProgramFile(),
-      ...parts,
-      persistence,
-      flags,
+      ...compilation,
     });
     const isQuick = performance.now() - startMs < WARM_LIKE_MS_MAX;
-    if (response.kind === 'compiled' && isQuick && this.#options.isKeptWarm === true) this.#last = parts;
+    if (response.kind === 'compiled' && isQuick && this.#options.isKeptWarm === true) this.#last = compilation;
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
     const entry = entryOf(response, flags, source, view);

@@ -43,7 +43,7 @@ suite('the bundled compiler compares stable signatures', () => {
   });
 
   test('what takes too long is unknown, and says what takes so long', async (t) => {
-    const processes = new MocProcesses({ timeLimitMs: 1, idleMs: 0, processesMax: 1 });
+    const processes = new MocProcesses({ timeLimitMs: 1, idleMs: 0, processesMax: 1, keepsMemory: false });
     t.after(() => processes.close());
     const request = { kind: 'stable', program: mocProgramFile(), before: 'actor {}', after: 'actor {}' } as const;
     assert.deepEqual(await compareStable(processes, request), {
