@@ -22,8 +22,15 @@ import type {
 import { ImportProblems, joined, type ProblemList } from './import-problems.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
-import { type Compilation, MOC_STACK_MB } from './moc-protocol.ts';
-import type { CompileResponse, CrashedResponse, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
+import { MOC_STACK_MB } from './moc-protocol.ts';
+import type {
+  Compilation,
+  CompileResponse,
+  CrashedResponse,
+  ImportedActor,
+  Persistence,
+  SourceParts,
+} from './moc-protocol.ts';
 import { isClosed, MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
