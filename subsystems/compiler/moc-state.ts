@@ -1,15 +1,9 @@
 /**
  * Takes back what a compilation has left in moc's program, so that the next one finds an instance that has compiled nothing, and V8
  * has compiled well. All of the program's state is in its ten thousand variables and what they lead to, 82,000 objects, which are
- * what they were again in some 25 ms. The names of the variables are known for one program only (`known-moc-state.ts`); of another
- * one nothing is taken back, and its instances are used once.
+ * what they were again in some 25 ms. Where nothing is known of the program (`adapted-program.ts`), nothing is taken back, and its
+ * instances are used once.
  */
-import { createHash } from 'node:crypto';
-import { KNOWN_PROGRAM, REBOUND, VARIABLES } from './known-moc-state.ts';
-
-/** Before this text of the program all of its variables have their values. */
-const EXPORT = 'e.Motoko=';
-
 /** What the program shows of its state. */
 export interface ShownState {
   /** The values of its variables. */
@@ -17,17 +11,6 @@ export interface ShownState {
   /** The values of those that it gives other values. */
   get(): readonly unknown[];
   set(values: readonly unknown[]): void;
-}
-
-/** The program's text, so that it exports a `ShownState` as `state`; as it is if nothing is known of it. */
-export function withState(text: string): string {
-  const at = text.lastIndexOf(EXPORT);
-  if (at < 0 || createHash('sha256').update(text).digest('hex') !== KNOWN_PROGRAM) return text;
-  // Shown as they are now: for a function that shows them later V8 would make all of them slower.
-  const values = VARIABLES.replaceAll(' ', ',');
-  const rebound = REBOUND.join(',');
-  const shown = `{values:[${values}],get(){return[${rebound}]},set(values){[${rebound}]=values}}`;
-  return `${text.slice(0, at)}module.exports.state=${shown};${text.slice(at)}`;
 }
 
 /** What the state was when it was shown. */

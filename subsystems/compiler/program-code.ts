@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import vm from 'node:vm';
-import { withState } from './moc-state.ts';
+import { adaptedProgram } from './adapted-program.ts';
 
 const NAME = 'moc.code';
 const DIGEST_BYTES = 32;
@@ -30,7 +30,7 @@ export interface Program {
 
 /** `directory`: where Node keeps compiled code. Throws what reading the program's file throws. */
 export function loadProgram(file: string, directory: string | undefined): Program {
-  const source = `(function (module) {${withState(readFileSync(file, 'utf8'))}\n})`;
+  const source = `(function (module) {${adaptedProgram(readFileSync(file, 'utf8'))}\n})`;
   const cachedData = directory === undefined ? undefined : readKept(join(directory, NAME), source);
   const script = new vm.Script(source, { filename: 'moc.js', ...(cachedData && { cachedData }) });
   const isFromKept = cachedData !== undefined && script.cachedDataRejected === false;

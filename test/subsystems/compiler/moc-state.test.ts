@@ -10,7 +10,7 @@ import { mocProgramFile, readCorePackage } from '../../../subsystems/compiler/co
 import { scanImports } from '../../../subsystems/compiler/import-scanner.ts';
 import { MOC_PROCESSES_DEFAULTS, MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
 import type { CompileRequest, MocResponse, SourceParts } from '../../../subsystems/compiler/moc-protocol.ts';
-import { MocState, withState } from '../../../subsystems/compiler/moc-state.ts';
+import { MocState } from '../../../subsystems/compiler/moc-state.ts';
 import { ProofSeeds } from '../../support/proof-seeds.ts';
 import { seeded, type Seeded } from '../../support/seeded.ts';
 
@@ -102,12 +102,6 @@ async function inOneProcess<T>(
     await processes.close();
   }
 }
-
-test('of the program that is installed it is known what a compilation changes', () => {
-  const text = readFileSync(program, 'utf8');
-  assert.notEqual(withState(text), text, 'the npm package motoko is another one: npm run build:moc-state');
-  assert.equal(withState(`${text} `), `${text} `, 'of another nothing is known');
-});
 
 test('what objects were is put back: items, fields, and what is behind them', () => {
   const inner = [1, 2];

@@ -1,6 +1,7 @@
 /**
- * Writes `subsystems/compiler/known-moc-state.ts`, which is committed: the variables of moc's program, which only its text tells.
- * `npm run build:moc-state`, whenever the npm package `motoko` is another one; a test says when that is due.
+ * Writes `subsystems/compiler/known-program.ts`, which is committed: the variables of moc's program, and where it makes a source map,
+ * which only its text tells.
+ * `npm run build:known-program`, whenever the npm package `motoko` is another one; a test says when that is due.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -16,28 +17,44 @@ import {
 } from 'acorn';
 import { mocProgramFile } from '../subsystems/compiler/core-package.ts';
 
-const OUT = new URL('../subsystems/compiler/known-moc-state.ts', import.meta.url);
+const OUT = new URL('../subsystems/compiler/known-program.ts', import.meta.url);
 /** The function that the program is has nearly all of its text. */
 const PROGRAM_SHARE = 0.7;
+
+/**
+ * Where an instruction is encoded: if its region (`at`, field 1) is not `no_region`, a compare of whole values, its place goes into the
+ * source map, the region's left end (file, line, column) as variable-length numbers.
+ */
+const SOURCE_MAP =
+  /if\(\w+\((\w+)\[1\],\w+\)\)\{(?=var \w+=\w+\(\w+\),\w+=\1\[1\]\[1\]\[3\],\w+=\1\[1\]\[1\]\[2\]-1\|0,\w+=\w+\(\1\[1\]\[1\]\[1\],)/gu;
 
 const text = readFileSync(mocProgramFile(), 'utf8');
 const program = programIn(parse(text, { ecmaVersion: 'latest' }));
 const variables = variablesOf(program);
 const rebound = childrenOf(program.body).flatMap((node) => [...assignedIn(node, new Set(variables))]);
+const [sourceMapTest, ...others] = [...text.matchAll(SOURCE_MAP)].map(([found]) => found);
+const isFound = sourceMapTest !== undefined && others.length === 0 && text.split(sourceMapTest).length === 2;
 const sha256 = createHash('sha256').update(text).digest('hex');
 writeFileSync(
   OUT,
-  `/** Made by \`npm run build:moc-state\`: SHA-256 of the program that this is about. */
+  `/** Made by \`npm run build:known-program\`: SHA-256 of the program that this is about. */
 export const KNOWN_PROGRAM = '${sha256}';
 
 /** Its variables, of which functions give these other values. */
 export const REBOUND: readonly string[] = ${JSON.stringify([...new Set(rebound)])};
+
+/** This text of it, which stands there once, asks whether an instruction goes into the source map; undefined: it was not found. */
+export const SOURCE_MAP_TEST: string | undefined = ${isFound ? JSON.stringify(sourceMapTest) : undefined};
 
 /** All of them. */
 export const VARIABLES = '${variables.join(' ')}';
 `,
 );
 console.log(`${variables.length} variables written to ${fileURLToPath(OUT)}`);
+if (!isFound)
+  console.log(
+    'where the program makes a source map was not found: it will, which takes 3 % of a compilation (SOURCE_MAP here)',
+  );
 
 function programIn(node: AnyNode): AnyFunction {
   const isLarge = ({ start, end }: AnyNode): boolean => end - start > PROGRAM_SHARE * text.length;

@@ -1,0 +1,46 @@
+/** What is changed in moc's program changes nothing in what it makes. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { adaptedProgram } from '../../../subsystems/compiler/adapted-program.ts';
+import { mocProgramFile, readCorePackage } from '../../../subsystems/compiler/core-package.ts';
+import { SOURCE_MAP_TEST } from '../../../subsystems/compiler/known-program.ts';
+import { runMoc } from '../../../subsystems/compiler/moc-instance.ts';
+import type { CompileRequest } from '../../../subsystems/compiler/moc-protocol.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+const program = mocProgramFile();
+const text = readFileSync(program, 'utf8');
+
+test('the program that is installed is the one that is known, and it is found where it makes a source map', () => {
+  assert.notEqual(adaptedProgram(text), text, 'the npm package motoko is another one: npm run build:known-program');
+  assert.equal(text.split(SOURCE_MAP_TEST ?? '').length, 2, 'see SOURCE_MAP in .ci/known-program.ts');
+});
+
+test('another program runs as it is', () => {
+  assert.equal(adaptedProgram(`${text} `), `${text} `);
+});
+
+test('an actor is compiled to the bytes that the program as npm has it makes', async () => {
+  const plain = join(await temporaryDirectory(), 'moc.js');
+  writeFileSync(plain, `${text} `);
+  const core = await readCorePackage();
+  const source =
+    'import Map "mo:core/Map"; import Nat "mo:core/Nat"; persistent actor { var n = 0; let m = Map.empty<Nat, Text>(); public func put(n : Nat) : async ?Text { Map.swap(m, Nat.compare, n, debug_show n) } };';
+  for (const persistence of ['enhanced', 'classical'] as const) {
+    const request: Omit<CompileRequest, 'program'> = {
+      kind: 'compile',
+      main: 'Main.mo',
+      files: new Map([...core.filesFor(['Map', 'Nat']), ['Main.mo', source]]),
+      packages: new Map(),
+      actors: [],
+      persistence,
+      flags: [],
+    };
+    // Copies: each has arrays of its own V8 context.
+    const expected = structuredClone(runMoc({ ...request, program: plain }));
+    assert.equal(expected.kind, 'compiled', JSON.stringify(expected));
+    assert.deepEqual(structuredClone(runMoc({ ...request, program })), expected);
+  }
+});
