@@ -42,6 +42,24 @@ export class PageEntries {
     this.#finish(entry, page, 1);
   }
 
+  /**
+   * The page that begins at `content[at]`, in one run from its first word to its last that are not zeros; nothing if all are. For a page that
+   * was zeros and has been filled since: quicker than `addChanged`, and hardly larger.
+   */
+  addFilled(page: number, content: Uint8Array, at: number): void {
+    const words = wordsOf(content, at);
+    let first = 0;
+    let last = words.length - 1;
+    while (first < words.length && words[first] === 0) first++;
+    if (first === words.length) return;
+    while (words[last] === 0) last--;
+    const entry = this.#room();
+    // Runs consist of 8-byte words.
+    const start = (first & ~1) * 4;
+    this.#length = this.#putRun(entry + ENTRY_HEADER_BYTES, content, at, start, (last | 1) * 4 + 4);
+    this.#finish(entry, page, 1);
+  }
+
   /** What differs between the page that begins at `before[beforeAt]`, zeros if undefined, and the one at `after[afterAt]`. */
   addChanged(page: number, before: Uint8Array | undefined, beforeAt: number, after: Uint8Array, afterAt: number): void {
     const old = before === undefined ? ZEROS : wordsOf(before, beforeAt);

@@ -21,7 +21,8 @@ export class HeapTemplate {
   /** By page: its place among them; -1: it is all zeros. */
   readonly #slots: Int32Array;
 
-  private constructor(numbers: readonly number[], heap: Uint8Array) {
+  /** Of a heap's pages with these numbers, ascending. */
+  constructor(heap: Uint8Array, numbers: readonly number[]) {
     this.numbers = Uint32Array.from(numbers);
     this.pages = (numbers.at(-1) ?? -1) + 1;
     this.bytes = new Uint8Array(numbers.length * PAGE_BYTES);
@@ -31,14 +32,6 @@ export class HeapTemplate {
       this.bytes.set(heap.subarray(page * PAGE_BYTES, (page + 1) * PAGE_BYTES), slot * PAGE_BYTES);
       this.#slots[page] = slot;
     }
-  }
-
-  /** Of a heap whose pages have these marks. */
-  static of(heap: Uint8Array, marks: Uint8Array): HeapTemplate {
-    const numbers: number[] = [];
-    for (let page = marks.indexOf(PAGE.USED); page >= 0; page = marks.indexOf(PAGE.USED, page + 1))
-      if (ZERO_PAGE.compare(heap, page * PAGE_BYTES, (page + 1) * PAGE_BYTES) !== 0) numbers.push(page);
-    return new HeapTemplate(numbers, heap);
   }
 
   /** What it takes, in bytes. */
@@ -83,16 +76,29 @@ export class HeapTemplates {
     return this.#current.get(code);
   }
 
-  /**
-   * A new one. Heaps of the module are packed with it from now on, unless several are packed with one that is smaller: heaps of
-   * unlike size would take turns otherwise.
-   */
+  /** A new one; heaps of the module are packed with it from now on, if it is `better`. */
   make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
-    const template = HeapTemplate.of(heap, marks);
-    const current = this.#current.get(code);
-    const users = current === undefined ? 0 : (this.#users.get(current) ?? 0);
-    if (current === undefined || users <= 1 || template.size <= current.size) this.#current.set(code, template);
+    const numbers = pagesThatAreNotZeros(heap, marks);
+    const template = new HeapTemplate(heap, numbers);
+    if (this.#isBetter(numbers.length, this.#current.get(code))) this.#current.set(code, template);
     return template;
+  }
+
+  /**
+   * A new one that heaps of the module are packed with from now on; undefined: they stay with the one they have. Where several are packed
+   * with that, it must be no larger: heaps of unlike size would take turns otherwise.
+   */
+  better(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate | undefined {
+    const numbers = pagesThatAreNotZeros(heap, marks);
+    if (!this.#isBetter(numbers.length, this.#current.get(code))) return undefined;
+    const template = new HeapTemplate(heap, numbers);
+    this.#current.set(code, template);
+    return template;
+  }
+
+  #isBetter(pages: number, current: HeapTemplate | undefined): boolean {
+    if (current === undefined || pages <= current.numbers.length) return true;
+    return (this.#users.get(current) ?? 0) <= 1;
   }
 
   hold(template: HeapTemplate): void {
@@ -111,4 +117,11 @@ export class HeapTemplates {
     this.bytes -= template.size;
     for (const [code, current] of this.#current) if (current === template) this.#current.delete(code);
   }
+}
+
+function pagesThatAreNotZeros(heap: Uint8Array, marks: Uint8Array): readonly number[] {
+  const numbers: number[] = [];
+  for (let page = marks.indexOf(PAGE.USED); page >= 0; page = marks.indexOf(PAGE.USED, page + 1))
+    if (ZERO_PAGE.compare(heap, page * PAGE_BYTES, (page + 1) * PAGE_BYTES) !== 0) numbers.push(page);
+  return numbers;
 }

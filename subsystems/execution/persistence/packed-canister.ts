@@ -3,8 +3,8 @@
  *
  * Canisters of one module have nearly the same heap: what the module and its start have put there. So the first one of a
  * module that falls asleep leaves a template of its heap, and of each one only that is kept in which it differs: of a 64-bit
- * Motoko counter 3 KB, of 192 KiB. One that differs in more than half has a template of its own, which the others are packed
- * with from then on if it is smaller.
+ * Motoko counter 3 KB, of 192 KiB. Where one differs in more than half, the others are packed with a template of its heap from then on, if
+ * that is smaller than the one they have, or hardly anybody has that.
  *
  * Only canisters are packed that are stored by what changed, in heaps whose used pages are known (heap-tally.ts): the others
  * are large, or have a log. What is packed is what is stored, to the byte, so it may be lost at any time.
@@ -99,7 +99,10 @@ export class CanisterPacker {
       this.#changes(template, heap, marks);
       const changes = this.#take();
       if ((this.#bytes - before) * 2 <= template.bytes.length) return { template, changes };
+      const better = this.#templates.better(code, heap, marks);
+      if (better === undefined) return { template, changes };
       this.#bytes = before;
+      return { template: better, changes: [] };
     }
     return { template: this.#templates.make(code, heap, marks), changes: [] };
   }
@@ -110,7 +113,8 @@ export class CanisterPacker {
       const slot = template.slotOf(page);
       const at = page * PAGE_BYTES;
       if (template.isSame(slot, heap, at)) continue;
-      entries.addChanged(page, slot < 0 ? undefined : template.bytes, slot * PAGE_BYTES, heap, at);
+      if (slot < 0) entries.addFilled(page, heap, at);
+      else entries.addChanged(page, template.bytes, slot * PAGE_BYTES, heap, at);
     }
     // Pages that only the template has.
     for (const [slot, page] of template.numbers.entries())
@@ -126,6 +130,6 @@ export class CanisterPacker {
   }
 }
 
-/** Room of the buffer that entries are made in: few pages differ as a rule. */
-const ENTRIES_AT_ONCE = 4;
+/** Room of the buffer that entries are made in: each time that it is full is a piece of memory more to be kept. */
+const ENTRIES_AT_ONCE = 16;
 const ZEROS = new Uint8Array(PAGE_BYTES);

@@ -54,3 +54,36 @@ test('page entries that are cut off anywhere, or leave their page, are refused',
     beyond.length,
   );
 });
+
+test('a page that was zeros is written from its first word to its last that are not', () => {
+  const random = seeded(5);
+  for (let round = 0; round < 300; round++) {
+    // Both ends anywhere, at the ends of the page and in the middle of a word too.
+    const content = new Uint8Array(3 * PAGE_BYTES).fill(255);
+    const page = content.subarray(PAGE_BYTES, 2 * PAGE_BYTES).fill(0);
+    const isEmpty = random.oneIn(10);
+    const ends = [
+      random.oneIn(4) ? 0 : random.below(PAGE_BYTES),
+      random.oneIn(4) ? PAGE_BYTES : random.below(PAGE_BYTES),
+    ];
+    const [first = 0, end = 0] = ends.toSorted((a, b) => a - b);
+    if (!isEmpty) {
+      for (let at = first; at < end; at++) page[at] = random.below(3);
+      page[first] = 1;
+      page[Math.max(first, end - 1)] = 2;
+    }
+    const chunks: { readonly entries: number; readonly bytes: Uint8Array }[] = [];
+    const entries = new PageEntries((count, bytes) => chunks.push({ entries: count, bytes: bytes.slice() }), 1);
+    entries.addFilled(7, content, PAGE_BYTES);
+    entries.end();
+    assert.equal(chunks.length, isEmpty ? 0 : 1);
+    const read = new Uint8Array(PAGE_BYTES);
+    for (const { entries: count, bytes } of chunks)
+      readPageEntries(bytes, 0, count, (number, offset, run) => {
+        assert.deepEqual([number, offset % 8, run.length % 8], [7, 0, 0], 'words of 8 bytes');
+        assert.ok(offset + 8 > first && offset + run.length - 8 < Math.max(end, first + 1), 'no more than that');
+        read.set(run, offset);
+      });
+    assert.deepEqual(read, Uint8Array.from(page));
+  }
+});

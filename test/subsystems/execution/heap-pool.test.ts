@@ -375,6 +375,11 @@ for (const width of WIDTHS) {
       }
       assert.ok(reused > 60, `only ${reused} heaps were used again`);
       const own = packed.filter(({ memory }) => memory.heap?.changes.length === 0).length;
+      const shared = packed.filter(({ memory: { heap } }) => {
+        const changed = heap?.changes.reduce((sum, { bytes: change }) => sum + change.length, 0) ?? 0;
+        return heap !== undefined && changed * 2 > heap.template.bytes.length;
+      }).length;
+      assert.ok(shared > 40, `only ${shared} differ much from the template of others`);
       const bytes = packed.map((each) => each.bytes);
       assert.ok(own > 40 && packed.length - own > 40, `${own} of ${packed.length} are their own template`);
       assert.ok(

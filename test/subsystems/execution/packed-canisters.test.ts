@@ -206,6 +206,10 @@ describe('the room for sleeping canisters', () => {
     packedWith(5, third);
     templates.make(code, larger, marks);
     assert.equal(templates.of(code), third);
+    assert.equal(templates.better(code, larger, marks), undefined, 'nor is another one made for it');
+    assert.equal(templates.of(code), third);
+    const fourth = templates.better(code, small, fewMarks) ?? assert.fail('it is no larger');
+    assert.equal(templates.of(code), fourth);
   });
 
   test('has the newest of a canister, and nothing of a module that is forgotten', () => {
