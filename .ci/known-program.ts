@@ -53,7 +53,7 @@ export const VARIABLES = '${variables.join(' ')}';
 console.log(`${variables.length} variables written to ${fileURLToPath(OUT)}`);
 if (!isFound)
   console.log(
-    'where the program makes a source map was not found: it will, which takes 3 % of a compilation (SOURCE_MAP here)',
+    'where the program makes a source map was not found: it will, which takes 3 to 5 % of a compilation (SOURCE_MAP here)',
   );
 
 function programIn(node: AnyNode): AnyFunction {

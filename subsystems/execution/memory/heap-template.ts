@@ -76,27 +76,38 @@ export class HeapTemplates {
     return this.#current.get(code);
   }
 
-  /** A new one; heaps of the module are packed with it from now on, if it is `better`. */
+  /** A new one; heaps of the module are packed with it from now on, if it is `#isBetter`. */
   make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
+    return this.#make(code, heap, pagesThatAreNotZeros(heap, marks));
+  }
+
+  /**
+   * A new one for a heap that differs in so many bytes from the one that heaps of the module are packed with; undefined: it stays with that, for
+   * its own would be larger than the differences, and not for the others.
+   */
+  makeIfBetter(
+    code: InstrumentedCode,
+    heap: Uint8Array,
+    marks: Uint8Array,
+    changedBytes: number,
+  ): HeapTemplate | undefined {
     const numbers = pagesThatAreNotZeros(heap, marks);
+    const isSmaller = numbers.length * PAGE_BYTES < changedBytes;
+    return isSmaller || this.#isBetter(numbers.length, code) ? this.#make(code, heap, numbers) : undefined;
+  }
+
+  #make(code: InstrumentedCode, heap: Uint8Array, numbers: readonly number[]): HeapTemplate {
     const template = new HeapTemplate(heap, numbers);
-    if (this.#isBetter(numbers.length, this.#current.get(code))) this.#current.set(code, template);
+    if (this.#isBetter(numbers.length, code)) this.#current.set(code, template);
     return template;
   }
 
   /**
-   * A new one that heaps of the module are packed with from now on; undefined: they stay with the one they have. Where several are packed
-   * with that, it must be no larger: heaps of unlike size would take turns otherwise.
+   * Whether one of so many pages is to take the place of the one that heaps of the module are packed with. Where several are, it must be no
+   * larger: heaps of unlike size would take turns otherwise.
    */
-  better(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate | undefined {
-    const numbers = pagesThatAreNotZeros(heap, marks);
-    if (!this.#isBetter(numbers.length, this.#current.get(code))) return undefined;
-    const template = new HeapTemplate(heap, numbers);
-    this.#current.set(code, template);
-    return template;
-  }
-
-  #isBetter(pages: number, current: HeapTemplate | undefined): boolean {
+  #isBetter(pages: number, code: InstrumentedCode): boolean {
+    const current = this.#current.get(code);
     if (current === undefined || pages <= current.numbers.length) return true;
     return (this.#users.get(current) ?? 0) <= 1;
   }

@@ -3,8 +3,8 @@
  *
  * Canisters of one module have nearly the same heap: what the module and its start have put there. So the first one of a
  * module that falls asleep leaves a template of its heap, and of each one only that is kept in which it differs: of a 64-bit
- * Motoko counter 3 KB, of 192 KiB. Where one differs in more than half, the others are packed with a template of its heap from then on, if
- * that is smaller than the one they have, or hardly anybody has that.
+ * Motoko counter 3 KB, of 192 KiB. One that differs in more than half has a template of its own if that takes less than the differences, or
+ * if the others are to be packed with it from then on: where it is no larger than theirs, or hardly anybody has that.
  *
  * Only canisters are packed that are stored by what changed, in heaps whose used pages are known (heap-tally.ts): the others
  * are large, or have a log. What is packed is what is stored, to the byte, so it may be lost at any time.
@@ -98,11 +98,12 @@ export class CanisterPacker {
       const before = this.#bytes;
       this.#changes(template, heap, marks);
       const changes = this.#take();
-      if ((this.#bytes - before) * 2 <= template.bytes.length) return { template, changes };
-      const better = this.#templates.better(code, heap, marks);
-      if (better === undefined) return { template, changes };
+      const changedBytes = this.#bytes - before;
+      if (changedBytes * 2 <= template.bytes.length) return { template, changes };
+      const own = this.#templates.makeIfBetter(code, heap, marks, changedBytes);
+      if (own === undefined) return { template, changes };
       this.#bytes = before;
-      return { template: better, changes: [] };
+      return { template: own, changes: [] };
     }
     return { template: this.#templates.make(code, heap, marks), changes: [] };
   }

@@ -206,9 +206,11 @@ describe('the room for sleeping canisters', () => {
     packedWith(5, third);
     templates.make(code, larger, marks);
     assert.equal(templates.of(code), third);
-    assert.equal(templates.better(code, larger, marks), undefined, 'nor is another one made for it');
+    const larger16 = 16 * PAGE;
+    assert.equal(templates.makeIfBetter(code, larger, marks, larger16), undefined, 'nor is another one made for it');
+    assert.ok(templates.makeIfBetter(code, larger, marks, larger16 + 1), 'unless the differences are larger');
     assert.equal(templates.of(code), third);
-    const fourth = templates.better(code, small, fewMarks) ?? assert.fail('it is no larger');
+    const fourth = templates.makeIfBetter(code, small, fewMarks, 1) ?? assert.fail('it is no larger');
     assert.equal(templates.of(code), fourth);
   });
 
