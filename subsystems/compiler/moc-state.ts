@@ -4,6 +4,7 @@
  * what they were again in some 25 ms. Where nothing is known of the program (`adapted-program.ts`), nothing is taken back, and its
  * instances are used once.
  */
+
 /** What the program shows of its state. */
 export interface ShownState {
   /** The values of its variables. */

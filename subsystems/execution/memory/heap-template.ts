@@ -82,8 +82,8 @@ export class HeapTemplates {
   }
 
   /**
-   * A new one for a heap that differs in so many bytes from the one that heaps of the module are packed with; undefined: it stays with that, for
-   * its own would be larger than the differences, and not for the others.
+   * A new one for a heap that differs in so many bytes from the one that heaps of the module are packed with. Undefined: the heap stays with
+   * that, because a template of its own would take more than the differences, and is not to take the other's place.
    */
   makeIfBetter(
     code: InstrumentedCode,
