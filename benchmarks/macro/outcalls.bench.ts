@@ -134,12 +134,12 @@ async function compare(): Promise<void> {
   const first = [];
   for (const [, ask] of ways) first.push(await ask(FIRST_CALLS));
   // The two that are compared.
+  const earlyCalls = Math.min(EARLY_CALLS, warmUp);
   const early = [];
   for (const [, ask] of ways.slice(0, 2)) {
-    const before = Math.min(EARLY_CALLS, warmUp);
-    await ask(before);
+    await ask(earlyCalls);
     early.push(await ask(calls));
-    await ask(Math.max(1, warmUp - before - calls));
+    await ask(Math.max(1, warmUp - earlyCalls - calls));
   }
   for (let round = 0; round < rounds; round++)
     for (const [at, [, ask]] of ways.entries()) costs[at]?.push(await ask(calls));
@@ -162,7 +162,12 @@ async function compare(): Promise<void> {
     report({ panel: 'time', name: `${name}, more CPU, the first ${FIRST_CALLS}`, value: firstCpuUs, unit: 'µs' });
     const earlyCpuUs = (early[at]?.cpuUs ?? Number.NaN) - (early[0]?.cpuUs ?? Number.NaN);
     if (isPromised)
-      report({ panel: 'time', name: `${name}, more CPU, after ${EARLY_CALLS}`, value: earlyCpuUs, unit: 'µs' });
+      report({
+        panel: 'time',
+        name: `${name}, more CPU, after ${earlyCalls}`,
+        value: earlyCpuUs,
+        unit: 'µs',
+      });
     report({
       panel: 'time',
       name: `${name}, more`,

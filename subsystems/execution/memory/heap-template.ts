@@ -76,7 +76,10 @@ export class HeapTemplates {
     return this.#current.get(code);
   }
 
-  /** A new one; heaps of the module are packed with it from now on, if it is `#isBetter`. */
+  /**
+   * A new one. Heaps of the module are packed with it from now on, unless several are packed with one that is smaller: heaps of
+   * unlike size would take turns otherwise.
+   */
   make(code: InstrumentedCode, heap: Uint8Array, marks: Uint8Array): HeapTemplate {
     return this.#make(code, heap, pagesThatAreNotZeros(heap, marks));
   }
@@ -102,10 +105,7 @@ export class HeapTemplates {
     return template;
   }
 
-  /**
-   * Whether one of so many pages is to take the place of the one that heaps of the module are packed with. Where several are, it must be no
-   * larger: heaps of unlike size would take turns otherwise.
-   */
+  /** Whether one of so many pages is to take the place of the one that heaps of the module are packed with. */
   #isBetter(pages: number, code: InstrumentedCode): boolean {
     const current = this.#current.get(code);
     if (current === undefined || pages <= current.numbers.length) return true;
