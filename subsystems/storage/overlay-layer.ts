@@ -1,26 +1,34 @@
 /**
- * What units have changed and the tables do not have yet: entries by key, and whole pages that patches were applied to.
- * A page of a layer is made of the page below it, once; then patches cost a copy of the bytes that changed.
+ * What units have changed and the tables do not have yet: entries by key, and of pages what was changed. A page of which
+ * much has changed is made whole of the page below it, once; then patches cost a copy of the bytes that changed.
  */
 import { numberAt } from '../../kernel/index.ts';
 import { ENTRY_OVERHEAD_BYTES, LayerTable } from './layer-table.ts';
 import type { Family } from './tables.ts';
 import { ID_BYTES } from './write-batch.ts';
-import { PAGE_BYTES } from '../bytes/index.ts';
+import { PageRuns, RunArena } from './page-runs.ts';
+import { copyBytes, PAGE_BYTES } from '../bytes/index.ts';
 
 /** The page families: their entries are pages, by canister. */
 export type PageFamily = 'heap' | 'stable';
 
+/** What a layer has of a page: all of it, or what has changed over the page below. */
+export type LayerPage = Uint8Array | PageRuns;
+
 /** One canister's pages in a layer. */
 export interface LayerPages {
-  /** Nothing below this layer counts. */
+  /** Nothing below this layer counts: then all pages are whole. */
   isCleared: boolean;
-  readonly pages: Map<number, Uint8Array>;
+  readonly pages: Map<number, LayerPage>;
 }
+
+/** About what the runs of a page cost besides the arena. */
+const RUNS_OVERHEAD_BYTES = 180;
 
 export class OverlayLayer {
   readonly pages: Readonly<Record<PageFamily, Map<string, LayerPages>>> = { heap: new Map(), stable: new Map() };
   readonly tables = new Map<Family, LayerTable>();
+  readonly #arena = new RunArena();
   #pageBytes = 0;
 
   /** About what it holds in memory. */
@@ -33,20 +41,41 @@ export class OverlayLayer {
   pagesOf(family: PageFamily, id: string): LayerPages {
     const known = this.pages[family].get(id);
     if (known !== undefined) return known;
-    const fresh = { isCleared: false, pages: new Map<number, Uint8Array>() };
+    const fresh = { isCleared: false, pages: new Map<number, LayerPage>() };
     this.pages[family].set(id, fresh);
     this.#pageBytes += ENTRY_OVERHEAD_BYTES;
     return fresh;
   }
 
-  addPage(pages: LayerPages, number: number, page: Uint8Array): void {
-    pages.pages.set(number, page);
-    this.#pageBytes += PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
+  /** Changes bytes of a page. False: the page has to be whole for that, see `addPage`. */
+  patch({ isCleared, pages }: LayerPages, number: number, offset: number, bytes: Uint8Array): boolean {
+    const known = pages.get(number);
+    if (known instanceof Uint8Array) {
+      copyBytes(bytes, 0, known, offset, bytes.length);
+      return true;
+    }
+    if (isCleared) return false;
+    const runs = known ?? new PageRuns();
+    const roomBefore = runs.room;
+    if (!runs.add(offset, bytes, this.#arena)) return false;
+    this.#pageBytes += runs.room - roomBefore;
+    if (known === undefined) {
+      pages.set(number, runs);
+      this.#pageBytes += RUNS_OVERHEAD_BYTES;
+    }
+    return true;
+  }
+
+  /** Has the layer keep a page whole. The array is the layer's then. */
+  addPage({ pages }: LayerPages, number: number, page: Uint8Array): void {
+    const known = pages.get(number);
+    this.#pageBytes += WHOLE_BYTES - (known === undefined ? 0 : sizeOf(known));
+    pages.set(number, page);
   }
 
   clearPages(family: PageFamily, id: string): void {
     const pages = this.pagesOf(family, id);
-    this.#pageBytes -= pages.pages.size * (PAGE_BYTES + ENTRY_OVERHEAD_BYTES);
+    for (const page of pages.pages.values()) this.#pageBytes -= sizeOf(page);
     pages.pages.clear();
     pages.isCleared = true;
   }
@@ -56,6 +85,36 @@ export class OverlayLayer {
     if (table === undefined) this.tables.set(family, (table = new LayerTable(family)));
     return table;
   }
+}
+
+const WHOLE_BYTES = PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
+
+/** What is free again when a page goes: of runs not what the arena has. */
+function sizeOf(page: LayerPage): number {
+  return page instanceof Uint8Array ? WHOLE_BYTES : RUNS_OVERHEAD_BYTES;
+}
+
+/**
+ * A page as these layers, oldest first, make it of the one that is stored below them; undefined: nobody has it. A page that one of them has whole
+ * comes out as it is there, so it is to be copied before it is changed.
+ */
+export function pageOver(
+  layers: readonly LayerPages[],
+  number: number,
+  stored: Uint8Array | undefined,
+): Uint8Array | undefined {
+  let content = stored;
+  for (const { pages } of layers) {
+    const page = pages.get(number);
+    if (page === undefined) continue;
+    if (page instanceof Uint8Array) {
+      content = page;
+    } else {
+      content = content === undefined ? new Uint8Array(PAGE_BYTES) : new Uint8Array(content);
+      page.putOn(content);
+    }
+  }
+  return content;
 }
 
 export function isPageFamily(family: Family): family is PageFamily {

@@ -15,10 +15,12 @@ import {
   type PageFamily,
   pageKey,
   pageNumberOf,
+  pageOver,
   prefixEnd,
 } from './overlay-layer.ts';
 import type { PackedRecords, StoredMemory } from './index.ts';
 import type { LayerTable } from './layer-table.ts';
+import type { PageRuns } from './page-runs.ts';
 import { RecordPacker } from './record-packer.ts';
 import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
@@ -29,6 +31,7 @@ import { PAGE_BYTES } from '../bytes/index.ts';
 /** What goes to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
 const SLICE_BYTES = 2 ** 20;
+const PAGES_READ_AT_ONCE = 64;
 /** After so much of it what was written is synced: to sync a whole layer at once is to wait for all of it, and nothing is committed meanwhile. */
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;
 
@@ -98,33 +101,27 @@ export class Overlay {
       this.#patchedId = key;
       this.#patchedFamily = family;
     }
-    let content = this.#patched.pages.get(page);
-    if (content === undefined) {
-      content = this.#pageBelow(this.#patched, family, id, key, page, bytes.length === PAGE_BYTES);
-      this.#active.addPage(this.#patched, page, content);
-    }
+    const pages = this.#patched;
+    if (this.#active.patch(pages, page, offset, bytes)) return;
+    const content = this.#wholePage(pages, family, id, page, bytes.length === PAGE_BYTES);
     content.set(bytes, offset);
+    this.#active.addPage(pages, page, content);
   }
 
-  /** A copy of a page as it is under the active layer; `isOverwritten`: its content does not matter. */
-  #pageBelow(
-    { isCleared }: LayerPages,
+  /** A copy of a page as it is now; `isOverwritten`: its content does not matter. */
+  #wholePage(
+    pages: LayerPages,
     family: PageFamily,
     id: Uint8Array,
-    idKey: string,
-    page: number,
+    number: number,
     isOverwritten: boolean,
   ): Uint8Array {
-    if (isOverwritten || isCleared) return new Uint8Array(PAGE_BYTES);
-    const frozen = this.#frozen?.pages[family].get(idKey);
-    const kept = frozen?.pages.get(page);
-    if (kept !== undefined) return kept.slice();
-    if (frozen?.isCleared === true) return new Uint8Array(PAGE_BYTES);
-    const key = pageKey(id, page);
-    const stored = this.#tables.get(family, key);
-    if (stored === undefined) return new Uint8Array(PAGE_BYTES);
-    if (stored.length !== PAGE_BYTES) throw damagedPage(family, key, stored.length);
-    return stored;
+    if (isOverwritten || pages.isCleared) return new Uint8Array(PAGE_BYTES);
+    const frozen = this.#frozen?.pages[family].get(latin1Of(id));
+    const isStoredHidden = frozen?.isCleared === true || frozen?.pages.get(number) instanceof Uint8Array;
+    const stored = isStoredHidden ? undefined : storedPage(this.#tables, family, pageKey(id, number));
+    const content = pageOver(frozen === undefined ? [pages] : [frozen, pages], number, stored);
+    return content === undefined ? new Uint8Array(PAGE_BYTES) : new Uint8Array(content);
   }
 
   // ---- reading
@@ -217,31 +214,28 @@ export class Overlay {
 
   #pagesOf(family: PageFamily, id: Uint8Array): StoredPages {
     const idKey = latin1Of(id);
-    const newer = new Map<number, Uint8Array>();
-    let isCleared = false;
+    const layers: LayerPages[] = [];
     for (const layer of this.#layers().toReversed()) {
       const own = layer.pages[family].get(idKey);
-      if (own === undefined) continue;
-      if (own.isCleared) {
-        isCleared = true;
-        newer.clear();
-      }
-      for (const [number, page] of own.pages) newer.set(number, page);
+      if (own?.isCleared === true) layers.length = 0;
+      if (own !== undefined) layers.push(own);
     }
-    const numbers = Uint32Array.from(newer.keys()).sort();
+    const isCleared = layers[0]?.isCleared === true;
+    const numbers = Uint32Array.from(new Set(layers.flatMap(({ pages }) => [...pages.keys()]))).sort();
     const collector = new PageCollector(this.#garbage);
     let at = 0;
-    const addNewer = (end: number): void => {
-      for (let number = numbers[at]; number !== undefined && number < end; number = numbers[++at])
-        collector.add(number, newer.get(number) ?? EMPTY);
+    const add = (number: number, stored: Uint8Array | undefined): void => {
+      const content = pageOver(layers, number, stored);
+      if (content !== undefined) collector.add(number, content);
     };
     for (const [key, value] of isCleared ? [] : this.#tables.range(family, id, prefixEnd(id))) {
       if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
-      const number = pageNumberOf(key);
-      addNewer(number);
-      if (!newer.has(number)) collector.add(number, value);
+      const stored = pageNumberOf(key);
+      for (let number = numbers[at]; number !== undefined && number <= stored; number = numbers[++at])
+        if (number < stored) add(number, undefined);
+      add(stored, value);
     }
-    addNewer(Number.POSITIVE_INFINITY);
+    for (let number = numbers[at]; number !== undefined; number = numbers[++at]) add(number, undefined);
     return collector.take();
   }
 
@@ -297,9 +291,38 @@ function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change> {
     for (const [idKey, { isCleared, pages }] of layer.pages[family]) {
       const id = bytesOfLatin1(idKey);
       if (isCleared) yield* deletions(tables, family, id);
-      for (const [number, value] of pages) yield { family, key: pageKey(id, number), value };
+      for (const [number, page] of pages)
+        if (page instanceof Uint8Array) yield { family, key: pageKey(id, number), value: page };
+    }
+    yield* patchedPages(layer.pages[family], tables, family);
+  }
+}
+
+/** The pages of which only runs are there, over what the tables have: of many pages at a time, because one read of many is quicker. */
+function* patchedPages(all: ReadonlyMap<string, LayerPages>, tables: Tables, family: PageFamily): Generator<Change> {
+  let keys: Uint8Array[] = [];
+  let runs: PageRuns[] = [];
+  const take = (): Change[] => {
+    const stored = tables.getMany(family, keys);
+    const changes = keys.map((key, at) => {
+      const value = checkedPage(family, key, stored[at]) ?? new Uint8Array(PAGE_BYTES);
+      runs[at]?.putOn(value);
+      return { family, key, value };
+    });
+    keys = [];
+    runs = [];
+    return changes;
+  };
+  for (const [idKey, { pages }] of all) {
+    const id = bytesOfLatin1(idKey);
+    for (const [number, page] of pages) {
+      if (page instanceof Uint8Array) continue;
+      keys.push(pageKey(id, number));
+      runs.push(page);
+      if (keys.length === PAGES_READ_AT_ONCE) yield* take();
     }
   }
+  yield* take();
 }
 
 /** Keys first, a bounded number at a time: the tables change while they are walked. */
@@ -338,6 +361,15 @@ function misplaced(family: Family, key: Uint8Array): ServerError {
     'state-corrupt',
     `a unit of the step log changes ${family}/${Buffer.from(key).toString('hex')} in a way this family does not know`,
   );
+}
+
+function storedPage(tables: Tables, family: PageFamily, key: Uint8Array): Uint8Array | undefined {
+  return checkedPage(family, key, tables.get(family, key));
+}
+
+function checkedPage(family: PageFamily, key: Uint8Array, page: Uint8Array | undefined): Uint8Array | undefined {
+  if (page !== undefined && page.length !== PAGE_BYTES) throw damagedPage(family, key, page.length);
+  return page;
 }
 
 function damagedPage(family: Family, key: Uint8Array, length: number): ServerError {

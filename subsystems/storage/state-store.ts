@@ -36,16 +36,16 @@ export type KnownLog = Required<Pick<StepLogOptions, 'firstUnit' | 'floor' | 'ke
 
 type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
 
-const FOLD_BYTES = 24 * 2 ** 20;
+const FOLD_BYTES = 48 * 2 ** 20;
 /** The overlay may hold more than the log: a page for a few changed bytes. */
-const OVERLAY_FACTOR = 3;
+const OVERLAY_FACTOR = 1.5;
 /**
  * Where commits come faster than one slice after each brings to the tables: so many slices. It is tens of milliseconds, which
  * whoever commits a little meanwhile waits for.
  */
 const SLICES_WHEN_LARGE = 4;
 /** One slice of what is applied, of FOLD_BYTES: 2 MiB take a few milliseconds. A unit of 16 MiB at once took 20, and 50 to 80 on a busy machine. */
-const APPLY_SHARE = 1 / 12;
+const APPLY_SHARE = 1 / 24;
 /** Where they come faster than that, too: they wait until the tables have everything. So log and overlay take twice as much at most. */
 const TOO_LARGE_FACTOR = 2;
 /** The newest unit that the tables have: the step log goes on from there. */

@@ -112,7 +112,8 @@ function inPieces(random: Seeded): Unit {
 function pageEntry(random: Seeded): Uint8Array {
   const runs = Array.from({ length: random.below(3) + 1 }, () => {
     const offset = random.oneIn(5) ? 0 : random.below(PAGE_BYTES - 64);
-    const length = offset === 0 && random.oneIn(2) ? PAGE_BYTES : random.below(64) + 1;
+    const few = 1 + random.below(random.oneIn(4) ? Math.min(700, PAGE_BYTES - offset) : 64);
+    const length = offset === 0 && random.oneIn(2) ? PAGE_BYTES : few;
     const header = Buffer.alloc(4);
     header.writeUInt16LE(offset, 0);
     header.writeUInt16LE(length, 2);
