@@ -63,6 +63,8 @@ export async function buildBundle(folder: string, root: string): Promise<Bundled
     sourcemap: 'linked',
     sourcesContent: false,
     legalComments: 'none',
+    minifyWhitespace: true,
+    lineLimit: 160,
     metafile: true,
     logLevel: 'error',
     tsconfigRaw: {},

@@ -16,6 +16,8 @@
  * ASLEEP and not on HEAD: a producer that has seen it asleep may be held up, and clear the word only when the consumer
  * has been awake since, has taken everything, and is about to sleep again. Then it must not sleep.
  */
+import { giveBackIdleMemory, IDLE_MS } from './idle-memory.ts';
+
 const HEAD = 0;
 const TAIL = 16;
 export const ASLEEP = 32;
@@ -126,8 +128,13 @@ export class RingProducer extends RingEnd {
 /** Called for each record: its type, and where its payload starts. Valid only during the call. */
 export type TakeRecord = (type: number, at: number, payloadBytes: number) => void;
 
+/** After fewer records than this it is not worth while to give memory back again. */
+const TAKEN_MIN = 256;
+
 export class RingConsumer extends RingEnd {
   #tail: number;
+  /** Records since memory was given back. A thread that begins has loaded its code. */
+  #taken = TAKEN_MIN;
 
   constructor(shared: SharedArrayBuffer) {
     super(shared);
@@ -157,6 +164,7 @@ export class RingConsumer extends RingEnd {
       this.#release();
       if (isEnough?.() === true) break;
     }
+    this.#taken += count;
     return count;
   }
 
@@ -182,10 +190,19 @@ export class RingConsumer extends RingEnd {
     return false;
   }
 
-  /** Blocks the thread until something is published. */
+  /** Blocks the thread until something is published. If that takes long, memory is given back meanwhile (idle-memory.ts). */
   wait(): void {
     Atomics.store(this.words, ASLEEP, 1);
-    if (!this.hasMore) Atomics.wait(this.words, ASLEEP, 1);
+    if (!this.hasMore) this.#sleep();
     Atomics.store(this.words, ASLEEP, 0);
+  }
+
+  #sleep(): void {
+    if (this.#taken >= TAKEN_MIN) {
+      if (Atomics.wait(this.words, ASLEEP, 1, IDLE_MS) !== 'timed-out') return;
+      this.#taken = 0;
+      giveBackIdleMemory();
+    }
+    Atomics.wait(this.words, ASLEEP, 1);
   }
 }
