@@ -13,6 +13,8 @@ export interface Figure {
   readonly unit: '' | 'ms' | 'µs';
   /** Where it should be at most, if that has been said. */
   readonly reach?: number;
+  /** Where it is hoped to be at most. */
+  readonly aim?: number;
   /** Printed beside the figure. */
   readonly note?: string;
 }
@@ -21,8 +23,9 @@ const NAME_WIDTH = 46;
 
 /** Prints a figure as a line of the benchmark's table and tells the runner, if there is one. */
 export function report(figure: Figure): void {
-  const { name, value, unit, reach, note } = figure;
-  const goal = reach === undefined ? '' : `reach ${reach} ${unit}`.trimEnd();
+  const { name, value, unit, reach, aim, note } = figure;
+  const aimed = aim === undefined ? '' : `, aim ${aim} ${unit}`.trimEnd();
+  const goal = reach === undefined ? '' : `${`reach ${reach} ${unit}`.trimEnd()}${aimed}`;
   const line = `${name.padEnd(NAME_WIDTH)} ${`${written(value)} ${unit}`.trimEnd().padStart(10)}   ${goal.padEnd(13)} ${note ?? ''}`;
   console.log(line.trimEnd());
   process.send?.(figure);

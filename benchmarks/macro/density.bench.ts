@@ -66,8 +66,8 @@ const restarted = await startSvc(hosts.many);
 }
 printFigure(`restart with ${many} actors, until ready`, restarted.readyMs / 1000, 's', '', {
   is: 'at most',
-  reach: 10,
-  aim: 1,
+  reach: 1.2,
+  aim: 0.8,
 });
 const peakMib = Math.max(...peaks.map((memory) => memory.peakMib));
 printFigure(

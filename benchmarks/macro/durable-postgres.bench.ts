@@ -1,12 +1,15 @@
 /**
- * How many durable updates a second with the state in PostgreSQL, against fastify with `UPDATE … RETURNING` in the same one?
+ * How many durable updates a second, and how long does one client wait, with the state in PostgreSQL and in a directory, against fastify
+ * with `UPDATE … RETURNING` in that PostgreSQL?
  *
  *   node benchmarks/macro/durable-postgres.bench.ts [--rounds 7] [--seconds 2] [--quick]
  *
  * Debian's PostgreSQL on this machine with its own defaults (`synchronous_commit = on`, fsync), in a temporary directory.
- * svc runs with `--plugin storage=svc/storage-postgres`. Both are up at the same time and loaded in turn by 64 connections;
- * ratios are taken within a round, shown are their medians. 64 actors, or rows: the connections go through them in turn.
+ * svc runs with `--plugin storage=svc/storage-postgres`, and another with `--state` beside PostgreSQL's own files. All are up at the same
+ * time and loaded in turn by 64 connections, or one; ratios are taken within a round, shown are their medians. 64 actors, or rows:
+ * the connections go through them in turn.
  */
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startPostgres } from '../../test/support/postgres.ts';
@@ -16,7 +19,7 @@ import { load, loadGenerator, type Request } from './load.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { freePort, startProcess } from './server-process.ts';
-import { printFigure, printSitting } from './sitting.ts';
+import { type Goal, printFigure, printSitting } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
 
 const ACTORS = 64;
@@ -40,6 +43,7 @@ await using servers = new AsyncDisposableStack();
 await printSitting(loadGenerator, `${rounds} × ${seconds} s`);
 
 const manifest = await manifestOf(scratch.path, 'counter', await compiled(COUNTER, 'enhanced'), ACTORS);
+const local = servers.use(await startSvc({ manifest, args: ['--state', join(scratch.path, 'state')] }));
 const args = ['--plugin', 'storage=svc/storage-postgres', '--plugin-option', `storage.url=${postgres.url}`];
 const svc = servers.use(await startSvc({ manifest, args }));
 const port = await freePort();
@@ -56,18 +60,36 @@ const floor = servers.use(
 const every = (path: (at: number) => string): readonly string[] => Array.from({ length: ACTORS }, (_, at) => path(at));
 const inc: Request = { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS };
 const update: Request = { method: 'POST', path: '/inc/0' };
-const cases: readonly (readonly [label: string, origin: string, request: Request])[] = [
-  ['svc, one actor', svc.origin, inc],
-  ['fastify, one row', floor.origin, update],
-  ['svc, 64 actors', svc.origin, { ...inc, paths: every((at) => `/call/a${at}/inc`) }],
-  ['fastify, 64 rows', floor.origin, { ...update, paths: every((at) => `/inc/${at}`) }],
+interface Case {
+  readonly label: string;
+  readonly origin: string;
+  readonly request: Request;
+  readonly connections: number;
+}
+
+const incEach: Request = { ...inc, paths: every((at) => `/call/a${at}/inc`) };
+const updateEach: Request = { ...update, paths: every((at) => `/inc/${at}`) };
+const cases: readonly Case[] = [
+  { label: 'svc, one actor', origin: svc.origin, request: inc, connections: CONNECTIONS },
+  { label: 'fastify, one row', origin: floor.origin, request: update, connections: CONNECTIONS },
+  { label: 'svc, 64 actors', origin: svc.origin, request: incEach, connections: CONNECTIONS },
+  { label: 'fastify, 64 rows', origin: floor.origin, request: updateEach, connections: CONNECTIONS },
+  { label: '--state, 64 actors', origin: local.origin, request: incEach, connections: CONNECTIONS },
+  { label: '--state, one client', origin: local.origin, request: inc, connections: 1 },
+  { label: 'fastify, one client', origin: floor.origin, request: update, connections: 1 },
 ];
 
-for (const [, origin, request] of cases) await load(origin, request, CONNECTIONS, values.quick ? 1 : WARM_UP_SECONDS);
-const samples = new Map<string, { readonly rate: number; readonly p50Ms: number; readonly p99Ms: number }[]>();
+for (const { origin, request, connections } of cases)
+  await load(origin, request, connections, values.quick ? 1 : WARM_UP_SECONDS);
+interface Sample {
+  readonly rate: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+const samples = new Map<string, Sample[]>();
 for (let round = 0; round < rounds; round++) {
-  for (const [label, origin, request] of cases) {
-    const { requests, errors, requestsPerSecond, p50Ms, p99Ms } = await load(origin, request, CONNECTIONS, seconds);
+  for (const { label, origin, request, connections } of cases) {
+    const { requests, errors, requestsPerSecond, p50Ms, p99Ms } = await load(origin, request, connections, seconds);
     if (errors > 0 || requests === 0) throw new Error(`${label}: ${errors} answers were not 2xx`);
     samples.set(label, [...(samples.get(label) ?? []), { rate: requestsPerSecond, p50Ms, p99Ms }]);
   }
@@ -85,15 +107,16 @@ for (const [label, taken] of samples) {
   console.log(label.padEnd(20) + columns.map((column) => column.padStart(11)).join(''));
 }
 console.log();
-ratio('durable update, one actor / one row', 'svc, one actor', 'fastify, one row', 3, 8);
-ratio('durable update, 64 actors / 64 rows', 'svc, 64 actors', 'fastify, 64 rows', 1, 1.5);
+const atLeast = (reach: number, aim: number) => ({ is: 'at least', reach, aim }) as const;
+ratio('durable update, one actor / one row', 'svc, one actor', 'fastify, one row', 'rate', atLeast(3, 8));
+ratio('durable update, 64 actors / 64 rows', 'svc, 64 actors', 'fastify, 64 rows', 'rate', atLeast(1, 1.5));
+ratio('--state, 64 actors / 64 rows', '--state, 64 actors', 'fastify, 64 rows', 'rate', atLeast(2.2, 3));
+const wait: Goal = { is: 'at most', reach: 0.85, aim: 0.7 };
+ratio("--state, one client's latency / fastify's", '--state, one client', 'fastify, one client', 'p50Ms', wait);
 
-function ratio(name: string, label: string, rival: string, reach: number, aim: number): void {
-  const ratios = ratesOf(label).map((rate, round) => rate / (ratesOf(rival)[round] ?? Number.NaN));
-  const byRound = ratios.map((each) => each.toFixed(1)).join(' ');
-  printFigure(name, median(ratios), '×', `by round: ${byRound}`, { is: 'at least', reach, aim });
-}
-
-function ratesOf(label: string): readonly number[] {
-  return (samples.get(label) ?? []).map(({ rate }) => rate);
+function ratio(name: string, label: string, rival: string, of: keyof Sample, goal: Goal): void {
+  const rivals = samples.get(rival) ?? [];
+  const ratios = (samples.get(label) ?? []).map((sample, round) => sample[of] / (rivals[round]?.[of] ?? Number.NaN));
+  const byRound = ratios.map((each) => each.toFixed(2)).join(' ');
+  printFigure(name, median(ratios), '×', `by round: ${byRound}`, goal);
 }

@@ -162,7 +162,7 @@ function print(): void {
   console.log(
     `\nflush of 512 B, preallocated: p50 ${median(flushesMs.flat()).toFixed(3)} ms (by round, before and after: ${list(flushesMs.flat(), 3)})\n`,
   );
-  ratio('one actor, 64 connections / workerd', 'svc one', 'workerd one', { is: 'at least', reach: 5, aim: 9 });
+  ratio('one actor, 64 connections / workerd', 'svc one', 'workerd one', { is: 'at least', reach: 11, aim: 13 });
   ratio('64 actors, 64 connections / workerd, 64 objects', 'svc many', 'workerd many', {
     is: 'at least',
     reach: 7,
@@ -171,7 +171,7 @@ function print(): void {
   ratio('one actor, 64 connections / fastify floor, nothing stored', 'svc one', 'floor');
   const beyond = samplesOf('svc alone').map(({ p50Ms }, round) => p50Ms - mean(flushesMs[round] ?? []));
   const isSteady = Math.max(...flushesMs.flat()) <= STEADY_RATIO * Math.min(...flushesMs.flat());
-  const goal = isSteady && loadGenerator === 'wrk' ? ({ is: 'at most', reach: 0.3, aim: 0.1 } as const) : undefined;
+  const goal = isSteady && loadGenerator === 'wrk' ? ({ is: 'at most', reach: 0.1, aim: 0.06 } as const) : undefined;
   if (!isSteady) console.log('others use the disk: the difference to its flush says nothing in this sitting');
   if (loadGenerator !== 'wrk')
     console.log('autocannon rounds latencies to milliseconds: the difference says nothing without wrk');

@@ -55,6 +55,19 @@ if (loadGenerator !== 'wrk') throw new Error('traffic to many actors needs wrk, 
 
 type Traffic = 'uniform' | 'Zipf';
 
+/** Messages a second, with so many live. */
+const LIVE_OF_GOALS = 100;
+const GOALS: readonly {
+  readonly ratio: number;
+  readonly traffic: Traffic;
+  readonly reach: number;
+  readonly aim: number;
+}[] = [
+  { ratio: 10, traffic: 'uniform', reach: 8_000, aim: 12_000 },
+  { ratio: 100, traffic: 'uniform', reach: 5_000, aim: 8_000 },
+  { ratio: 100, traffic: 'Zipf', reach: 8_000, aim: 12_000 },
+];
+
 interface Case {
   readonly ratio: number;
   readonly traffic: Traffic;
@@ -182,6 +195,14 @@ function print(cases: readonly Case[]): void {
     ]);
   }
   console.log();
+  for (const { ratio, traffic, samples } of cases) {
+    const goal = GOALS.find((one) => one.ratio === ratio && one.traffic === traffic);
+    if (goal === undefined || liveCap !== LIVE_OF_GOALS) continue;
+    const rates = samples.map(({ requestsPerSecond }) => requestsPerSecond);
+    const byRound = `by round: ${rates.map((rate) => rate.toFixed(0)).join(' ')}`;
+    printFigure(`${ratio * liveCap} hosted, ${traffic}`, median(rates), '/s', byRound, { is: 'at least', ...goal });
+  }
+  console.log();
 }
 
 async function measureWaking(persistence: Persistence): Promise<void> {
@@ -214,8 +235,8 @@ async function measureWaking(persistence: Persistence): Promise<void> {
     `second answer ${usual.toFixed(3)} ms`,
     {
       is: 'at most',
-      reach: 0.6,
-      aim: 0.2,
+      reach: 0.3,
+      aim: 0.15,
     },
   );
   printFigure(
@@ -223,7 +244,7 @@ async function measureWaking(persistence: Persistence): Promise<void> {
     quantile(asleep, 0.99) - usual,
     'ms',
     `p99 of the second − its p50: ${(quantile(awake, 0.99) - usual).toFixed(2)} ms`,
-    { is: 'at most', reach: 5, aim: 1 },
+    { is: 'at most', reach: 2, aim: 1 },
   );
   const buckets = [...after.keys()]
     .flatMap((name) => /^svc_wake_seconds_bucket\{le="(.*)"\}$/.exec(name)?.[1] ?? [])

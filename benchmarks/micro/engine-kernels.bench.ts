@@ -65,12 +65,12 @@ const six = printRatios(picked(isFirst));
 console.log('\nall kernels');
 const all = printRatios(rows);
 console.log('');
-const ratio = (name: string, value: number | undefined, reach?: number): void => {
-  if (value !== undefined) report({ panel: 'ratio', name, value, unit: '', ...(reach === undefined ? {} : { reach }) });
+const ratio = (name: string, value: number | undefined, goal: { reach?: number; aim?: number } = {}): void => {
+  if (value !== undefined) report({ panel: 'ratio', name, value, unit: '', ...goal });
 };
 // The goals are those of all ten.
-ratio('ten kernels, metered', all['metered']?.mean, 1.05);
-ratio('ten kernels, everything on', all['everything']?.mean, 1.15);
+ratio('ten kernels, metered', all['metered']?.mean, { reach: 1.05 });
+ratio('ten kernels, everything on', all['everything']?.mean, { reach: 1.1, aim: 1.06 });
 ratio('six of them, metered', six['metered']?.mean);
 ratio('six of them, everything on', six['everything']?.mean);
-ratio('worst kernel, everything on', all['everything']?.worst, 2);
+ratio('worst kernel, everything on', all['everything']?.worst, { reach: 1.35, aim: 1.2 });
