@@ -33,7 +33,7 @@ export class OverlayLayer {
 
   /** About what it holds in memory. */
   get bytes(): number {
-    let bytes = this.#pageBytes;
+    let bytes = this.#pageBytes + this.#arena.bytes;
     for (const table of this.tables.values()) bytes += table.bytes;
     return bytes;
   }
@@ -56,9 +56,7 @@ export class OverlayLayer {
     }
     if (isCleared) return false;
     const runs = known ?? new PageRuns();
-    const roomBefore = runs.room;
     if (!runs.add(offset, bytes, this.#arena)) return false;
-    this.#pageBytes += runs.room - roomBefore;
     if (known === undefined) {
       pages.set(number, runs);
       this.#pageBytes += RUNS_OVERHEAD_BYTES;
@@ -89,7 +87,7 @@ export class OverlayLayer {
 
 const WHOLE_BYTES = PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
 
-/** What is free again when a page goes: of runs not what the arena has. */
+/** What is free again when a page goes: not its runs, which the arena has. */
 function sizeOf(page: LayerPage): number {
   return page instanceof Uint8Array ? WHOLE_BYTES : RUNS_OVERHEAD_BYTES;
 }

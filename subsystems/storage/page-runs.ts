@@ -19,8 +19,10 @@ const CHUNK_BYTES = 64 * 1024;
 export class RunArena {
   #chunk = new Uint8Array(0);
   #used = 0;
+  /** All that was taken, what pages have grown out of among it. */
+  bytes = 0;
 
-  /** A piece of so many bytes, at most 1,024. What is in it is left over from others. */
+  /** A piece of so many bytes, at most 1,024; zeros. */
   take(bytes: number): { readonly chunk: Uint8Array; readonly at: number } {
     if (this.#used + bytes > this.#chunk.length) {
       this.#chunk = new Uint8Array(CHUNK_BYTES);
@@ -28,6 +30,7 @@ export class RunArena {
     }
     const at = this.#used;
     this.#used += bytes;
+    this.bytes += bytes;
     return { chunk: this.#chunk, at };
   }
 }
@@ -37,15 +40,14 @@ export class PageRuns {
   #chunk: Uint8Array = NO_BYTES;
   #at = 0;
   #length = 0;
-  /** Bytes of the arena that it has. */
-  room = 0;
+  #room = 0;
 
   /** Adds a run. False: that would be too much, and the page is to be kept whole: `putOn` it, then the run. */
   add(offset: number, bytes: Uint8Array, arena: RunArena): boolean {
     if (this.#overwrite(offset, bytes)) return true;
     const length = this.#length + HEADER_BYTES + bytes.length;
     if (length > RUNS_BYTES_MAX) return false;
-    if (length > this.room) this.#grow(length, arena);
+    if (length > this.#room) this.#grow(length, arena);
     const chunk = this.#chunk;
     const at = this.#at + this.#length;
     chunk[at] = offset;
@@ -86,13 +88,13 @@ export class PageRuns {
   }
 
   #grow(length: number, arena: RunArena): void {
-    let room = Math.max(this.room, FIRST_BYTES);
+    let room = Math.max(this.#room, FIRST_BYTES);
     while (room < length) room *= 2;
     const { chunk, at } = arena.take(room);
     chunk.set(this.#chunk.subarray(this.#at, this.#at + this.#length), at);
     this.#chunk = chunk;
     this.#at = at;
-    this.room = room;
+    this.#room = room;
   }
 }
 
