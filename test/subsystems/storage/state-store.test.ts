@@ -51,7 +51,7 @@ class Model {
       const [family = '', id = '', page] = key.split(' ');
       expected.set(`${family} ${id}${Number(page).toString(16).padStart(8, '0')}`, hex(content));
     }
-    assert.deepEqual([...found].sort(), [...expected].sort());
+    assert.deepEqual(found, expected);
   }
 
   /** Compares everything. */
