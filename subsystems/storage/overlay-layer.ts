@@ -31,6 +31,9 @@ export class OverlayLayer {
   readonly #arena = new RunArena();
   #pageBytes = 0;
 
+  /** Pages that it has something of. */
+  pageCount = 0;
+
   /** About what it holds in memory. */
   get bytes(): number {
     let bytes = this.#pageBytes + this.#arena.bytes;
@@ -59,6 +62,7 @@ export class OverlayLayer {
     if (!runs.add(offset, bytes, this.#arena)) return false;
     if (known === undefined) {
       pages.set(number, runs);
+      this.pageCount++;
       this.#pageBytes += RUNS_OVERHEAD_BYTES;
     }
     return true;
@@ -67,6 +71,7 @@ export class OverlayLayer {
   /** Has the layer keep a page whole. The array is the layer's then. */
   addPage({ pages }: LayerPages, number: number, page: Uint8Array): void {
     const known = pages.get(number);
+    if (known === undefined) this.pageCount++;
     this.#pageBytes += WHOLE_BYTES - (known === undefined ? 0 : sizeOf(known));
     pages.set(number, page);
   }
@@ -74,6 +79,7 @@ export class OverlayLayer {
   clearPages(family: PageFamily, id: string): void {
     const pages = this.pagesOf(family, id);
     for (const page of pages.pages.values()) this.#pageBytes -= sizeOf(page);
+    this.pageCount -= pages.pages.size;
     pages.pages.clear();
     pages.isCleared = true;
   }
@@ -87,7 +93,7 @@ export class OverlayLayer {
 
 const WHOLE_BYTES = PAGE_BYTES + ENTRY_OVERHEAD_BYTES;
 
-/** What is free again when a page goes: not its runs, which the arena has. */
+/** What is free again when a page goes. The arena keeps the piece with its runs until the layer goes. */
 function sizeOf(page: LayerPage): number {
   return page instanceof Uint8Array ? WHOLE_BYTES : RUNS_OVERHEAD_BYTES;
 }

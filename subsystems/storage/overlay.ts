@@ -5,7 +5,7 @@
  *     units ─► active ─(freeze)─► frozen ─(fold, slices)─► tables
  *     reads look through the three of them, in this order
  */
-import { assert, ServerError } from '../../kernel/index.ts';
+import { assert, messageOf, ServerError } from '../../kernel/index.ts';
 import {
   bytesOfLatin1,
   isPageFamily,
@@ -46,6 +46,7 @@ export class Overlay {
   #folding: Iterator<Change> | undefined;
   /** Of what is being folded. */
   #unsyncedBytes = 0;
+  #failure: Error | undefined;
   readonly #visitor: WriteBatchVisitor;
   // The canister patched last: its pages are looked up once.
   #patchedId = '';
@@ -83,6 +84,11 @@ export class Overlay {
     return this.#active.bytes;
   }
 
+  /** Pages that the upper layer has something of. */
+  get activePages(): number {
+    return this.#active.pageCount;
+  }
+
   get isFolding(): boolean {
     return this.#frozen !== undefined;
   }
@@ -108,7 +114,7 @@ export class Overlay {
     this.#active.addPage(pages, page, content);
   }
 
-  /** A copy of a page as it is now; `isOverwritten`: its content does not matter. */
+  /** A page as it is now, the caller's own; `isOverwritten`: its content does not matter. */
   #wholePage(
     pages: LayerPages,
     family: PageFamily,
@@ -231,8 +237,9 @@ export class Overlay {
     for (const [key, value] of isCleared ? [] : this.#tables.range(family, id, prefixEnd(id))) {
       if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
       const stored = pageNumberOf(key);
-      for (let number = numbers[at]; number !== undefined && number <= stored; number = numbers[++at])
-        if (number < stored) add(number, undefined);
+      for (let number = numbers[at]; number !== undefined && number < stored; number = numbers[++at])
+        add(number, undefined);
+      if (numbers[at] === stored) at++;
       add(stored, value);
     }
     for (let number = numbers[at]; number !== undefined; number = numbers[++at]) add(number, undefined);
@@ -255,8 +262,21 @@ export class Overlay {
     this.#patched = undefined;
   }
 
-  /** Writes one slice of the frozen layer; `last` is written with the last one, synced. True: nothing is left of it. */
+  /**
+   * Writes one slice of the frozen layer; `last` is written with the last one, synced. True: nothing is left of it. What it throws, it
+   * throws again at each later call: the layer is not in the tables.
+   */
   foldSlice(last: Change): boolean {
+    if (this.#failure !== undefined) throw this.#failure;
+    try {
+      return this.#foldNext(last);
+    } catch (error) {
+      this.#failure = error instanceof Error ? error : new Error(messageOf(error));
+      throw error;
+    }
+  }
+
+  #foldNext(last: Change): boolean {
     const folding = this.#folding;
     if (folding === undefined) return true;
     const changes: Change[] = [];

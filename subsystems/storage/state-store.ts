@@ -3,7 +3,8 @@
  *
  *     commit: units ─► step log, one flush          settle: applied to the overlay, folded into the tables, segments reused
  *
- * Folding begins at `foldBytes` of log, or three times as many of overlay, and goes on slice by slice behind commits. Runs in the thread `storage`.
+ * Folding begins at `foldBytes` of log, half as many again of overlay, or many pages, and goes on slice by slice behind commits. Runs in the
+ * thread `storage`.
  *
  * Recovery is the same as normal work: the log's units are applied to the overlay again, whether the tables have them
  * already or not. Synchronous and without a clock or threads of its own, so that a simulator can run it.
@@ -37,8 +38,10 @@ export type KnownLog = Required<Pick<StepLogOptions, 'firstUnit' | 'floor' | 'ke
 type SnapshotTaker = (snapshot: TableReader & Disposable) => void;
 
 const FOLD_BYTES = 48 * 2 ** 20;
-/** The overlay may hold more than the log: a page for a few changed bytes. */
+/** The overlay may hold more than the log: a page of which much has changed is whole there. */
 const OVERLAY_FACTOR = 1.5;
+/** And so many pages, 65,536 of FOLD_BYTES: each is written whole, all of them in 3 to 5 s, which a stop has to wait for. */
+const BYTES_PER_PAGE = 768;
 /**
  * Where commits come faster than one slice after each brings to the tables: so many slices. It is tens of milliseconds, which
  * whoever commits a little meanwhile waits for.
@@ -94,7 +97,7 @@ export class StateStore {
       this.#overlay.apply(unit);
       this.#last = number;
       this.#bytesSinceFreeze += unit.length;
-      if (this.#overlay.activeBytes > this.#foldBytes * OVERLAY_FACTOR) this.#foldRecovered();
+      if (this.#isOverlayLarge(this.#foldBytes)) this.#foldRecovered();
     });
   }
 
@@ -153,7 +156,12 @@ export class StateStore {
   /** So many times as large as it is to be. */
   #isLarge(times = 1): boolean {
     const bytes = times * this.#foldBytes;
-    return this.#bytesSinceFreeze > bytes || this.#overlay.activeBytes > bytes * OVERLAY_FACTOR;
+    return this.#bytesSinceFreeze > bytes || this.#isOverlayLarge(bytes);
+  }
+
+  #isOverlayLarge(bytes: number): boolean {
+    const { activeBytes, activePages } = this.#overlay;
+    return activeBytes > bytes * OVERLAY_FACTOR || activePages > bytes / BYTES_PER_PAGE;
   }
 
   /** All units that are durable, or so many bytes of them: an operation more at most. */

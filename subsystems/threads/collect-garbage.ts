@@ -23,9 +23,16 @@ export function collectGarbage(which: 'full' | 'young' | 'all-there-is'): void {
 }
 
 function exposed(): Collect {
+  if (globalThis.gc !== undefined) return globalThis.gc as Collect;
   setFlagsFromString('--expose-gc');
-  return runInNewContext('gc') as Collect;
+  const gc = runInNewContext('gc') as Collect;
+  // Compiled code that is kept is kept for these flags: with others, later threads would find none.
+  setFlagsFromString('--no-expose-gc');
+  return gc;
 }
+
+/** Whoever started the process wants it to be so all the time. */
+const IS_FOR_SIZE = process.execArgv.includes('--optimize-for-size');
 
 /**
  * Begins a full collection in the background, which goes on while this thread allocates, or its event loop turns; cost: some
@@ -35,10 +42,11 @@ function exposed(): Collect {
  * V8 itself marks in other threads while this one goes on, but it starts that when its own limits are reached. So the limit is lowered for
  * an instant (`--incremental-marking-hard-trigger`, the percentage of it from which on marking begins, for all threads, which may begin
  * theirs early then), and V8 is made to look: it does so when the bytes outside of its heap have grown by 64 MiB, which a buffer
- * does that nobody ever writes to. `--optimize-for-size` is read at the same moment, and says what the collection is to be like.
+ * does that nobody ever writes to. `--optimize-for-size` is read at the same moment, and makes it one that gives room back. Where two threads
+ * do this at once, one may switch the other's flag off: its collection begins later, or keeps the room.
  */
 export function beginFullCollection({ keepsNoRoom = false } = {}): boolean {
-  if (keepsNoRoom) setFlagsFromString('--optimize-for-size');
+  if (keepsNoRoom && !IS_FOR_SIZE) setFlagsFromString('--optimize-for-size');
   setFlagsFromString('--incremental-marking-hard-trigger=1');
   try {
     return new ArrayBuffer(UNTOUCHED_BYTES).byteLength > 0;
@@ -48,6 +56,6 @@ export function beginFullCollection({ keepsNoRoom = false } = {}): boolean {
     return false;
   } finally {
     setFlagsFromString('--incremental-marking-hard-trigger=0');
-    if (keepsNoRoom) setFlagsFromString('--no-optimize-for-size');
+    if (keepsNoRoom && !IS_FOR_SIZE) setFlagsFromString('--no-optimize-for-size');
   }
 }

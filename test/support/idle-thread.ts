@@ -32,7 +32,7 @@ function work(): unknown[] {
   let passing: unknown[] = [];
   for (let n = 0; n < 1_500_000; n++) {
     passing.push({ n });
-    if (passing.length === 100_000) passing = [];
+    if (passing.length === 20_000) passing = [];
     if (stays.length < kept) stays.push([n, n, n, n, n, n, n, n, n, n, n, n]);
   }
   return stays;

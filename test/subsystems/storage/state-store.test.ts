@@ -277,6 +277,32 @@ test('a snapshot is of everything committed when it was asked for, and of nothin
   }
 });
 
+test('a damaged page that has changes ends it each time, and the log keeps what the tables do not have', () => {
+  const random = seeded(3);
+  const tables = new MemoryTables();
+  const [id = Buffer.alloc(10)] = IDS;
+  const damaged = Buffer.concat([id, Buffer.from([0, 0, 0, 5])]);
+  tables.write([{ family: 'heap', key: damaged, value: new Uint8Array(100) }], { isSynced: true });
+  const disk = new FaultyDisk();
+  const batch = new WriteBatch();
+  for (const page of [4, 5, 6]) {
+    const entry = Buffer.from([page, 0, 0, 0, 1, 0, 0, 0, 1, 0, 9]);
+    batch.patch('heap', id, 1, entry);
+  }
+  const store = open(tables, disk);
+  store.commit([batch.take()]);
+  const isDamage = { code: 'state-corrupt', message: /100 bytes instead of 4096/ };
+  for (let time = 0; time < 3; time++) assert.throws(() => store.fold(), isDamage);
+  assert.equal(tables.get('meta', Buffer.from('U')), undefined, 'the tables do not say that they have the unit');
+  // Whoever puts the page right has all of it.
+  tables.write([{ family: 'heap', key: damaged, value: Buffer.alloc(PAGE_BYTES, 7) }], { isSynced: true });
+  const after = open(tables, disk.survivor(random));
+  after.fold();
+  const { numbers, chunks } = after.canister(id).memory.heap;
+  assert.deepEqual([...numbers], [4, 5, 6]);
+  assert.deepEqual([chunks[0]?.[0], chunks[0]?.[PAGE_BYTES], chunks[0]?.[PAGE_BYTES + 1]], [9, 9, 7]);
+});
+
 /** Tables that tell what is written to them. */
 class CountedTables extends MemoryTables {
   readonly writes: { readonly bytes: number; readonly isSynced: boolean }[] = [];
