@@ -90,7 +90,6 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   const { builtinPlugins } = await import('../plugins/index.ts');
   const { Canisters } = await import('../subsystems/canisters/index.ts');
   const { Storage } = await import('../subsystems/storage/index.ts');
-  const { IdleWatch } = await import('../subsystems/threads/index.ts');
   const startedMs = systemClock.nowMs();
   const log = createLog({
     isJson,
@@ -169,7 +168,6 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
     ...(isBehindShellOfNpx(process.env) && { parent: { pid: PARENT, current: () => process.ppid } }),
   });
   const alive = setInterval(() => undefined, 2 ** 30);
-  using _idle = new IdleWatch();
   try {
     await kernel.value.start();
     if (kernel.value.state === 'ready') {

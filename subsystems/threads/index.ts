@@ -1,6 +1,5 @@
 /** Threads of this host: rings of records in shared memory, by which they talk; jobs for one of them; and what each does for itself. */
-export { beginFullCollection, collectGarbage } from './collect-garbage.ts';
-export { IdleWatch } from './idle-memory.ts';
+export { collectGarbage } from './collect-garbage.ts';
 export { JobThread, type JobThreadOptions } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
 export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';

@@ -1,15 +1,12 @@
-/** A thread that has had much to do: waits on a ring, or turns its event loop, and tells of its heap before and after. */
+/** A thread that has had much to do, then waits on a ring, and tells of its heap before and after. */
 import { getHeapSpaceStatistics } from 'node:v8';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { IdleWatch, RingConsumer } from '../../subsystems/threads/index.ts';
+import { RingConsumer } from '../../subsystems/threads/index.ts';
 
 export interface IdleThreadData {
-  /** It waits on this one; undefined: it has an event loop. */
-  readonly ring: SharedArrayBuffer | undefined;
+  readonly ring: SharedArrayBuffer;
   /** What it keeps for ever, in objects. */
   readonly kept: number;
-  readonly idleMs: number;
 }
 
 /** Bytes that its young generation and the pages of its old one take. */
@@ -18,7 +15,7 @@ export interface IdleThreadHeap {
   readonly old: number;
 }
 
-const { ring, kept, idleMs } = workerData as IdleThreadData;
+const { ring, kept } = workerData as IdleThreadData;
 
 function heap(): IdleThreadHeap {
   const bytesOf = (name: string): number =>
@@ -38,10 +35,7 @@ function work(): unknown[] {
   return stays;
 }
 
-const watch = ring === undefined ? new IdleWatch() : undefined;
 const stays = work();
 const before = heap();
-if (ring === undefined) await sleep(idleMs);
-else new RingConsumer(ring).wait();
-watch?.[Symbol.dispose]();
+new RingConsumer(ring).wait();
 parentPort?.postMessage({ before, after: heap(), stays: stays.length });
