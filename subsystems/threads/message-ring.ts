@@ -128,13 +128,14 @@ export class RingProducer extends RingEnd {
 /** Called for each record: its type, and where its payload starts. Valid only during the call. */
 export type TakeRecord = (type: number, at: number, payloadBytes: number) => void;
 
-/** After fewer records than this it is not worth while to give memory back again. */
-const TAKEN_MIN = 256;
+/** A thread that so much has come to keeps the memory that it has worked with: the next burst wants it. */
+const TAKEN_MAX = 256;
 
 export class RingConsumer extends RingEnd {
   #tail: number;
-  /** Records since memory was given back. A thread that begins has loaded its code. */
-  #taken = TAKEN_MIN;
+  /** Records that it has taken. */
+  #taken = 0;
+  #hasGivenBack = false;
 
   constructor(shared: SharedArrayBuffer) {
     super(shared);
@@ -198,9 +199,9 @@ export class RingConsumer extends RingEnd {
   }
 
   #sleep(): void {
-    if (this.#taken >= TAKEN_MIN) {
+    if (!this.#hasGivenBack && this.#taken <= TAKEN_MAX) {
       if (Atomics.wait(this.words, ASLEEP, 1, IDLE_MS) !== 'timed-out') return;
-      this.#taken = 0;
+      this.#hasGivenBack = true;
       giveBackIdleMemory();
     }
     Atomics.wait(this.words, ASLEEP, 1);

@@ -7,6 +7,8 @@ export interface IdleThreadData {
   readonly ring: SharedArrayBuffer;
   /** What it keeps for ever, in objects. */
   readonly kept: number;
+  /** Records that it takes before. */
+  readonly records: number;
 }
 
 /** Bytes that its young generation and the pages of its old one take. */
@@ -15,7 +17,7 @@ export interface IdleThreadHeap {
   readonly old: number;
 }
 
-const { ring, kept } = workerData as IdleThreadData;
+const { ring, kept, records } = workerData as IdleThreadData;
 
 function heap(): IdleThreadHeap {
   const bytesOf = (name: string): number =>
@@ -35,7 +37,9 @@ function work(): unknown[] {
   return stays;
 }
 
+const consumer = new RingConsumer(ring);
+for (let taken = 0; taken < records; taken += consumer.drain(() => undefined)) consumer.wait();
 const stays = work();
 const before = heap();
-new RingConsumer(ring).wait();
+consumer.wait();
 parentPort?.postMessage({ before, after: heap(), stays: stays.length });

@@ -13,13 +13,19 @@ const FEW = 1000;
 /** With 130 bytes each, more than is collected. */
 const MANY = 1_400_000;
 
-async function idle(kept: number, idleMs: number): Promise<{ before: IdleThreadHeap; after: IdleThreadHeap }> {
+async function idle(
+  kept: number,
+  idleMs: number,
+  records = 0,
+): Promise<{ before: IdleThreadHeap; after: IdleThreadHeap }> {
   const ring = createRing(64 * 1024);
-  const workerData: IdleThreadData = { ring, kept };
+  const workerData: IdleThreadData = { ring, kept, records };
   const worker = new Worker(new URL('../../support/idle-thread.ts', import.meta.url), { workerData });
   const answered = once(worker, 'message');
-  await sleep(idleMs);
   const producer = new RingProducer(ring);
+  for (let record = 0; record < records; record++) producer.reserve(1, 8);
+  producer.publish();
+  await sleep(idleMs);
   producer.reserve(1, 8);
   producer.publish();
   const [answer] = (await answered) as [{ before: IdleThreadHeap; after: IdleThreadHeap; stays: number }];
@@ -30,8 +36,14 @@ async function idle(kept: number, idleMs: number): Promise<{ before: IdleThreadH
 
 const young = ({ young: bytes }: IdleThreadHeap): string => (bytes > 2 ** 21 ? 'large' : 'small');
 
-test('a thread with nothing to do gives its memory back, unless it has much, or something comes', async () => {
-  const [blocking, large, waked] = await Promise.all([idle(FEW, IDLE_MS), idle(MANY, IDLE_MS), idle(FEW, 2_500)]);
+test('a thread that little has come to gives its memory back, unless it has much, or something comes', async () => {
+  const [blocking, large, waked, worked] = await Promise.all([
+    idle(FEW, IDLE_MS, 100),
+    idle(MANY, IDLE_MS),
+    idle(FEW, 2_500),
+    idle(FEW, IDLE_MS, 300),
+  ]);
+  assert.deepEqual([young(worked.before), young(worked.after)], ['large', 'large'], 'it has had work');
   assert.deepEqual([young(blocking.before), young(blocking.after)], ['large', 'small'], 'nothing comes');
   assert.deepEqual([young(large.before), young(large.after)], ['large', 'large'], 'it has a large heap');
   assert.deepEqual([young(waked.before), young(waked.after)], ['large', 'large'], 'something comes');
