@@ -21,9 +21,12 @@ export function collectGarbage(which: 'full' | 'young' | 'all-there-is'): void {
 
 function exposed(): Collect {
   if (globalThis.gc !== undefined) return globalThis.gc as Collect;
-  setFlagsFromString('--expose-gc');
-  const gc = runInNewContext('gc') as Collect;
-  // Compiled code that is kept is kept for these flags: with others, later threads would find none.
-  setFlagsFromString('--no-expose-gc');
-  return gc;
+  // The flag is the process's: another thread may switch it off before the context is made.
+  for (;;) {
+    setFlagsFromString('--expose-gc');
+    const gc = runInNewContext('globalThis.gc') as Collect | undefined;
+    // Compiled code that is kept is kept for these flags: with others, later threads would find none.
+    setFlagsFromString('--no-expose-gc');
+    if (gc !== undefined) return gc;
+  }
 }

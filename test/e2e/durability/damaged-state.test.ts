@@ -114,9 +114,10 @@ suite('a flipped byte', () => {
     const modules = { one: keeper, victim: keeper };
     const deployment = await Deployment.create(t, { args: ['--snapshot-below', '0'], modules });
     let host = await deployment.start();
-    // More than the log keeps to itself.
+    // More than the log keeps to itself, with a megabyte each.
+    const MESSAGES = 55;
     const argument = Buffer.alloc(1_000_000, 'x');
-    for (let n = 0; n < 30; n++) {
+    for (let n = 0; n < MESSAGES; n++) {
       argument.write(`${MARKER} number ${n};`, 500_000);
       const { status, body } = await host.server.post(
         '/call-json/victim/weigh',
@@ -125,7 +126,7 @@ suite('a flipped byte', () => {
       assert.equal(status, 200, body);
     }
     const victim = await host.find('victim');
-    assert.equal(await host.query(victim, 'size'), 30);
+    assert.equal(await host.query(victim, 'size'), MESSAGES);
     await deployment.kill();
     await intoTableFiles(deployment);
     await merged(deployment);
@@ -137,7 +138,7 @@ suite('a flipped byte', () => {
     await deployment.stop();
     await damage.mend();
     host = await deployment.start();
-    assert.equal(await host.query(victim, 'size'), 30);
+    assert.equal(await host.query(victim, 'size'), MESSAGES);
     await deployment.stop();
   });
 

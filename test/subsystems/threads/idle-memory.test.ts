@@ -49,3 +49,18 @@ test('a thread that little has come to gives its memory back, unless it has much
   assert.deepEqual([young(waked.before), young(waked.after)], ['large', 'large'], 'something comes');
   assert.ok(blocking.after.old < 8 * 2 ** 20, 'pages of garbage go, too');
 });
+
+test('threads that collect garbage for the first time at the same moment all do', async () => {
+  for (let round = 0; round < 10; round++) {
+    const start = new SharedArrayBuffer(4);
+    const script = new URL('../../support/collecting-thread.ts', import.meta.url);
+    const workers = Array.from({ length: 4 }, () => new Worker(script, { workerData: start }));
+    await Promise.all(workers.map((worker) => once(worker, 'message')));
+    const collected = workers.map((worker) => once(worker, 'message'));
+    Atomics.store(new Int32Array(start), 0, 1);
+    Atomics.notify(new Int32Array(start), 0);
+    // A thread that fails rejects this.
+    await Promise.all(collected);
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+});
