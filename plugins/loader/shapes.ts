@@ -200,6 +200,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     current: 'value',
     durable: 'value',
     newest: 'value',
+    expectUnit: 'optional',
     markDirty: 'method',
     onSeal: 'method',
     whenDurable: 'method',

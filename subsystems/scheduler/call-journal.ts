@@ -25,6 +25,7 @@ export type KeptUnits = Pick<
   | 'current'
   | 'newest'
   | 'unit'
+  | 'expectUnit'
   | 'markDirty'
   | 'onSeal'
   | 'whenDurable'
@@ -66,6 +67,11 @@ export class CallJournal {
   resume(number: number, order: number): void {
     this.#numbers = Math.max(this.#numbers, number);
     this.#orders = Math.max(this.#orders, order);
+  }
+
+  /** Something is executed that will change a canister, as a rule. */
+  expectsChange(): void {
+    this.#storage.expectUnit?.();
   }
 
   /** A canister's state is another: whoever sees it from now on has seen this unit. */

@@ -233,6 +233,7 @@ export class Executions {
       this.#rests(canister.work);
       this.goOn(canister, queue);
     });
+    if (isChange) journal.expectsChange();
   }
 
   /** Tells those who wait for that when nothing of a canister executes any more. */

@@ -38,6 +38,8 @@ export interface StoragePort {
   sendPieces?(pieces: readonly Uint8Array[]): boolean;
   /** What was taken since the last time is to arrive: once for a burst. */
   publish(): void;
+  /** A unit is to come soon, as a rule: a hint, and nothing that is counted on. */
+  expect?(): void;
   /** Ends the way, and whoever is at its other end. */
   end(): Promise<void>;
 }
@@ -113,6 +115,10 @@ export class CommitQueue implements OpenableStorage {
   }
 
   // ---- units
+
+  expectUnit(): void {
+    this.#port.expect?.();
+  }
 
   markDirty(): void {
     if (this.#isSealDue) return;

@@ -15,6 +15,7 @@ import {
   DURABLE,
   type FromStorage,
   MESSAGE,
+  ROUSED_US,
   type StorageAnswers,
   type StorageEnd,
   type StorageRequest,
@@ -60,9 +61,10 @@ export class CommitServer {
     return this.#inbox.hasMore;
   }
 
-  /** Blocks the thread until something arrives. */
+  /** Blocks the thread until something arrives; or less long, where it was roused for something that then does not come. */
   wait(): void {
     this.#inbox.wait();
+    if (!this.#inbox.hasMore) this.#inbox.spin(ROUSED_US);
   }
 
   /** Takes what has arrived, as far as one flush is to make it durable; after each of it, `isEnough` may say that the rest has to wait. */

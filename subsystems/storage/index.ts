@@ -29,6 +29,8 @@ export interface CommitPort {
   readonly durable: number;
   /** The newest unit that there is, or will be at the end of this turn: what is known now may be in it. */
   readonly newest: number;
+  /** What is executed now will lead to a unit, as a rule within a moment: a storage whose thread sleeps may wake it meanwhile. */
+  expectUnit?(): void;
   /** Something has changed in this turn: there will be a unit. */
   markDirty(): void;
   /** `write` is called once for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. */

@@ -30,13 +30,13 @@ export function createStorageEnds(ringBytes: number = RING_BYTES): {
 
 export class RingPort implements StoragePort {
   protected readonly port: MessagePort;
+  protected readonly inbox: RingProducer;
   protected readonly outbox: RingListener;
   protected receiver: StorageReceiver | undefined;
-  readonly #inbox: RingProducer;
   #last = 0;
 
   constructor({ inbox, outbox, port }: StorageEnd) {
-    this.#inbox = new RingProducer(inbox);
+    this.inbox = new RingProducer(inbox);
     this.outbox = new RingListener(outbox);
     this.port = port;
   }
@@ -46,7 +46,7 @@ export class RingPort implements StoragePort {
   }
 
   copy(unit: Uint8Array): boolean {
-    const ring = this.#inbox;
+    const ring = this.inbox;
     if (unit.length > INLINE_BYTES_MAX) return false;
     const at = ring.reserve(UNIT, unit.length);
     if (at < 0) return false;
@@ -63,7 +63,7 @@ export class RingPort implements StoragePort {
   }
 
   #post(message: ToStorage | UnitPieces, given: readonly Uint8Array[]): boolean {
-    if (this.#inbox.reserve(MESSAGE, 0) < 0) return false;
+    if (this.inbox.reserve(MESSAGE, 0) < 0) return false;
     this.port.postMessage(
       message,
       given.map(({ buffer }) => buffer as ArrayBuffer),
@@ -72,7 +72,7 @@ export class RingPort implements StoragePort {
   }
 
   publish(): void {
-    this.#inbox.publish();
+    this.inbox.publish();
   }
 
   /** Units have become durable that the receiver has not been told of. */

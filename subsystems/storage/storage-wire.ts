@@ -17,6 +17,9 @@ export const RING_BYTES = 4 << 20;
 /** Larger units are handed over instead of copied. */
 export const INLINE_BYTES_MAX = 64 * 1024;
 
+/** So long the storage thread looks for a unit that it was woken for: a short message takes about 100 µs until there is one. */
+export const ROUSED_US = 250;
+
 /** Posted to the thread: the directory is to be opened. */
 export const OPEN = 'open';
 

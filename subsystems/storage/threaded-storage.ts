@@ -1,9 +1,10 @@
 /** The commit queue of a server with a state directory, which a thread of its own writes to. */
 import { receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { ServerError } from '../../kernel/index.ts';
+import { EarlyWake } from '../threads/index.ts';
 import { CommitQueue, type StorageReceiver } from './commit-queue.ts';
 import { createStorageEnds, RingPort } from './ring-port.ts';
-import { type FromStorageThread, OPEN, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
+import { type FromStorageThread, OPEN, ROUSED_US, type StorageEnd, type StorageThreadOptions } from './storage-wire.ts';
 
 export interface ThreadedStorageOptions {
   readonly directory: string;
@@ -35,6 +36,7 @@ export class ThreadedStorage extends CommitQueue {
 
 class ThreadPort extends RingPort {
   readonly #far: StorageEnd;
+  readonly #early: EarlyWake;
   readonly #options: Omit<ThreadedStorageOptions, 'onFailure'>;
   #worker: Worker | undefined;
   /** Why the thread has ended before anybody was there to be told. */
@@ -44,6 +46,7 @@ class ThreadPort extends RingPort {
     const { near, far } = createStorageEnds();
     super(near);
     this.#far = far;
+    this.#early = new EarlyWake(this.inbox, ROUSED_US / 1000);
     this.#options = options;
   }
 
@@ -84,6 +87,15 @@ class ThreadPort extends RingPort {
     });
     this.#worker = worker;
     return worker;
+  }
+
+  expect(): void {
+    this.#early.expect();
+  }
+
+  override publish(): void {
+    this.#early.comes();
+    super.publish();
   }
 
   #receive(message: FromStorageThread): void {

@@ -111,9 +111,14 @@ export class RingProducer extends RingEnd {
     if (this.#published === this.#head) return;
     this.#published = this.#head;
     Atomics.store(this.words, HEAD, this.#head);
-    if (Atomics.load(this.words, ASLEEP) === 1 && Atomics.exchange(this.words, ASLEEP, 0) === 1) {
-      Atomics.notify(this.words, ASLEEP, 1);
-    }
+    this.rouse();
+  }
+
+  /** Wakes the consumer if it sleeps, also where nothing is published yet. Whether it slept. */
+  rouse(): boolean {
+    if (Atomics.load(this.words, ASLEEP) === 0 || Atomics.exchange(this.words, ASLEEP, 0) === 0) return false;
+    Atomics.notify(this.words, ASLEEP, 1);
+    return true;
   }
 
   /** Blocks until the consumer has taken something (or 10 ms have passed). Only for threads that may block. */
@@ -191,7 +196,7 @@ export class RingConsumer extends RingEnd {
     return false;
   }
 
-  /** Blocks the thread until something is published. If that takes long, memory is given back meanwhile (idle-memory.ts). */
+  /** Blocks the thread until something is published, or it is roused. If that takes long, memory is given back meanwhile (idle-memory.ts). */
   wait(): void {
     Atomics.store(this.words, ASLEEP, 1);
     if (!this.hasMore) this.#sleep();

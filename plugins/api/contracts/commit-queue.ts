@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommitPort } from '../../../subsystems/storage/index.ts';
 import { INLINE_BYTES_MAX, RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
 import { WriteBatch } from '../../../subsystems/storage/write-batch.ts';
@@ -156,6 +157,34 @@ export function describeCommitQueue(
       let isTold = false;
       queue.whenDurable(first, () => (isTold = true));
       assert.ok(isTold, 'within the call: it is durable');
+    });
+
+    test('that a unit is expected changes nothing, whether it comes, comes late or does not', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      const told: number[] = [];
+      const first = queue.current;
+      const ROUNDS = 60;
+      for (let round = 0; round < ROUNDS; round++) {
+        queue.expectUnit?.();
+        // Nothing has changed: no unit.
+        if (round % 3 === 0) await endTurn();
+        // As long as an execution: shorter and longer than anybody looks for what it leads to.
+        if (round % 5 === 0) await sleep(round % 4);
+        if (round % 7 === 0) await catchUp();
+        put(queue, String(round).padStart(2, '0'), round);
+        queue.whenDurable(queue.current, () => told.push(round));
+        if (round % 2 === 0) queue.expectUnit?.();
+        await endTurn();
+      }
+      queue.expectUnit?.();
+      await catchUp();
+      const rounds = Array.from({ length: ROUNDS }, (_, round) => round);
+      assert.deepEqual(told, rounds);
+      assert.equal(queue.durable, first + ROUNDS - 1);
+      assert.deepEqual(
+        [...(await stored()).values()].map(([value]) => value),
+        rounds,
+      );
     });
 
     test('what a callback changes is in a unit of its own', async (t) => {

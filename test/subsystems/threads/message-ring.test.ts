@@ -255,6 +255,8 @@ for (const expecting of ['never', 'at times', 'always'] as const)
           if (at < 0) break;
           producer.words[at >> 2] = sent++;
         }
+        // It wakes for nothing, or for what is published while it looks.
+        if (random(3) === 0) producer.rouse();
         producer.publish();
         if (isExpected()) consumer.expect();
         if (random(4) === 0) await sleep(0);
