@@ -271,32 +271,29 @@ export class CanisterService implements Canisters {
         : argument.slice(0, histories.isOn ? NOTED_ARGUMENT_BYTES_MAX : 0);
     const coming = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
-    return this.#ended(record, coming, addressedBy, this.#with.scheduler.deliver(record.handle, message));
+    const onAnswer = countOf(record, kind, argumentBytes, addressedBy);
+    const { idempotencyKey } = message;
+    const delivered = { kind, method, caller, argument, idempotencyKey, onAnswer };
+    return this.#ended(record, coming, this.#with.scheduler.deliver(record.handle, delivered));
   }
 
-  /** Counts a message and notes it when it has ended. */
-  async #ended(
-    record: CanisterRecord,
-    coming: EndedMessage & { readonly kind: CallKind },
-    addressedBy: AddressedBy,
-    delivered: Promise<Outcome>,
-  ): Promise<Outcome> {
+  /** Notes a message when it has ended. */
+  async #ended(record: CanisterRecord, coming: EndedMessage, delivered: Promise<Outcome>): Promise<Outcome> {
     const outcome = await delivered;
     if (outcome.kind === 'unavailable') throwIfRejected(record);
     if (outcome.kind === 'unavailable' || outcome.isRepeat === true) return outcome;
-    record.steps.count(outcome, coming.kind, coming.argumentBytes, addressedBy);
     const histories = this.#histories;
-    if (histories.isOn && !record.isRemoved) histories.add(record.handle, coming, outcome, record.lastMessageMs);
+    if (histories.isOn && !record.isRemoved) histories.add(record.handle, coming, outcome, this.#with.clock.nowMs());
     return outcome;
   }
 
   async ask(canister: Canister, method: string, caller: Uint8Array, argument: Uint8Array): Promise<Outcome> {
     const record = recordOf(canister);
     refuseUnlessCallable(record, 'query', method, caller);
-    const argumentBytes = argument.length;
-    const outcome = await this.#with.scheduler.deliver(record.handle, { kind: 'query', method, caller, argument });
+    const onAnswer = countOf(record, 'query', argument.length, 'name');
+    const message = { kind: 'query', method, caller, argument, onAnswer } as const;
+    const outcome = await this.#with.scheduler.deliver(record.handle, message);
     if (outcome.kind === 'unavailable') throwIfRejected(record);
-    else record.steps.count(outcome, 'query', argumentBytes, 'name');
     return outcome;
   }
 
@@ -658,6 +655,18 @@ function refuseUnlessCallable(record: CanisterRecord, kind: CallKind, method: st
     );
   }
   refuseInternal(record, method, caller);
+}
+
+/** Counts a client's message with the step that answers it, so that one unit has both. */
+function countOf(
+  { steps }: CanisterRecord,
+  kind: CallKind,
+  argumentBytes: number,
+  addressedBy: AddressedBy,
+): (outcome: Outcome) => void {
+  return (outcome) => {
+    if (outcome.kind !== 'unavailable') steps.count(outcome, kind, argumentBytes, addressedBy);
+  };
 }
 
 /** Whoever calls it first finds the damage, and is told what all others are. */

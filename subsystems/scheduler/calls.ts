@@ -29,6 +29,7 @@ import {
 } from '../ic/index.ts';
 import {
   type ScheduledCanister,
+  type IngressOrigin,
   type QueuedTask,
   CallContext,
   NOBODY,
@@ -56,7 +57,7 @@ export interface CallsHost {
   /** A call by a canister has its answer; undefined: nobody wants to know. */
   readonly answered: () => ((handle: number, call: NotedCall, outcome: Outcome) => void) | undefined;
   /** A client gets its answer. */
-  readonly answer: (context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome) => void;
+  readonly answer: (context: CallContext, origin: IngressOrigin, outcome: Outcome) => void;
 }
 
 export class Calls {
@@ -153,6 +154,7 @@ export class Calls {
     if (underWay === undefined) origin.done(this.stoppingOutcome);
     else underWay.tellAhead(this.stoppingOutcome);
     origin.done = NOBODY;
+    origin.onAnswer = undefined;
   }
 
   /** A call as it was kept: its response is still to come. */
@@ -187,7 +189,7 @@ export class Calls {
     const refunded = context.cyclesAvailable;
     context.cyclesAvailable = 0n;
     const { origin } = context;
-    if (origin.kind === 'ingress') this.#host.answer(context, origin.done, outcomeOf(context, response, kind));
+    if (origin.kind === 'ingress') this.#host.answer(context, origin, outcomeOf(context, response, kind));
     else if (origin.kind === 'canister') {
       const { canister, note } = context;
       if (note !== undefined) this.#host.answered()?.(canister.handle, note, outcomeOf(context, response, kind));

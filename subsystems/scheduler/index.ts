@@ -14,7 +14,14 @@ export interface DeliveredMessage {
   readonly argument: Uint8Array;
   /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
   readonly idempotencyKey?: string | undefined;
+  /**
+   * Called once with what the promise resolves with, in the turn in which that is known: what it changes is in the unit that the
+   * answer waits for. Not for repeats, and not for a message that goes on after a restart.
+   */
+  readonly onAnswer?: OnAnswer | undefined;
 }
+
+export type OnAnswer = (outcome: Outcome) => void;
 
 /** A message from a client. */
 export interface IngressMessage extends DeliveredMessage {

@@ -20,6 +20,7 @@ import {
   ScheduledCanister,
   isUrgent,
   queueOf,
+  type IngressOrigin,
   type QueuedTask,
   CallContext,
   QUERY_CALLS_MAX,
@@ -217,7 +218,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       const { key, method, digest } = record;
       const call = { caller: context.caller, key, method, digest };
       context.underWay = this.#idempotency.resume(context.canister, call);
-      context.origin = { kind: 'ingress', done: context.underWay.tell };
+      context.origin = { kind: 'ingress', done: context.underWay.tell, onAnswer: undefined };
     }
     for (const waiting of restored.waiting) {
       const { canister } = waiting.kind === 'start' ? waiting.context : waiting.call.context;
@@ -489,13 +490,18 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     done: (outcome: Outcome) => void,
     underWay: UnderWay | undefined,
   ): void {
+    const { onAnswer } = message;
+    const refuse = (outcome: Outcome): void => {
+      onAnswer?.(outcome);
+      done(outcome);
+    };
     if (this.#isDraining) {
-      done(STOPPING_OUTCOME);
+      refuse(STOPPING_OUTCOME);
       return;
     }
     const canister = this.#canisters[handle];
     if (canister === undefined) {
-      done(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
+      refuse(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;
     }
     const standing = standingRefusal(canister, message.kind === 'transform');
@@ -505,20 +511,21 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
         standing.code,
         standing.message,
       );
+      onAnswer?.(outcome);
       this.#journal.tell(canister.lastUnit, done, outcome);
       return;
     }
     const { work } = canister;
     if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
-      done(refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
+      refuse(refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
     const isComposite = kind === 'query' && canister.module?.methods.get(method) === 'composite_query';
     const context = new CallContext(
       canister,
-      { kind: 'ingress', done },
+      { kind: 'ingress', done, onAnswer },
       { caller, evaluation: isComposite ? this.#newEvaluation() : undefined },
     );
     context.underWay = underWay;
@@ -541,8 +548,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     });
   }
 
-  #answer(context: CallContext, done: (outcome: Outcome) => void, outcome: Outcome): void {
+  #answer(context: CallContext, { done, onAnswer }: IngressOrigin, outcome: Outcome): void {
     const { canister, evaluation, underWay } = context;
+    onAnswer?.(outcome);
     if (underWay !== undefined) {
       context.underWay = undefined;
       this.#idempotency.answered(underWay, outcome);

@@ -15,7 +15,7 @@ import {
   type StepFault,
 } from '../ic/index.ts';
 import type { ModuleInfo } from '../execution/index.ts';
-import type { NotedCall } from './index.ts';
+import type { NotedCall, OnAnswer } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { type Member, MemberList } from './member-list.ts';
 import { assertTransition, type CanisterState, type FirstState } from './canister-state.ts';
@@ -303,10 +303,17 @@ export function queueOf(work: PendingWork, waiting: QueuedTask): Queue<QueuedTas
 
 // ---- calls
 
+/** A client: gets the outcome. */
+export interface IngressOrigin {
+  readonly kind: 'ingress';
+  done: (outcome: Outcome) => void;
+  /** Called before, without waiting for anything to be durable. */
+  onAnswer: OnAnswer | undefined;
+}
+
 /** Who waits for the answer of a call. */
 export type Origin =
-  /** A client: gets the outcome. */
-  | { readonly kind: 'ingress'; done: (outcome: Outcome) => void }
+  | IngressOrigin
   /** Another canister: its callback gets the response. */
   | { readonly kind: 'canister'; readonly call: OpenCall }
   /** Nobody: heartbeats and timers. */

@@ -181,11 +181,15 @@ function callRecords(): string[] {
   const canister = new ScheduledCanister(3, idToText(ID));
   const client = new CallContext(
     canister,
-    { kind: 'ingress', done: () => undefined },
+    { kind: 'ingress', done: () => undefined, onAnswer: undefined },
     { caller: CALLER, deadlineNs: 5n, cycles: LARGE },
   );
   const call = new OpenCall(client, CALLER, { callbacks: callbacks(), deadlineMs: 123.5, cycles: LARGE });
-  const keyed = new CallContext(canister, { kind: 'ingress', done: () => undefined }, { caller: CALLER });
+  const keyed = new CallContext(
+    canister,
+    { kind: 'ingress', done: () => undefined, onAnswer: undefined },
+    { caller: CALLER },
+  );
   const asked = { caller: CALLER, method: 'm' };
   keyed.underWay = new UnderWay(asked, 'key', '=abc', 0, new CanisterKeys(canister), undefined, () => undefined);
   const started = new CallContext(canister, { kind: 'canister', call }, { caller: ID });

@@ -99,7 +99,7 @@ class Town {
     assert.equal((await host.server.post('/cycles/other', '12345')).status, 200);
   }
 
-  /** How many messages there were is counted in passing: SIGKILL loses the last ones. */
+  /** Messages are counted with the unit of the step that answers: of queries SIGKILL loses the last ones. */
   async inspect(end: 'stop' | 'kill'): Promise<readonly object[]> {
     return (await this.deployment.host.inspect()).map((actor) => ({
       ...actor,
@@ -178,5 +178,25 @@ test('everything is there again after a stop and after SIGKILL, whichever way it
     assert.deepEqual(await town.inspect(end), inspected, `after ${end}`);
     assert.deepEqual(await town.look(), before, `after ${end}`);
     assert.deepEqual(await town.lookClosely(), closely, `after ${end}`);
+  }
+});
+
+test('a client’s update is counted with the answer that it had, also by a server that is killed then', async (t: TestContext) => {
+  const deployment = await Deployment.create(t, { args: ['--heartbeat-ms', '0'] });
+  let host = await deployment.start();
+  const installed = await host.server.post('/install/witness', WITNESS);
+  assert.equal(installed.status, 200, installed.body);
+  const counts = async (): Promise<readonly unknown[]> =>
+    (await host.inspect()).filter(({ name }) => name === 'witness').map(({ messages, traps }) => [messages, traps]);
+  let answered = 0;
+  for (const more of [1, 1, 2]) {
+    for (let k = 0; k < more; k++) {
+      assert.equal((await host.server.post('/call/witness/write', `${k}`)).status, 200);
+      assert.equal((await host.server.post('/call/witness/fall')).status, 400);
+      answered++;
+    }
+    await deployment.kill();
+    host = await deployment.start();
+    assert.deepEqual(await counts(), [[2 * answered, answered]]);
   }
 });

@@ -201,6 +201,8 @@ export interface Inspected {
   readonly status: string;
   readonly cycles: string;
   readonly heapBytes: number;
+  readonly messages: number;
+  readonly traps: number;
 }
 
 export interface HostOptions {
