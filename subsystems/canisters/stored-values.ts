@@ -26,7 +26,7 @@ export interface StoredNumbers {
   readonly timerMs: number;
   readonly heapBytes: number;
   readonly stableBytes: number;
-  /** Those of clients, counted with the step that answers; of queries a crash may lose the last ones. So with `traps` and `lastMessageMs`. */
+  /** Those of clients, counted with the step that answers; of what changed nothing a crash may lose the last ones. So with `traps` and `lastMessageMs`. */
   readonly messages: number;
   readonly traps: number;
   readonly lastMessageMs: number;

@@ -15,8 +15,8 @@ export interface DeliveredMessage {
   /** Of updates: the client's name for this call; the same again is answered, not executed. 1 to 255 visible ASCII characters. */
   readonly idempotencyKey?: string | undefined;
   /**
-   * Called once with what the promise resolves with, in the turn in which that is known: what it changes is in the unit that the
-   * answer waits for. Not for repeats, and not for a message that goes on after a restart.
+   * Called once with what the promise resolves with, in the turn in which that is known: where a step was the answer, what the call
+   * changes is in the unit that the client waits for. Not for repeats, nor for a client that is told ahead that the server stops. Must not throw.
    */
   readonly onAnswer?: OnAnswer | undefined;
 }

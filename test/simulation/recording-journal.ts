@@ -40,6 +40,11 @@ export class RecordingJournal<State> extends CommitQueue {
     return this.#port.written;
   }
 
+  /** How often a unit was said to be coming. */
+  get expected(): number {
+    return this.#port.expected;
+  }
+
   /** Units that are sealed and not durable. */
   get pending(): number {
     return this.#port.units.length;
@@ -67,6 +72,7 @@ class HeldPort<State> implements StoragePort {
   /** Sealed and not durable. */
   readonly units: { readonly operations: Uint8Array; readonly state: State }[] = [];
   written = 0;
+  expected = 0;
   durableState: State;
   /** What the unit that is sealed next holds besides. */
   state: () => State;
@@ -98,6 +104,10 @@ class HeldPort<State> implements StoragePort {
   }
 
   publish(): void {}
+
+  expect(): void {
+    this.expected++;
+  }
 
   end(): Promise<void> {
     return Promise.resolve();

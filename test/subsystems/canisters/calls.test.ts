@@ -7,6 +7,8 @@ import { builtinPlugins } from '../../../plugins/index.ts';
 import { Canisters } from '../../../subsystems/canisters/index.ts';
 import { recordOf } from '../../../subsystems/canisters/canister-record.ts';
 import type { Outcome } from '../../../subsystems/ic/index.ts';
+import { Scheduler } from '../../../subsystems/scheduler/index.ts';
+import type { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { ManagementBackend } from '../../../subsystems/management/index.ts';
 import { collectGarbage } from '../../../subsystems/threads/index.ts';
 import { startKernel } from '../../support/kernel.ts';
@@ -16,6 +18,8 @@ const ANONYMOUS = Uint8Array.of(4);
 const SOURCE = `persistent actor {
   var isReleased = false;
   public func nothing() : async () {};
+  public query func number() : async Nat { 1 };
+  public query func fall() : async () { assert false };
   public func release() : async () { isReleased := true };
   public func hold(_ : Blob) : async () { while (not isReleased) { await nothing() } };
 }`;
@@ -86,5 +90,20 @@ suite('canisters of a host', () => {
       (await Promise.all(outcomes)).map(({ kind, isRepeat = false }) => [kind, isRepeat]),
       [false, true, true, true].map((isRepeat) => ['reply', isRepeat]),
     );
+
+    // A message counts once: not for its repeats, nor where nobody took it.
+    const counts = (): readonly number[] => [canister.messages, canister.traps];
+    assert.deepEqual(counts(), [2, 0]);
+    await call('nothing', NO_ARGUMENTS);
+    assert.equal((await canisters.ask(canister, 'number', ANONYMOUS, NO_ARGUMENTS)).kind, 'reply');
+    assert.equal((await canisters.ask(canister, 'fall', ANONYMOUS, NO_ARGUMENTS)).kind, 'trap');
+    assert.deepEqual(counts(), [5, 1]);
+    await backend.stop(recordOf(canister));
+    assert.equal((await call('nothing', NO_ARGUMENTS)).kind, 'reject');
+    assert.deepEqual(counts(), [6, 1], 'a stopped actor answers, too');
+    const drained = (kernel.get(Scheduler) as RoundScheduler).drain();
+    assert.equal((await call('nothing', NO_ARGUMENTS)).kind, 'unavailable');
+    await drained;
+    assert.deepEqual(counts(), [6, 1]);
   });
 });

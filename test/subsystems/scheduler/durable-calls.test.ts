@@ -40,6 +40,21 @@ test('an update without calls writes nothing, and its client is told when its un
   assert.equal(host.journal.written, 0);
 });
 
+test('a unit is expected while something executes that may change a canister, and of no query', async () => {
+  const host = new DurableHost().admit([0, 1]);
+  host.deliver(0, 'query');
+  assert.equal(host.journal.expected, 0);
+  host.deliver(0);
+  assert.equal(host.journal.expected, 1);
+  host.execution.endOne(FREE);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  assert.equal(host.journal.expected, 2, 'of the callee');
+  host.execution.endOne();
+  assert.equal(host.journal.expected, 3, 'and of the callback');
+  host.execution.endOne();
+  await host.endTurn();
+});
+
 test('a query is told only of what is durable, and at once when all is', async () => {
   const host = new DurableHost().admit([0, 1]);
   host.deliver(0);

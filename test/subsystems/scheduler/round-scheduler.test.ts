@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Execution } from '../../../subsystems/execution/index.ts';
-import { idToText } from '../../../subsystems/ic/index.ts';
+import { idToText, type Outcome } from '../../../subsystems/ic/index.ts';
 import type { IngressMessage } from '../../../subsystems/scheduler/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
@@ -112,6 +112,46 @@ test('drain answers what waits, lets what executes end, and resolves only then',
   const ended = await Promise.all(outcomes.slice(0, executing));
   assert.ok(ended.every((outcome) => outcome.kind === 'reply'));
   assert.equal(execution.started.length, executing, 'nothing started after drain');
+});
+
+test('whoever sent a message hears its answer once, as soon as it is known, also of what nothing is executed for', async () => {
+  const execution = new HeldExecution();
+  const rounds = await scheduler(execution);
+  const heard: Outcome[] = [];
+  const deliver = (handle: number, kind?: 'update' | 'query'): Promise<Outcome> =>
+    rounds.deliver(handle, { ...message(handle, kind)[1], onAnswer: (outcome) => heard.push(outcome) });
+  for (const [step, kind] of [
+    [REPLY, 'reply'],
+    [{ ...STEP, fault: { kind: 'trap', code: 5, message: 'it fell' } }, 'trap'],
+    [STEP, 'noReply'],
+  ] as const) {
+    heard.length = 0;
+    const [update, query] = [deliver(0), deliver(0, 'query')];
+    execution.endOne(step);
+    assert.equal(heard.length, 1, 'in the turn of the step');
+    execution.endOne(step);
+    assert.deepEqual(heard, [await update, await query]);
+    assert.deepEqual(
+      heard.map((outcome) => outcome.kind),
+      [kind, kind],
+    );
+  }
+  const refused = async (handle: number, kind: Outcome['kind']): Promise<void> => {
+    heard.length = 0;
+    assert.deepEqual([await deliver(handle)], heard);
+    assert.equal(heard[0]?.kind, kind);
+  };
+  await refused(99, 'reject');
+  await rounds.stop(1);
+  await refused(1, 'reject');
+  for (let k = 0; k < 10_200; k++) void rounds.deliver(...message(0));
+  await refused(0, 'unavailable');
+  heard.length = 0;
+  const waiting = deliver(2);
+  void rounds.drain();
+  assert.deepEqual([await waiting], heard);
+  await refused(3, 'unavailable');
+  execution.endAll();
 });
 
 function bound(rounds: RoundScheduler): { readonly deliver: RoundScheduler['deliver'] } {

@@ -50,3 +50,21 @@ test('a thread that was prepared touches nothing before the state is opened, and
   assert.ok(existsSync(directory));
   await opened.close();
 });
+
+test('a thread that expected a unit which does not come rests', async () => {
+  const directory = join(await temporaryDirectory(), 'state');
+  const storage = new ThreadedStorage({
+    directory,
+    isSynced: false,
+    onFailure: assert.ifError,
+    onWarning: assert.fail,
+  });
+  await storage.open();
+  await sleep(300);
+  const before = process.cpuUsage();
+  storage.expectUnit();
+  await sleep(1_500);
+  const { user, system } = process.cpuUsage(before);
+  await storage.close();
+  assert.ok(user + system < 500_000, `${(user + system) / 1000} ms of processor time in 1.5 s`);
+});

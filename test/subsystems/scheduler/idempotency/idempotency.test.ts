@@ -104,6 +104,25 @@ for (const [where, options] of [
     assert.equal(host.executions, 1);
   });
 
+  test(`${where}: an answer is heard by the call that was executed, and by no repeat of it`, async () => {
+    const host = new KeyedHost(options);
+    const calls = Array.from({ length: 3 }, () => host.call('k'));
+    await host.settle();
+    host.execution.endOne(replyOf(HELLO));
+    await host.settle();
+    calls.push(host.call('k'));
+    await host.settle();
+    assert.deepEqual(
+      calls.map((told) => [told.heard, told.outcome?.isRepeat === true]),
+      [
+        [1, false],
+        [0, true],
+        [0, true],
+        [0, true],
+      ],
+    );
+  });
+
   test(`${where}: a key belongs to its actor and its caller`, async () => {
     const host = new KeyedHost(options);
     // Caller and key together are the same bytes.

@@ -30,6 +30,8 @@ export interface CallOptions {
 export interface Told {
   outcome: Outcome | undefined;
   refusal: unknown;
+  /** How often its answer was heard when it became known. */
+  heard: number;
 }
 
 export class KeyedHost {
@@ -72,8 +74,9 @@ export class KeyedHost {
   /** Without a key if there is none. */
   call(key: string | undefined, options: CallOptions = {}): Told {
     const { handle = 0, method = 'm', caller = ANONYMOUS, argument = Uint8Array.of(1) } = options;
-    const told: Told = { outcome: undefined, refusal: undefined };
-    this.scheduler.deliver(handle, { kind: 'update', method, caller, argument, idempotencyKey: key }).then(
+    const told: Told = { outcome: undefined, refusal: undefined, heard: 0 };
+    const onAnswer = (): void => void told.heard++;
+    this.scheduler.deliver(handle, { kind: 'update', method, caller, argument, idempotencyKey: key, onAnswer }).then(
       (outcome) => (told.outcome = outcome),
       (error: unknown) => (told.refusal = error),
     );
