@@ -5,7 +5,8 @@
  *       [--persistence enhanced] [--dir FOLDER] [--quick]
  *
  * One manifest with `--actors` entries of the example counter. They are created, each is called once (64 under way), the
- * server is stopped gracefully and started again; printed are the times and the most memory that each of the two processes ever had
+ * server is stopped gracefully and started again, the first time with much that RocksDB has only in its log, and some times more without;
+ * printed are the times and the most memory that each of the first two processes ever had
  * resident (VmHWM), which has to stay under 2 GiB. For a sleeping actor's memory the server is started on that directory and on
  * one with `--few` actors, in turn; when collections free nothing more (collect-garbage.ts, preloaded), the difference is
  * divided by the number of actors more: with a manifest of one actor, with the one of all, and with that when each has been
@@ -29,6 +30,7 @@ import { type Memory, memoryOf, metricsOf, startSvc, type SvcProcess } from './s
 
 const UNDER_WAY = 64;
 const MEMORY_MAX_MIB = 2048;
+const RESTARTS = 5;
 const COLLECT = fileURLToPath(new URL('collect-garbage.ts', import.meta.url));
 const COLLECTED_DEADLINE_MS = 60_000;
 
@@ -64,11 +66,15 @@ const restarted = await startSvc(hosts.many);
   for (const at of [0, many - 1]) await expectOne(client, at);
   peaks.push(memoryOf(restarted.pid));
 }
-printFigure(`restart with ${many} actors, until ready`, restarted.readyMs / 1000, 's', '', {
-  is: 'at most',
-  reach: 1.2,
-  aim: 0.8,
-});
+const againMs: number[] = [];
+for (let round = 0; round < RESTARTS; round++) {
+  await using svc = await startSvc(hosts.many);
+  againMs.push(svc.readyMs);
+  await svc.stop();
+}
+const restartGoal = { is: 'at most', reach: 1.2, aim: 0.8 } as const;
+printFigure(`restart with ${many} actors, until ready, the first`, restarted.readyMs / 1000, 's', '', restartGoal);
+printFigure('the same, later ones', median(againMs) / 1000, 's', `by round, ms: ${list(againMs, 0)}`, restartGoal);
 const peakMib = Math.max(...peaks.map((memory) => memory.peakMib));
 printFigure(
   'the most resident memory of both processes',

@@ -36,6 +36,7 @@ import type {
   CanisterLoader,
   IdempotencyFigures,
   DeliveredMessage,
+  OnAnswer,
   LiveFigures,
   OpenCallCount,
   Scheduler,
@@ -491,17 +492,13 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     underWay: UnderWay | undefined,
   ): void {
     const { onAnswer } = message;
-    const refuse = (outcome: Outcome): void => {
-      onAnswer?.(outcome);
-      done(outcome);
-    };
     if (this.#isDraining) {
-      refuse(STOPPING_OUTCOME);
+      tellBoth(onAnswer, done, STOPPING_OUTCOME);
       return;
     }
     const canister = this.#canisters[handle];
     if (canister === undefined) {
-      refuse(refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
+      tellBoth(onAnswer, done, refusedOutcome('reject', REJECT_CODE.DESTINATION_INVALID, 'the canister was deleted'));
       return;
     }
     const standing = standingRefusal(canister, message.kind === 'transform');
@@ -518,7 +515,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     const { work } = canister;
     if (work.input.length + work.queries.length >= QUEUE_MESSAGES_MAX) {
       const reason = `the actor's queue holds ${QUEUE_MESSAGES_MAX} of ${QUEUE_MESSAGES_MAX} messages: try again later`;
-      refuse(refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
+      tellBoth(onAnswer, done, refusedOutcome('unavailable', REJECT_CODE.SYS_TRANSIENT, reason));
       return;
     }
     const { kind, method, caller, argument } = message;
@@ -679,6 +676,12 @@ function takeAll(canister: ScheduledCanister): readonly QueuedTask[] {
   const work = canister.workIfAny;
   if (work === undefined || work.waiting === 0) return [];
   return [work.system, work.input, work.queries].flatMap((queue) => queue.takeAll());
+}
+
+/** Of a message that nothing is executed for, and whose answer waits for nothing. */
+function tellBoth(onAnswer: OnAnswer | undefined, done: (outcome: Outcome) => void, outcome: Outcome): void {
+  onAnswer?.(outcome);
+  done(outcome);
 }
 
 function refusedOutcome(kind: 'unavailable' | 'reject', code: 2 | 3 | 5 | 1 | 4 | 6, message: string): Outcome {
