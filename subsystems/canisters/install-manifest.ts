@@ -1,7 +1,7 @@
 import { type CanisterRecord } from './canister-record.ts';
 import { type ActorFiles, type InstallOptions, type UpgradeOptions, type UpgradeReport } from './index.ts';
 import { at, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import { principalToText, type CanisterIds } from '../ic/index.ts';
+import { principalFromText, principalToText, type CanisterIds } from '../ic/index.ts';
 import type { Compiler } from '../compiler/index.ts';
 import type { ModuleStore } from '../execution/index.ts';
 import type { Manifest, ManifestActor } from '../manifest/index.ts';
@@ -51,8 +51,9 @@ export async function installManifest(
   progress('reading the manifest');
   const actors = await manifest.read();
   // All ids first, in the manifest's order: an actor may name one that comes after it.
-  const idOf = new Map(actors.map(({ name }) => [name, canisters.named(name)?.id ?? ids.next()]));
-  const variables = new Map([...idOf].map(([name, id]) => [PUBLIC_ID + name, principalToText(id)]));
+  const variables = new Map(
+    actors.map(({ name }) => [PUBLIC_ID + name, principalToText(canisters.named(name)?.id ?? ids.next())]),
+  );
   await share(variables);
   // What is kept for as long as the host serves is no more than this: there may be very many.
   const sources = actors.map(({ name, source, candidFile }) => ({ name, source, candidFile }));
@@ -64,7 +65,8 @@ export async function installManifest(
   const there: ManifestSource[] = [];
   const install = async (actor: ManifestActor, { module, candidText }: ActorFiles): Promise<void> => {
     const { args, cycles, env, hasCertificate, name } = actor;
-    const id = idOf.get(name);
+    const principal = principalOf(name);
+    const id = principal === undefined ? undefined : principalFromText(principal);
     const options = { argument: args, caller: ANONYMOUS, cycles, candidText, env, hasCertificate, id, readFiles };
     await canisters.place(name, module, options);
   };
