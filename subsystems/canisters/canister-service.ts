@@ -259,7 +259,7 @@ export class CanisterService implements Canisters {
 
   async call(canister: Canister, message: ClientMessage): Promise<Outcome> {
     const record = recordOf(canister);
-    const { kind, method, caller, argument, addressedBy, startedMs } = message;
+    const { kind, method, caller, argument, addressedBy, idempotencyKey, startedMs } = message;
     refuseUnlessCallable(record, kind, method, caller);
     const argumentBytes = argument.length;
     const histories = this.#histories;
@@ -272,7 +272,6 @@ export class CanisterService implements Canisters {
     const coming = { kind, method, caller, argument: noted, argumentBytes, startedMs: cameMs };
     // Not awaited here: a repeat may wait for long, and this frame would keep its argument as long.
     const onAnswer = countOf(record, kind, argumentBytes, addressedBy);
-    const { idempotencyKey } = message;
     const delivered = { kind, method, caller, argument, idempotencyKey, onAnswer };
     return this.#ended(record, coming, this.#with.scheduler.deliver(record.handle, delivered));
   }

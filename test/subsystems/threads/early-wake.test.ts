@@ -1,26 +1,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRing, EarlyWake, RingListener, RingProducer, SpinGate } from '../../../subsystems/threads/index.ts';
+import { EarlyWake, SpinGate } from '../../../subsystems/threads/index.ts';
+import { listeningRing } from '../../support/listening-ring.ts';
 
 const WITHIN_MS = 30;
 
 /** A consumer that sleeps, and counts when it is woken; `expect` resolves to whether it was. */
 function sleeper(t: TestContext) {
-  const shared = createRing(4096);
-  const producer = new RingProducer(shared);
-  const consumer = new RingListener(shared);
-  const alive = setInterval(() => undefined, 1000);
-  t.after(() => {
-    clearInterval(alive);
-    consumer.close();
-  });
-  const seen = { wakes: 0, records: 0 };
-  consumer.listen(() => {
-    seen.wakes++;
-    seen.records += consumer.drain(() => undefined);
-    return false;
-  });
+  const { producer, seen, send: publish } = listeningRing(t);
   const early = new EarlyWake(producer, WITHIN_MS, new SpinGate(true));
   const asleep = async (): Promise<void> => {
     for (let k = 0; k < 1_000 && producer.isHeard; k++) await sleep(1);
@@ -38,8 +26,7 @@ function sleeper(t: TestContext) {
   };
   const send = (): void => {
     early.comes();
-    producer.reserve(1, 8);
-    producer.publish();
+    publish();
   };
   return { seen, expect, send, early, asleep, producer };
 }

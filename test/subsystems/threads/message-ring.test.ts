@@ -5,6 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { createRing, RingConsumer, RingListener, RingProducer } from '../../../subsystems/threads/index.ts';
+import { listeningRing } from '../../support/listening-ring.ts';
 
 /** A small generator, so that a failing run can be repeated. */
 function seeded(seed: number): (below: number) => number {
@@ -98,35 +99,16 @@ for (const isMoreExpected of [false, true])
     consumer.close();
   });
 
-/** A consumer that listens, and counts. */
+/** `settled`: once the records are there, and a moment later, in which nothing else comes. */
 function listening(t: TestContext) {
-  const shared = createRing(4096);
-  const producer = new RingProducer(shared);
-  const consumer = new RingListener(shared);
-  const alive = setInterval(() => undefined, 1000);
-  t.after(() => {
-    clearInterval(alive);
-    consumer.close();
-  });
-  const seen = { wakes: 0, records: 0 };
-  consumer.listen(() => {
-    seen.wakes++;
-    seen.records += consumer.drain(() => undefined);
-    listener.onWake?.();
-    return false;
-  });
-  const send = (): void => {
-    producer.reserve(1, 8);
-    producer.publish();
-  };
-  /** Once the records are there, and a moment later, in which nothing else comes. */
+  const ring = listeningRing(t);
+  const { seen } = ring;
   const settled = async (count: number): Promise<readonly number[]> => {
     for (let k = 0; k < 1_000 && seen.records < count; k++) await sleep(1);
     await sleep(10);
     return [seen.wakes, seen.records];
   };
-  const listener = { producer, consumer, seen, send, settled, onWake: undefined as (() => void) | undefined };
-  return listener;
+  return Object.assign(ring, { settled });
 }
 
 test('a listener that expects something is awake, takes it in the next turn of the event loop, and then sleeps', async (t) => {
