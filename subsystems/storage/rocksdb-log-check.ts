@@ -8,8 +8,9 @@
  * The checksum, CRC-32C, is over everything behind the length. A log may end in the middle of a record, where a process was
  * killed or the power failed: nothing that can be read stands behind it then.
  */
-import { readdir, readFile } from 'node:fs/promises';
+import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Crc32c } from './crc32c.ts';
 
 export interface LogDamage {
   readonly file: string;
@@ -23,44 +24,60 @@ const HEADER_BYTES = 7;
 /** Files are filled with them. */
 const NO_RECORD = 0;
 const CHECKSUM_MASK = 0xa282ead8;
-/** CRC-32C, reflected. */
-const POLYNOMIAL = 0x82f63b78;
 
 /** Undefined: all logs can be read, but for an end that was not written wholly. */
 export async function findLogDamage(directory: string): Promise<LogDamage | undefined> {
+  // One buffer for all: a fresh one for each file costs four times as much as to read it.
+  let buffer = Buffer.alloc(0);
   for (const name of (await readdir(directory)).filter((file) => LOG_FILE.test(file)).toSorted()) {
     const file = join(directory, name);
-    const byte = damageIn(await readFile(file));
+    await using handle = await open(file);
+    const { size } = await handle.stat();
+    if (size > buffer.length) buffer = Buffer.allocUnsafeSlow(size);
+    const byte = damageIn(buffer.subarray(0, await readWhole(handle, buffer, size)));
     if (byte !== undefined) return { file, byte };
   }
   return undefined;
 }
 
+/** Returns the number of bytes: a system call reads 2 GiB at most, and a file may be shorter than it was. */
+async function readWhole(handle: FileHandle, buffer: Buffer, size: number): Promise<number> {
+  let bytes = 0;
+  while (bytes < size) {
+    const { bytesRead } = await handle.read(buffer, bytes, size - bytes, bytes);
+    if (bytesRead === 0) break;
+    bytes += bytesRead;
+  }
+  return bytes;
+}
+
 function damageIn(bytes: Buffer): number | undefined {
+  const checksums = new Crc32c(bytes);
   let at = 0;
   while (at < bytes.length) {
-    const length = recordBytes(bytes, at);
-    if (length === 0) return hasRecordBehind(bytes, at) ? at : undefined;
+    const length = recordBytes(bytes, checksums, at);
+    if (length === 0) return hasRecordBehind(bytes, checksums, at) ? at : undefined;
     at = afterRecord(at + length);
   }
   return undefined;
 }
 
 /** Right behind it, if its length is right, or at the beginning of a later block: elsewhere are bytes that guests have written. */
-function hasRecordBehind(bytes: Buffer, at: number): boolean {
-  if (at + HEADER_BYTES <= bytes.length && recordBytes(bytes, afterRecord(endOf(bytes, at))) > 0) return true;
+function hasRecordBehind(bytes: Buffer, checksums: Crc32c, at: number): boolean {
+  if (at + HEADER_BYTES <= bytes.length && recordBytes(bytes, checksums, afterRecord(endOf(bytes, at))) > 0)
+    return true;
   for (let block = blockEndOf(at); block < bytes.length; block += BLOCK_BYTES) {
-    if (recordBytes(bytes, block) > 0) return true;
+    if (recordBytes(bytes, checksums, block) > 0) return true;
   }
   return false;
 }
 
 /** With its header; 0 if there is no intact record. */
-function recordBytes(bytes: Buffer, at: number): number {
+function recordBytes(bytes: Buffer, checksums: Crc32c, at: number): number {
   if (at + HEADER_BYTES > bytes.length || bytes[at + 6] === NO_RECORD) return 0;
   const end = endOf(bytes, at);
   if (end > blockEndOf(at) || end > bytes.length) return 0;
-  return masked(crc32c(bytes, at + 6, end)) === bytes.readUInt32LE(at) ? end - at : 0;
+  return masked(checksums.of(at + 6, end)) === bytes.readUInt32LE(at) ? end - at : 0;
 }
 
 function endOf(bytes: Buffer, at: number): number {
@@ -84,34 +101,4 @@ function hasLogNumber(type: number): boolean {
 
 function masked(checksum: number): number {
   return (((checksum >>> 15) | (checksum << 17)) + CHECKSUM_MASK) >>> 0;
-}
-
-/** Tables for four bytes at a time. */
-const TABLES = Array.from({ length: 4 }, () => new Uint32Array(256));
-const [TABLE_0 = new Uint32Array(0), TABLE_1 = TABLE_0, TABLE_2 = TABLE_0, TABLE_3 = TABLE_0] = TABLES;
-for (let byte = 0; byte < 256; byte++) {
-  let value = byte;
-  for (let bit = 0; bit < 8; bit++) value = (value >>> 1) ^ ((value & 1) === 0 ? 0 : POLYNOMIAL);
-  TABLE_0[byte] = value;
-}
-for (let table = 1; table < 4; table++) {
-  for (let byte = 0; byte < 256; byte++) {
-    const value = TABLES[table - 1]?.[byte] ?? 0;
-    (TABLES[table] ?? TABLE_0)[byte] = (value >>> 8) ^ (TABLE_0[value & 255] ?? 0);
-  }
-}
-
-function crc32c(bytes: Buffer, from: number, to: number): number {
-  let crc = 0xffffffff | 0;
-  let at = from;
-  for (; at + 4 <= to; at += 4) {
-    crc ^= (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24);
-    crc =
-      (TABLE_3[crc & 255] ?? 0) ^
-      (TABLE_2[(crc >>> 8) & 255] ?? 0) ^
-      (TABLE_1[(crc >>> 16) & 255] ?? 0) ^
-      (TABLE_0[crc >>> 24] ?? 0);
-  }
-  for (; at < to; at++) crc = (crc >>> 8) ^ (TABLE_0[(crc ^ (bytes[at] ?? 0)) & 255] ?? 0);
-  return ~crc >>> 0;
 }

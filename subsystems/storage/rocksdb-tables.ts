@@ -6,7 +6,7 @@
  * compression took 1.3 s and 1.6 s of CPU time, 0.014 ms a get and 0.24 ms for a range of 32 pages; with ZSTD 1.9 s,
  * 2.7 s, 0.014 and 0.52 ms; level compaction 1.8 s, 1.7 s, 0.024 and 0.38 ms. So only modules, written once and seldom
  * read, are compressed. Blocks of 16 KiB keep the index, which stays in memory, a quarter of the size. Small memtables
- * bound what is in memory, and RocksDB's own log, replayed at every open, to about 300 MiB.
+ * bound what is in memory; `rocksdb-memtables.ts` bounds RocksDB's own log, replayed at every open.
  *
  * Blocks carry checksums, verified whenever one is read. RocksDB reports a damaged one by its file; the family and the
  * key are found by reading again in smaller steps.
@@ -18,6 +18,7 @@ import type { Binding, FamilyOptions, Handle } from '@nxtedition/rocksdb/binding
 import { assert, messageOf, ServerError } from '../../kernel/index.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { findLogDamage } from './rocksdb-log-check.ts';
+import { type ColumnFamily, type Filler, Memtables } from './rocksdb-memtables.ts';
 import { FAMILIES, type Change, type Entry, type Family, type TableReader, type Tables } from './tables.ts';
 
 export interface RocksdbOptions {
@@ -29,9 +30,12 @@ const MIB = 1 << 20;
 const PAGE_CACHE_BYTES = 8 * MIB;
 const COMPACTION_THREADS = 2;
 const BLOCK_BYTES = 16_384;
-/** A memtable is a quarter of these. */
-const PAGE_MEMTABLES_BYTES = 16 * MIB;
-const OTHER_MEMTABLES_BYTES = 4 * MIB;
+/** The binding takes the size of four. */
+const MEMTABLES_BUDGETED = 4;
+const PAGE_MEMTABLE_BYTES = 4 * MIB;
+const ROW_MEMTABLE_BYTES = MIB;
+/** The least that RocksDB takes: for what is seldom written. */
+const LEAST_MEMTABLE_BYTES = 65_536;
 /** A batch keeps the room that it once needed: larger ones are not kept. */
 const KEPT_BATCH_BYTES = 64 * MIB;
 /** What one step of a range reads at most; the first row is always read. */
@@ -39,6 +43,16 @@ const STEP_ROWS = 1024;
 const STEP_BYTES = MIB;
 /** The column family that RocksDB insists on. */
 const UNUSED_FAMILY = 'default';
+const MEMTABLE_BYTES: Readonly<Record<ColumnFamily, number>> = {
+  [UNUSED_FAMILY]: LEAST_MEMTABLE_BYTES,
+  meta: ROW_MEMTABLE_BYTES,
+  heap: PAGE_MEMTABLE_BYTES,
+  stable: PAGE_MEMTABLE_BYTES,
+  log: ROW_MEMTABLE_BYTES,
+  queue: ROW_MEMTABLE_BYTES,
+  module: LEAST_MEMTABLE_BYTES,
+  blob: ROW_MEMTABLE_BYTES,
+};
 const NO_KEY = new Uint8Array(0);
 const BEYOND_ALL_KEYS = new Uint8Array(64).fill(0xff);
 
@@ -55,6 +69,7 @@ export class RocksdbTables implements Tables {
   readonly #directory: string;
   readonly #database: Database;
   readonly #batch: Handle;
+  readonly #memtables = new Memtables(MEMTABLE_BYTES);
   #closed: Promise<void> | undefined;
 
   /**
@@ -109,19 +124,44 @@ export class RocksdbTables implements Tables {
     yield* cursor.entries(from, to);
   }
 
-  write(changes: readonly Change[], options: { readonly isSynced: boolean }): void {
-    const { binding, handle, columns } = checkOpen(this.#database);
+  write(changes: readonly Change[], { isSynced }: { readonly isSynced: boolean }): void {
+    const { binding, columns } = checkOpen(this.#database);
     let bytes = 0;
-    for (const { key, value } of changes) bytes += key.length + (value?.length ?? 0);
-    const batch = bytes <= KEPT_BATCH_BYTES ? this.#batch : binding.batch_init();
-    try {
+    for (const { family, key, value } of changes) {
+      const length = key.length + (value?.length ?? 0);
+      this.#memtables.wrote(family, length);
+      bytes += length;
+    }
+    this.#writeBatch(bytes, isSynced, (batch) => {
       for (const { family, key, value } of changes) {
         if (value === undefined) binding.batch_del(batch, key, columns[family]);
         else binding.batch_put(batch, key, value, columns[family]);
       }
       // RocksDB makes no promise for an empty batch: this one reaches its log, and so syncs what is there.
-      if (changes.length === 0) binding.batch_del(batch, NO_KEY, {});
-      binding.batch_write(handle, batch, { sync: options.isSynced });
+      if (changes.length > 0) return;
+      binding.batch_del(batch, NO_KEY, {});
+      this.#memtables.wrote(UNUSED_FAMILY, 1);
+    });
+    const filler = this.#memtables.nextFiller();
+    if (filler !== undefined) this.#fill(filler);
+  }
+
+  /** No row has that key. */
+  #fill({ family, bytes }: Filler): void {
+    const { binding, columns } = this.#database;
+    const column = family === UNUSED_FAMILY ? {} : columns[family];
+    this.#writeBatch(bytes, false, (batch) => {
+      binding.batch_put(batch, BEYOND_ALL_KEYS, new Uint8Array(bytes), column);
+      binding.batch_del(batch, BEYOND_ALL_KEYS, column);
+    });
+  }
+
+  #writeBatch(bytes: number, isSynced: boolean, put: (batch: Handle) => void): void {
+    const { binding, handle } = this.#database;
+    const batch = bytes <= KEPT_BATCH_BYTES ? this.#batch : binding.batch_init();
+    try {
+      put(batch);
+      binding.batch_write(handle, batch, { sync: isSynced });
     } catch (error) {
       throw isCorruption(error) ? damaged(this.#directory, error) : unwritable(this.#directory, error);
     } finally {
@@ -317,7 +357,7 @@ function openOptions(pageCacheBytes: number): Parameters<Binding['db_open']>[1] 
     const options: FamilyOptions = {
       compression: family === 'module',
       compaction: 'universal',
-      memtableMemoryBudget: isPages ? PAGE_MEMTABLES_BYTES : OTHER_MEMTABLES_BYTES,
+      memtableMemoryBudget: MEMTABLES_BUDGETED * MEMTABLE_BYTES[family],
       cacheSize: isPages ? pageCacheBytes : pageCacheBytes >>> 3,
       blockSize: BLOCK_BYTES,
     };
@@ -326,7 +366,7 @@ function openOptions(pageCacheBytes: number): Parameters<Binding['db_open']>[1] 
   const unused: FamilyOptions = {
     compression: false,
     compaction: 'universal',
-    memtableMemoryBudget: MIB,
+    memtableMemoryBudget: MEMTABLES_BUDGETED * LEAST_MEMTABLE_BYTES,
     cacheSize: 0,
     blockSize: BLOCK_BYTES,
   };

@@ -12,7 +12,7 @@ const ZEROS = Buffer.alloc(64 * 1024);
 export class SegmentWindow {
   readonly #windowBytes: number;
   #buffer: Buffer<ArrayBuffer>;
-  #words: Float64Array;
+  #words: Uint32Array;
   #segment: { readonly name: string; readonly file: DiskFile; readonly bytes: number } | undefined;
   /** Where in the segment the piece begins and ends. */
   #from = 0;
@@ -21,7 +21,7 @@ export class SegmentWindow {
   constructor(windowBytes = WINDOW_BYTES) {
     this.#windowBytes = windowBytes;
     this.#buffer = Buffer.from(new ArrayBuffer(0));
-    this.#words = new Float64Array(0);
+    this.#words = new Uint32Array(0);
   }
 
   /** Goes to another segment; the file has `bytes`. */
@@ -37,8 +37,11 @@ export class SegmentWindow {
     return this.#buffer.subarray(from - this.#from, this.#to - this.#from);
   }
 
-  /** The first place from `from` on whose 8 bytes are not zeros, or the segment's end. Throws ServerError `state-corrupt`. */
-  skipZeros(from: number): number {
+  /**
+   * The first place from `from` on whose first six bytes are a number from `lowest`, not 0, to `highest`, or the segment's end.
+   * Throws ServerError `state-corrupt`.
+   */
+  seek(from: number, lowest: number, highest: number): number {
     const end = this.#segment?.bytes ?? 0;
     for (let at = from; at < end;) {
       this.#reach(at, 8);
@@ -49,8 +52,9 @@ export class SegmentWindow {
         // All of it at once: a start reads some 30 MB of zeros, and nothing is compiled yet.
         if (this.#buffer.compare(ZEROS, 0, stop - offset, offset, stop) === 0) offset = stop;
         for (; offset < stop; offset += 8) {
-          // -0 is no zero for numbers, and none of a header either: a unit of 0 is refused.
-          if (words[offset >> 3] !== 0) return this.#from + offset;
+          const word = offset >> 2;
+          const number = (words[word] ?? 0) + ((words[word + 1] ?? 0) & 0xffff) * 2 ** 32;
+          if (number >= lowest && number <= highest) return this.#from + offset;
         }
       }
       at = this.#to;
@@ -67,7 +71,7 @@ export class SegmentWindow {
     if (this.#buffer.length < bytes) {
       const memory = new ArrayBuffer(Math.ceil(bytes / 8) * 8);
       this.#buffer = Buffer.from(memory);
-      this.#words = new Float64Array(memory);
+      this.#words = new Uint32Array(memory);
     }
     this.#from = this.#to = from;
     if (segment.file.read(from, this.#buffer.subarray(0, bytes)) < bytes) throw corrupt(`${segment.name} is cut off`);

@@ -66,7 +66,7 @@ export class StepLogReader {
       const { at, reached } = this.#walk(segment, position, next);
       position = reached;
       if (next !== undefined && isEqual(position, next)) continue;
-      if (this.#durableBehind(index, at) >= position.unit) {
+      if (this.#isDurable(position.unit, index, at)) {
         throw corrupt(
           `${segment.slot.name} at byte ${at}: unit ${position.unit} cannot be read, and it had been written durably`,
         );
@@ -132,21 +132,21 @@ export class StepLogReader {
     return { at, reached: { unit, part } };
   }
 
-  /** The newest unit that anything behind this place calls durable. Parts may begin anywhere: what is before them is damaged. */
-  #durableBehind(index: number, at: number): number {
-    let durable = 0;
+  /** Whether anything behind this place says that the unit was durable. Parts may begin anywhere: what is before them is damaged. */
+  #isDurable(unit: number, index: number, at: number): boolean {
     for (const [later, segment] of this.#segments.slice(index).entries()) {
-      if (later > 0) durable = Math.max(durable, segment.header.durable);
+      if (later > 0 && segment.header.durable >= unit) return true;
       const window = this.#open(segment);
-      const { segmentBytes } = segment.header;
-      // Zeros are most of what is left of a segment.
-      for (let from = window.skipZeros(later > 0 ? HEADER_BLOCK_BYTES : at); from < segmentBytes;) {
+      const { segmentBytes, start } = segment.header;
+      // Zeros, and the 32 MiB that other generations may have left, have no number of a later unit but by chance.
+      const highest = start.unit + segmentBytes / PART_HEADER_BYTES;
+      for (let from = window.seek(later > 0 ? HEADER_BLOCK_BYTES : at, unit, highest); from < segmentBytes;) {
         const found = this.#partAt(segment, from);
-        if (found !== undefined) durable = Math.max(durable, found.durable);
-        from = window.skipZeros(from + (found === undefined ? 8 : partBytes(found.length)));
+        if (found !== undefined && found.durable >= unit) return true;
+        from = window.seek(from + (found === undefined ? 8 : partBytes(found.length)), unit, highest);
       }
     }
-    return durable;
+    return false;
   }
 
   /** The header of a part in a segment that is open. */

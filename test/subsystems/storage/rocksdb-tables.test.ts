@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
@@ -225,6 +225,47 @@ test('the size on disk is told', async (t) => {
   write(tables, [{ family: 'blob', key: bytes('01'), value: new Uint8Array(3 << 20).fill(1) }]);
   assert.ok(tables.bytes - before > 3 << 20 && tables.bytes - before < 8 << 20, `${tables.bytes - before} more bytes`);
 });
+
+/** MiB of RocksDB's own log. */
+function logMib(directory: string): number {
+  const logs = readdirSync(directory).filter((name) => name.endsWith('.log'));
+  // RocksDB takes files away at any time.
+  return (
+    logs.reduce((sum, name) => sum + (statSync(join(directory, name), { throwIfNoEntry: false })?.size ?? 0), 0) /
+    2 ** 20
+  );
+}
+
+const seldom = (['meta', 'stable', 'log', 'queue', 'module', 'blob'] as const).map((family) => ({
+  what: `two rows of ${family}`,
+  changes: ['', '01'].map((key) => ({ family, key: bytes(key), value: bytes('aa') })),
+}));
+
+for (const { what, changes } of [...seldom, { what: 'an empty change', changes: [] }]) {
+  test(`RocksDB's own log stays small behind ${what} and many pages, and so does what a start reads`, async (t) => {
+    const directory = await temporaryDirectory();
+    const tables = await open(t, directory);
+    write(tables, changes);
+    let most = 0;
+    for (let at = 0; at < 180; at++) {
+      const page = (index: number): Change => ({
+        family: 'heap',
+        key: bytes(number(at * 256 + index)),
+        value: new Uint8Array(4096).fill(at),
+      });
+      tables.write(
+        Array.from({ length: 256 }, (_, index) => page(index)),
+        { isSynced: false },
+      );
+      most = Math.max(most, logMib(directory));
+    }
+    assert.ok(most > 30 && most < 120, `${most} MiB`);
+    const rows = changes.map(({ key, value }) => [key, value]);
+    for (const { family } of changes.slice(0, 1))
+      assert.deepEqual([...tables.range(family, new Uint8Array(0), undefined)], rows);
+    assert.equal([...tables.range('heap', new Uint8Array(0), undefined)].length, 180 * 256);
+  });
+}
 
 test('a platform that RocksDB has no binary for is told', async (t) => {
   const directory = await temporaryDirectory();
