@@ -39,7 +39,11 @@ test('a number is sought in six bytes, between bounds, from any place, through z
       const lowest = 1 + random.below(2 ** random.below(31)) * 2 ** random.below(17);
       const highest = lowest + random.below(2 ** random.below(31)) * 2 ** random.below(17);
       const at = window.seek(from, lowest, highest);
-      assert.equal(at, naive(from, lowest, highest), `from ${from}, ${lowest} to ${highest}, windows of ${windowBytes}`);
+      assert.equal(
+        at,
+        naive(from, lowest, highest),
+        `from ${from}, ${lowest} to ${highest}, windows of ${windowBytes}`,
+      );
       if (at < bytes.length) found++;
     }
   }
