@@ -10,6 +10,7 @@
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ServerError } from '../../kernel/index.ts';
 import { Crc32c } from './crc32c.ts';
 
 export interface LogDamage {
@@ -19,13 +20,15 @@ export interface LogDamage {
 }
 
 const LOG_FILE = /^\d+[.]log$/;
+/** RocksDB begins a file whenever a memtable is full. Node reads no more at once. */
+const FILE_BYTES_MAX = 2 ** 31 - 1;
 const BLOCK_BYTES = 32_768;
 const HEADER_BYTES = 7;
 /** Files are filled with them. */
 const NO_RECORD = 0;
 const CHECKSUM_MASK = 0xa282ead8;
 
-/** Undefined: all logs can be read, but for an end that was not written wholly. */
+/** Undefined: all logs can be read, but for an end that was not written wholly. Throws ServerError `state-corrupt` for one that is far too large. */
 export async function findLogDamage(directory: string): Promise<LogDamage | undefined> {
   // One buffer for all: a fresh one for each file costs four times as much as to read it.
   let buffer = Buffer.alloc(0);
@@ -33,6 +36,12 @@ export async function findLogDamage(directory: string): Promise<LogDamage | unde
     const file = join(directory, name);
     await using handle = await open(file);
     const { size } = await handle.stat();
+    if (size > FILE_BYTES_MAX)
+      throw new ServerError(
+        'unavailable',
+        'state-corrupt',
+        `${file} has ${size} bytes, and no log of this server has as many`,
+      );
     if (size > buffer.length) buffer = Buffer.allocUnsafeSlow(size);
     const byte = damageIn(buffer.subarray(0, await readWhole(handle, buffer, size)));
     if (byte !== undefined) return { file, byte };
@@ -40,7 +49,7 @@ export async function findLogDamage(directory: string): Promise<LogDamage | unde
   return undefined;
 }
 
-/** Returns the number of bytes: a system call reads 2 GiB at most, and a file may be shorter than it was. */
+/** Returns the number of bytes: a file may be shorter than it was. */
 async function readWhole(handle: FileHandle, buffer: Buffer, size: number): Promise<number> {
   let bytes = 0;
   while (bytes < size) {

@@ -9,8 +9,12 @@ import type { Family } from './tables.ts';
 /** RocksDB insists on one more family. */
 export type ColumnFamily = Family | 'default';
 
-/** Twice as much log is kept, for memtables are written out by twos. It is read at some 1 GB/s. */
+/** Two to three times as much log is kept: memtables are written out by twos, and fillers are in it as well. It is read at some 1 GB/s. */
 const LOG_BYTES = 32 << 20;
+/** One filler for so many bytes that were written: of eight families at most, all have theirs before others are due. */
+const BYTES_PER_FILLER = LOG_BYTES / 16;
+/** What RocksDB adds to a change in its log, about. */
+const CHANGE_BYTES = 16;
 /** A memtable may hold a part of a block, an eighth of it, more than its size before it counts as full. */
 const FULL_FACTOR = 1.25;
 /** Whoever wrote so many memtables full since the last filler has none left from before it. */
@@ -27,21 +31,28 @@ export class Memtables {
   /** Bytes since fillers were last due, of all families that were ever written: a filler may wait for the next one. */
   readonly #written = new Map<ColumnFamily, number>();
   #logBytes = 0;
+  #bytesSinceTaken = 0;
   #fillers: Filler[] = [];
 
   constructor(sizes: Readonly<Record<ColumnFamily, number>>) {
     this.#sizes = sizes;
   }
 
+  /** A change of so many bytes. */
   wrote(family: ColumnFamily, bytes: number): void {
-    this.#written.set(family, (this.#written.get(family) ?? 0) + bytes);
-    this.#logBytes += bytes;
+    // However large it is, it fills one memtable.
+    const filled = Math.min(bytes + CHANGE_BYTES, this.#sizes[family]);
+    this.#written.set(family, (this.#written.get(family) ?? 0) + filled);
+    this.#logBytes += bytes + CHANGE_BYTES;
+    this.#bytesSinceTaken += bytes;
   }
 
-  /** What has to be written next, for the log to go. One for each write, so that none takes long. */
-  nextFiller(): Filler | undefined {
+  /** What has to be written next, for the log to go: a few after each write, so that none takes long. */
+  takeFillers(): readonly Filler[] {
+    const taken = this.#fillers.splice(0, Math.max(1, Math.ceil(this.#bytesSinceTaken / BYTES_PER_FILLER)));
+    this.#bytesSinceTaken = 0;
     if (this.#logBytes >= LOG_BYTES) this.#fillersAreDue();
-    return this.#fillers.shift();
+    return taken;
   }
 
   #fillersAreDue(): void {

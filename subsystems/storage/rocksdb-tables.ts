@@ -54,7 +54,9 @@ const MEMTABLE_BYTES: Readonly<Record<ColumnFamily, number>> = {
   blob: ROW_MEMTABLE_BYTES,
 };
 const NO_KEY = new Uint8Array(0);
-const BEYOND_ALL_KEYS = new Uint8Array(64).fill(0xff);
+/** Behind all keys of rows. */
+const FILLER_KEY = new Uint8Array(64).fill(0xff);
+const BEYOND_ALL_KEYS = new Uint8Array(65).fill(0xff);
 
 interface Database {
   readonly binding: Binding;
@@ -140,10 +142,9 @@ export class RocksdbTables implements Tables {
       // RocksDB makes no promise for an empty batch: this one reaches its log, and so syncs what is there.
       if (changes.length > 0) return;
       binding.batch_del(batch, NO_KEY, {});
-      this.#memtables.wrote(UNUSED_FAMILY, 1);
+      this.#memtables.wrote(UNUSED_FAMILY, 0);
     });
-    const filler = this.#memtables.nextFiller();
-    if (filler !== undefined) this.#fill(filler);
+    for (const filler of this.#memtables.takeFillers()) this.#fill(filler);
   }
 
   /** No row has that key. */
@@ -151,8 +152,8 @@ export class RocksdbTables implements Tables {
     const { binding, columns } = this.#database;
     const column = family === UNUSED_FAMILY ? {} : columns[family];
     this.#writeBatch(bytes, false, (batch) => {
-      binding.batch_put(batch, BEYOND_ALL_KEYS, new Uint8Array(bytes), column);
-      binding.batch_del(batch, BEYOND_ALL_KEYS, column);
+      binding.batch_put(batch, FILLER_KEY, new Uint8Array(bytes), column);
+      binding.batch_del(batch, FILLER_KEY, column);
     });
   }
 

@@ -267,6 +267,69 @@ for (const { what, changes } of [...seldom, { what: 'an empty change', changes: 
   });
 }
 
+test("RocksDB's own log stays small behind rows of all families and large changes, too", async (t) => {
+  const directory = await temporaryDirectory();
+  const tables = await open(t, directory);
+  for (const { changes } of seldom) write(tables, changes);
+  let most = 0;
+  for (let at = 0; at < 25; at++) {
+    const page = (index: number): Change => ({
+      family: 'heap',
+      key: bytes(number(index)),
+      value: new Uint8Array(65_536),
+    });
+    tables.write(
+      Array.from({ length: 272 }, (_, index) => page(at * 272 + index)),
+      { isSynced: false },
+    );
+    most = Math.max(most, logMib(directory));
+  }
+  assert.ok(most > 30 && most < 270, `${most} MiB`);
+});
+
+test('damage behind which a filler lies hides no row before it', async (t) => {
+  const directory = await temporaryDirectory();
+  const rows = Array.from({ length: 400 }, (_, index): Change => {
+    return { family: 'queue', key: bytes(number(index)), value: new Uint8Array(1000).fill(index % 251, 0, 900) };
+  });
+  const tables = await RocksdbTables.open(directory);
+  write(tables, rows);
+  const page = (index: number): Change => ({ family: 'heap', key: bytes(number(index)), value: new Uint8Array(4096) });
+  for (let at = 0; at < 100; at++)
+    tables.write(
+      Array.from({ length: 256 }, (_, index) => page(index)),
+      { isSynced: false },
+    );
+  await tables.close();
+  await (await RocksdbTables.open(directory)).close();
+  // The last value, wherever it is stored.
+  const last = Buffer.alloc(1000).fill(399 % 251, 0, 900);
+  for (const name of readdirSync(directory).filter((file) => file.endsWith('.sst'))) {
+    const at = readFileSync(join(directory, name)).lastIndexOf(last);
+    if (at >= 0) flip(join(directory, name), at);
+  }
+  const damaged = await open(t, directory);
+  using snapshot = damaged.snapshot();
+  const whole = (index: number): number | undefined => snapshot.get('queue', bytes(number(index)))?.length;
+  let areDamaged = 0;
+  for (let index = 0; index < rows.length; index++) {
+    try {
+      assert.equal(whole(index), 1000);
+    } catch (error) {
+      assert.ok(isDamage(error), String(error));
+      areDamaged++;
+    }
+    // Each behind a read that has failed.
+    assert.throws(() => whole(399), isDamage);
+  }
+  assert.ok(areDamaged > 0 && areDamaged < 20, `${areDamaged} damaged`);
+  let read = 0;
+  assert.throws(() => {
+    for (const _ of damaged.range('queue', new Uint8Array(0), undefined)) read++;
+  }, isDamage);
+  assert.equal(read, rows.length - areDamaged);
+});
+
 test('a platform that RocksDB has no binary for is told', async (t) => {
   const directory = await temporaryDirectory();
   // Where the binding looks for its binary is for another processor then.
