@@ -5,7 +5,6 @@
  *
  * A call takes 1 to 5 ms, 30 with a gigabyte to give back, in which other threads wait if they allocate. So it is made when the server rests, after work.
  */
-import type * as Ffi from 'node:ffi';
 import type { Clock } from '../kernel/index.ts';
 
 /** Threads that fall idle give back what they have within eight seconds: within two of these more that is gone, too. */
@@ -42,13 +41,21 @@ function processorMs(): number {
   return (user + system) / 1000;
 }
 
+/** The part of `node:ffi` that is used: null is the process itself. */
+interface ForeignFunctions {
+  dlopen(
+    library: null,
+    signatures: { readonly malloc_trim: { readonly arguments: readonly ['uint64']; readonly return: 'int32' } },
+  ): { readonly functions: { malloc_trim(padBytes: bigint): number } };
+}
+
 /** Throws where there is no such function, or no way to it: that is no bug. */
 export function trimmer(): () => void {
   const emitWarning = process.emitWarning.bind(process);
   // That it is experimental is known here, and nobody else can do anything about it.
   process.emitWarning = () => undefined;
   try {
-    const ffi = process.getBuiltinModule('node:ffi') as typeof Ffi | undefined;
+    const ffi = process.getBuiltinModule('node:ffi') as unknown as ForeignFunctions | undefined;
     if (ffi === undefined) throw new Error(`Node ${process.versions.node} has no node:ffi`);
     const { functions } = ffi.dlopen(null, { malloc_trim: { arguments: ['uint64'], return: 'int32' } });
     return () => void functions.malloc_trim(0n);
