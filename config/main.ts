@@ -87,6 +87,7 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   const { createKernel, handleSignals, messageOf, ServerError, systemClock, systemRandom } =
     await import('../kernel/index.ts');
   const { createLog } = await import('./log.ts');
+  const memoryAtRest = await import('./memory-at-rest.ts');
   const { builtinPlugins } = await import('../plugins/index.ts');
   const { Canisters } = await import('../subsystems/canisters/index.ts');
   const { Storage } = await import('../subsystems/storage/index.ts');
@@ -176,7 +177,10 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
       log.announce(`ready: ${actors} actor(s) in ${ms} ms`);
       log.event('ready', { actors }, `ready: ${actors} actor(s)`);
     }
-    using _memory = await giveBackMemoryAtRest(log);
+    const trim = attempt(memoryAtRest.trimmer);
+    using _memory =
+      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, giveBack: trim.value }) : undefined;
+    if ('error' in trim) log.debug(`what the C library keeps free is not given back at rest: ${messageOf(trim.error)}`);
     return await stopped.promise;
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined;
@@ -187,15 +191,6 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
     clearInterval(alive);
     await log.close();
   }
-}
-
-async function giveBackMemoryAtRest(log: ServerLog): Promise<Disposable | undefined> {
-  const { messageOf, systemClock } = await import('../kernel/index.ts');
-  const { giveBackAtRest, trimmer } = await import('./memory-at-rest.ts');
-  const giveBack = attempt(trimmer);
-  if ('value' in giveBack) return giveBackAtRest({ clock: systemClock, giveBack: giveBack.value });
-  log.debug(`what the C library keeps free is not given back at rest: ${messageOf(giveBack.error)}`);
-  return undefined;
 }
 
 /** The plugins of this server, those from outside among them, and what each is configured with. */
