@@ -9,7 +9,7 @@ import type { Clock } from '../kernel/index.ts';
 
 /** Threads that fall idle give back what they have within eight seconds: within two of these more that is gone, too. */
 const CHECK_MS = 3_000;
-/** More of one processor than this is work. Ten thousand actors with heartbeats that do nothing are below. */
+/** More of one processor than this is work; an idle server with two actors takes a twentieth of it. */
 const REST_SHARE = 0.1;
 /** Of processor time: less work than this leaves nothing that counts. */
 const WORK_MS_MIN = 50;
