@@ -657,7 +657,7 @@ suite('looks', { timeout: 120_000 }, () => {
         await fits(tab);
       }
       await page.getByRole('button', { name: 'Back to the list' }).click();
-      assert.ok(await page.getByLabel('Search actors by name').isVisible());
+      await page.getByLabel('Search actors by name').waitFor();
       await page.getByRole('listbox').and(page.locator(':focus')).waitFor();
     });
 
