@@ -72,10 +72,11 @@ interface Instance {
 interface ReusableInstance extends Instance {
   /** Undefined: it cannot. */
   readonly state: MocState | undefined;
+  /** It has read texts since it was as if new. Nothing that this leaves behind is seen by the next reading. */
+  hasRead: boolean;
 }
 
-let parser: Instance | undefined;
-/** For the next compilation, as if new. */
+/** For the next compilation, and for what is read before. */
 let spare: ReusableInstance | undefined;
 /** It has compiled: what that has left is still there. */
 let used: ReusableInstance | undefined;
@@ -93,9 +94,8 @@ export function runMoc(request: MocRequest): MocResponse {
     case 'stable':
       return compare(request);
     case 'imports':
-      return readImports(parserOf(request.program), request);
+      return readImports(request);
     case 'warm':
-      parserOf(request.program);
       spare = warmInstance(request);
       return { kind: 'warm' };
   }
@@ -103,9 +103,17 @@ export function runMoc(request: MocRequest): MocResponse {
 
 /** As if new, and used by nobody else. */
 function takeInstance(file: string): ReusableInstance {
-  const instance = spare?.program === file ? spare : reusable(file);
+  const instance = spareOf(file);
   spare = undefined;
+  if (!instance.hasRead) return instance;
+  if (instance.state === undefined) return reusable(file);
+  instance.state.restore();
+  instance.hasRead = false;
   return instance;
+}
+
+function spareOf(file: string): ReusableInstance {
+  return spare?.program === file ? spare : reusable(file);
 }
 
 /** One whose program V8 has compiled well, for it has compiled a few times. */
@@ -126,12 +134,6 @@ function warmInstance({ program: file, like }: WarmRequest): ReusableInstance {
     // It overflowed its stack, say: nobody knows what it has left behind.
     return reusable(file);
   }
-}
-
-/** Nothing that reading a text leaves behind is seen by the next: one instance reads them all. */
-function parserOf(file: string): Moc {
-  if (parser?.program !== file) parser = instantiate(file);
-  return parser.moc;
 }
 
 function compare({ program: file, before, after }: StableRequest): MocResponse {
@@ -195,12 +197,14 @@ function compileIn(moc: Moc, compilation: Compilation): MocResponse {
   }
 }
 
-function readImports(moc: Moc, { texts }: ImportsRequest): MocResponse {
+function readImports({ program: file, texts }: ImportsRequest): MocResponse {
+  const instance = spareOf(file);
+  instance.hasRead = true;
+  spare = undefined;
   try {
-    return {
-      kind: 'imports',
-      imports: texts.map((source) => importsIn(field(moc.parseMotoko(false, source), 'code'))),
-    };
+    const imports = texts.map((source) => importsIn(field(instance.moc.parseMotoko(false, source), 'code')));
+    spare = instance;
+    return { kind: 'imports', imports };
   } catch (thrown) {
     return { kind: 'crashed', reason: reasonOf(thrown) };
   }
@@ -255,7 +259,7 @@ export function interfaceFile(principal: string): string {
 function reusable(file: string): ReusableInstance {
   const instance = instantiate(file);
   const { shown } = instance;
-  return { ...instance, state: shown && new MocState(shown) };
+  return { ...instance, state: shown && new MocState(shown), hasRead: false };
 }
 
 function instantiate(file: string): Instance {

@@ -124,7 +124,7 @@ test('what objects were is put back: items, fields, and what is behind them', ()
   }
 });
 
-test('an instance that has compiled others, or read one, compiles as one that has done nothing', async () => {
+test('an instance that has compiled others, or read some, compiles as one that has done nothing', async () => {
   const cases = new Map([...Object.entries(CASES), ...(IS_PROOF ? ownCases() : [])]);
   const expected = new Map<string, unknown>();
   for (const [name, each] of cases) expected.set(name, shown(await inOneProcess((compile) => compile(each))));
@@ -136,8 +136,11 @@ test('an instance that has compiled others, or read one, compiles as one that ha
     await inOneProcess(async (compile, processes) => {
       const names = shuffled([...cases.keys()], random);
       for (const name of [...names, ...names.slice(0, 3)]) {
-        if (random.oneIn(3))
-          await processes.run({ kind: 'warm', program, like: cases.get(names[random.below(names.length)] ?? '') });
+        const other = cases.get(names[random.below(names.length)] ?? assert.fail());
+        if (random.oneIn(3)) await processes.run({ kind: 'warm', program, like: other });
+        // Reads whole files, right and wrong ones, with the instance that compiles next.
+        if (random.oneIn(2))
+          await processes.run({ kind: 'imports', program, texts: [...(other?.files.values() ?? []), 'import "'] });
         const each = cases.get(name) ?? assert.fail(name);
         assert.deepEqual(
           shown(await compile(each)),
