@@ -91,6 +91,7 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   const { builtinPlugins } = await import('../plugins/index.ts');
   const { Canisters } = await import('../subsystems/canisters/index.ts');
   const { Storage } = await import('../subsystems/storage/index.ts');
+  const { giveBackIdleMemory } = await import('../subsystems/threads/index.ts');
   const startedMs = systemClock.nowMs();
   const log = createLog({
     isJson,
@@ -178,8 +179,11 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
       log.event('ready', { actors }, `ready: ${actors} actor(s)`);
     }
     const trim = attempt(memoryAtRest.trimmer);
-    using _memory =
-      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, giveBack: trim.value }) : undefined;
+    using _memory = memoryAtRest.giveBackAtRest({
+      clock: systemClock,
+      endStart: () => giveBackIdleMemory(memoryAtRest.START_HEAP_BYTES_MAX),
+      giveBack: 'value' in trim ? trim.value : () => undefined,
+    });
     if ('error' in trim) log.debug(`what the C library keeps free is not given back at rest: ${messageOf(trim.error)}`);
     return await stopped.promise;
   } catch (error) {
