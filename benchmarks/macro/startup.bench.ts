@@ -5,13 +5,15 @@
  *
  * From the clone, without npm, beside a Node that prints a line. Caches are warm, but for the first start ever, which has the bundle
  * that `npm ci` makes, and no compiled code of any kind. The two actors are the examples `counter` and `notes`; the first increment is asked
- * for as soon as the server listens, and again while it answers 503. Servers take turns with the bare Node, so that both see the
+ * for as soon as the server listens, and again while it answers 503; at the first start, which takes seconds, when the server
+ * says that it is ready: who asks meanwhile takes time and memory that are not the server's. Servers take turns with the bare Node, so that both see the
  * same machine. `--quick`: few rounds, and no minute of waiting.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -28,9 +30,8 @@ const EXAMPLES = fileURLToPath(new URL('../../config/examples', import.meta.url)
 /** A server that has nothing to do has ended the threads that it started with after half of this. */
 const REST_MS = 10_000;
 const AFTER_COMPILING_MS = 60_000;
-/** How often the first increment is asked for. A request each millisecond takes a third of a core, which compilers need. */
+/** How often the first increment is asked for. */
 const ASK_MS = 1;
-const ASK_WHILE_COMPILING_MS = 20;
 
 const { values } = parseArgs({
   options: {
@@ -60,14 +61,14 @@ interface Start {
 
 interface Wanted {
   readonly args: readonly string[];
-  /** The first increment is asked for each so many milliseconds; undefined: it is not. */
-  readonly askMs?: number;
+  /** From when on the first increment is asked for; undefined: it is not. */
+  readonly asksWhen?: 'listening' | 'ready';
   /** Undefined: nobody waits, and memory is not looked at. */
   readonly restMs?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-async function start({ args, askMs, restMs, environment }: Wanted): Promise<Start> {
+async function start({ args, asksWhen, restMs, environment }: Wanted): Promise<Start> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, ['config/svc.js', '-l', '127.0.0.1:0', ...args], {
     cwd: ROOT,
@@ -75,19 +76,13 @@ async function start({ args, askMs, restMs, environment }: Wanted): Promise<Star
     env: { ...process.env, ...environment },
   });
   try {
-    const origin = await new Promise<string>((resolve, reject) => {
-      let printed = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        printed += text;
-        const found = /listening on (http:\S+)/.exec(printed)?.[1];
-        if (found !== undefined) resolve(found);
-      });
-      child.on('exit', (code) => reject(new Error(`svc ended with ${code}:\n${printed}`)));
-    });
+    const printed = new Printed(child);
+    const [, origin = ''] = await printed.find(/listening on (http:\S+)/);
     const listeningMs = performance.now() - startedMs;
     const pid = child.pid ?? 0;
-    if (askMs !== undefined) await increment(origin, askMs);
-    const answeredMs = askMs === undefined ? Number.NaN : performance.now() - startedMs;
+    if (asksWhen === 'ready') await printed.find(/^ready: /m);
+    if (asksWhen !== undefined) await increment(origin);
+    const answeredMs = asksWhen === undefined ? Number.NaN : performance.now() - startedMs;
     const cpuMs = (cpuMicrosecondsOf(pid) ?? Number.NaN) / 1000;
     if (restMs !== undefined) await sleep(restMs);
     const residentMb = (memoryOf(pid).residentMib * 2 ** 20) / 1e6;
@@ -99,14 +94,35 @@ async function start({ args, askMs, restMs, environment }: Wanted): Promise<Star
   }
 }
 
+/** What a server prints. */
+class Printed {
+  readonly #child: ChildProcessByStdio<null, Readable, null>;
+  #text = '';
+
+  constructor(child: ChildProcessByStdio<null, Readable, null>) {
+    this.#child = child;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#text += text));
+  }
+
+  /** As soon as it is there. */
+  async find(wanted: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const found = wanted.exec(this.#text);
+      if (found !== null) return found;
+      if (this.#child.stdout.readableEnded) throw new Error(`svc ended, and has printed:\n${this.#text}`);
+      await Promise.race([once(this.#child.stdout, 'data'), once(this.#child.stdout, 'end')]);
+    }
+  }
+}
+
 /** Asks again while the server is not ready. */
-async function increment(origin: string, askMs: number): Promise<void> {
+async function increment(origin: string): Promise<void> {
   for (;;) {
     const response = await fetch(`${origin}/call-json/counter/inc`, { method: 'POST', body: '[]' });
     const text = await response.text();
     if (response.ok) return;
     if (response.status !== 503) throw new Error(`${response.status}: ${text}`);
-    await sleep(askMs);
+    await sleep(ASK_MS);
   }
 }
 
@@ -130,13 +146,13 @@ async function firstEver(name: string): Promise<Start> {
   const environment = { XDG_CACHE_HOME: join(scratch.path, `cache-${name}`), NODE_COMPILE_CACHE: '' };
   await findProgram(ROOT);
   const args = ['-m', two, '--state', join(scratch.path, `state-${name}`)];
-  return start({ args, askMs: ASK_WHILE_COMPILING_MS, environment, restMs: values.quick ? 0 : AFTER_COMPILING_MS });
+  return start({ args, asksWhen: 'ready', environment, restMs: values.quick ? 0 : AFTER_COMPILING_MS });
 }
 
 const first = await firstEver('first');
 const again = values.quick ? first : await firstEver('again');
 // Warms the caches of code and of Motoko.
-await start({ args: ['-m', two, '--state', state], askMs: ASK_MS });
+await start({ args: ['-m', two, '--state', state], asksWhen: 'listening' });
 
 const node: number[] = [];
 const empty: Start[] = [];
@@ -144,10 +160,10 @@ const stored: Start[] = [];
 for (let round = 0; round < rounds; round++) {
   node.push(await bareNode());
   empty.push(await start({ args: ['-m', none] }));
-  stored.push(await start({ args: ['-m', two, '--state', state], askMs: ASK_MS }));
+  stored.push(await start({ args: ['-m', two, '--state', state], asksWhen: 'listening' }));
 }
 const emptyAtRest = await start({ args: ['-m', none], restMs: REST_MS });
-const storedAtRest = await start({ args: ['-m', two, '--state', state], askMs: ASK_MS, restMs: REST_MS });
+const storedAtRest = await start({ args: ['-m', two, '--state', state], asksWhen: 'listening', restMs: REST_MS });
 
 const of = (starts: readonly Start[], field: keyof Start): number => median(starts.map((one) => one[field]));
 const cpu = (starts: readonly Start[]): string => `${of(starts, 'cpuMs').toFixed(0)} ms of CPU`;
