@@ -2,7 +2,7 @@
  * Memory that a server has no use for when it rests: what its start has left in V8's heap, and what it has freed and the C library keeps.
  *
  * Of the main thread's heap 5 to 10 MB are garbage of the start, and room for more of it. They are collected at the first rest, once, which
- * holds the thread up for 20 to 30 ms; behind work never, for V8 would give the thread no room again (ADR 62).
+ * holds the thread up for some 30 ms; behind much work never, for V8 would give the thread no room again (ADR 62).
  *
  * What the C library keeps is the ends of its areas, one for each of a dozen threads, and pages between what is
  * in use. It is 9 MB of an idle server and 40 behind a compilation, and nothing but `malloc_trim` gives it back. Node reaches that by

@@ -6,27 +6,31 @@ type Collect = (
   options?: { readonly type: 'minor' } | { readonly type: 'major'; readonly flavor: 'last-resort' },
 ) => void;
 
+/** Another thread may switch the flag off before the context is made, but not so often in a row. A context takes a millisecond. */
+const ATTEMPTS_MAX = 50;
+
 let collect: Collect | undefined;
 
 /**
  * Stops the thread for a full collection; for one of what is young: a millisecond; or for full ones until nothing more goes, after which
- * the heap keeps no room for what is to come either.
+ * the heap keeps no room for what is to come either. Does nothing where V8 was told another name for it (`--expose-gc-as`).
  */
 export function collectGarbage(which: 'full' | 'young' | 'all-there-is'): void {
   collect ??= exposed();
-  if (which === 'full') collect();
-  else if (which === 'young') collect({ type: 'minor' });
-  else collect({ type: 'major', flavor: 'last-resort' });
+  if (which === 'full') collect?.();
+  else if (which === 'young') collect?.({ type: 'minor' });
+  else collect?.({ type: 'major', flavor: 'last-resort' });
 }
 
-function exposed(): Collect {
+function exposed(): Collect | undefined {
   if (globalThis.gc !== undefined) return globalThis.gc as Collect;
-  // The flag is the process's: another thread may switch it off before the context is made.
-  for (;;) {
+  // The flag is the process's.
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     setFlagsFromString('--expose-gc');
     const gc = runInNewContext('globalThis.gc') as Collect | undefined;
     // Compiled code that is kept is kept for these flags: with others, later threads would find none.
     setFlagsFromString('--no-expose-gc');
     if (gc !== undefined) return gc;
   }
+  return undefined;
 }
