@@ -4,7 +4,7 @@
  * The npm package holds moc translated to JavaScript, with all its state in module variables: the virtual files, the
  * flags, and counters for generated names that never go back. Two compilations in one instance would therefore disturb each
  * other: the second module differs in some bytes from what it would be alone, and an enhanced actor after a classical
- * one ends in `Fatal error (exit 1)`. So what a compilation leaves behind is taken back (moc-state.ts), and the next one finds
+ * one ends in `Fatal error (exit 1)`. So what a compilation leaves behind, and what reading imports does, is taken back (moc-state.ts), and the next one finds
  * an instance as if new: the bytes are a function of the source, which upgrades rely on to tell whether a module changed. An instance
  * that the compiler gave up in is not used again.
  *

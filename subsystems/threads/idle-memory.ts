@@ -2,8 +2,8 @@
  * Memory that a thread has taken to start, and has no use for when little comes. V8 keeps the room of its young generation, and pages that
  * garbage was in, until it finds time in the thread's event loop: a thread that blocks never gives it any. It is 3 to 5 MB of each.
  *
- * Not after work, and in the main thread only behind the start: a young generation does not grow again where most dies young, and with a megabyte of it each
- * durable update took an eighth more processor time, or a third with the main thread's.
+ * Not after work, and in the main thread only behind the start (config/memory-at-rest.ts): a young generation does not grow again where
+ * most dies young, and with a megabyte of it each durable update took an eighth more processor time, or a third with the main thread's.
  */
 import { getHeapStatistics } from 'node:v8';
 import { threadId } from 'node:worker_threads';
