@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { MOC_MEMORY_MB, type MocReply, type MocRequest, type MocResponse } from './moc-protocol.ts';
+import { lowerPriority } from './process-priority.ts';
 
 export interface MocProcessesOptions {
   /** How long one compilation may take. */
@@ -31,6 +32,8 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
 
 /** V8 gives idle memory back after seconds otherwise. */
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
+/** Beside a larger compilation, which begins with code that V8 has yet to compile, on threads of its own: that needs more than one processor. */
+const SMALLER_NICENESS = 10;
 
 interface Job {
   readonly request: MocRequest;
@@ -42,6 +45,8 @@ interface MocProcess {
   job: Job | undefined;
   /** It has done a job: if it dies now, that may have happened before it saw the next one. */
   hasAnswered: boolean;
+  /** It has what others leave of the processors, until it ends: only root could raise its priority again. */
+  isLowered: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -93,10 +98,12 @@ export class MocProcesses {
     }
   }
 
-  /** One without a job; undefined: there are as many as there may be. Throws when none can be started. */
+  /** One without a job, of an even priority if possible; undefined: there are as many as there may be. Throws when none can be started. */
   #free(): MocProcess | undefined {
-    for (const moc of this.#processes) if (moc.job === undefined) return moc;
-    return this.#processes.size < this.#options.processesMax ? this.#start() : undefined;
+    const free = [...this.#processes].filter(({ job }) => job === undefined);
+    const even = free.find(({ isLowered }) => !isLowered);
+    if (even !== undefined) return even;
+    return this.#processes.size < this.#options.processesMax ? this.#start() : free[0];
   }
 
   #start(): MocProcess {
@@ -106,7 +113,7 @@ export class MocProcesses {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
-    const moc: MocProcess = { child, job: undefined, hasAnswered: false, timer: undefined };
+    const moc: MocProcess = { child, job: undefined, hasAnswered: false, isLowered: false, timer: undefined };
     this.#processes.add(moc);
     child.on('message', (reply: MocReply) => {
       if ('response' in reply) this.#finish(moc, reply.response);
@@ -132,6 +139,17 @@ export class MocProcesses {
     }, timeLimitMs);
     // One that could not be started says so in a moment, and has no way to send.
     if (moc.child.pid !== undefined) moc.child.send(job.request);
+    if (job.request.kind === 'compile') this.#lowerSmaller();
+  }
+
+  /** Of two compilations of the same priority the larger one, which the server waits for at the end, has the processors first. */
+  #lowerSmaller(): void {
+    const even = [...this.#processes].filter((moc) => !moc.isLowered && sizeOf(moc) > 0);
+    if (even.length < 2) return;
+    const smaller = even.reduce((least, moc) => (sizeOf(moc) < sizeOf(least) ? moc : least));
+    if (smaller.child.pid === undefined) return;
+    smaller.isLowered = true;
+    lowerPriority(smaller.child.pid, SMALLER_NICENESS);
   }
 
   #finish(moc: MocProcess, response: MocResponse): void {
@@ -218,6 +236,12 @@ function crashError(reason: string): ServerError {
 /** A module as bytes of its own: what came from the process are views into a message. */
 function ownBytes(response: MocResponse): MocResponse {
   return response.kind === 'compiled' ? { ...response, wasm: new Uint8Array(response.wasm) } : response;
+}
+
+/** Characters that are being compiled, the library's included. */
+function sizeOf({ job }: MocProcess): number {
+  if (job?.request.kind !== 'compile') return 0;
+  return [...job.request.files.values()].reduce((size, text) => size + text.length, 0);
 }
 
 /** Whether the server stays for what the process does. */

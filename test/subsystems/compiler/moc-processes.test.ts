@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mocProgramFile } from '../../../subsystems/compiler/core-package.ts';
+import { MOC_PROCESSES_DEFAULTS, MocProcesses } from '../../../subsystems/compiler/moc-processes.ts';
 import { createCompiler, type MotokoCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
 import { ANY_ACTOR } from '../../support/motoko.ts';
 
@@ -152,3 +155,49 @@ test('a process that keeps memory tells V8 so', async (t) => {
     await compiling;
   }
 });
+
+/** Of each of a process's threads, once each. */
+function nicenessesOf(pid: number): readonly number[] {
+  return [...new Set(readdirSync(`/proc/${pid}/task`).map((thread) => getPriority(Number(thread))))];
+}
+
+/** In ticks of a hundredth of a second. */
+function processorTimeOf(pid: number): number {
+  const [, user = 0, system = 0] =
+    /\) (?:\S+ ){11}(\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.map(Number) ?? [];
+  return user + system;
+}
+
+for (const [title, hasThreads] of [
+  ['one that has its threads', true],
+  ['a new one', false],
+] as const) {
+  test(`of two compilations the larger one has the processors first (${title}), and later ones do not suffer`, async (t) => {
+    const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 2 });
+    t.after(() => processes.close());
+    const before = childrenOf(process.pid);
+    const usual = getPriority();
+    const compile = async (length: number): Promise<void> => {
+      const files = new Map([['Main.mo', `${ANY_ACTOR} // ${'x'.repeat(length)}`]]);
+      const main = { main: 'Main.mo', files, packages: new Map(), actors: [] };
+      const options = { persistence: 'enhanced', flags: [], program: mocProgramFile() } as const;
+      assert.equal((await processes.run({ kind: 'compile', ...main, ...options })).kind, 'compiled');
+    };
+    await compile(0);
+    const [first = 0] = childrenOf(process.pid).filter((pid) => !before.includes(pid));
+    assert.deepEqual(nicenessesOf(first), [usual]);
+    // Given to the first process and to a second one, in this order.
+    await Promise.all(hasThreads ? [compile(0), compile(10_000)] : [compile(10_000), compile(0)]);
+    const [second = 0] = childrenOf(process.pid).filter((pid) => ![...before, first].includes(pid));
+    const [lowered, other] = hasThreads ? [first, second] : [second, first];
+    assert.deepEqual([lowered, other].map(nicenessesOf), [[usual + 10], [usual]]);
+    // One is enough, whichever is the smaller one.
+    await Promise.all([compile(0), compile(10_000)]);
+    await Promise.all([compile(10_000), compile(0)]);
+    assert.deepEqual([lowered, other].map(nicenessesOf), [[usual + 10], [usual]]);
+    const times = [lowered, other].map(processorTimeOf);
+    await compile(0);
+    const [little = 0, much = 0] = [lowered, other].map((pid, at) => processorTimeOf(pid) - (times[at] ?? 0));
+    assert.ok(much > 2 * little, `${little} ticks of the lowered process, ${much} of the other one`);
+  });
+}
