@@ -91,7 +91,6 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   const { builtinPlugins } = await import('../plugins/index.ts');
   const { Canisters } = await import('../subsystems/canisters/index.ts');
   const { Storage } = await import('../subsystems/storage/index.ts');
-  const { giveBackIdleMemory } = await import('../subsystems/threads/index.ts');
   const startedMs = systemClock.nowMs();
   const log = createLog({
     isJson,
@@ -179,12 +178,8 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
       log.event('ready', { actors }, `ready: ${actors} actor(s)`);
     }
     const trim = attempt(memoryAtRest.trimmer);
-    using _memory = memoryAtRest.giveBackAtRest({
-      clock: systemClock,
-      // Whoever has put another function in the place of `gc` loses some memory, and not the server.
-      endStart: () => void attempt(() => giveBackIdleMemory(memoryAtRest.START_HEAP_BYTES_MAX)),
-      giveBack: 'value' in trim ? trim.value : () => undefined,
-    });
+    using _memory =
+      'value' in trim ? memoryAtRest.giveBackAtRest({ clock: systemClock, giveBack: trim.value }) : undefined;
     if ('error' in trim) log.debug(`what the C library keeps free is not given back at rest: ${messageOf(trim.error)}`);
     return await stopped.promise;
   } catch (error) {

@@ -1,10 +1,5 @@
 /**
- * Memory that a server has no use for when it rests: what its start has left in V8's heap, and what it has freed and the C library keeps.
- *
- * Of the main thread's heap 5 to 10 MB are garbage of the start, and room for more of it. They are collected at the first rest, once, which
- * holds the thread up for some 30 ms; behind much work never, for V8 would give the thread no room again (ADR 62).
- *
- * What the C library keeps is the ends of its areas, one for each of a dozen threads, and pages between what is
+ * Memory that a server has freed and the C library keeps: the ends of its areas, one for each of a dozen threads, and pages between what is
  * in use. It is 9 MB of an idle server and 40 behind a compilation, and nothing but `malloc_trim` gives it back. Node reaches that by
  * `node:ffi`, which is experimental: where it is missing or has changed, memory stays as it is.
  *
@@ -18,25 +13,17 @@ const CHECK_MS = 3_000;
 const REST_SHARE = 0.1;
 /** Of processor time: less work than this leaves nothing that counts. */
 const WORK_MS_MIN = 50;
-/** Of processor time, until the first rest: who has taken more has worked, and not only started. */
-const START_MS_MAX = 2_000;
-/** Of the main thread's heap: a larger one would take longer. */
-export const START_HEAP_BYTES_MAX = 32 * 2 ** 20;
 
 export interface MemoryAtRestOptions {
   readonly clock: Pick<Clock, 'every'>;
   /** Processor time of the whole process so far. */
   readonly cpuMs?: () => number;
-  /** Lets go of what the start has left: once, or never. */
-  readonly endStart: () => void;
   /** Gives back what is free. */
   readonly giveBack: () => void;
 }
 
 /** Gives memory back when the process has worked and rests, until what is returned is disposed of. */
-export function giveBackAtRest(options: MemoryAtRestOptions): Disposable {
-  const { clock, cpuMs = processorMs, endStart, giveBack } = options;
-  let isFirst = true;
+export function giveBackAtRest({ clock, cpuMs = processorMs, giveBack }: MemoryAtRestOptions): Disposable {
   let atCheck = cpuMs();
   let atGivingBack = 0;
   return clock.every(CHECK_MS, () => {
@@ -44,8 +31,6 @@ export function giveBackAtRest(options: MemoryAtRestOptions): Disposable {
     const isAtRest = now - atCheck < CHECK_MS * REST_SHARE;
     atCheck = now;
     if (!isAtRest || now - atGivingBack < WORK_MS_MIN) return;
-    if (isFirst && now < START_MS_MAX) endStart();
-    isFirst = false;
     giveBack();
     atGivingBack = atCheck = cpuMs();
   });

@@ -2,8 +2,8 @@
  * Memory that a thread has taken to start, and has no use for when little comes. V8 keeps the room of its young generation, and pages that
  * garbage was in, until it finds time in the thread's event loop: a thread that blocks never gives it any. It is 3 to 5 MB of each.
  *
- * Not after work, and in the main thread only behind the start (config/memory-at-rest.ts): a young generation does not grow again where
- * most dies young, and with a megabyte of it each durable update took an eighth more processor time, or a third with the main thread's.
+ * Not after work, and not in the main thread: a young generation does not grow again where most dies young, and with a megabyte of it each
+ * durable update took an eighth more processor time, or a third with the main thread's.
  */
 import { getHeapStatistics } from 'node:v8';
 import { threadId } from 'node:worker_threads';
@@ -19,6 +19,6 @@ const STAGGERED = 8;
 export const IDLE_MS = 4_000 + STAGGER_MS * (threadId % STAGGERED);
 
 /** Gives it back: the thread stops for that, 20 to 30 ms with the 6 MB of one that has had little to do. */
-export function giveBackIdleMemory(heapBytesMax = HEAP_BYTES_MAX): void {
-  if (getHeapStatistics().used_heap_size <= heapBytesMax) collectGarbage('all-there-is');
+export function giveBackIdleMemory(): void {
+  if (getHeapStatistics().used_heap_size <= HEAP_BYTES_MAX) collectGarbage('all-there-is');
 }

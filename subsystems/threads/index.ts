@@ -1,7 +1,6 @@
 /** Threads of this host: rings of records in shared memory, by which they talk; jobs for one of them; and what each does for itself. */
 export { collectGarbage } from './collect-garbage.ts';
 export { EarlyWake } from './early-wake.ts';
-export { giveBackIdleMemory } from './idle-memory.ts';
 export { JobThread, type JobThreadOptions } from './job-thread.ts';
 export { serveJobs } from './serve-jobs.ts';
 export { createRing, RingConsumer, RingProducer, type TakeRecord } from './message-ring.ts';

@@ -1,5 +1,6 @@
 /** Threads that have nothing to do any more, with V8's own heaps. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -63,4 +64,13 @@ test('threads that collect garbage for the first time at the same moment all do'
     await Promise.all(collected);
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
+});
+
+test('a thread goes on where V8 has another name for its collection', () => {
+  const index = new URL('../../../subsystems/threads/index.ts', import.meta.url).href;
+  const program = `import { collectGarbage } from ${JSON.stringify(index)};
+    for (const which of ['full', 'young', 'all-there-is']) collectGarbage(which);`;
+  const args = ['--expose-gc-as=collect', '--input-type=module', '--eval', program];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 });
+  assert.deepEqual([status, stderr], [0, '']);
 });
