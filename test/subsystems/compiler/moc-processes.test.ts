@@ -173,7 +173,7 @@ for (const [title, hasThreads] of [
   ['a new one', false],
 ] as const) {
   test(`of two compilations the larger one has the processors first (${title}), and later ones do not suffer`, async (t) => {
-    const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 2 });
+    const processes = new MocProcesses({ ...MOC_PROCESSES_DEFAULTS, processesMax: 2, idleMs: 60_000 });
     t.after(() => processes.close());
     const before = childrenOf(process.pid);
     const usual = getPriority();
