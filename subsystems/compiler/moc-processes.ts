@@ -34,6 +34,8 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
 /** Beside a larger compilation, which begins with code that V8 has yet to compile, on threads of its own: that needs more than one processor. */
 const SMALLER_NICENESS = 10;
+/** What comes later is to find processes that are not lowered: such a one does not stay long, even where others do. */
+const LOWERED_IDLE_MS_MAX = 2000;
 
 interface Job {
   readonly request: MocRequest;
@@ -144,7 +146,7 @@ export class MocProcesses {
 
   /** Of two compilations of the same priority the larger one, which the server waits for at the end, has the processors first. */
   #lowerSmaller(): void {
-    const even = [...this.#processes].filter((moc) => !moc.isLowered && sizeOf(moc) > 0);
+    const even = [...this.#processes].filter((moc) => moc.child.pid !== undefined && !moc.isLowered && sizeOf(moc) > 0);
     if (even.length < 2) return;
     const smaller = even.reduce((least, moc) => (sizeOf(moc) < sizeOf(least) ? moc : least));
     if (smaller.child.pid === undefined) return;
@@ -164,7 +166,9 @@ export class MocProcesses {
       void this.#end(moc, closedError());
     } else {
       refer(moc, false);
-      moc.timer = setTimeout(() => void this.#end(moc, closedError()), this.#options.idleMs);
+      const { idleMs } = this.#options;
+      const ms = moc.isLowered ? Math.min(idleMs, LOWERED_IDLE_MS_MAX) : idleMs;
+      moc.timer = setTimeout(() => void this.#end(moc, closedError()), ms);
       moc.timer.unref();
     }
     job?.resolve(ownBytes(response));

@@ -199,5 +199,11 @@ for (const [title, hasThreads] of [
     await compile(0);
     const [little = 0, much = 0] = [lowered, other].map((pid, at) => processorTimeOf(pid) - (times[at] ?? 0));
     assert.ok(much > 2 * little, `${little} ticks of the lowered process, ${much} of the other one`);
+    // It does not stay for a minute, as the other one does.
+    for (let waited = 0; isRunning(lowered); waited += 50) {
+      assert.ok(waited < 20_000, 'the lowered process stays');
+      await sleep(50);
+    }
+    assert.ok(isRunning(other));
   });
 }
