@@ -32,7 +32,7 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
 
 /** V8 gives idle memory back after seconds otherwise. */
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
-/** Beside a larger compilation, which begins with code that V8 has yet to compile, on threads of its own: that needs more than one processor. */
+/** Of the smaller of two compilations: the larger one uses more than one processor while V8, in threads of its own, compiles the compiler's code. */
 const SMALLER_NICENESS = 10;
 /** What comes later is to find processes that are not lowered: such a one does not stay long, even where others do. */
 const LOWERED_IDLE_MS_MAX = 2000;
@@ -100,7 +100,7 @@ export class MocProcesses {
     }
   }
 
-  /** One without a job, of an even priority if possible; undefined: there are as many as there may be. Throws when none can be started. */
+  /** One without a job, whose priority is not lowered if possible; undefined: there are as many as there may be. Throws when none can be started. */
   #free(): MocProcess | undefined {
     const free = [...this.#processes].filter(({ job }) => job === undefined);
     const even = free.find(({ isLowered }) => !isLowered);
@@ -144,7 +144,7 @@ export class MocProcesses {
     if (job.request.kind === 'compile') this.#lowerSmaller();
   }
 
-  /** Of two compilations of the same priority the larger one, which the server waits for at the end, has the processors first. */
+  /** Of two compilations whose priorities are not lowered the larger one, which the server waits for at the end, has the processors first. */
   #lowerSmaller(): void {
     const even = [...this.#processes].filter((moc) => moc.child.pid !== undefined && !moc.isLowered && sizeOf(moc) > 0);
     if (even.length < 2) return;
