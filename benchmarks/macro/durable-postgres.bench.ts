@@ -13,13 +13,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startPostgres } from '../../test/support/postgres.ts';
+import type { Goal } from '../figures.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
 import { load, loadGenerator, type Request } from './load.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { freePort, startProcess } from './server-process.ts';
-import { type Goal, printFigure, printSitting } from './sitting.ts';
+import { printFigure, printSitting } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
 
 const ACTORS = 64;

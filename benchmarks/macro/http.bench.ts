@@ -12,9 +12,10 @@
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import type { Goal } from '../figures.ts';
 import { load, loadGenerator, type LoadResult, type Request } from './load.ts';
 import { freePort, type ServerProcess, startProcess } from './server-process.ts';
-import { type Goal, printFigure } from './sitting.ts';
+import { printFigure } from './sitting.ts';
 import { workerdBinary } from './workerd-process.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));

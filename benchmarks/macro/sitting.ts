@@ -2,17 +2,10 @@
 import { cpus, loadavg } from 'node:os';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { written } from '../figures.ts';
+import { type Goal, verdictOf, written } from '../figures.ts';
 
 const WATCHED_MS = 1000;
 const NAME_WIDTH = 62;
-
-/** A target of ratios and times: `reach` has to be met, `aim` is hoped for. */
-export interface Goal {
-  readonly is: 'at least' | 'at most';
-  readonly reach: number;
-  readonly aim: number;
-}
 
 /** Prints Node, processor, and how busy the machine is with other work right now. */
 export async function printSitting(...words: readonly string[]): Promise<void> {
@@ -35,14 +28,6 @@ export function printFigure(name: string, value: number, unit: string, note = ''
   console.log(
     `${name.padEnd(NAME_WIDTH)} ${figure}   ${goal === undefined ? '' : verdictOf(value, goal)} ${note}`.trimEnd(),
   );
-}
-
-function verdictOf(value: number, { is, reach, aim }: Goal): string {
-  const verdict = (limit: number): string => {
-    const isMet = is === 'at least' ? value >= limit : value <= limit;
-    return `${is === 'at least' ? '≥' : '≤'} ${limit} ${isMet ? 'met' : 'missed'}`;
-  };
-  return `[reach ${verdict(reach)}, aim ${verdict(aim)}]`;
 }
 
 /** The share of all cores in use over a second; NaN where there is no /proc. */
