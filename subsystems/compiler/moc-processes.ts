@@ -30,6 +30,11 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
   keepsMemory: false,
 };
 
+/**
+ * V8 is to collect the old generation first when it has 768 MB, which most compilations never reach, and to note from a function's
+ * first call on what it may be compiled for: an eighth of a compilation (ADR 50).
+ */
+const V8_FLAGS = ['--initial-heap-size=768', '--no-lazy-feedback-allocation'];
 /** V8 gives idle memory back after seconds otherwise. */
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
 /** Of the smaller of two compilations: the larger one uses more than one processor while V8, in threads of its own, compiles the compiler's code. */
@@ -110,7 +115,7 @@ export class MocProcesses {
 
   #start(): MocProcess {
     const child = fork(fileURLToPath(new URL('./moc-process.ts', import.meta.url)), {
-      execArgv: this.#options.keepsMemory ? KEEPS_MEMORY : [],
+      execArgv: this.#options.keepsMemory ? [...V8_FLAGS, ...KEEPS_MEMORY] : V8_FLAGS,
       env: compileCacheEnvironment(),
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
