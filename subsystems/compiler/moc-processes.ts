@@ -108,8 +108,8 @@ export class MocProcesses {
   /** One without a job, whose priority is not lowered if possible; undefined: there are as many as there may be. Throws when none can be started. */
   #free(): MocProcess | undefined {
     const free = [...this.#processes].filter(({ job }) => job === undefined);
-    const even = free.find(({ isLowered }) => !isLowered);
-    if (even !== undefined) return even;
+    const unlowered = free.find(({ isLowered }) => !isLowered);
+    if (unlowered !== undefined) return unlowered;
     return this.#processes.size < this.#options.processesMax ? this.#start() : free[0];
   }
 
@@ -151,9 +151,11 @@ export class MocProcesses {
 
   /** Of two compilations whose priorities are not lowered the larger one, which the server waits for at the end, has the processors first. */
   #lowerSmaller(): void {
-    const even = [...this.#processes].filter((moc) => moc.child.pid !== undefined && !moc.isLowered && sizeOf(moc) > 0);
-    if (even.length < 2) return;
-    const smaller = even.reduce((least, moc) => (sizeOf(moc) < sizeOf(least) ? moc : least));
+    const unlowered = [...this.#processes].filter(
+      (moc) => moc.child.pid !== undefined && !moc.isLowered && sizeOf(moc) > 0,
+    );
+    if (unlowered.length < 2) return;
+    const smaller = unlowered.reduce((least, moc) => (sizeOf(moc) < sizeOf(least) ? moc : least));
     if (smaller.child.pid === undefined) return;
     smaller.isLowered = true;
     lowerPriority(smaller.child.pid, SMALLER_NICENESS);
