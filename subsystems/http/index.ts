@@ -11,7 +11,7 @@ export const HttpServer = defineCapability<HttpServer>('http');
 export interface PluginRequest {
   /** Percent-decoded segments by name: `/items/:id` has `id`. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** The query parameters that the route takes, raw; each at most once. */
+  /** The query parameters that the route takes, decoded (`+` is a blank); each at most once. */
   readonly query: ReadonlyMap<string, string>;
   /** By their names in small letters; those that came more than once joined by `, `. */
   readonly headers: Readonly<Record<string, string>>;

@@ -45,9 +45,9 @@ export function absoluteFormOf(target: string): { readonly host: string; readonl
 }
 
 /**
- * The query parameters of a target, all of them among those that the route takes. An unknown, repeated or empty one makes
- * it a target that does not exist: ServerError `missing`; so does a value other than the one that a parameter takes.
- * Values are raw (not percent-decoded).
+ * The query parameters of a target, names and values decoded, all of them among those that the route takes. An unknown,
+ * repeated or empty one makes it a target that does not exist: ServerError `missing`; so does a value other than the one
+ * that a parameter takes. Throws ServerError `invalid` for any other value that cannot be decoded.
  */
 export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, 'query'>): ReadonlyMap<string, string> {
   const start = target.indexOf('?');
@@ -55,16 +55,33 @@ export function queryOf(target: string, { query: known = {} }: Pick<RouteSpec, '
   const parameters = new Map<string, string>();
   for (const part of target.slice(start + 1).split('&')) {
     const equals = part.indexOf('=');
-    const name = equals < 0 ? part : part.slice(0, equals);
-    const value = equals < 0 ? '' : part.slice(equals + 1);
+    const written = equals < 0 ? part : part.slice(0, equals);
+    const name = formDecoded(written) ?? written;
+    const value = equals < 0 ? '' : formDecoded(part.slice(equals + 1));
     if (!Object.hasOwn(known, name)) throw noSuchTarget(unknownParameter(name, Object.keys(known)));
     if (parameters.has(name)) throw noSuchTarget(`query parameter ${name} is given twice`);
     const expected = known[name];
     if (expected !== undefined && value !== expected)
       throw noSuchTarget(`query parameter ${name}: expected ${name}=${expected}`);
+    if (value === undefined)
+      throw new ServerError('invalid', 'bad-parameter', `query parameter ${name}: expected percent-encoded UTF-8`);
     parameters.set(name, value);
   }
   return parameters;
+}
+
+/**
+ * A name or a value of a query as its sender meant it (application/x-www-form-urlencoded, as `URLSearchParams` and forms
+ * of browsers write it): `+` is a blank, `%hh` a byte of UTF-8. Undefined: it cannot be decoded.
+ */
+export function formDecoded(text: string): string | undefined {
+  const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;
+  if (!spaced.includes('%')) return spaced;
+  try {
+    return decodeURIComponent(spaced);
+  } catch {
+    return undefined;
+  }
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {

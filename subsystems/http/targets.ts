@@ -12,7 +12,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Gateway } from '../gateway/index.ts';
-import { absoluteFormOf } from './request-target.ts';
+import { absoluteFormOf, formDecoded } from './request-target.ts';
 import { type RouteSpec, ROUTES } from './route-table.ts';
 
 /** A website's target. */
@@ -141,7 +141,7 @@ export class Targets {
       .slice(start + 1)
       .split('&')
       .find((part) => part.startsWith(CANISTER_ID));
-    const principal = parameter?.slice(CANISTER_ID.length);
+    const principal = parameter === undefined ? undefined : formDecoded(parameter.slice(CANISTER_ID.length));
     if (principal === undefined || !PRINCIPAL.test(principal)) return undefined;
     return this.#gateway.referenceOfHost(principal);
   }

@@ -43,15 +43,7 @@ function pageOf(query: ReadonlyMap<string, string>): Page {
   const [after, limit = '9999999', name = ''] = [query.get('after'), query.get('limit'), query.get('name')];
   if (after !== undefined && !HEX_ID.test(after)) throw badParameter('after', 'the id of an actor in hex, 20 digits');
   if (!LIMIT.test(limit)) throw badParameter('limit', 'a number from 1 to 9999999');
-  return { after, limit: Number(limit), name: decoded(name).toLowerCase() };
-}
-
-function decoded(name: string): string {
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    throw badParameter('name', 'percent-encoded UTF-8');
-  }
+  return { after, limit: Number(limit), name: name.toLowerCase() };
 }
 
 function badParameter(name: string, expected: string): ServerError {
