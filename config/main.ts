@@ -4,6 +4,7 @@
  *
  * Everything is imported inside `run`, after compiled code is kept, and by those command lines that need it.
  */
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from '../kernel/index.ts';
 import type { LoadedPlugin } from '../plugins/loader/index.ts';
@@ -108,12 +109,14 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   };
   // Node's own warnings would be prose between the JSON lines.
   process.removeAllListeners('warning').on('warning', (warning) => log.warn(`${warning.name}: ${warning.message}`));
-  // Running on in an unknown state is worse than ending: what is durable is recovered at the next start.
-  process.on('uncaughtException', (error: unknown) =>
-    error instanceof ServerError
-      ? leaveNow(`the server ends: ${error.message}`)
-      : leaveNow('the server ends because of a bug', error),
-  );
+  if (loaded.length > 0) await endOnFaultsOf(loaded, log, leaveNow);
+  else
+    // Running on in an unknown state is worse than ending: what is durable is recovered at the next start.
+    process.on('uncaughtException', (error: unknown) =>
+      error instanceof ServerError
+        ? leaveNow(`the server ends: ${error.message}`)
+        : leaveNow('the server ends because of a bug', error),
+    );
 
   const { plugins, sections } = await compose(request, builtinPlugins);
   const kernel = attempt(() =>
@@ -191,6 +194,27 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
     clearInterval(alive);
     await log.close();
   }
+}
+
+/** As without plugins from outside, and the last line says which of them it was. */
+async function endOnFaultsOf(
+  loaded: readonly LoadedPlugin[],
+  log: ServerLog,
+  leaveNow: (message: string) => never,
+): Promise<void> {
+  const { ServerError } = await import('../kernel/index.ts');
+  const { faultText } = await import('../plugins/loader/index.ts');
+  for (const origin of ['uncaughtException', 'unhandledRejection'] as const)
+    process.on(origin, (error: unknown) => {
+      const text = faultText({ error, origin }, { loaded, root: resolve(ROOT) });
+      try {
+        // An operating error says all there is to say.
+        if (error instanceof Error && !(error instanceof ServerError))
+          log.error(`${origin}, which ends the server`, error);
+      } finally {
+        leaveNow(text);
+      }
+    });
 }
 
 /** The plugins of this server, those from outside among them, and what each is configured with. */

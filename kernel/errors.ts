@@ -29,7 +29,12 @@ export class ServerError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/** The message of anything that was thrown; an object without a text may have been. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (error instanceof Error) return error.message;
+  try {
+    return String(error);
+  } catch {
+    return 'an object without a text was thrown';
+  }
 }

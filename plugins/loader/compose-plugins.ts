@@ -4,8 +4,9 @@ import type { PluginAnswer, PluginRequest, PluginRoute } from '../api/routes.ts'
 import type { CreateContext, Plugin, StartContext } from '../../kernel/index.ts';
 import type { PluginRouteSpec } from '../../subsystems/http/index.ts';
 import type { BackupFile } from '../../subsystems/storage/index.ts';
-import type { LoadedPlugin } from './load-plugins.ts';
+import type { LoadedPlugin } from './loaded-plugin.ts';
 import { shapeProblem } from './shapes.ts';
+import { inNameOf } from './whose-fault.ts';
 
 export interface ComposeOptions {
   readonly builtin: readonly Plugin[];
@@ -41,11 +42,14 @@ class Guest {
   readonly replaces: string | undefined;
   readonly plugin: Plugin;
   readonly routes: readonly PluginRouteSpec[];
+  readonly #loaded: LoadedPlugin;
   #made: unknown;
 
-  constructor({ file, definition, replaces }: LoadedPlugin, backup: BackupFile | undefined) {
+  constructor(loaded: LoadedPlugin, backup: BackupFile | undefined) {
+    const { file, definition, replaces } = loaded;
     const { name, provides, alsoProvides = [], requires = {}, isDurable = false, routes = [] } = definition;
     const { startSilenceMs = START_SILENCE_MS, stopDeadlineMs = STOP_DEADLINE_MS } = definition;
+    this.#loaded = loaded;
     this.replaces = replaces;
     this.plugin = Object.freeze({
       name,
@@ -57,26 +61,28 @@ class Guest {
       stopDeadlineMs,
       drainDeadlineMs: stopDeadlineMs,
       create: (granted, context) => {
-        const made = definition.create(granted, context as CreateContext<never>);
+        const made = inNameOf(loaded, () => definition.create(granted, context as CreateContext<never>));
         const problem = shapeProblem(provides.name, made);
         if (problem !== undefined) throw new Error(problem);
         this.#made = made;
         return made;
       },
-      open: async (made, context) => definition.open?.(made, context),
-      async start(made, context) {
-        if (isDurable && backup !== undefined) await restore(definition, made, backup, context);
-        await definition.start?.(made, context);
-      },
-      ready: (made, context) => definition.ready?.(made, context),
-      drain: async (made, context) => definition.drain?.(made, context),
-      stop: async (made, context) => definition.stop?.(made, context),
+      open: (made, context) => inNameOf(loaded, async () => definition.open?.(made, context)),
+      start: (made, context) =>
+        inNameOf(loaded, async () => {
+          if (isDurable && backup !== undefined) await restore(definition, made, backup, context);
+          await definition.start?.(made, context);
+        }),
+      ready: (made, context) => inNameOf(loaded, () => definition.ready?.(made, context)),
+      drain: (made, context) => inNameOf(loaded, async () => definition.drain?.(made, context)),
+      stop: (made, context) => inNameOf(loaded, async () => definition.stop?.(made, context)),
     } satisfies Plugin);
     this.routes = routes.map((route) => this.#served(name, route));
   }
 
   #served(plugin: string, { method, path, query = [], bodyBytesMax, ...route }: PluginRoute): PluginRouteSpec {
-    const answer = async (request: PluginRequest): Promise<PluginAnswer> => route.answer(this.#made, request);
+    const answer = (request: PluginRequest): Promise<PluginAnswer> =>
+      inNameOf(this.#loaded, async () => route.answer(this.#made, request));
     return { plugin, method, path, query, bodyBytesMax, answer };
   }
 }

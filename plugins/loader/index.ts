@@ -3,5 +3,7 @@
  * the kernel that cannot hold it up for ever. They are programs of the operator's choice and run in this process: what is
  * checked here is mistakes, not malice, and work that never returns to the event loop stops the whole server.
  */
-export { type LoadedPlugin, loadPlugins, type PluginRequest, type PluginsFound } from './load-plugins.ts';
+export type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
+export { loadPlugins, type PluginsFound } from './load-plugins.ts';
 export { type Composed, composePlugins, type ComposeOptions } from './compose-plugins.ts';
+export { type Fault, type FaultOptions, faultText } from './whose-fault.ts';

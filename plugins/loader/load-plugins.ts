@@ -16,24 +16,10 @@ import {
   systemClock,
 } from '../../kernel/index.ts';
 import { isPluginLike, judge, type JudgeOptions, kindOf } from './judge.ts';
+import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
 import { REPLACEABLE } from './shapes.ts';
-
-/** What an operator asked for. */
-export interface PluginRequest {
-  /** A capability, or the name of one of the server's own plugins. */
-  readonly capability: string;
-  /** A path, or the name of a package. */
-  readonly module: string;
-}
-
-export interface LoadedPlugin extends PluginRequest {
-  /** Path of the module. */
-  readonly file: string;
-  readonly definition: PluginDefinition;
-  /** Which of the server's own plugins it takes the place of; undefined: it adds something. */
-  readonly replaces: string | undefined;
-}
+import { inNameOf } from './whose-fault.ts';
 
 export interface PluginsFound {
   readonly loaded: readonly LoadedPlugin[];
@@ -82,8 +68,8 @@ export async function loadPlugins(
 
 async function load(request: PluginRequest, options: LoadPluginsOptions): Promise<LoadedPlugin> {
   const target = targetOf(request.capability, options.builtin);
-  const { file, exports } = await importModule(request.module, options);
-  const definition = await definitionIn(exports, file, options);
+  const { file, exports } = await inNameOf(request, () => importModule(request.module, options));
+  const definition = await inNameOf(request, () => definitionIn(exports, file, options));
   const [first, ...more] = judged(definition, file, { capability: target.capability, key: request.capability });
   if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
   return { ...request, file, definition: definition as PluginDefinition, replaces: target.replaces };
