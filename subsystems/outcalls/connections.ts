@@ -12,6 +12,7 @@ import type { buildConnector, Client, Dispatcher } from 'undici';
 import { OUTCALL_FAILURES } from './index.ts';
 import { loadUndici } from './load-undici.ts';
 import { isPrivateAddress } from './private-addresses.ts';
+import { mendParser } from './response-parser.ts';
 
 /** Idle connections that are kept for the next request, of all servers together: each is a descriptor. */
 const IDLE_MAX = 64;
@@ -149,6 +150,7 @@ export class Connection {
     const socket = this.#socket;
     if (socket === undefined || socket === this.#watched) return;
     this.#watched = socket;
+    mendParser(socket);
     socket.on('readable', () => {
       if (socket.bytesRead > this.#bytesReadMax) this.#overflow?.();
     });

@@ -31,9 +31,9 @@ export interface OutcallRequest {
 }
 
 export interface OutcallResponse {
-  /** 200 to 599; a redirect is an answer like any other. */
+  /** 200 to 999, as it came; a redirect is an answer like any other. Interim answers (1xx) are read over. */
   readonly status: number;
-  /** In order, names in lower case; without those of the connection (`transfer-encoding`). */
+  /** In order, names in lower case, values without blanks around them; without those of the connection (`transfer-encoding`). */
   readonly headers: readonly OutcallHeader[];
   /** As it was sent: what has a `content-encoding` is not unpacked. */
   readonly body: Uint8Array;

@@ -17,6 +17,8 @@ import type { OutcallRequest, OutcallResponse } from './index.ts';
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 /** A request and a response of two million bytes each, in base64, with headers. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024;
+/** The end of a file is looked at in such pieces. */
+const PIECE_BYTES = 64 * 1024;
 const FORMAT = 1;
 const HEADING = JSON.stringify({ 'svc-outcalls': FORMAT });
 
@@ -49,7 +51,9 @@ function inOneLine(value: object): string {
 
 /**
  * Opens a recording for writing: goes on with one that is there, behind its last whole line. What follows it was cut off when the
- * process that wrote it died, and nobody has been told of it. Rejects with ServerError `outcalls-file-bad`. */
+ * process that wrote it died, and nobody has been told of it. Rejects with ServerError `outcalls-file-bad`, also where a replay would
+ * refuse one of its lines; the file is as it was then.
+ */
 export async function openRecording(file: string): Promise<{ readonly handle: FileHandle; readonly bytes: number }> {
   let handle: FileHandle | undefined;
   try {
@@ -59,8 +63,6 @@ export async function openRecording(file: string): Promise<{ readonly handle: Fi
       await handle.appendFile(`${HEADING}\n`);
       return { handle, bytes: HEADING.length + 1 };
     }
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEADING.length + 1), 0, HEADING.length + 1, 0);
-    expectHeading(file, buffer.toString('utf8', 0, bytesRead).trimEnd());
     return { handle, bytes: await endLine(file, handle, size) };
   } catch (error) {
     await handle?.close();
@@ -72,32 +74,59 @@ export async function openRecording(file: string): Promise<{ readonly handle: Fi
 async function sizeOf(file: string, handle: FileHandle): Promise<number> {
   const status = await handle.stat();
   if (!status.isFile()) throw bad(file, 'it is not a regular file');
+  if (status.size > RECORDING_BYTES_MAX)
+    throw bad(file, `it has ${status.size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
   return status.size;
 }
 
 /** Sees to it that the next line begins on a line of its own. Returns the size of the file. */
 async function endLine(file: string, handle: FileHandle, size: number): Promise<number> {
-  const tailOf = async (length: number): Promise<Buffer> =>
-    (await handle.read(Buffer.alloc(length), 0, length, size - length)).buffer;
-  if ((await tailOf(1)).toString() === '\n') return size;
-  const tail = await tailOf(Math.min(size, LINE_BYTES_MAX));
-  const start = tail.lastIndexOf('\n') + 1;
-  if (start === 0 ? size === HEADING.length : isWhole(tail.toString('utf8', start))) {
-    await handle.appendFile('\n');
-    return size + 1;
+  const start = await lastLineOf(handle, size);
+  const isTorn = start > 0 && start < size && !(await isJson(handle, start, size));
+  for await (const _good of parsedLines(file, handle, isTorn ? start : size)) continue;
+  if (isTorn) {
+    await handle.truncate(start);
+    return start;
   }
-  if (start === 0) throw bad(file, `its last line has more than ${LINE_BYTES_MAX} bytes`);
-  const end = size - tail.length + start;
-  await handle.truncate(end);
-  return end;
+  if (start === size) return size;
+  await handle.appendFile('\n');
+  return size + 1;
 }
 
-function isWhole(line: string): boolean {
+async function isJson(handle: FileHandle, start: number, end: number): Promise<boolean> {
+  const { buffer } = await handle.read(Buffer.alloc(end - start), 0, end - start, start);
   try {
-    parseLine('', 0, line);
+    JSON.parse(buffer.toString());
     return true;
   } catch {
     return false;
+  }
+}
+
+/** The place behind the last newline; 0: there is none. */
+async function lastLineOf(handle: FileHandle, size: number): Promise<number> {
+  for (let end = size; end > 0;) {
+    const length = Math.min(end, PIECE_BYTES);
+    const { buffer } = await handle.read(Buffer.alloc(length), 0, length, end - length);
+    const at = buffer.lastIndexOf('\n');
+    if (at >= 0) return end - length + at + 1;
+    end -= length;
+  }
+  return 0;
+}
+
+/** What the lines of the first `size` bytes say. Throws ServerError `outcalls-file-bad`, which names the line. */
+async function* parsedLines(
+  file: string,
+  handle: FileHandle,
+  size: number,
+): AsyncGenerator<{ readonly key: string; readonly answer: RecordedAnswer }> {
+  if (size === 0) throw bad(file, 'it is empty');
+  let number = 0;
+  for await (const line of linesOf(handle, size)) {
+    number++;
+    if (number === 1) expectHeading(file, line);
+    else if (line !== '') yield parseLine(file, number, line);
   }
 }
 
@@ -107,21 +136,11 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
   let handle: FileHandle | undefined;
   try {
     handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
-    const size = await sizeOf(file, handle);
-    if (size > RECORDING_BYTES_MAX)
-      throw bad(file, `it has ${size} bytes, and at most ${RECORDING_BYTES_MAX} are read`);
-    let number = 0;
-    for await (const line of linesOf(handle)) {
-      number++;
-      if (number === 1) expectHeading(file, line);
-      else if (line !== '') {
-        const { key, answer } = parseLine(file, number, line);
-        const others = answers.get(key);
-        if (others === undefined) answers.set(key, [answer]);
-        else others.push(answer);
-      }
+    for await (const { key, answer } of parsedLines(file, handle, await sizeOf(file, handle))) {
+      const others = answers.get(key);
+      if (others === undefined) answers.set(key, [answer]);
+      else others.push(answer);
     }
-    if (number === 0) throw bad(file, 'it is empty');
   } catch (error) {
     throw unusable(file, error);
   } finally {
@@ -131,11 +150,11 @@ export async function readRecording(file: string): Promise<Map<string, RecordedA
 }
 
 /** What newlines end, and nothing else; the carriage return of an editor's line end is taken off. */
-async function* linesOf(handle: FileHandle): AsyncGenerator<string> {
+async function* linesOf(handle: FileHandle, size: number): AsyncGenerator<string> {
   // A line may come in many chunks.
   let pieces: string[] = [];
   const line = (): string => pieces.join('').replace(/\r$/u, '');
-  for await (const chunk of handle.createReadStream({ encoding: 'utf8', autoClose: false })) {
+  for await (const chunk of handle.createReadStream({ encoding: 'utf8', start: 0, end: size - 1, autoClose: false })) {
     const [first = '', ...others] = String(chunk).split('\n');
     pieces.push(first);
     for (const other of others) {

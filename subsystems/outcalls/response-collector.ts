@@ -7,8 +7,10 @@ import type { Dispatcher } from 'undici';
 import { BoundedBody } from './bounded-body.ts';
 import { OUTCALL_FAILURES, type OutcallHeader, type OutcallRequest, type OutcallResponse } from './index.ts';
 
-/** Interim answers (1xx) that are taken before the real one; what they are for comes once. */
-const INTERIM_ANSWERS_MAX = 8;
+/** Interim answers (1xx) that are read over: a server that says every 300 ms that it is at work does so for the default deadline. */
+const INTERIM_ANSWERS_MAX = 100;
+
+const SHOWN_CHARACTERS = 100;
 
 /** Statuses without a body: `content-length` may say what another answer would have. Nor have those below 200, which are left out here. */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
@@ -64,8 +66,9 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
     const hasBody = this.#request.method !== 'HEAD' && !BODILESS.has(status);
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = textOf(rawHeaders[at]).toLowerCase();
-      const value = textOf(rawHeaders[at + 1]);
+      const value = withoutBlanksBehind(textOf(rawHeaders[at + 1]));
       if (name === 'content-length' && hasBody) this.#body.expect(Number(value));
+      if (name === 'transfer-encoding') expectKnown(value);
       if (!OF_THE_CONNECTION.has(name)) headers.push({ name, value });
     }
     this.#headers = headers;
@@ -82,6 +85,23 @@ export class ResponseCollector implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#events.failed(error);
   }
+}
+
+/** `transfer-encoding` is left out, so nobody would know that the body is still in another one. */
+function expectKnown(encoding: string): void {
+  if (/^(?:chunked|identity)$/i.test(encoding)) return;
+  const shown = JSON.stringify(encoding.slice(0, SHOWN_CHARACTERS));
+  throw OUTCALL_FAILURES['outcall-failed'](`the server sends transfer-encoding ${shown}, and only chunked is taken`);
+}
+
+/**
+ * Blanks around a value are no part of it (RFC 9110, 5.5); those before it the parser leaves out. A regular expression would look at
+ * each of many blanks again and again.
+ */
+function withoutBlanksBehind(value: string): string {
+  let end = value.length;
+  while (end > 0 && (value[end - 1] === ' ' || value[end - 1] === '\t')) end--;
+  return value.slice(0, end);
 }
 
 /** UTF-8 if it is, else one character a byte: HTTP does not say which. */

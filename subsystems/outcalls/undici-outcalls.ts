@@ -4,7 +4,7 @@
  * A redirect is an answer. Whoever wants to follow it makes another outcall, whose address is looked at like any other, and
  * decides which of its headers the other server may have.
  */
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { ServerError } from '../../kernel/index.ts';
 import { type Connection, type ConnectionOptions, Connections } from './connections.ts';
 import {
   abortReason,
@@ -133,6 +133,7 @@ const REASONS: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'the server closed the connection before the response was complete',
   UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are larger than 64 KiB',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the body does not have the length that content-length says',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is that of another host (ERR_TLS_CERT_ALTNAME_INVALID)',
   ...Object.fromEntries(
     [
       'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -152,8 +153,21 @@ function explained(error: unknown): Error {
   // Of several addresses each has its own error; the first says enough.
   if (error instanceof AggregateError && error.errors.length > 0 && code === undefined)
     return explained(error.errors[0]);
-  const reason = typeof code === 'string' ? REASONS[code] : undefined;
-  const words = reason ?? (messageOf(error) || String(code));
-  const named = typeof code !== 'string' || reason !== undefined || words.includes(code) ? words : `${words} (${code})`;
-  return OUTCALL_FAILURES['outcall-failed'](named, error);
+  return OUTCALL_FAILURES['outcall-failed'](typeof code === 'string' ? reasonOf(code) : UNEXPLAINED, error);
+}
+
+/**
+ * Messages of libraries are for their users, which actors are not: they name files, assertions and addresses of this machine. Codes
+ * are enough to look up.
+ */
+const UNEXPLAINED = 'the request could not be sent, or what came could not be read';
+
+function reasonOf(code: string): string {
+  const reason = REASONS[code];
+  if (reason !== undefined) return reason;
+  if (/^(?:EAI_)?E?[A-Z0-9]+$/.test(code)) return `the connection failed (${code})`;
+  if (/^(?:ERR_SSL|ERR_TLS)_/.test(code)) return `the server speaks no TLS that is taken here (${code})`;
+  if (/^(?:UND_ERR|ERR|HPE)_/.test(code)) return UNEXPLAINED;
+  // What OpenSSL says of certificates.
+  return `the certificate is not valid (${code})`;
 }

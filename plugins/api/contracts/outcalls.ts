@@ -112,6 +112,15 @@ export function describeOutcalls(
       assert.deepEqual([response.status, textOf(response)], [200, 'hello']);
     });
 
+    test('interim answers are read over, however they come', async (t) => {
+      const { outcalls, server } = await both(t);
+      for (const method of ['GET', 'POST'] as const)
+        for (const path of ['interims/100', 'interims/102', 'interims/103', 'interimslate/100']) {
+          const response = await outcalls.send(requestOf(`${server.origin}/${path}`, { method }), NEVER);
+          assert.deepEqual([response.status, textOf(response)], [200, 'hello'], path);
+        }
+    });
+
     test('bodies by length, in chunks and until the end come whole, and no byte of them is unpacked', async (t) => {
       const { outcalls, server } = await both(t);
       for (const [path, length] of [
@@ -138,6 +147,12 @@ export function describeOutcalls(
       }
     });
 
+    test('blanks around a value are no part of it', async (t) => {
+      const { outcalls, server } = await both(t);
+      const { headers } = await outcalls.send(requestOf(`${server.origin}/blanks`), NEVER);
+      assert.equal(headers.find(({ name: header }) => header === 'x-blanks')?.value, 'a b');
+    });
+
     test('a body over the limit is refused before it is read whole', async (t) => {
       const { outcalls, server } = await both(t);
       const small = { responseBytesMax: 1000 };
@@ -155,6 +170,7 @@ export function describeOutcalls(
       for (const path of [
         'badheader',
         'badstatus',
+        'lowstatus',
         'nothttp',
         'smuggle',
         'upgrade',

@@ -110,15 +110,32 @@ function checkedUrl(text: string): URL {
     throw REFUSE.badArgument(`url has ${text.length} characters: at most ${URL_CHARACTERS_MAX} are allowed`);
   // The URL standard drops them without a word.
   if (/[\x00-\x20\x7f\\]/.test(text)) throw REFUSE.badArgument('url has a blank, a control character or a backslash');
+  expectAuthority(text);
   const url = URL.parse(text);
-  if (url === null) throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL`);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw REFUSE.badArgument(`url begins with ${shown(url.protocol)}: only https: and http: are allowed`);
-  if (url.username !== '' || url.password !== '')
-    throw REFUSE.badArgument('url holds a user name or a password: send the header authorization');
+  if (url === null)
+    throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL: what stands for host and port is neither`);
   // Setting it writes the URL anew.
   if (url.hash !== '' || url.href.endsWith('#')) url.hash = '';
   return url;
+}
+
+/**
+ * The URL standard takes the next best thing for the host where there is none, and drops an empty user name: another server than
+ * the one that was meant.
+ */
+function expectAuthority(text: string): void {
+  const [, scheme, slashes = '', authority = ''] = /^([a-z][a-z0-9+.-]*:)(\/{0,2})([^/?#]*)/i.exec(text) ?? [];
+  if (scheme === undefined) throw REFUSE.badArgument(`url ${shown(text)} is no absolute URL: it begins with no scheme`);
+  if (!/^https?:$/i.test(scheme))
+    throw REFUSE.badArgument(`url begins with ${shown(scheme)}: only https: and http: are allowed`);
+  const place = `at character ${scheme.length + slashes.length + 1}`;
+  if (slashes !== '//')
+    throw REFUSE.badArgument(`url ${shown(text)} needs // ${place}, between ${scheme} and the host`);
+  if (/^(?::|$)/.test(authority)) throw REFUSE.badArgument(`url ${shown(text)} has no host ${place}`);
+  if (authority.includes('@'))
+    throw REFUSE.badArgument(`url holds a user name or a password ${place}: send the header authorization`);
+  if (/:0*$/.test(authority) && !authority.endsWith(':'))
+    throw REFUSE.badArgument(`url ${shown(text)} has port 0, where nobody listens`);
 }
 
 function checkedHeaders(

@@ -139,7 +139,26 @@ describe('http_request', () => {
     const { refused, outcalls } = await make();
     const header = (name: string, value = '') => ({ headers: [{ name, value }] });
     const cases: readonly (readonly [Parameters<typeof refused>[0], RegExp])[] = [
-      [{ url: '' }, /no absolute URL/],
+      [{ url: '' }, /no absolute URL: it begins with no scheme/],
+      [{ url: '//example.org/' }, /no absolute URL: it begins with no scheme/],
+      [{ url: 'http:///example.org/x' }, /"http:\/\/\/example[.]org\/x" has no host at character 8/],
+      [{ url: 'https:////example.org' }, /has no host at character 9/],
+      [{ url: 'http://' }, /has no host at character 8/],
+      [{ url: 'http://?a=b' }, /has no host at character 8/],
+      [{ url: 'http://:80/' }, /has no host at character 8/],
+      [{ url: 'http:example.org' }, /needs \/\/ at character 6, between http: and the host/],
+      [{ url: 'HTTPS:/example.org' }, /needs \/\/ at character 8/],
+      [{ url: 'http:' }, /needs \/\/ at character 6/],
+      [{ url: 'http://@example.org/' }, /user name or a password at character 8/],
+      [{ url: 'http://:@example.org/' }, /no host|user name/],
+      [{ url: 'http://a@b@example.org/' }, /user name or a password/],
+      [{ url: 'http://example.org:0/' }, /port 0/],
+      [{ url: 'http://example.org:8o/' }, /host and port is neither/],
+      [{ url: 'http://[::1/' }, /host and port is neither/],
+      [{ url: 'http://[fe80::1%25eth0]/' }, /host and port is neither/],
+      [{ url: 'http://256.0.0.1/' }, /host and port is neither/],
+      [{ url: 'http://a%00b/' }, /host and port is neither/],
+      [{ url: 'http://example.org\u3000/..\\' }, /backslash/],
       [{ url: '/relative' }, /no absolute URL/],
       [{ url: 'ftp://example.org/' }, /only https: and http:/],
       [{ url: 'file:///etc/passwd' }, /only https: and http:/],
@@ -188,6 +207,25 @@ describe('http_request', () => {
       assert.ok(got.startsWith('IC0408') && got.length < 400, got);
     }
     assert.equal(outcalls.asked.length, 0);
+  });
+
+  test('URLs of every right form are sent as the URL standard writes them', async () => {
+    const { ask, outcalls } = await make();
+    for (const [url, sent] of [
+      ['http://example.org', 'http://example.org/'],
+      ['http://example.org?a#b', 'http://example.org/?a'],
+      ['http://example.org:/', 'http://example.org/'],
+      ['https://EXAMPLE.org:8443/a@b?c@d', 'https://example.org:8443/a@b?c@d'],
+      ['http://[::1]:80/', 'http://[::1]/'],
+      ['http://[::FFFF:1.2.3.4]:81/', 'http://[::ffff:102:304]:81/'],
+      ['http://bücher.example/ü', 'http://xn--bcher-kva.example/%C3%BC'],
+      ['http://example.org/a//b/../c', 'http://example.org/a//c'],
+      ['http://example.org:010/', 'http://example.org:10/'],
+      ['http://example.org/http:///x', 'http://example.org/http:///x'],
+    ] as const) {
+      await ask({ url });
+      assert.equal(outcalls.asked.at(-1)?.request.url, sent);
+    }
   });
 
   test('the largest request, and every method that is_replicated = false allows', async () => {

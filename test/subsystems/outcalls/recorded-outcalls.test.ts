@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { HostOutcalls } from '../../../subsystems/outcalls/host-outcalls.ts';
@@ -187,6 +187,33 @@ describe('a recording', () => {
     await writeFile(file, 'something else\n');
     await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message: /does not begin/ });
     assert.equal(await readFile(file, 'utf8'), 'something else\n', 'and is left as it is');
+  });
+
+  test('with a damaged line is not gone on with either, and stays as it is', async (t) => {
+    const file = await freshFile();
+    const heading = '{"svc-outcalls":1}\n';
+    const asked = '"method":"GET","url":"http://x/","body":""';
+    const good = `{${asked},"response":{"status":200,"headers":[],"body":""}}\n`;
+    const odd = `{${asked},"response":{"status":1,"headers":[],"body":""}}`;
+    for (const [content, message] of [
+      [`${heading}${good}{"method":\n${good}`, /line 3: it is no JSON/],
+      [`${heading}{"method":\n`, /line 2: it is no JSON/],
+      [`${heading}${good}${odd}\n${good}`, /line 3: status is 1/],
+      [`${heading}${good}${odd}`, /line 3: status is 1/],
+      [`${heading}${odd}\n{"method":"G`, /line 2: status is 1/],
+      [`${heading}${good}\n\n${good}{}\n`, /line 6: it needs method/],
+      ['{"svc-outc', /does not begin with the line/],
+    ] as const) {
+      await writeFile(file, content);
+      await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message }, content);
+      assert.equal(await readFile(file, 'utf8'), content);
+    }
+    // A last line that was cut off is none that is damaged.
+    await writeFile(file, `${heading}${good}\n${good}{"method":"G`);
+    await (await recordTo(t, file)).close();
+    assert.equal(await readFile(file, 'utf8'), `${heading}${good}\n${good}`);
+    await truncate(file, 64 * 1024 * 1024 + 1);
+    await assert.rejects(recordTo(t, file), { code: 'outcalls-file-bad', message: /at most 67108864 are read/ });
   });
 });
 

@@ -45,6 +45,8 @@ const CHUNK = Buffer.alloc(64 * 1024, 'x');
 const text = (body: string, head = '', status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${head}\r\n${body}`;
 
+const interim = (status: number): string => `HTTP/1.1 ${status} Whatever\r\nx-interim: 1\r\n\r\n`;
+
 /** What is answered, by the first segment of the path; a number behind it is `n`. */
 type Answer = (socket: Socket, request: Received, n: number) => void;
 
@@ -86,6 +88,13 @@ export async function startOutsideServer(
       const final = n < 200 ? text('hello') : '';
       socket.write(`HTTP/1.1 ${n} Whatever\r\ncontent-length: 99999999\r\netag: "1"\r\n\r\n${final}`);
     },
+    interims: (socket, _request, n) => socket.write(`${interim(n).repeat(3)}${text('hello')}`),
+    interimslate: (socket, _request, n) => {
+      socket.write(interim(n).slice(0, 12));
+      setTimeout(() => socket.write(interim(n).slice(12)), 5);
+      setTimeout(() => socket.write(text('hello')), 10);
+    },
+    blanks: (socket) => socket.write(text('', 'x-blanks:  \t a b \t \r\n')),
     bytes: (socket, _request, n) => socket.write(text('b'.repeat(n))),
     chunked: (socket, _request, n) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
@@ -135,6 +144,7 @@ export async function startOutsideServer(
     },
     badheader: (socket) => socket.write('HTTP/1.1 200 OK\r\nno colon here\r\n\r\n'),
     badstatus: (socket) => socket.write('HTTP/1.1 hello\r\n\r\n'),
+    lowstatus: (socket) => socket.write('HTTP/1.1 099 Whatever\r\ncontent-length: 0\r\n\r\n'),
     nothttp: (socket) => socket.write('SSH-2.0-OpenSSH_9.9\r\n'),
     smuggle: (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello'),
     upgrade: (socket) => socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),

@@ -1,0 +1,86 @@
+/**
+ * Mends undici's parser of responses, whose version is pinned, where it fails on what a server may send, or answers with what is for its
+ * authors: `100 Continue` ended the request, a status below 100 was an assertion, and a reset ended a body as a close does.
+ */
+import type { Socket } from 'node:net';
+import { OUTCALL_FAILURES } from './outcall-failures.ts';
+import { loadUndici } from './load-undici.ts';
+
+/** The part of undici's parser that is mended. Its methods are called by the WebAssembly that reads the bytes. */
+interface ResponseParser {
+  /** Names and values of the response's headers, one after the other. */
+  readonly headers: readonly Uint8Array[];
+  readonly llhttp: { llhttp_set_lenient_keep_alive(parser: number, on: 0 | 1): void };
+  readonly ptr: number;
+  /** -1: none. */
+  contentLength: number;
+  onHeadersComplete(status: number, isUpgrade: boolean, isKeptAlive: boolean): number;
+  createError(error: number): Error;
+  /** The other side has closed. Returns why the response is not complete; null: it is. */
+  finish(): Error | null;
+}
+
+/** An interim status that undici reads over. */
+const READ_OVER = 102;
+const LENGTH_NAME = 'content-length';
+
+/** Errors of llhttp, by number. */
+const PROBLEMS: Readonly<Record<number, string>> = {
+  3: 'a line does not end with CR LF',
+  4: 'content-length is there twice, or beside transfer-encoding',
+  5: 'more came behind its end',
+  8: 'it does not begin with HTTP/',
+  9: 'its version is none that is known',
+  10: 'a header is malformed',
+  11: 'content-length is no number',
+  12: 'the length of a chunk is malformed',
+  13: 'the status is no number of three digits',
+  14: 'it ended before it was complete',
+  15: 'transfer-encoding does not end with chunked, or content-length is beside it',
+  25: 'a line does not end with CR LF',
+  30: 'a header is malformed',
+};
+
+/** Once for each socket, when undici has it. */
+export function mendParser(socket: Socket): void {
+  const parser = Reflect.get(socket, loadUndici().parserOfSocket) as ResponseParser;
+  const headersComplete = parser.onHeadersComplete.bind(parser);
+  const finish = parser.finish.bind(parser);
+  parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
+    expectStatus(status);
+    const isInterim = status < 200;
+    // What follows an interim answer is the answer, also where that one says `connection: close` or HTTP/1.0.
+    parser.llhttp.llhttp_set_lenient_keep_alive(parser.ptr, isInterim ? 1 : 0);
+    // Undici takes blanks behind it for digits.
+    if (parser.contentLength !== -1) parser.contentLength = lengthOf(parser.headers);
+    return headersComplete(isInterim ? READ_OVER : status, isUpgrade, isKeptAlive);
+  };
+  parser.createError = (error) => malformed(PROBLEMS[error] ?? 'it cannot be read');
+  // A reset is no end: who sends until the close may have had more to say.
+  parser.finish = () => socket.errored ?? finish();
+}
+
+function expectStatus(status: number): void {
+  if (status === 101)
+    throw OUTCALL_FAILURES['outcall-failed'](
+      'the server switches to another protocol (status 101), which nobody asked for',
+    );
+  if (status < 100) throw malformed(`its status is ${String(status).padStart(3, '0')}, and the least is 100`);
+}
+
+function malformed(problem: string): Error {
+  return OUTCALL_FAILURES['outcall-failed'](`the response is no valid HTTP/1.1: ${problem}`);
+}
+
+function lengthOf(headers: readonly Uint8Array[]): number {
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at];
+    if (name?.length === LENGTH_NAME.length && latin1(name).toLowerCase() === LENGTH_NAME)
+      return Number(latin1(headers[at + 1]));
+  }
+  return -1;
+}
+
+function latin1(bytes: Uint8Array = new Uint8Array(0)): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}

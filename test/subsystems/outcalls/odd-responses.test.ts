@@ -1,0 +1,249 @@
+/** Responses byte by byte, from bare sockets: what is taken, what is refused, and in whose words. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, test, type TestContext } from 'node:test';
+import { UndiciOutcalls } from '../../../subsystems/outcalls/undici-outcalls.ts';
+import { failureOf, NEVER, requestOf, textOf } from '../../../plugins/api/contracts/outcalls.ts';
+import { OUTCALL_FAILURES, type OutcallMethod, type OutcallResponse } from '../../../subsystems/outcalls/index.ts';
+
+/** Bytes that are written at once, or what becomes of the connection: END, RESET. */
+type Piece = string;
+
+const HI = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi';
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+const head = (...lines: readonly string[]): string => ['HTTP/1.1 200 OK', ...lines, '', ''].join('\r\n');
+const CHUNKED = head('transfer-encoding: chunked');
+/** Words of undici, llhttp and Node that are for their own users. */
+const OF_A_LIBRARY =
+  /assert|expression|evaluated|undici|UND_ERR|HPE_|match the HTTP|UND_ERR_SOCKET|TypeError|undefined|node:/i;
+
+interface Bench {
+  readonly connections: () => number;
+  readonly ask: (pieces: readonly Piece[], method?: OutcallMethod, signal?: AbortSignal) => Promise<OutcallResponse>;
+}
+
+/** A server that answers each request with the pieces of its test, each in a packet of its own. */
+async function bench(t: TestContext): Promise<Bench> {
+  const answers: (readonly Piece[])[] = [];
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  const server = createServer({ noDelay: true }, (socket) => {
+    connections++;
+    sockets.add(socket.on('error', () => undefined));
+    // Requests are small and come whole.
+    socket.on('data', () => void answer(socket, answers.shift() ?? []));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const outcalls = new UndiciOutcalls({ denyPrivate: false });
+  t.after(() => {
+    outcalls.close();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return {
+    connections: () => connections,
+    ask: (pieces, method = 'GET', signal = NEVER.signal) => {
+      answers.push(pieces);
+      const body = new Uint8Array(method === 'POST' ? 5 : 0);
+      return outcalls.send(requestOf(url, { method, body }), { signal });
+    },
+  };
+}
+
+async function answer(socket: Socket, pieces: readonly Piece[]): Promise<void> {
+  for (const [index, piece] of pieces.entries()) {
+    if (index > 0) await sleep(5);
+    if (piece === 'END') socket.end();
+    else if (piece === 'RESET') socket.resetAndDestroy();
+    else socket.write(piece);
+  }
+}
+
+async function refuses(asked: Promise<OutcallResponse>, words: RegExp, why: string): Promise<void> {
+  const { code, message } = await failureOf(asked);
+  assert.equal(code, 'outcall-failed', why);
+  assert.match(message, words, why);
+  assert.doesNotMatch(message, OF_A_LIBRARY, why);
+  assert.ok(!message.includes('\n') && message.length < 200, message);
+}
+
+describe('interim answers are read over', () => {
+  const interim: Readonly<Record<string, readonly Piece[]>> = {
+    '100 in one packet with the answer': [CONTINUE + HI],
+    '100 in a packet of its own': [CONTINUE, HI],
+    'in pieces that end within its lines': ['HTTP/1.1 10', '0 Continue\r', '\n\r', '\nHTTP/1.', HI.slice(7)],
+    'with headers': [`HTTP/1.1 100 Continue\r\nserver: x\r\ncontent-length: 7\r\n\r\n${HI}`],
+    '102, 103 and one that nobody knows': ['102 Processing', '103 Early Hints', '199 x']
+      .map((status) => `HTTP/1.1 ${status}\r\nlink: </a>\r\n\r\n`)
+      .concat(HI),
+    'many, one after the other': [CONTINUE.repeat(50), CONTINUE.repeat(50) + HI],
+    'that say that the connection will close': [`HTTP/1.1 100 Continue\r\nconnection: close\r\n\r\n${HI}`],
+    'in HTTP/1.0': [`HTTP/1.0 100 Continue\r\n\r\n${HI}`],
+    'that say that they come in chunks': [`HTTP/1.1 103 x\r\ntransfer-encoding: chunked\r\n\r\n${HI}`],
+  };
+  for (const [name, pieces] of Object.entries(interim))
+    test(name, async (t) => {
+      const { ask } = await bench(t);
+      for (const method of ['GET', 'POST', 'PUT'] as const) {
+        const response = await ask(pieces, method);
+        assert.deepEqual([response.status, textOf(response)], [200, 'hi'], method);
+        assert.deepEqual(response.headers, [{ name: 'content-length', value: '2' }], 'those of the answer alone');
+      }
+      const response = await ask(pieces.map(withoutBody), 'HEAD');
+      assert.deepEqual([response.status, response.body.length], [200, 0]);
+    });
+
+  test('and the connection is used again behind them', async (t) => {
+    const { ask, connections } = await bench(t);
+    for (let time = 0; time < 4; time++) assert.equal(textOf(await ask([CONTINUE, HI], 'POST')), 'hi');
+    assert.equal(connections(), 1);
+  });
+
+  test('up to a bound; and one that changes the protocol is none of them', async (t) => {
+    const { ask } = await bench(t);
+    await refuses(ask([CONTINUE.repeat(101) + HI]), /more than 100 interim answers/, 'too many');
+    const upgrade = 'HTTP/1.1 101 Switching Protocols\r\n';
+    for (const more of ['', 'connection: upgrade\r\nupgrade: websocket\r\n'])
+      for (const method of ['GET', 'HEAD', 'POST'] as const)
+        await refuses(ask([`${upgrade}${more}\r\n${HI}`], method), /another protocol \(status 101\)/, more);
+    await refuses(ask([`${CONTINUE}${upgrade}\r\n`]), /status 101/, 'behind another one');
+  });
+
+  test('a connection that ends behind them is no answer, and a deadline ends the wait for one', async (t) => {
+    const { ask } = await bench(t);
+    for (const end of ['END', 'RESET'] as const) {
+      await refuses(ask([CONTINUE, end]), /closed the connection/, end);
+      await refuses(ask(['HTTP/1.1 102 x\r\nconnection: close\r\n\r\n', end]), /closed the connection/, end);
+    }
+    const controller = new AbortController();
+    const slow = ask(
+      Array.from({ length: 60 }, () => CONTINUE),
+      'GET',
+      controller.signal,
+    );
+    setTimeout(() => controller.abort(OUTCALL_FAILURES['outcall-timeout']('too late')), 40);
+    assert.equal((await failureOf(slow)).code, 'outcall-timeout');
+  });
+});
+
+test('what servers send that is odd and right is taken', async (t) => {
+  const { ask } = await bench(t);
+  const taken: Readonly<Record<string, readonly Piece[]>> = {
+    'no reason': ['HTTP/1.1 200\r\ncontent-length: 2\r\n\r\nhi'],
+    'an empty reason': ['HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\nhi'],
+    'any reason': ['HTTP/1.1 200 gr\u00fc\u00df dich\t!\r\ncontent-length: 2\r\n\r\nhi'],
+    'an empty line before it': [`\r\n\r\n${HI}`],
+    'HTTP/1.0 until the end': ['HTTP/1.0 200 OK\r\n\r\nhi', 'END'],
+    'HTTP/1.0 with a length': ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi'],
+    'byte by byte': HI.split(''),
+    'blanks around content-length': [`${head('content-length:   2   ')}hi`],
+    trailers: [`${CHUNKED}2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n`],
+    'extensions of chunks': [`${CHUNKED}2;a=b;c\r\nhi\r\n0;d\r\n\r\n`],
+    'chunked in capitals': [`${head('Transfer-Encoding: Chunked  ')}2\r\nhi\r\n0\r\n\r\n`],
+    'an odd keep-alive': [`${head('keep-alive: timeout=99999999999999999999', 'content-length: 2')}hi`],
+    'no blank behind a colon': [`${head('content-length:2')}hi`],
+    'an end without a length': [head('connection: close'), 'hi', 'END'],
+  };
+  for (const [name, pieces] of Object.entries(taken)) {
+    const response = await ask(pieces);
+    assert.deepEqual([response.status, textOf(response)], [200, 'hi'], name);
+  }
+  const odd = await ask(['HTTP/1.1 999 x\r\ncontent-length: 2\r\n\r\nhi']);
+  assert.deepEqual([odd.status, textOf(odd)], [999, 'hi'], 'a status of no known class is an answer');
+});
+
+test('blanks around the values of headers are no part of them', async (t) => {
+  const { ask } = await bench(t);
+  const long = ' '.repeat(30_000);
+  const { headers } = await ask([
+    head(
+      'x-a: \t a \t b \t ',
+      'x-b:    ',
+      'x-c:c',
+      `x-d: d${long}d${long}`,
+      'x-e: \u00a0e\u00a0',
+      'content-length: 0 ',
+    ),
+  ]);
+  assert.deepEqual(
+    headers.map(({ name, value }) => `${name}=${value}`),
+    ['x-a=a \t b', 'x-b=', 'x-c=c', `x-d=d${long}d`, 'x-e=\u00a0e\u00a0', 'content-length=0'],
+  );
+});
+
+test('what is no answer is refused in words for who asked', async (t) => {
+  const { ask } = await bench(t);
+  const status = (text: string): string => `HTTP/1.1 ${text}\r\ncontent-length: 2\r\n\r\nhi`;
+  const refused: readonly (readonly [string, readonly Piece[], RegExp])[] = [
+    ['status 000', [status('000 x')], /status is 000/],
+    ['status 001', [status('001 x')], /status is 001/],
+    ['status 099', [status('099 x')], /status is 099/],
+    ['status 099, no body', ['HTTP/1.1 099 x\r\n\r\n', 'END'], /status is 099/],
+    ['two digits', [status('20 x')], /three digits/],
+    ['four digits', [status('2000 x')], /three digits/],
+    ['no digits', [status('abc x')], /three digits/],
+    ['a negative status', [status('-20 x')], /three digits/],
+    ['another version', ['HTTP/1.7 200 OK\r\n\r\n'], /version/],
+    ['another protocol', ['ICY 200 OK\r\n\r\n'], /begin with HTTP/],
+    ['HTTP/0.9', ['<html>', 'END'], /begin with HTTP/],
+    ['line feeds alone', ['HTTP/1.1 200 OK\ncontent-length: 2\n\nhi'], /CR LF/],
+    ['a folded header', [`${head('x-a: one\r\n two', 'content-length: 2')}hi`], /header is malformed/],
+    ['a blank before a colon', [`${head('x-a : one', 'content-length: 2')}hi`], /header is malformed/],
+    ['no name', [`${head(': one', 'content-length: 2')}hi`], /header is malformed/],
+    ['a zero byte', [`${head('x-a: a\0b', 'content-length: 2')}hi`], /header is malformed/],
+    ['a carriage return', [`${head('x-a: a\rb', 'content-length: 2')}hi`], /CR LF/],
+    ['content-length twice', [`${head('content-length: 2', 'content-length: 2')}hi`], /twice/],
+    ['content-length as a list', [`${head('content-length: 2, 2')}hi`], /content-length is no number/],
+    ['content-length with a sign', [`${head('content-length: +2')}hi`], /content-length is no number/],
+    [
+      'content-length over all numbers',
+      [`${head(`content-length: ${'9'.repeat(30)}`)}hi`],
+      /content-length is no number/,
+    ],
+    ['no content-length', [`${head('content-length:')}hi`, 'END'], /content-length is no number/],
+    [
+      'both',
+      [`${head('content-length: 2', 'transfer-encoding: chunked')}2\r\nhi\r\n0\r\n\r\n`],
+      /content-length is beside/,
+    ],
+    ['another encoding', [`${head('transfer-encoding: gzip, chunked')}2\r\nhi\r\n0\r\n\r\n`], /"gzip, chunked"/],
+    ['a chunk of no length', [`${CHUNKED}zz\r\nhi\r\n0\r\n\r\n`], /length of a chunk/],
+    ['no end of chunks', [`${CHUNKED}2\r\nhi\r\n`, 'END'], /closed the connection before/],
+    [
+      'no end of chunks, closing',
+      [`${head('transfer-encoding: chunked', 'connection: close')}2\r\nhi\r\n`, 'END'],
+      /ended before/,
+    ],
+    [
+      'content-length in a trailer',
+      [`${CHUNKED}2\r\nhi\r\n0\r\ncontent-length: 2\r\n\r\n`],
+      /content-length is no number/,
+    ],
+    ['half a body', [`${head('content-length: 9', 'connection: close')}hi`, 'END'], /ended before/],
+    ['half a head', [HI.slice(0, 20), 'END'], /closed the connection/],
+    ['nothing', ['END'], /closed the connection/],
+    ['a reset at once', ['RESET'], /ECONNRESET/],
+    ['a reset instead of an end', [head('connection: close'), 'hi', 'RESET'], /ECONNRESET/],
+    ['a reset in HTTP/1.0', ['HTTP/1.0 200 OK\r\n\r\n', 'hi', 'RESET'], /ECONNRESET/],
+    ['headers that are too large', [head(`x-a: ${'v'.repeat(70_000)}`)], /larger than 64 KiB/],
+  ];
+  for (const [name, pieces, words] of refused) await refuses(ask(pieces), words, name);
+  await refuses(ask([status('099 x')], 'HEAD'), /status is 099/, 'HEAD');
+  assert.equal(textOf(await ask([HI])), 'hi', 'and the next one is well');
+});
+
+test('a connection that cannot be made is told by its code, without an address of this machine', async (t) => {
+  const outcalls = new UndiciOutcalls({ denyPrivate: false });
+  t.after(() => outcalls.close());
+  const { message } = await failureOf(outcalls.send(requestOf('http://255.255.255.255:9/'), NEVER));
+  assert.match(message, /\(E[A-Z]+\)$/);
+  assert.doesNotMatch(message, /0[.]0[.]0[.]0|Local|connect /);
+});
+
+function withoutBody(piece: Piece): Piece {
+  return piece.endsWith('\r\n\r\nhi') ? piece.slice(0, -2) : piece;
+}
