@@ -18,10 +18,12 @@ const PARENT = process.ppid;
 export interface RunOptions {
   /** Why these are the sources and not a bundle of them; undefined: it is one. */
   readonly notBundled: string | undefined;
+  /** The process was started to outlive its terminal (nohup). */
+  readonly isHangupIgnored: boolean;
 }
 
 /** Runs one server, from command line to exit code. */
-export async function run({ notBundled }: RunOptions): Promise<number> {
+export async function run(options: RunOptions): Promise<number> {
   const { keepCompiledCode } = await import('./code-cache.ts');
   keepCompiledCode(process.env, ROOT);
   const { VERSION, readBuild } = await import('./version.ts');
@@ -71,13 +73,13 @@ export async function run({ notBundled }: RunOptions): Promise<number> {
     case 'refused':
       return refuse(request.problems);
     case 'serve':
-      return serve(request, notBundled);
+      return serve(request, options);
   }
 }
 
 type ServeRequest = Extract<Request<LoadedPlugin>, { kind: 'serve' }>;
 
-async function serve(request: ServeRequest, notBundled: string | undefined): Promise<number> {
+async function serve(request: ServeRequest, { notBundled, isHangupIgnored }: RunOptions): Promise<number> {
   const {
     config,
     disabled,
@@ -167,6 +169,7 @@ async function serve(request: ServeRequest, notBundled: string | undefined): Pro
   using _signals = handleSignals({
     source: process,
     clock: systemClock,
+    stopsOnHangup: !isHangupIgnored,
     stop,
     force: (signal) => leaveNow(`${signal} again: leaving without waiting`),
     ...(isBehindShellOfNpx(process.env) && { parent: { pid: PARENT, current: () => process.ppid } }),
@@ -293,5 +296,5 @@ function hasColors(stream: NodeJS.WriteStream): boolean {
 // The sources as they are. The command is `svc.js`, which takes a bundle of them where it can.
 if (import.meta.main) {
   process.stdout.on('error', () => undefined);
-  process.exit(await run({ notBundled: 'config/main.ts was started' }));
+  process.exit(await run({ notBundled: 'config/main.ts was started', isHangupIgnored: false }));
 }

@@ -1,6 +1,6 @@
-#!/usr/bin/env node
 /**
- * The command `svc`: checks the version of Node, and runs the server's code in its quickest form (`bundle.js`).
+ * The program behind the command (`svc`, beside this file): checks the version of Node, and runs the server's code in its
+ * quickest form (`bundle.js`).
  *
  * Plain JavaScript: for the first `.ts` file that a process imports, Node loads what strips types, which takes 45 ms and
  * 18 MB. What an older Node could not parse is imported only after the check of its version.
@@ -14,14 +14,23 @@ const NODE_MAJOR_MIN = 24;
 const major = Number(process.versions.node.split('.')[0]);
 if (major < NODE_MAJOR_MIN) {
   process.stderr.write(
-    `svc: this is Node ${process.versions.node}, and svc needs Node ${NODE_MAJOR_MIN} or later: ` +
-      'run it with "npm start" or "npm run svc" (in a project that has installed it: "npx svc"), which use the Node that npm installed\n',
+    `svc: this is Node ${process.versions.node} (${process.execPath}), and svc needs Node ${NODE_MAJOR_MIN} or later: put one on the PATH, ` +
+      'or install svc with its optional packages (npm install --include=optional), which bring one, and start ' +
+      `${fileURLToPath(new URL('svc', import.meta.url))}, which uses that\n`,
   );
   process.exit(1);
 }
+const ignore = () => undefined;
+// Node would open its debugger to every user of this machine.
+process.on('SIGUSR1', ignore);
+process.on('SIGUSR2', ignore);
+// Set by `svc`: whoever has started this wants it to outlive the terminal.
+const isHangupIgnored = process.env['SVC_HANGUP'] === 'ignored';
+delete process.env['SVC_HANGUP'];
+if (isHangupIgnored) process.on('SIGHUP', ignore);
 // Whoever read our output may be gone before us.
-process.stdout.on('error', () => undefined);
+process.stdout.on('error', ignore);
 const { findProgram } = await import('./bundle.js');
 const { program, reason } = await findProgram(fileURLToPath(new URL('..', import.meta.url)));
 const { run } = /** @type {Program} */ (await import(program.href));
-process.exit(await run({ notBundled: reason }));
+process.exit(await run({ notBundled: reason, isHangupIgnored }));

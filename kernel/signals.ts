@@ -2,13 +2,17 @@ import type { Clock } from './clock.ts';
 
 /** The part of `process` that delivers signals. */
 export interface SignalSource {
-  on(signal: 'SIGTERM' | 'SIGINT', listener: (signal: string) => void): unknown;
-  off(signal: 'SIGTERM' | 'SIGINT', listener: (signal: string) => void): unknown;
+  on(signal: StopSignal, listener: (signal: string) => void): unknown;
+  off(signal: StopSignal, listener: (signal: string) => void): unknown;
 }
+
+type StopSignal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 
 export interface SignalOptions {
   readonly source: SignalSource;
   readonly clock: Pick<Clock, 'nowMs' | 'every'>;
+  /** The end of the terminal (SIGHUP) is a reason to stop; else nobody listens for it here. */
+  readonly stopsOnHangup: boolean;
   /** The first signal: stop in order. */
   readonly stop: (signal: string) => void;
   /** A later one: leave at once. */
@@ -31,21 +35,21 @@ const REPEAT_IGNORED_MS = 1_000;
 /** How often it is looked whether the parent is still there: nothing tells of it. */
 const PARENT_LOOK_MS = 250;
 
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
-
-/** Listens for SIGTERM and SIGINT until disposed of. */
-export function handleSignals({ source, clock, stop, force, parent }: SignalOptions): Disposable {
+/** Listens for SIGTERM, SIGINT and, where that is wanted, SIGHUP until disposed of. */
+export function handleSignals({ source, clock, stopsOnHangup, stop, force, parent }: SignalOptions): Disposable {
+  const signals: readonly StopSignal[] = stopsOnHangup ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'];
   let firstMs: number | undefined;
   const listener = (signal: string): void => {
     const nowMs = clock.nowMs();
     if (firstMs === undefined) {
       firstMs = nowMs;
       stop(signal);
-    } else if (nowMs - firstMs >= REPEAT_IGNORED_MS) {
+    } else if (nowMs - firstMs >= REPEAT_IGNORED_MS && signal !== 'SIGHUP') {
+      // A terminal that is closed after Ctrl-C shows no impatience.
       force(signal);
     }
   };
-  for (const signal of SIGNALS) source.on(signal, listener);
+  for (const signal of signals) source.on(signal, listener);
   const looking =
     parent === undefined
       ? undefined
@@ -56,7 +60,7 @@ export function handleSignals({ source, clock, stop, force, parent }: SignalOpti
   return {
     [Symbol.dispose]() {
       looking?.[Symbol.dispose]();
-      for (const signal of SIGNALS) source.off(signal, listener);
+      for (const signal of signals) source.off(signal, listener);
     },
   };
 }

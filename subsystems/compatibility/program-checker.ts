@@ -99,10 +99,14 @@ export class ProgramChecker implements StableChecker {
         // A group of its own, which ends with all that it has started.
         detached: true,
       });
+      // A server that leaves without waiting leaves nobody behind.
+      const leave = (): void => endGroup(child);
+      process.once('exit', leave);
       let output = '';
       let bytes = 0;
       const end = (result: Ended | string): void => {
         clearTimeout(deadline);
+        process.off('exit', leave);
         endGroup(child);
         // Whoever it has left behind may hold them open for ever.
         child.stdout.destroy();

@@ -31,7 +31,8 @@ function serve(): void {
   thread.on('error', fail);
   thread.on('exit', (code) => fail(new Error(`its thread ended with code ${code}`)));
   // Whoever stops the server from a terminal means the whole group: the server ends us when it is ready.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+    process.on(signal, () => undefined);
   process.on('disconnect', () => process.exit());
 }
 

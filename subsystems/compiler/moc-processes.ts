@@ -35,6 +35,8 @@ export const MOC_PROCESSES_DEFAULTS: MocProcessesOptions = {
  * first call on what it may be compiled for: an eighth of a compilation (ADR 50).
  */
 const V8_FLAGS = ['--initial-heap-size=768', '--no-lazy-feedback-allocation'];
+/** Node opens no debugger to every user of this machine for a signal. */
+const NODE_FLAGS = ['--disable-sigusr1', ...V8_FLAGS];
 /** V8 gives idle memory back after seconds otherwise. */
 const KEEPS_MEMORY = ['--no-memory-reducer', '--memory-pool-timeout=120'];
 /** Of the smaller of two compilations: the larger one uses more than one processor while V8, in threads of its own, compiles the compiler's code. */
@@ -115,7 +117,7 @@ export class MocProcesses {
 
   #start(): MocProcess {
     const child = fork(fileURLToPath(new URL('./moc-process.ts', import.meta.url)), {
-      execArgv: this.#options.keepsMemory ? [...V8_FLAGS, ...KEEPS_MEMORY] : V8_FLAGS,
+      execArgv: this.#options.keepsMemory ? [...NODE_FLAGS, ...KEEPS_MEMORY] : NODE_FLAGS,
       env: compileCacheEnvironment(),
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -49,7 +49,10 @@ async function npmStart(t: TestContext): Promise<Started> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   const serverPid = Number(children.trim().split(' ')[0]);
   const command = (await readFile(`/proc/${serverPid}/cmdline`, 'utf8')).split('\0');
-  assert.ok(command.includes('config/svc.js'), `npm's child is the server itself, not a shell: ${command.join(' ')}`);
+  assert.ok(
+    command.includes(`${ROOT}config/svc.js`),
+    `npm's child is the server itself, not a shell: ${command.join(' ')}`,
+  );
   return { npm, origin, serverPid, printed: () => output };
 }
 

@@ -1,5 +1,6 @@
 /** Compilers that are programs of their own: what they say, and what becomes of those that say something else. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,6 +18,16 @@ async function checkerOf(script: string, deadlineMs = PLENTY_MS): Promise<Progra
   await writeFile(file, `#!/bin/sh\n${script}\n`);
   await chmod(file, 0o755);
   return new ProgramChecker({ name: 'svc_bin', file, title: 'SVC_BIN', searchPath: '/usr/bin:/bin', deadlineMs });
+}
+
+/** Whether any process of the group is left that somebody has not collected. */
+function isThere(group: number): boolean {
+  try {
+    process.kill(-group, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 suite('a compiler that is a program', () => {
@@ -41,6 +52,26 @@ suite('a compiler that is a program', () => {
       kind: 'incompatible',
       message: '(unknown location): Compatibility error [M0170], the new type of stable variable n',
     });
+  });
+
+  test('ends with a server that leaves without waiting for it', async () => {
+    const said = join(await temporaryDirectory(), 'said');
+    const file = join(await temporaryDirectory(), 'moc');
+    await writeFile(file, `#!/bin/sh\necho $$ > ${said}\nsleep 600\n`);
+    await chmod(file, 0o755);
+    const module = new URL('../../../subsystems/compatibility/program-checker.ts', import.meta.url).href;
+    const options = { name: 'svc_bin', file, title: 'SVC_BIN', searchPath: '/usr/bin:/bin', deadlineMs: PLENTY_MS };
+    const program = `import { existsSync } from 'node:fs';
+      import { ProgramChecker } from ${JSON.stringify(module)};
+      void new ProgramChecker(${JSON.stringify(options)}).compareStable('a', 'b');
+      setInterval(() => existsSync(${JSON.stringify(said)}) && process.exit(3), 5);`;
+    const { status } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { stdio: 'inherit' });
+    assert.equal(status, 3);
+    const group = Number(readFileSync(said, 'utf8'));
+    for (let waited = 0; isThere(group); waited += 20) {
+      assert.ok(waited < PLENTY_MS, 'it was left behind');
+      await sleep(20);
+    }
   });
 
   test('what is not an answer of a compiler is neither a yes nor a no', async () => {

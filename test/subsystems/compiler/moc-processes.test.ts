@@ -45,6 +45,18 @@ test('a process that is killed while it compiles is told, and the next one compi
   assert.match((await one.compileText(files)).candid, /inc: \(\) -> \(nat\);/u);
 });
 
+test('signals that Node, or the system, would take otherwise do nothing to a process', async (t) => {
+  const one = compiler(t);
+  const before = childrenOf(process.pid);
+  const refused = () => assert.rejects(one.compileText(new Map([['Main.mo', 'actor {']])), { code: 'compile-failed' });
+  await refused();
+  const child = await childOf(process.pid, before);
+  assert.ok(readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('--disable-sigusr1'), 'SIGUSR1 opens a debugger');
+  for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP'] as const) process.kill(child, signal);
+  await refused();
+  assert.equal(await childOf(process.pid, before), child);
+});
+
 test('one that died while it had nothing to do is replaced, and nobody notices', async (t) => {
   const one = compiler(t);
   const before = childrenOf(process.pid);
