@@ -2,7 +2,7 @@ import { defineCapability } from '../../kernel/index.ts';
 import type { SourceClosure } from './source-closure.ts';
 import type { SourceReader } from './source-reader.ts';
 
-export type { FilePlace, NamedImport, SourceClosure } from './source-closure.ts';
+export type { FilePlace, NamedImport, SourceClosure, UnusableImport } from './source-closure.ts';
 export { decodeSource, readBounded, type SourceReader } from './source-reader.ts';
 
 export interface CompiledActor {

@@ -221,14 +221,14 @@ class CachingCompiler implements MotokoCompiler {
       return { closure, library: { version: '', files: new Map() }, unknownModules: [] };
     const core = await readCorePackage();
     const files = [...core.filesFor(closure.coreModules.keys())];
-    const unknown = [...closure.coreModules].filter(([module]) => !core.modules.includes(module));
+    const unknown = closure.coreImports.filter(({ module }) => !core.modules.includes(module));
     return {
       closure,
       library: {
         version: core.version,
         files: new Map(files.map(([path, text]) => [path.slice(CORE_ROOT.length + 1), text])),
       },
-      unknownModules: unknown.map(([, { file, reference }]) => ({ url: reference.url, from: file })),
+      unknownModules: unknown.map(({ url, from }) => ({ url, from })),
     };
   }
 
@@ -270,7 +270,8 @@ class CachingCompiler implements MotokoCompiler {
         prepared = await this.#prepare(source, persistence, this.imports);
         if (prepared.key !== scannedKey) cached = await this.#cache?.read(prepared.key);
       }
-      const { view } = prepared;
+      const { view, closure } = prepared;
+      const notes = closure.notes.map(({ file, text }) => `${source.displayName(file)}: ${text}`);
       const entry = cached ?? (await this.#compileOnce(prepared, source));
       const isCached = cached !== undefined;
       report(
@@ -283,7 +284,7 @@ class CachingCompiler implements MotokoCompiler {
         candid,
         stableTypes,
         isCached,
-        warnings: entry.warnings.map((warning) => renderDiagnostic(warning, view)),
+        warnings: [...notes, ...entry.warnings.map((warning) => renderDiagnostic(warning, view))],
       };
     } catch (error) {
       // What a stop has cut short may well compile.

@@ -12,9 +12,9 @@ import { type ImportParser, scannedImports } from './import-parser.ts';
 import { type ImportPlace, ImportProblems, type ProblemList } from './import-problems.ts';
 import type { ImportReference } from './import-scanner.ts';
 import { type ImportTarget, isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
-import type { MopsOptions, MopsPackage } from './mops/mops-packages.ts';
+import { lockProblem } from './mops/mops-lock.ts';
+import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
 import { MopsPackages } from './mops/mops-packages.ts';
-import { lockProblem } from './mops/mops-toml.ts';
 import { namingWho, SOURCE_BYTES_MAX, type SourceReader } from './source-reader.ts';
 import { TextLines } from './text-lines.ts';
 
@@ -31,14 +31,20 @@ export interface SourceClosure {
   readonly packages: ReadonlyMap<string, string>;
   /** The modules of the bundled `mo:core` it imports by name, each with where that was first. */
   readonly coreModules: ReadonlyMap<string, ImportPlace>;
+  /** Each import of the bundled `mo:core`. */
+  readonly coreImports: readonly CoreImport[];
   /** The actors it imports by name (`canister:ledger`), each with where that was first. */
   readonly actors: ReadonlyMap<string, ImportPlace>;
   /** Imports of other things than sources: `canister:`, `ic:`, `blob:`. */
   readonly external: readonly NamedImport[];
   /** Imports that find nothing. */
   readonly missing: readonly NamedImport[];
+  /** Imports that find a file which cannot be used. */
+  readonly unusable: readonly UnusableImport[];
   /** Imports that cannot be resolved, for a person. */
   readonly problems: ProblemList;
+  /** What a person should know of other files. */
+  readonly notes: readonly FileNote[];
 }
 
 export interface FilePlace {
@@ -48,10 +54,21 @@ export interface FilePlace {
   readonly package: MopsPackage | undefined;
 }
 
-/** An import as written, and the file, of `files`, that has it. */
+/** An import as written, and the file, of `files`, that has it; of a file that has it twice once. */
 export interface NamedImport {
   readonly url: string;
   readonly from: string;
+}
+
+export interface CoreImport extends NamedImport {
+  /** As in `coreModules`. */
+  readonly module: string;
+}
+
+export interface UnusableImport extends NamedImport {
+  readonly place: FilePlace;
+  /** A sentence, with the file's path in it. */
+  readonly reason: string;
 }
 
 export interface ClosureOptions {
@@ -101,6 +118,7 @@ interface SourceNode {
 type Resolution =
   | Exclude<ImportTarget, { readonly kind: 'relative' | 'package' }>
   | { readonly kind: 'file'; readonly node: SourceNode; readonly through: MopsPackage | undefined }
+  | { readonly kind: 'unusable'; readonly place: FilePlace; readonly reason: string }
   | { readonly kind: 'unresolved'; readonly message: (show: (path: string) => string) => string };
 
 interface ResolvedImport {
@@ -140,6 +158,10 @@ class SourceGraph {
     }
   }
 
+  async notes(): Promise<readonly FileNote[]> {
+    return (await this.#packages)?.notes ?? [];
+  }
+
   /** Of a file that has been read. */
   async mainNode(): Promise<SourceNode> {
     const node = await this.#reading.get(this.main);
@@ -166,7 +188,7 @@ class SourceGraph {
     const target = packageTargetOf(url, (name) => packages.has(name));
     if (target.kind !== 'package') return target;
     const found = await packages.find(target.package);
-    if ('missing' in found) return { kind: 'unresolved', message: () => found.missing };
+    if ('missing' in found) return withoutPackage(found);
     const base = posix.join(found.base, target.path);
     if (!isInside(base, found.base)) return { kind: 'unresolved', message: () => `${url} leaves its package` };
     const candidates = target.path === '' ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
@@ -197,8 +219,8 @@ class SourceGraph {
     };
     for (const candidate of candidates) {
       const node = await namingWho(this.#read(candidate, owner), who);
-      // It exists and cannot be used.
-      if (node instanceof ServerError) return { kind: 'unresolved', message: () => node.message };
+      if (node instanceof ServerError)
+        return { kind: 'unusable', place: { path: candidate, package: owner }, reason: node.message };
       if (node !== undefined) return { kind: 'file', node, through };
     }
     const hint = url.endsWith('.mo') ? `; write "${url.slice(0, -'.mo'.length)}", without .mo` : '';
@@ -215,8 +237,8 @@ class SourceGraph {
       try {
         const text = await this.#reader.read(path);
         if (text === undefined) return undefined;
-        const problem = owner && lockProblem(path, text, owner.hashes.get(lockedName(owner, path)));
-        if (problem !== undefined) return new ServerError('invalid', 'mops-invalid', problem);
+        const problem = owner && lockProblem(text, owner.hashes.get(lockedName(owner, path)));
+        if (problem !== undefined) return new ServerError('invalid', 'mops-invalid', `${path} ${problem}`);
         return this.#add(path, text, owner);
       } catch (error) {
         // `source-unreadable` is a problem at the import; anything else ends the whole.
@@ -243,6 +265,11 @@ class SourceGraph {
   }
 }
 
+function withoutPackage({ missing, because }: MissingPackage): Resolution {
+  if (because === undefined) return { kind: 'unresolved', message: () => missing };
+  return { kind: 'unusable', place: { path: because, package: undefined }, reason: missing };
+}
+
 /** Walks the graph depth first, so that the files between an import and itself are exactly those on the way. */
 class ClosureWalk {
   readonly #mainFile: string;
@@ -251,8 +278,10 @@ class ClosureWalk {
   readonly #packages = new Map<string, MopsPackage>();
   readonly #core = new Map<string, ImportPlace>();
   readonly #actors = new Map<string, ImportPlace>();
-  readonly #external: NamedImport[] = [];
-  readonly #missing: NamedImport[] = [];
+  readonly #coreImports = new ImportList<CoreImport>();
+  readonly #external = new ImportList();
+  readonly #missing = new ImportList();
+  readonly #unusable = new ImportList<UnusableImport>();
   readonly #problems = new ImportProblems();
   /** From the main file to where the walk is, each with the import that is next; not by recursion, whose depth has an end. */
   readonly #way = new Map<SourceNode, number>();
@@ -278,8 +307,6 @@ class ClosureWalk {
     };
     const placesFrom = (places: ReadonlyMap<string, ImportPlace>): ReadonlyMap<string, ImportPlace> =>
       new Map([...places].map(([name, place]) => [name, { ...place, file: show(place.file) }]));
-    const named = (imports: readonly NamedImport[]): readonly NamedImport[] =>
-      imports.map(({ url, from }) => ({ url, from: show(from) }));
     return {
       root,
       main: show(this.#mainFile),
@@ -294,10 +321,13 @@ class ClosureWalk {
         ]),
       ),
       coreModules: placesFrom(this.#core),
+      coreImports: this.#coreImports.shown(show),
       actors: placesFrom(this.#actors),
-      external: named(this.#external),
-      missing: named(this.#missing),
+      external: this.#external.shown(show),
+      missing: this.#missing.shown(show),
+      unusable: this.#unusable.shown(show),
       problems: this.#problems.list((path) => this.#nodes.get(path)?.lines, show),
+      notes: await this.#graph.notes(),
     };
   }
 
@@ -330,6 +360,7 @@ class ClosureWalk {
       case 'builtin':
         return undefined;
       case 'core':
+        this.#coreImports.push({ url, from: place.file, module: resolution.module });
         if (!this.#core.has(resolution.module)) this.#core.set(resolution.module, place);
         return undefined;
       case 'actor':
@@ -340,6 +371,12 @@ class ClosureWalk {
         const { refusal, isExternal } = resolution;
         (isExternal ? this.#external : this.#missing).push({ url, from: place.file });
         this.#problems.add(place, (show, line) => `${refusal}: import "${url}" in ${show(place.file)}:${line}`);
+        return undefined;
+      }
+      case 'unusable': {
+        const { reason, place: at } = resolution;
+        this.#unusable.push({ url, from: place.file, place: at, reason });
+        this.#problems.add(place, () => reason);
         return undefined;
       }
       case 'unresolved':
@@ -372,6 +409,24 @@ class ClosureWalk {
   #cycleThrough(node: SourceNode): readonly string[] {
     const way = [...this.#way.keys()];
     return [...way.slice(way.indexOf(node)), node].map(({ path }) => path);
+  }
+}
+
+/** Imports of files by their absolute paths; what a file imports twice is there once. */
+class ImportList<T extends NamedImport = NamedImport> {
+  readonly #imports: T[] = [];
+  readonly #known = new Map<string, Set<string>>();
+
+  push(found: T): void {
+    let urls = this.#known.get(found.from);
+    if (urls === undefined) this.#known.set(found.from, (urls = new Set()));
+    if (urls.has(found.url)) return;
+    urls.add(found.url);
+    this.#imports.push(found);
+  }
+
+  shown(show: (path: string) => string): readonly T[] {
+    return this.#imports.map((found) => ({ ...found, from: show(found.from) }));
   }
 }
 

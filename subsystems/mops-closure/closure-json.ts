@@ -9,19 +9,28 @@ export interface ClosureFile {
   readonly bytes: Uint8Array;
 }
 
+/** An import that finds a file which cannot be used. */
+export interface UnusableFile extends NamedImport {
+  readonly path: string;
+  readonly reason: string;
+}
+
 export interface ClosureContent {
   readonly entry: string;
   /** Sorted by path. */
   readonly files: readonly ClosureFile[];
   readonly missing: readonly NamedImport[];
+  readonly unusable: readonly UnusableFile[];
   readonly external: readonly NamedImport[];
+  /** For a person. */
+  readonly warnings: readonly string[];
 }
 
 /** Pieces are about so long; a multiple of 3 bytes is a whole number of Base64 characters. */
 const PIECE_BYTES = 768 * 1024;
 
 /** The document in pieces; none takes the thread for more than some milliseconds. */
-export function* jsonPieces({ entry, files, missing, external }: ClosureContent): Generator<Uint8Array> {
+export function* jsonPieces({ entry, files, ...rest }: ClosureContent): Generator<Uint8Array> {
   let text = `{"entry":${JSON.stringify(entry)},"files":[`;
   for (const [k, { path, package: name, sha256, bytes }] of files.entries()) {
     const about = `"path":${JSON.stringify(path)},"package":${JSON.stringify(name)},"sha256":"${sha256}"`;
@@ -35,11 +44,18 @@ export function* jsonPieces({ entry, files, missing, external }: ClosureContent)
     }
     text += '"}';
   }
-  yield Buffer.from(`${text}],"missing":${importsJson(missing)},"external":${importsJson(external)}}`);
+  yield Buffer.from(`${text}],${restJson(rest)}}`);
 }
 
-function importsJson(imports: readonly NamedImport[]): string {
-  return JSON.stringify(imports.map(({ url, from }) => ({ import: url, from })));
+function restJson({ missing, unusable, external, warnings }: Omit<ClosureContent, 'entry' | 'files'>): string {
+  const named = ({ url, from }: NamedImport): object => ({ import: url, from });
+  const parts = {
+    missing: missing.map(named),
+    unusable: unusable.map(({ path, reason, ...found }) => ({ ...named(found), path, reason })),
+    external: external.map(named),
+    warnings,
+  };
+  return JSON.stringify(parts).slice(1, -1);
 }
 
 function base64Of(bytes: Uint8Array): string {

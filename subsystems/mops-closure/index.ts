@@ -11,7 +11,10 @@ export interface MopsClosures {
 }
 export const MopsClosures = defineCapability<MopsClosures>('mops-closures');
 
-/** JSON, UTF-8: `{"entry","files":[{"path","package","sha256","base64"}],"missing":[{"import","from"}],"external":[…]}`. */
+/**
+ * JSON, UTF-8: `{"entry","files":[{"path","package","sha256","base64"}],"missing":[{"import","from"}],
+ * "unusable":[{"import","from","path","reason"}],"external":[{"import","from"}],"warnings":[…]}`.
+ */
 export interface ClosureDocument {
   /** It was kept, and no file has changed since. */
   readonly isCached: boolean;

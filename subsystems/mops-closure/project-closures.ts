@@ -7,8 +7,8 @@ import { realpath, stat } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { ServerError } from '../../kernel/index.ts';
-import type { Compiler, NamedImport, SourceClosure } from '../compiler/index.ts';
-import { type ClosureContent, type ClosureFile, jsonPieces } from './closure-json.ts';
+import type { Compiler, NamedImport, SourceClosure, UnusableImport } from '../compiler/index.ts';
+import { type ClosureContent, type ClosureFile, jsonPieces, type UnusableFile } from './closure-json.ts';
 import { ConfinedSources, expectInside } from './confined-sources.ts';
 import type { ClosureDocument, MopsClosures } from './index.ts';
 
@@ -153,7 +153,9 @@ export class ProjectClosures implements MopsClosures {
       entry: shown,
       files: files.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
       missing: named([...closure.missing, ...unknownModules]),
+      unusable: closure.unusable.map((found) => unusableIn(project, { ...found, from: nameOf(found.from) })),
       external: named(closure.external),
+      warnings: closure.notes.map(({ file: noted, text }) => `${posix.relative(project, noted)}: ${text}`),
     };
   }
 
@@ -204,6 +206,16 @@ function namesIn({ places }: SourceClosure, project: string): (name: string) => 
     if (name.startsWith('mo:') || place === undefined) return name.slice('mo:'.length);
     return posix.relative(project, place.path);
   };
+}
+
+/** Names the file as the document names files, in the reason, too. */
+function unusableIn(project: string, { url, from, place, reason }: UnusableImport): UnusableFile {
+  const { path, package: owner } = place;
+  const isFetched = owner !== undefined && !owner.isLocal;
+  const shown = isFetched
+    ? posix.join(posix.basename(owner.root), posix.relative(owner.root, path))
+    : posix.relative(project, path);
+  return { url, from, path: shown, reason: reason.replaceAll(path, shown) };
 }
 
 async function* asynchronous(pieces: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -1,25 +1,17 @@
 /**
- * Which folder a `mo:<package>` import means: what mops 2.9 would say (`mops sources`), from what lies on the disk.
+ * Which folder a `mo:<package>` import means: what mops 3 would say (`mops sources`), from what lies on the disk.
  *
- * The project is the nearest folder upwards with a `mops.toml`. A `mops.lock` of its dependencies wins. Otherwise manifests are
- * walked: the root's own version wins, else the higher one; one name, one version. The manifest of a package that is not there
- * is left out of the walk: only what is imported has to be there.
+ * The project is the nearest folder upwards with a `mops.toml`. A `mops.lock` that may be believed (`lock-validity.ts`) says all;
+ * otherwise manifests do (`resolve-packages.ts`), and the closure has a note why. The manifest of a package that is not there is left
+ * out: only what is imported has to be there.
  */
 import { posix } from 'node:path';
-import { ServerError } from '../../../kernel/index.ts';
 import { namingWho, type SourceReader } from '../source-reader.ts';
-import {
-  compareVersions,
-  DEPENDENCIES_MAX,
-  type Dependency,
-  folderOf,
-  lockProblem,
-  MANIFESTS_CHARACTERS_MAX,
-  type MopsManifest,
-  PACKAGES_MAX,
-  parseMopsLock,
-  parseMopsToml,
-} from './mops-toml.ts';
+import { whyStale } from './lock-validity.ts';
+import { type Declared, Manifests } from './manifests.ts';
+import { type LockGraph, lockProblem, readMopsLock } from './mops-lock.ts';
+import { type Dependency, folderOf, type MopsManifest, parseMopsToml } from './mops-toml.ts';
+import { resolvePackages, type ResolvedPackages } from './resolve-packages.ts';
 
 export interface MopsOptions {
   /** The folder above which no project is looked for; the root of the file system, if left out. */
@@ -47,24 +39,33 @@ export interface MopsPackage {
 /** Why there is no such package, as a part of a sentence. */
 export interface MissingPackage {
   readonly missing: string;
+  /** It is there and cannot be used: the file that says so. */
+  readonly because?: string;
 }
 
 const LEVELS_MAX = 64;
 const NO_HASHES: ReadonlyMap<string, string> = new Map();
 
-interface Chosen {
-  readonly dependency: Dependency;
-  readonly isRoot: boolean;
-  /** The folder of the manifest that has it. */
-  readonly from: string;
+/** Something to know of a file that is no fault of a source. */
+export interface FileNote {
+  /** Absolute. */
+  readonly file: string;
+  readonly text: string;
+}
+
+/** A project that has a manifest. */
+interface Project {
+  readonly root: string;
+  readonly manifests: Manifests;
 }
 
 export class MopsPackages {
   readonly #reader: SourceReader;
   readonly #options: MopsOptions;
-  readonly #root: string | undefined;
+  readonly #project: Project | undefined;
+  #resolved: ResolvedPackages = { packages: new Map(), dropped: new Map(), unread: [] };
   #hashes: ReadonlyMap<string, string> = NO_HASHES;
-  readonly #chosen = new Map<string, Chosen>();
+  #notes: readonly FileNote[] = [];
   readonly #found = new Map<string, Promise<MopsPackage | MissingPackage>>();
   /** By path: packages have the same packages, and each folder is looked for once. */
   readonly #folders = new Map<string, Promise<boolean>>();
@@ -72,7 +73,8 @@ export class MopsPackages {
   private constructor(reader: SourceReader, options: MopsOptions, root: string | undefined) {
     this.#reader = reader;
     this.#options = options;
-    this.#root = root;
+    const { environment, ceiling = '/' } = options;
+    if (root !== undefined) this.#project = { root, manifests: new Manifests(reader, { root, ceiling, environment }) };
   }
 
   /** For the project that a file is in. Rejects with ServerError `mops-invalid`, or what the reader rejects with. */
@@ -83,9 +85,14 @@ export class MopsPackages {
     return packages;
   }
 
+  /** What a person should know: that the lock is stale, and why. */
+  get notes(): readonly FileNote[] {
+    return this.#notes;
+  }
+
   /** Whether the project has a package of that name, there or not. */
   has(name: string): boolean {
-    return this.#chosen.has(name);
+    return this.#resolved.packages.has(name);
   }
 
   /** Rejects as `of` does. */
@@ -99,101 +106,92 @@ export class MopsPackages {
   }
 
   async #choose(manifest: MopsManifest): Promise<void> {
-    const root = this.#root ?? '/';
-    const lockFile = posix.join(root, 'mops.lock');
-    const lock = await this.#reader.read(lockFile);
-    const locked = lock === undefined ? undefined : parseMopsLock(lock, lockFile, manifest);
-    if (locked !== undefined) {
-      for (const dependency of locked.dependencies)
-        this.#chosen.set(dependency.name, { dependency, isRoot: true, from: root });
-      this.#hashes = locked.hashes;
+    if (this.#project === undefined) return;
+    const { root, manifests } = this.#project;
+    const file = posix.join(root, 'mops.lock');
+    const text = await this.#reader.read(file);
+    const reading = text === undefined ? undefined : readMopsLock(text, file);
+    const lock = reading?.kind === 'read' ? reading.lock : undefined;
+    const stale = reading?.kind === 'unusable' ? reading.reason : lock && (await whyStale(lock, manifest, manifests));
+    if (lock !== undefined && stale === undefined) {
+      const packages = new Map([...lock.deps].map(([name, dependency]) => [name, { dependency, from: root }]));
+      this.#resolved = { packages, dropped: new Map(), unread: [] };
+      this.#hashes = lock.hashes;
       return;
     }
-    await this.#walk([...manifest.dependencies, ...manifest.devDependencies], root);
+    if (stale !== undefined)
+      this.#notes = [{ file, text: `it is stale and was not used: ${stale}; run mops install, which writes it anew` }];
+    const graph: LockGraph = lock?.graph ?? new Map();
+    const fetched = (dependency: Dependency) => this.#fetchedManifest(dependency, manifests);
+    this.#resolved = await resolvePackages(manifest, { manifests, graph, fetched });
   }
 
-  /** Depth first, as mops does; each folder once. */
-  async #walk(dependencies: readonly Dependency[], root: string): Promise<void> {
-    const walked = new Set<string>();
-    let dependenciesSeen = 0;
-    let charactersRead = 0;
-    const expectAtMost = (count: number, max: number, what: string): void => {
-      if (count <= max) return;
-      const file = posix.join(root, 'mops.toml');
-      const message = `cannot use ${file}: with the packages of its packages it has more than ${max} ${what}; remove packages that are not imported`;
-      throw new ServerError('invalid', 'mops-invalid', message);
-    };
-    const visit = async (list: readonly Dependency[], from: string, isRoot: boolean): Promise<void> => {
-      dependenciesSeen += list.length;
-      expectAtMost(dependenciesSeen, DEPENDENCIES_MAX, 'dependencies');
-      for (const dependency of list) {
-        const before = this.#chosen.get(dependency.name);
-        if (isRoot || before === undefined || (!before.isRoot && isHigher(dependency, before.dependency)))
-          this.#chosen.set(dependency.name, { dependency, isRoot, from });
-        expectAtMost(this.#chosen.size, PACKAGES_MAX, 'packages');
-        const folder = await this.#folderOf(dependency, from);
-        if (folder === undefined || walked.has(folder)) continue;
-        walked.add(folder);
-        // One name in ever other folders.
-        expectAtMost(walked.size, PACKAGES_MAX, 'packages');
-        const file = posix.join(folder, 'mops.toml');
-        const text = await this.#reader.read(file);
-        if (text === undefined) continue;
-        charactersRead += text.length;
-        expectAtMost(charactersRead, MANIFESTS_CHARACTERS_MAX, 'characters in manifests');
-        await visit(parseMopsToml(text, file).dependencies, folder, false);
-      }
-    };
-    await visit(dependencies, root, true);
+  async #fetchedManifest(
+    dependency: Dependency,
+    manifests: Manifests,
+  ): Promise<{ readonly manifest: MopsManifest; readonly folder: string } | undefined> {
+    for (const folder of this.#foldersFor(dependency)) {
+      const manifest = (await this.#isFolder(folder)) ? await manifests.at(folder) : undefined;
+      if (manifest !== undefined) return { manifest, folder };
+    }
+    return undefined;
   }
 
   async #find(name: string): Promise<MopsPackage | MissingPackage> {
-    const chosen = this.#chosen.get(name);
-    if (chosen === undefined) {
-      const missing =
-        this.#root === undefined
-          ? `no mops.toml says where the package ${name} is`
-          : `mops.toml has no package ${name}, nor has a package of its packages`;
-      return { missing };
-    }
-    const { dependency, from } = chosen;
-    const root = await this.#folderOf(dependency, from);
-    if (root === undefined)
-      return { missing: `the package ${name} (${dependency.value}) is not installed; run mops install` };
+    const chosen = this.#resolved.packages.get(name);
+    if (chosen === undefined) return { missing: this.#whyMissing(name) };
+    const { dependency } = chosen;
+    const root = await this.#folderOf(chosen);
+    if (root === undefined) return { missing: this.#whyNotThere(chosen) };
     const isLocal = dependency.source.kind === 'local';
     const hashes = isLocal ? NO_HASHES : this.#hashes;
     const file = posix.join(root, 'mops.toml');
     const text = await this.#reader.read(file);
-    const missing = text && lockProblem(file, text, hashes.get(`${posix.basename(root)}/mops.toml`));
-    if (missing) return { missing };
+    const problem = text && lockProblem(text, hashes.get(`${posix.basename(root)}/mops.toml`));
+    if (problem) return { missing: `${file} ${problem}`, because: file };
     const manifest = text === undefined ? undefined : parseMopsToml(text, file);
     const base = posix.join(root, manifest?.baseDir ?? 'src');
     if (base !== root && !base.startsWith(`${root}/`))
-      return { missing: `the package ${name} has a baseDir outside of itself` };
+      return { missing: `the package ${name} has a baseDir outside of itself (${file})`, because: file };
     const isBaseMissing = isLocal && !(await this.#reader.isFolder(base));
     const version = dependency.source.kind === 'registry' ? dependency.source.version : manifest?.version;
     return { name, version, root, base: (isBaseMissing ? root : base).replace(/\/$/u, ''), isLocal, hashes };
   }
 
+  #whyMissing(name: string): string {
+    if (this.#project === undefined) return `no mops.toml says where the package ${name} is`;
+    const { dropped, unread, packages } = this.#resolved;
+    const loser = dropped.get(name);
+    if (loser !== undefined)
+      return `the package ${name} is named by ${loser} alone, whose place another version has taken; add ${name} to mops.toml`;
+    const start = `mops.toml has no package ${name}, nor has a package of its packages`;
+    if (unread.length > 0)
+      return `${start}, as far as is known: the manifest of ${unread[0]} is not there; run mops install`;
+    const hasGithub = [...packages.values()].some(({ dependency }) => dependency.source.kind === 'github');
+    return hasGithub ? `${start} (what comes from GitHub brings none); add ${name} to mops.toml` : start;
+  }
+
+  #whyNotThere({ dependency: { name, value, source } }: Declared): string {
+    if (source.kind !== 'local') return `the package ${name} (${value}) is not installed; run mops install`;
+    return `the package ${name} is to be in ${JSON.stringify(value)}, and there is no such folder; correct the path in mops.toml`;
+  }
+
   /** Undefined: it is not there. */
-  async #folderOf(dependency: Dependency, from: string): Promise<string | undefined> {
-    const { source } = dependency;
-    if (source.kind === 'local') {
-      const path = source.path.replaceAll('{MOPS_ENV}', this.#options.environment);
-      const folder = posix.resolve(from, path);
-      const who = (): string => {
-        const file = posix.relative(this.#options.ceiling ?? '/', posix.join(from, 'mops.toml'));
-        return `${file} has ${dependency.name} = ${JSON.stringify(dependency.value)}`;
-      };
-      const isFolder = await namingWho(this.#isFolder(folder), who);
+  async #folderOf(declared: Declared): Promise<string | undefined> {
+    if (declared.dependency.source.kind === 'local') {
+      const manifests = this.#project?.manifests;
+      const folder = manifests?.folderOf(declared) ?? '/';
+      const isFolder = await namingWho(this.#isFolder(folder), manifests?.whoNames(declared) ?? (() => ''));
       return isFolder ? folder : undefined;
     }
-    const name = folderOf(dependency) ?? '';
-    for (const store of [posix.join(this.#root ?? '/', '.mops'), ...this.#options.stores]) {
-      const folder = posix.join(store, name);
-      if (await this.#isFolder(folder)) return folder;
-    }
+    for (const folder of this.#foldersFor(declared.dependency)) if (await this.#isFolder(folder)) return folder;
     return undefined;
+  }
+
+  /** Where mops would have put it. */
+  #foldersFor(dependency: Dependency): readonly string[] {
+    const own = posix.join(this.#project?.root ?? '/', '.mops');
+    return [own, ...this.#options.stores].map((store) => posix.join(store, folderOf(dependency) ?? ''));
   }
 
   #isFolder(path: string): Promise<boolean> {
@@ -221,20 +219,4 @@ export async function projectOf(
     folder = posix.dirname(folder);
   }
   return undefined;
-}
-
-/** Whether a dependency takes the place of one of the same name; of the root neither is. */
-function isHigher({ source: next }: Dependency, { source: before }: Dependency): boolean {
-  if (next.kind === 'github' && before.kind === 'github') {
-    const [a, b] = [branchVersion(before.branch), branchVersion(next.branch)];
-    // A branch that is no version always loses.
-    if (a === undefined || b === undefined) return a === undefined && b !== undefined;
-    return compareVersions(a, b) < 0;
-  }
-  const versionOf = (source: Dependency['source']): string => (source.kind === 'registry' ? source.version : '0.0.0');
-  return compareVersions(versionOf(before), versionOf(next)) < 0;
-}
-
-function branchVersion(branch: string): string | undefined {
-  return /v(\d{1,2}\.\d{1,2}\.\d{1,2})(?:-.*)?$/u.exec(branch)?.[1];
 }

@@ -1,20 +1,11 @@
-/** Reads `mops.toml` and `mops.lock`, which are bad input like any other. */
-import { createHash } from 'node:crypto';
+/** Reads `mops.toml`, which is bad input like any other. */
 import { parse, TomlError } from 'smol-toml';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 
 /** The largest known manifest has some 4 KB. */
 export const MOPS_TOML_CHARACTERS_MAX = 256 * 1024;
-/** A line of some 120 characters for each file of each package: 18,000 files, which are parsed in some 40 ms. */
-export const MOPS_LOCK_CHARACTERS_MAX = 2 * 1024 * 1024;
-/** A lock file has a table for each package. Lists in lists, by the million, would take the parser ten times as long. */
-const MOPS_LOCK_TABLES_MAX = 10_000;
 /** Real projects have tens of packages. */
 export const PACKAGES_MAX = 1000;
-/** In all manifests of a project and its packages together: some 20 of each package. */
-export const DEPENDENCIES_MAX = 20_000;
-/** All manifests together: parsed in at most 2 s, one after the other. */
-export const MANIFESTS_CHARACTERS_MAX = 8 * 1024 * 1024;
 /** The compiler has some 60 flags. */
 const COMPILER_ARGS_MAX = 256;
 /** Nested deeper, a manifest says nothing that is read here. */
@@ -42,13 +33,6 @@ export interface MopsManifest {
   readonly devDependencies: readonly Dependency[];
   /** `[moc] args`, as written. */
   readonly compilerArgs: readonly string[];
-}
-
-/** What a `mops.lock` says. */
-export interface MopsLock {
-  readonly dependencies: readonly Dependency[];
-  /** SHA-256 in hex of files that mops has fetched, by package and path: `json@1.0.0/src/lib.mo`. */
-  readonly hashes: ReadonlyMap<string, string>;
 }
 
 /** `file` is what errors call it. Throws ServerError `mops-invalid`. */
@@ -95,8 +79,8 @@ function lineOf(text: string, section: string, key: string | undefined): string 
       if (current === (key === undefined ? section : `${section}.${key}`)) return ` (line ${k + 1})`;
       continue;
     }
-    const [, quoted, plain] = /^(?:"([^"]*)"|([\w-]+))\s*[=.]/u.exec(line) ?? [];
-    const name = quoted ?? plain;
+    const [, quoted, literal, plain] = /^(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*[=.]/u.exec(line) ?? [];
+    const name = quoted ?? literal ?? plain;
     if (
       name !== undefined &&
       (key === undefined ? current === '' && name === section : current === section && name === key)
@@ -106,75 +90,17 @@ function lineOf(text: string, section: string, key: string | undefined): string 
   return '';
 }
 
-/**
- * What a lock file has for these dependencies of the root; undefined if it is of another version, or of other
- * dependencies: then the manifests are asked. Throws ServerError `mops-invalid`.
- */
-export function parseMopsLock(text: string, file: string, root: MopsManifest): MopsLock | undefined {
-  if (text.length > MOPS_LOCK_CHARACTERS_MAX)
-    throw invalid(file, `it has more than ${MOPS_LOCK_CHARACTERS_MAX} characters; remove it: then mops.toml is asked`);
-  if (hasMore(text, /[[{]/gu, MOPS_LOCK_TABLES_MAX))
-    throw invalid(
-      file,
-      `it has more than ${MOPS_LOCK_TABLES_MAX} lists and tables; remove it, or let mops make it anew`,
-    );
-  let lock: unknown;
-  try {
-    lock = JSON.parse(text);
-  } catch (error) {
-    throw invalid(file, `it is not JSON: ${messageOf(error)}; remove it, or let mops make it anew`, error);
-  }
-  if (field(lock, 'version') !== 3 || field(lock, 'mopsTomlDepsHash') !== dependenciesHash(root)) return undefined;
-  const origin: Origin = { file, place: () => '' };
-  return { dependencies: dependenciesOf(field(lock, 'deps'), 'deps', origin), hashes: hashesIn(lock, origin) };
-}
-
-function hasMore(text: string, mark: RegExp, max: number): boolean {
-  let count = 0;
-  while (mark.exec(text) !== null) if (++count > max) return true;
-  return false;
-}
-
-/** A table of tables: files with their hashes, by package. Older locks, and those without packages, have none. */
-function hashesIn(lock: unknown, origin: Origin): ReadonlyMap<string, string> {
-  const hashes = new Map<string, string>();
-  for (const files of Object.values(tableOf(field(lock, 'hashes') ?? {}, 'hashes', origin))) {
-    for (const [path, hash] of Object.entries(tableOf(files, 'hashes', origin))) {
-      if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/iu.test(hash))
-        throw invalid(origin.file, `what hashes has for ${JSON.stringify(path.slice(0, 300))} is no SHA-256`);
-      hashes.set(path, hash.toLowerCase());
-    }
-  }
-  return hashes;
-}
-
-/** Why a text is not the file that the lock file means, as a sentence; undefined: it is, or the lock file does not have it. */
-export function lockProblem(path: string, text: string, locked: string | undefined): string | undefined {
-  if (locked === undefined) return undefined;
-  const found = sha256(text);
-  // A mark at its beginning, which says that it is UTF-8, is not part of the text.
-  if (found === locked || sha256(`\ufeff${text}`) === locked) return undefined;
-  return `${path} is not the file that mops.lock means: its SHA-256 is ${found.slice(0, 16)}…, and not ${locked.slice(0, 16)}…; run mops install`;
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
-}
-
-/** What mops writes into a lock file as `mopsTomlDepsHash`. */
-function dependenciesHash({ dependencies, devDependencies }: MopsManifest): string {
-  const values = new Map([...dependencies, ...devDependencies].map(({ name, value }) => [name, value]));
-  const sorted = [...values].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  // Numbers as names would come first in an object, so there they do in mops.
-  return sha256(JSON.stringify(Object.fromEntries(sorted)));
+/** As mops calls a package of its registry: without what follows `@` in the name that it is imported by. */
+export function packageId(name: string, version: string): string {
+  const [short = name] = name.split('@');
+  return `${short}@${version}`;
 }
 
 /** As mops names a folder of its own. */
 export function folderOf({ name, source }: Dependency): string | undefined {
-  const [short = name] = name.split('@');
   switch (source.kind) {
     case 'registry':
-      return `${short}@${source.version}`;
+      return packageId(name, source.version);
     case 'github': {
       const commit = source.commit === '' ? '' : `@${source.commit}`;
       return `_github/${name}#${source.branch.replaceAll('/', '___')}${commit}`;
@@ -182,16 +108,6 @@ export function folderOf({ name, source }: Dependency): string | undefined {
     case 'local':
       return undefined;
   }
-}
-
-/** `-1` if `a` is lower: three numbers, what is missing is 0. */
-export function compareVersions(a: string, b: string): number {
-  const [left, right] = [a, b].map((version) => version.split('.').map((part) => Number.parseInt(part, 10) || 0));
-  for (let k = 0; k < 3; k++) {
-    const difference = (left?.[k] ?? 0) - (right?.[k] ?? 0);
-    if (difference !== 0) return Math.sign(difference);
-  }
-  return 0;
 }
 
 function argsIn(section: unknown, { file, place }: Origin): readonly string[] {
@@ -219,14 +135,14 @@ function dependenciesOf(section: unknown, where: string, origin: Origin): readon
   return entries.map(([name, value]) => {
     const at = (): string => origin.place(where, name);
     const place = `${where}.${name}`;
-    if (!/^[\p{L}\p{N}_][\p{L}\p{N}_.@-]*$/u.test(name) || name.length > 128)
+    if (!isPackageName(name))
       throw invalid(
         file,
         `${JSON.stringify(place.slice(0, 200))}${at()} is not a package name: letters, digits and _ . - @ are`,
       );
     if (typeof value !== 'string') throw invalid(file, `${place}${at()} is not a text; write ${name} = "1.0.0"`);
-    const source = sourceOf(value);
-    if (source !== undefined) return { name, value, source };
+    const dependency = dependencyOf(name, value);
+    if (dependency !== undefined) return dependency;
     const written = JSON.stringify(value.slice(0, 100));
     throw invalid(
       file,
@@ -244,7 +160,16 @@ function tableOf(value: unknown, where: string, origin: Origin): Readonly<Record
   return value as Readonly<Record<string, unknown>>;
 }
 
+function isPackageName(name: string): boolean {
+  return /^[\p{L}\p{N}_][\p{L}\p{N}_.@-]*$/u.test(name) && name.length <= 128;
+}
+
 /** Undefined: it is nothing that a dependency may be. */
+export function dependencyOf(name: string, value: string): Dependency | undefined {
+  const source = isPackageName(name) ? sourceOf(value) : undefined;
+  return source && { name, value, source };
+}
+
 function sourceOf(value: string): DependencySource | undefined {
   if (/^\.{0,2}\//u.test(value)) return { kind: 'local', path: value };
   if (value.startsWith('https://github.com/')) {
@@ -252,7 +177,7 @@ function sourceOf(value: string): DependencySource | undefined {
     return { kind: 'github', branch: branch === '' ? 'master' : branch, commit };
   }
   // It becomes a part of a folder's name.
-  return /^[\w.+-]+$/u.test(value) ? { kind: 'registry', version: value } : undefined;
+  return /^[\w.+-]{1,128}$/u.test(value) ? { kind: 'registry', version: value } : undefined;
 }
 
 function textIn(table: unknown, name: string, { file, place }: Origin): string | undefined {

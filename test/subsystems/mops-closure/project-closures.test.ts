@@ -24,7 +24,14 @@ interface Document {
     readonly base64: string;
   }[];
   readonly missing: readonly { readonly import: string; readonly from: string }[];
+  readonly unusable: readonly {
+    readonly import: string;
+    readonly from: string;
+    readonly path: string;
+    readonly reason: string;
+  }[];
   readonly external: readonly { readonly import: string; readonly from: string }[];
+  readonly warnings: readonly string[];
 }
 
 describe('GET /mops/closure/<ENTRY>', () => {
@@ -103,7 +110,7 @@ describe('GET /mops/closure/<ENTRY>', () => {
     assert.deepEqual(pathsOf(document), ['a b/ü.mo']);
     assert.deepEqual(Buffer.from(document.files[0]?.base64 ?? '', 'base64'), bytes);
     const from = 'a b/ü.mo';
-    const urls = ['./no', 'mo:gone/X', 'mo:base/Nat', './bad', 'mo:core/Nope'];
+    const urls = ['./no', 'mo:gone/X', 'mo:base/Nat', 'mo:core/Nope'];
     assert.deepEqual(
       document.missing,
       urls.map((url) => ({ import: url, from })),
@@ -112,6 +119,70 @@ describe('GET /mops/closure/<ENTRY>', () => {
       document.external,
       ['canister:led', 'blob:file:x'].map((url) => ({ import: url, from })),
     );
+    assert.deepEqual(document.unusable, [
+      {
+        import: './bad',
+        from,
+        path: 'a b/bad.mo',
+        reason: 'cannot read a b/bad.mo: it is not UTF-8 text (line 1); save it as UTF-8',
+      },
+    ]);
+    assert.deepEqual(document.warnings, []);
+  });
+
+  it('tells a file that mops.lock does not mean as that, and each import of a file once', async (t) => {
+    const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
+    const deps = { a: '1.0.0', b: '1.0.0' };
+    const twice = 'import A "mo:a/X"; import B "mo:a/X";';
+    const files = {
+      'Main.mo': `${twice} import M "./Gone"; import N "./Gone"; import L "./L"; import C "canister:c"; import D "canister:c";
+        import E "mo:core/Nope"; import F "mo:core/Nope"; actor {}`,
+      'L.mo': 'import A "mo:a/X"; import B "mo:b"; import M "./Gone"; import E "mo:core/Nope"; module {}',
+      'mops.toml': '[dependencies]\na = "1.0.0"\nb = "1.0.0"',
+      '.mops/a@1.0.0/src/X.mo': 'module {}',
+      '.mops/b@1.0.0/mops.toml': '[package]',
+      '.mops/b@1.0.0/src/lib.mo': 'module {}',
+      'mops.lock': JSON.stringify({
+        version: 3,
+        mopsTomlDepsHash: hash(JSON.stringify(deps)),
+        deps,
+        hashes: {
+          'a@1.0.0': { 'a@1.0.0/src/X.mo': hash('module { }') },
+          'b@1.0.0': { 'b@1.0.0/mops.toml': hash('[package] ') },
+        },
+      }),
+    };
+    const { documentOf, project } = await serve(t, files);
+    const document = await documentOf('Main.mo');
+    assert.deepEqual(pathsOf(document), ['L.mo', 'Main.mo']);
+    assert.deepEqual(
+      document.unusable.map(({ reason, ...found }) => [found, reason.replace(/[0-9a-f]{16}…/gu, '#')]),
+      [
+        ['mo:a/X', 'Main.mo', 'a@1.0.0/src/X.mo', 'a@1.0.0/src/X.mo'],
+        ['mo:a/X', 'L.mo', 'a@1.0.0/src/X.mo', 'a@1.0.0/src/X.mo'],
+        ['mo:b', 'L.mo', '.mops/b@1.0.0/mops.toml', '.mops/b@1.0.0/mops.toml'],
+      ].map(([url, from, path, named]) => [
+        { import: url, from, path },
+        `${named} is not the file that mops.lock means: its SHA-256 is #, and not #; run mops install`,
+      ]),
+    );
+    const places = (...imports: readonly (readonly [string, string])[]) =>
+      imports.map(([url, from]) => ({ import: url, from }));
+    assert.deepEqual(
+      document.missing,
+      places(['./Gone', 'Main.mo'], ['./Gone', 'L.mo'], ['mo:core/Nope', 'L.mo'], ['mo:core/Nope', 'Main.mo']),
+    );
+    assert.deepEqual(document.external, places(['canister:c', 'Main.mo']));
+    // A lock that may not be believed is no reason to refuse a file.
+    await write(project, { 'mops.lock': files['mops.lock'].replace('"version":3', '"version":2') });
+    const stale = await documentOf('Main.mo');
+    assert.deepEqual(
+      [stale.unusable, pathsOf(stale)],
+      [[], ['L.mo', 'Main.mo', 'a@1.0.0/src/X.mo', 'b@1.0.0/src/lib.mo']],
+    );
+    assert.deepEqual(stale.warnings, [
+      'mops.lock: it is stale and was not used: its version is 2, and not 3 (line 1, column 12); run mops install, which writes it anew',
+    ]);
   });
 
   it('answers 403 where anything is outside of the project: paths, links, packages, in the entry or behind it', async (t) => {
