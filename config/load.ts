@@ -157,11 +157,11 @@ function checkReplaced(
   { flags, given, sources, disabled }: ParsedFlags,
   loaded: readonly ConfiguredPlugin[],
 ): string[] {
-  return loaded.flatMap(({ capability, module, replaces }) => {
+  return loaded.flatMap(({ capability, module, replaces, wraps }) => {
     if (replaces === undefined) return [];
     const plugin = `--plugin ${capability}=${module}`;
     const own: Readonly<Record<string, readonly (keyof typeof flags)[]>> = OWN_FLAGS;
-    const problems = (Object.hasOwn(own, replaces) ? (own[replaces] ?? []) : [])
+    const problems = (!wraps && Object.hasOwn(own, replaces) ? (own[replaces] ?? []) : [])
       .filter((name) => (given.has(name) || sources.has(name)) && flags[name] !== false)
       .map((name) => {
         const shown = given.has(name) ? `--${name}` : sources.get(name);

@@ -140,7 +140,7 @@ async function byPlugins(): Promise<Wired> {
   ];
   const loaded = guests.map((definition): LoadedPlugin => {
     const capability = definition.provides.name;
-    return { capability, module: capability, file: capability, definition, replaces: capability };
+    return { capability, module: capability, file: capability, definition, wraps: false, replaces: capability };
   });
   const { plugins } = composePlugins({ builtin: builtinPlugins.filter(({ name }) => name !== 'http'), loaded });
   const ambient = { clock: systemClock, random: systemRandom, logger: log };

@@ -1,7 +1,13 @@
 /** The kernel's list of plugins, with those from outside in it: what they make is checked, and what they wait for has an end. */
 import type { PluginDefinition } from '../api/definition.ts';
 import type { PluginAnswer, PluginRequest, PluginRoute } from '../api/routes.ts';
-import type { CreateContext, Plugin, StartContext } from '../../kernel/index.ts';
+import {
+  type Capability,
+  type CreateContext,
+  defineCapability,
+  type Plugin,
+  type StartContext,
+} from '../../kernel/index.ts';
 import type { PluginRouteSpec } from '../../subsystems/http/index.ts';
 import type { BackupFile } from '../../subsystems/storage/index.ts';
 import type { LoadedPlugin } from './loaded-plugin.ts';
@@ -26,10 +32,15 @@ export interface Composed {
   readonly routes: readonly PluginRouteSpec[];
 }
 
-/** Those that replace one of the server's own stand in its place; others come before the last, which is the listener. */
+/**
+ * Those that replace one of the server's own stand in its place, behind it if they wrap it; others come before the last, which is
+ * the listener.
+ */
 export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
   const guests = loaded.map((each) => new Guest(each, backup));
-  const plugins = builtin.map((own) => guests.find(({ replaces }) => replaces === own.name)?.plugin ?? own);
+  const plugins = builtin.flatMap(
+    (own) => guests.find(({ replaces }) => replaces === own.name)?.inPlaceOf(own) ?? [own],
+  );
   const added = guests.filter(({ replaces }) => replaces === undefined).map(({ plugin }) => plugin);
   return {
     plugins: [...plugins.slice(0, -1), ...added, ...plugins.slice(-1)],
@@ -80,6 +91,12 @@ class Guest {
     this.routes = routes.map((route) => this.#served(name, route));
   }
 
+  /** The plugins that are there instead of the server's own. */
+  inPlaceOf(own: Plugin): readonly Plugin[] {
+    const { wraps, definition } = this.#loaded;
+    return wraps ? wrapped(own, this.plugin, takenFrom(own, definition)) : [this.plugin];
+  }
+
   #served(plugin: string, { method, path, query = [], bodyBytesMax, ...route }: PluginRoute): PluginRouteSpec {
     const answer = (request: PluginRequest): Promise<PluginAnswer> =>
       inNameOf(this.#loaded, async () => route.answer(this.#made, request));
@@ -97,4 +114,31 @@ async function restore(
   context.readiness.waiting(`restoring ${backup.path}`);
   const { entries, bytes } = await definition.restore(made, backup, context);
   context.log.announce(`restored ${entries} entries (${bytes} bytes) from ${backup.path}`);
+}
+
+// ---- a part of the server below the plugin that wraps it
+
+/** What both have is everybody else's from the plugin, and the plugin's alone from the server. */
+function takenFrom(own: Plugin, definition: PluginDefinition): ReadonlySet<string> {
+  const theirs = new Set(namesOf(definition));
+  return new Set(namesOf(own).filter((name) => theirs.has(name)));
+}
+
+function namesOf({ provides, alsoProvides = [] }: Pick<Plugin, 'provides' | 'alsoProvides'>): readonly string[] {
+  return [provides.name, ...alsoProvides.map(({ capability }) => capability.name)];
+}
+
+/**
+ * The server's own plugin as it is, with its section of the configuration and its life cycle, and behind it the one that wraps it,
+ * which is granted what it takes over. Narrow capabilities that the plugin leaves stay everybody's.
+ */
+function wrapped(own: Plugin, plugin: Plugin, taken: ReadonlySet<string>): readonly Plugin[] {
+  const ofServer = (each: Capability<unknown>): Capability<unknown> =>
+    taken.has(each.name) ? defineCapability(`${each.name} of the server`) : each;
+  const faces = (own.alsoProvides ?? []).map((each) => ({ ...each, capability: ofServer(each.capability) }));
+  const requires = Object.entries(plugin.requires).map(([key, each]) => [key, ofServer(each)] as const);
+  return [
+    Object.freeze({ ...own, provides: ofServer(own.provides), alsoProvides: faces }),
+    Object.freeze({ ...plugin, requires: Object.fromEntries(requires) }),
+  ];
 }

@@ -81,12 +81,20 @@ export function judge(plugin: object, { capability, key }: JudgeOptions): readon
     problems.push('has an isDurable that is neither true nor false');
   if (isDurable === true && capability !== 'storage' && !(isCapability(provides) && provides.name === 'storage'))
     problems.push('says isDurable, which only a storage can be: take it out');
+  if (isDurable === true && wrapsStorage(fields))
+    problems.push(
+      "says isDurable, and requires 'storage' itself: with --state that one is durable, so take isDurable out",
+    );
   return [
     ...problems,
     ...requirementProblems(fields),
     ...optionProblems(fields['options']),
     ...routeProblems(fields['routes']),
   ];
+}
+
+function wrapsStorage({ requires }: Fields): boolean {
+  return Object.values((requires ?? {}) as Fields).some((each) => isCapability(each) && each.name === 'storage');
 }
 
 function versionProblem(version: unknown): string {

@@ -18,7 +18,7 @@ import {
 import { isPluginLike, judge, type JudgeOptions, kindOf } from './judge.ts';
 import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
-import { REPLACEABLE } from './shapes.ts';
+import { NOT_REPLACEABLE, REPLACEABLE } from './shapes.ts';
 import { inNameOf } from './whose-fault.ts';
 
 export interface PluginsFound {
@@ -72,7 +72,12 @@ async function load(request: PluginRequest, options: LoadPluginsOptions): Promis
   const definition = await inNameOf(request, () => definitionIn(exports, file, options));
   const [first, ...more] = judged(definition, file, { capability: target.capability, key: request.capability });
   if (first !== undefined) throw new Unusable(`${file} ${[first, ...more].join('; it ')}`);
-  return { ...request, file, definition: definition as PluginDefinition, replaces: target.replaces };
+  const checked = definition as PluginDefinition;
+  return { ...request, file, definition: checked, replaces: target.replaces, wraps: wraps(checked, target) };
+}
+
+function wraps({ requires = {} }: PluginDefinition, { capability, replaces }: Target): boolean {
+  return replaces !== undefined && Object.values(requires).some(({ name }) => name === capability);
 }
 
 /** A definition may have getters. */
@@ -91,10 +96,16 @@ interface Target {
 
 /** Which capability is meant by the word before `=`, and whose it is now. */
 function targetOf(key: string, builtin: readonly Plugin[]): Target {
-  const own = builtin.find(({ name, provides }) => name === key || provides.name === key);
+  const own = builtin.find(
+    ({ name, provides, alsoProvides = [] }) =>
+      name === key || [provides, ...alsoProvides.map(({ capability }) => capability)].some((each) => each.name === key),
+  );
   if (own === undefined) return { capability: key, replaces: undefined };
   if (REPLACEABLE.includes(own.provides.name)) return { capability: own.provides.name, replaces: own.name };
-  throw new Unusable(`the server's own '${own.name}' cannot be replaced; what can be is ${REPLACEABLE.join(', ')}`);
+  const reason = NOT_REPLACEABLE[own.provides.name];
+  throw new Unusable(
+    `the server's own '${own.name}' cannot be replaced${reason === undefined ? '' : `: ${reason}`}; what can be is ${REPLACEABLE.join(', ')}`,
+  );
 }
 
 // ---- the module
@@ -240,7 +251,7 @@ async function within<T>(work: Promise<T>, options: LoadPluginsOptions, { late, 
 // ---- all of them together
 
 function problemsTogether(loaded: readonly LoadedPlugin[], { builtin }: LoadPluginsOptions): string[] {
-  const replaced = new Set(loaded.map(({ replaces }) => replaces));
+  const replaced = new Set(loaded.filter((each) => !each.wraps).map(({ replaces }) => replaces));
   const kept = builtin.filter(({ name }) => !replaced.has(name));
   const provided = new Set([
     ...AMBIENT,
@@ -268,7 +279,9 @@ function problemsTogether(loaded: readonly LoadedPlugin[], { builtin }: LoadPlug
     if (earlier?.definition.name === name)
       report(`is called '${name}', as ${earlier.file} is: give one of them another name`);
     else if (earlier !== undefined)
-      report(`takes the place of '${replaces}', as ${earlier.file} does: drop one of them`);
+      report(
+        `takes the place of '${replaces}', as ${earlier.file} does: drop one of them, or write a plugin that is made of both`,
+      );
     for (const required of Object.values(requires)) {
       if (provided.has(required.name)) continue;
       report(

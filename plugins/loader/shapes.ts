@@ -17,7 +17,6 @@ import type { Metrics } from '../../subsystems/metrics/index.ts';
 import type { MopsClosures } from '../../subsystems/mops-closure/index.ts';
 import type { OpenApi } from '../../subsystems/openapi/index.ts';
 import type { Outcalls } from '../../subsystems/outcalls/index.ts';
-import type { Scheduler } from '../../subsystems/scheduler/index.ts';
 import type { Storage } from '../../subsystems/storage/index.ts';
 
 type Member<V> = NonNullable<V> extends (...parameters: never[]) => unknown ? 'method' : 'value';
@@ -39,7 +38,6 @@ interface Faces {
   readonly 'mops-closures': MopsClosures;
   readonly openapi: OpenApi;
   readonly outcalls: Outcalls;
-  readonly scheduler: Scheduler;
   readonly storage: Storage;
 }
 
@@ -156,37 +154,6 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   outcalls: {
     send: 'method',
   },
-  scheduler: {
-    admit: 'method',
-    deliver: 'method',
-    change: 'method',
-    uninstall: 'method',
-    endCalls: 'method',
-    lock: 'method',
-    lockBetweenMessages: 'method',
-    pin: 'method',
-    handleOf: 'method',
-    isLive: 'method',
-    queuedOf: 'method',
-    live: 'value',
-    queuedMax: 'value',
-    idempotency: 'value',
-    openCallsOf: 'method',
-    restored: 'method',
-    statusOf: 'method',
-    storedStatusOf: 'method',
-    timerOf: 'method',
-    storedTimerOf: 'method',
-    start: 'method',
-    stop: 'method',
-    pause: 'method',
-    resume: 'method',
-    refuseStops: 'method',
-    withdraw: 'method',
-    setMinimumCycles: 'method',
-    lowMemory: 'method',
-    lost: 'method',
-  },
   storage: {
     range: 'method',
     keys: 'method',
@@ -208,8 +175,15 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
 };
 
-/** The capabilities that a plugin from outside may provide in place of the server's own. */
+/** The capabilities that a plugin from outside may provide in place of the server's own: each has a contract suite and an example. */
 export const REPLACEABLE: readonly string[] = Object.keys(SHAPES);
+
+/** Why another of the server's own cannot be replaced, by its capability. */
+export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
+  scheduler: 'its faces are made anew, and it comes back with a contract suite and an example',
+  http: 'routes are added by a plugin (routes: […]), and the listener is always the same',
+  'hot-reload': 'it does nothing without --watch, and nobody requires it',
+};
 
 /** What `made` lacks to stand for the capability, one sentence; undefined: nothing, or nobody knows what it must have. */
 export function shapeProblem(capability: string, made: unknown): string | undefined {

@@ -17,6 +17,7 @@ const STORAGE: ConfiguredPlugin = {
   capability: 'storage',
   module: './s.js',
   replaces: 'storage',
+  wraps: false,
   definition: definePlugin({
     apiVersion: 1,
     name: 'my-storage',
@@ -47,6 +48,7 @@ const OUTCALLS: ConfiguredPlugin = {
   capability: 'outcalls',
   module: './o.js',
   replaces: 'outcalls',
+  wraps: false,
   definition: definePlugin({
     apiVersion: 1,
     name: 'my-outcalls',
@@ -54,6 +56,8 @@ const OUTCALLS: ConfiguredPlugin = {
     create: () => ({ send: () => new Promise<never>(() => undefined) }),
   }),
 };
+
+const AROUND: ConfiguredPlugin = { ...OUTCALLS, module: './around.js', wraps: true };
 
 async function load(
   argv: readonly string[],
@@ -69,7 +73,9 @@ async function load(
     build: 'dev',
     directory,
     loadPlugins: async (requests) => ({
-      loaded: [STORAGE, FORWARD, OUTCALLS].filter(({ module }) => requests.some((each) => each.module === module)),
+      loaded: [STORAGE, FORWARD, OUTCALLS, AROUND].filter(({ module }) =>
+        requests.some((each) => each.module === module),
+      ),
       problems: [],
     }),
   });
@@ -224,6 +230,19 @@ test('options that are missing, unknown, of the wrong type, or nobody’s are re
     assert.match((await problems([flag])).join(), said);
   assert.deepEqual(await problems(['--plugin=metrics=a', '--plugin=metrics=b']), [
     '--plugin metrics=… is given more than once: keep one',
+  ]);
+});
+
+test('a plugin that wraps a part leaves the part its flags, and the part cannot be turned off beside it', async () => {
+  const args = ['--plugin', 'outcalls=./around.js', '--outcalls-record', 'calls', '--outcalls-deny-private'];
+  const { config } = await served(args);
+  assert.deepEqual(config.outcalls, {
+    denyPrivate: true,
+    recordFile: join(directory, 'calls'),
+    replayFile: undefined,
+  });
+  assert.deepEqual(await problems(['--plugin', 'outcalls=./around.js', '--no-outcalls']), [
+    '--no-outcalls and --plugin outcalls=./around.js contradict each other: drop one of them',
   ]);
 });
 

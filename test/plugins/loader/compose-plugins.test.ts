@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import type { PluginDefinition } from '../../../plugins/api/definition.ts';
-import { definePlugin, Logger, Outcalls, Storage } from '../../../plugins/api/plugin.ts';
-import type { Kernel } from '../../../kernel/index.ts';
+import { defineCapability, definePlugin, face, Logger, Outcalls, Storage } from '../../../plugins/api/plugin.ts';
+import { type CreateContext, definePlugin as defineOwn, type Kernel } from '../../../kernel/index.ts';
 import { composePlugins, type LoadedPlugin } from '../../../plugins/loader/index.ts';
 import { outcallsPlugin } from '../../../plugins/outcalls.ts';
 import { storagePlugin } from '../../../plugins/storage.ts';
@@ -28,6 +28,7 @@ function host(t: TestContext, definition: PluginDefinition, backup?: BackupFile)
     file: '/srv/mine.js',
     definition,
     replaces: own.name,
+    wraps: Object.values(definition.requires ?? {}).some(({ name }) => name === own.provides.name),
   };
   const { plugins } = composePlugins({ builtin: [own], loaded: [loaded], backup });
   const ambient = fakeAmbient();
@@ -176,4 +177,118 @@ test('a backup goes into a durable storage before it starts; one that cannot res
     await failure(host(t, without, backup)),
     /could not start: it cannot restore backups: start without --restore$/,
   );
+});
+
+interface Thing {
+  readonly says: string;
+}
+const Thing = defineCapability<Thing>('thing');
+const ThingSetup = defineCapability<Thing>('thing-setup');
+const ThingUser = defineCapability<Thing>('thing-user');
+
+/** A part of the server with a narrow face, somebody who uses it, and the plugin in its place; and what is called, in order. */
+function withThing(t: TestContext, definition: PluginDefinition, calls: string[]): Kernel {
+  const told = (name: string) => ({
+    open: async () => void calls.push(`${name} opens`),
+    start: async () => void calls.push(`${name} starts`),
+    ready: () => void calls.push(`${name} is ready`),
+    drain: async () => void calls.push(`${name} drains`),
+    stop: async () => void calls.push(`${name} stops`),
+  });
+  const own = defineOwn({
+    name: 'thing',
+    provides: Thing,
+    alsoProvides: [face(ThingSetup, () => ({ says: 'set up by the server' }))],
+    requires: {},
+    create: (_granted, { config, owns }: { readonly config: Thing; readonly owns: CreateContext<Thing>['owns'] }) =>
+      owns({ says: config.says }, () => void calls.push('the own is let go')),
+    ...told('the own'),
+  });
+  const user = defineOwn({
+    name: 'user',
+    provides: ThingUser,
+    requires: { thing: Thing, setup: ThingSetup },
+    create: ({ thing, setup }) => ({ says: `${thing.says}, ${setup.says}` }),
+    ...told('the user'),
+  });
+  const wraps = Object.values(definition.requires ?? {}).some(({ name }) => name === 'thing');
+  const mine = { capability: 'thing', module: './mine.js', file: '/srv/mine.js', replaces: 'thing', wraps };
+  const { plugins } = composePlugins({
+    builtin: [user, own],
+    loaded: [{ ...mine, definition: { ...definition, ...told('mine') } }],
+  });
+  const config = { thing: { says: 'as configured' } };
+  return createTestKernel(t, plugins, { ambient: fakeAmbient(), config });
+}
+
+const WRAPPER = definePlugin({
+  apiVersion: 1,
+  name: 'mine',
+  provides: Thing,
+  requires: { own: Thing },
+  create: ({ own }) => ({ says: `mine around ${own.says}` }),
+});
+
+test('one that requires what it replaces is granted the server’s own, which lives its whole life below it', async (t) => {
+  const calls: string[] = [];
+  const kernel = withThing(t, WRAPPER, calls);
+  await kernel.start();
+  assert.equal(kernel.get(ThingUser).says, 'mine around as configured, set up by the server');
+  await kernel.stop();
+  const up = ['the own', 'mine', 'the user'];
+  const down = up.toReversed();
+  assert.deepEqual(calls, [
+    ...up.map((name) => `${name} opens`),
+    ...up.map((name) => `${name} starts`),
+    ...up.map((name) => `${name} is ready`),
+    ...down.map((name) => `${name} drains`),
+    'the user stops',
+    'mine stops',
+    'the own stops',
+    'the own is let go',
+  ]);
+});
+
+test('narrow capabilities of what is wrapped stay, or are the plugin’s, which is granted those that it takes', async (t) => {
+  const both = definePlugin({
+    apiVersion: 1,
+    name: 'mine',
+    provides: Thing,
+    requires: { own: Thing, setup: ThingSetup },
+    create: ({ own: { says }, setup }) => ({ says, setup }),
+    alsoProvides: [
+      face(ThingSetup, ({ setup }: Thing & { readonly setup: Thing }) => ({ says: `mine around ${setup.says}` })),
+    ],
+  });
+  const kernel = withThing(t, both, []);
+  await kernel.start();
+  assert.equal(kernel.get(ThingUser).says, 'as configured, mine around set up by the server');
+});
+
+test('a start of what is wrapped that fails is told as its own, and both are stopped', async (t) => {
+  const calls: string[] = [];
+  const fail = (): never => {
+    throw new Error('no luck');
+  };
+  await assert.rejects(
+    withThing(t, definePlugin({ ...WRAPPER, create: fail }), calls).start(),
+    /^PluginError: plugin 'mine' \(\/srv\/mine\.js\) could not be created: no luck$/,
+  );
+  assert.deepEqual(calls, ['the own drains', 'the own stops', 'the own is let go']);
+});
+
+test('a circle is one all the same: through another part, or of what is nobody else’s', (t) => {
+  const around = definePlugin({ ...WRAPPER, requires: { own: Thing, user: ThingUser }, create: () => ({ says: '' }) });
+  assert.throws(() => withThing(t, around, []), /plugins require each other in a circle: user → mine → user; take one/);
+  const own = defineCapability<object>('own');
+  const selfish = definePlugin({
+    apiVersion: 1,
+    name: 'selfish',
+    provides: own,
+    requires: { own },
+    create: () => ({}),
+  });
+  const loaded = { capability: 'own', module: './x.js', file: '/srv/x.js', replaces: undefined, wraps: false };
+  const { plugins } = composePlugins({ builtin: [outcallsPlugin], loaded: [{ ...loaded, definition: selfish }] });
+  assert.throws(() => createTestKernel(t, plugins), /in a circle: selfish → selfish; take one/);
 });

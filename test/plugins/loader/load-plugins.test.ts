@@ -210,8 +210,13 @@ test('a plugin for another capability is refused, and so is one for what cannot 
   await write('http.mjs', `${HEAD}export default definePlugin({ ${GOOD} });`);
   assert.match(
     (await load('http', './http.mjs')).problems.join(),
-    /the server's own 'http' cannot be replaced; what can be is auth, /,
+    /the server's own 'http' cannot be replaced: routes are added by a plugin \(routes: \[…\]\), .*; what can be is auth, /,
   );
+  for (const capability of ['scheduler', 'scheduler-setup'])
+    assert.match(
+      (await load(capability, './http.mjs')).problems.join(),
+      /the server's own 'scheduler' cannot be replaced: its faces are made anew, and it comes back with a contract suite/,
+    );
 });
 
 test('every mistake in a definition is named, with what to write', async () => {
@@ -276,6 +281,25 @@ test('a plugin that requires what nothing provides is refused before anything st
       `export default definePlugin({ ${GOOD}, requires: { log: Logger, clok: defineCapability('clok') } });`,
     ),
     "FILE requires 'clok', which nothing provides: did you mean clock?: take it out of requires, or load a plugin that provides it (--plugin clok=…)",
+  );
+});
+
+test('one that requires what it replaces wraps it: it cannot have the name of what runs below it, nor be durable itself', async () => {
+  const wrapping = `requires: { own: Outcalls }, ${GOOD}`;
+  await write('wraps.mjs', `${HEAD}export default definePlugin({ ${wrapping} });`);
+  const { loaded, problems } = await load('outcalls', './wraps.mjs');
+  assert.deepEqual(problems, []);
+  assert.deepEqual([loaded[0]?.replaces, loaded[0]?.wraps], ['outcalls', true]);
+  assert.match(
+    await refusal(`export default definePlugin({ ${wrapping.replace("'mine'", "'outcalls'")} });`),
+    /is called 'outcalls', as one of the server's own plugins is/,
+  );
+  assert.match(
+    await refusal(
+      "export default definePlugin({ apiVersion: 1, name: 'mine', provides: Storage, isDurable: true, requires: { own: Storage }, create: ({ own }) => own });",
+      'storage',
+    ),
+    /says isDurable, and requires 'storage' itself: with --state that one is durable, so take isDurable out/,
   );
 });
 
