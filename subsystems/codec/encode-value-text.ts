@@ -3,6 +3,7 @@ import { ServerError } from '../../kernel/index.ts';
 import { ByteWriter } from './byte-writer.ts';
 import { integerRange, isFloat, isInteger } from './encode-values.ts';
 import { BIGNUM_DIGITS_MAX, WORK_BASE, WORK_PER_BYTE } from './faults.ts';
+import { hexFloat } from './hex-float.ts';
 import { compactGraph, InferredTypes } from './inferred-types.ts';
 import { Lexer } from './lexer.ts';
 import { isSubtype } from './subtype.ts';
@@ -247,21 +248,22 @@ class ValueEncoder {
 
   #encodeFloat(value: TextValue, type: CandidType): void {
     if (value.kind !== 'number') throw this.#mismatch(value, type);
-    this.#writer.writeFloat(parseFloatText(value.written), type.op === Op.FLOAT32 ? 4 : 8);
+    const bytes = type.op === Op.FLOAT32 ? 4 : 8;
+    this.#writer.writeFloat(parseFloatText(value.written, bytes), bytes);
   }
 }
 
-const INTEGER = /^[+-]?(0[xX][0-9a-fA-F_]+|[0-9][0-9_]*)$/;
+const INTEGER = /^[+-]?(?:0[xX][0-9a-fA-F_]+|[0-9_]+)$/;
 
 function parseInteger(written: string): bigint {
   const plain = written.replaceAll('_', '').replace(/^\+/, '');
   return plain.startsWith('-') ? -BigInt(plain.slice(1)) : BigInt(plain);
 }
 
-function parseFloatText(written: string): number {
+function parseFloatText(written: string, bytes: 4 | 8): number {
   if (written === 'nan') return Number.NaN;
   if (written.endsWith('inf')) return written.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
-  const plain = written.replaceAll('_', '');
-  // `Number` reads no sign before 0x.
-  return plain.startsWith('-') ? -Number(plain.slice(1)) : Number(plain.replace(/^\+/, ''));
+  const plain = written.replaceAll('_', '').replace(/^[+-]/, '');
+  const size = /^0[xX]/.test(plain) ? hexFloat(plain, bytes) : Number(plain);
+  return written.startsWith('-') ? -size : size;
 }

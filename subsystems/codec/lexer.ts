@@ -24,7 +24,15 @@ export interface Token {
 
 const BLANK = /[\s\ufeff]*/y;
 const IDENTIFIER = /[A-Za-z_][A-Za-z0-9_]*/y;
-const NUMBER = /[+-]inf\b|[+-]?(?:0[xX][0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9][0-9_]*)?)/y;
+/** All that a reader would take for one number; `NUMBER_FORM` says which are. */
+const NUMBER = /[+-]inf\b|[+-]?[0-9](?:[A-Za-z0-9_.]|(?<=[eEpP])[+-])*/y;
+/** By the specification: decimal or 0x, with fraction and exponent (of ten, or with `p` of two) or without, `_` between two digits. */
+const NUMBER_FORM = new RegExp(
+  '^[+-]inf$|^[+-]?(?:0[xX]HEX(?:[.](?:HEX)?)?(?:[pP][+-]?NUM)?|NUM(?:[.](?:NUM)?)?(?:[eE][+-]?NUM)?)$'
+    .replaceAll('NUM', '[0-9](?:_?[0-9])*')
+    .replaceAll('HEX', '[0-9a-fA-F](?:_?[0-9a-fA-F])*'),
+);
+const UNICODE_ESCAPE = /\\u\{[0-9a-fA-F](?:_?[0-9a-fA-F])*\}/y;
 const PUNCTUATION = /->|[{}()[\];:,=.]/y;
 const SLASH = 0x2f;
 /** The part of a text up to the next quote, escape or line end. */
@@ -148,6 +156,7 @@ export class Lexer {
     for (const [kind, pattern] of TOKEN_PATTERNS) {
       const value = this.#match(pattern);
       if (value === undefined) continue;
+      if (kind === 'number' && !NUMBER_FORM.test(value)) throw this.fail(notNumber(value), offset);
       this.#offset = offset + value.length;
       return { kind, value, offset, gapStart };
     }
@@ -173,7 +182,7 @@ export class Lexer {
   }
 
   #scanEscape(): string {
-    const rest = this.#source.slice(this.#offset + 1, this.#offset + 16);
+    const rest = this.#source.slice(this.#offset + 1, this.#offset + 3);
     const letter = LETTER_ESCAPES[rest.charAt(0)];
     if (letter !== undefined) {
       this.#offset += 2;
@@ -184,12 +193,12 @@ export class Lexer {
       this.#offset += 3;
       return String.fromCharCode(Number.parseInt(byte[0], 16));
     }
-    const unicode = /^u\{([0-9a-fA-F][0-9a-fA-F_]{0,9})\}/.exec(rest);
-    const code = Number.parseInt((unicode?.[1] ?? '').replaceAll('_', ''), 16);
-    if (unicode === null || code > 0x10_ffff || (code >= 0xd800 && code <= 0xdfff)) {
+    const unicode = this.#match(UNICODE_ESCAPE);
+    const code = Number.parseInt(unicode?.slice(3, -1).replaceAll('_', '') ?? '', 16);
+    if (unicode === undefined || code > 0x10_ffff || (code >= 0xd800 && code <= 0xdfff)) {
       throw this.fail('an unknown escape in a text; known are \\n \\r \\t \\\\ \\" \\\' \\hh \\u{hex}', this.#offset);
     }
-    this.#offset += 1 + unicode[0].length;
+    this.#offset += unicode.length;
     return utf8AsLatin1(String.fromCodePoint(code));
   }
 
@@ -217,9 +226,13 @@ function describe(token: Token): string {
   return JSON.stringify(token.value.length > 40 ? `${token.value.slice(0, 40)}…` : token.value);
 }
 
-/** A natural number as .did files write it, decimal or 0x, with `_` between digits; undefined for another number. */
+function notNumber(written: string): string {
+  const shown = JSON.stringify(written.length > 40 ? `${written.slice(0, 40)}…` : written);
+  return `${shown} is not a number: it has digits, or 0x and hex digits, with single "_" between them, a fraction and an exponent`;
+}
+
+/** The natural number of a token, decimal or 0x; undefined for another number. */
 export function parseNatural(written: string): bigint | undefined {
-  if (!/^(0[xX][0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*)$/.test(written) || written.length > 20_000) return undefined;
-  const digits = written.replaceAll('_', '');
-  return BigInt(digits);
+  if (!/^(?:0[xX][0-9a-fA-F_]+|[0-9_]+)$/.test(written) || written.length > 20_000) return undefined;
+  return BigInt(written.replaceAll('_', ''));
 }

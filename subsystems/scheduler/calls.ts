@@ -180,7 +180,7 @@ export class Calls {
   expire(nowMs: number): void {
     for (const call of this.#limited) {
       if (call.deadlineMs > nowMs) continue;
-      this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message: 'the call timed out' }, 0n);
+      this.#respond(call, { kind: 'reject', code: REJECT_CODE.SYS_UNKNOWN, message: 'Call deadline has expired.' }, 0n);
     }
   }
 
