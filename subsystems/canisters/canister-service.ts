@@ -385,7 +385,7 @@ export class CanisterService implements Canisters {
     const given = { kept: record.givenCandid, fresh: candidText };
     const code = await this.#changes.prepare(record.name, moduleBytes, given);
     const argument = await this.#changes.encodeArgument(code.candid, options.argument);
-    const change = { mode: 'reinstall', argument, caller } as const;
+    const change = { mode: 'reinstall', endsCalls: true, argument, caller } as const;
     await this.#exclusive(record, async () => {
       await this.#changes.apply(record, code, change, candidText);
       this.#giveCertificate(record, options);

@@ -45,7 +45,13 @@ export interface CanisterGauges {
 /** What becomes of a canister's code, atomically (docs/execution-rules.md, "Changes of code"). */
 export type CodeChange =
   /** `install` on an empty canister, `reinstall` on any: fresh state, start, `canister_init`. */
-  | { readonly mode: 'install' | 'reinstall'; readonly argument: Uint8Array; readonly caller: Uint8Array }
+  | {
+      readonly mode: 'install' | 'reinstall';
+      /** Calls that the old code has open end with it; otherwise their callbacks are looked up in the table of the new code. */
+      readonly endsCalls?: boolean;
+      readonly argument: Uint8Array;
+      readonly caller: Uint8Array;
+    }
   /** `canister_pre_upgrade` (unless skipped), the new code on the kept heap or on a fresh one, start, `canister_post_upgrade`. */
   | {
       readonly mode: 'upgrade';

@@ -203,5 +203,6 @@ function isOfCanister({ origin, evaluation }: CallContext): boolean {
 /** What becomes of it matters after a restart. */
 function isAlive(context: CallContext): boolean {
   if (context.pending === undefined && context.openCalls === 0) return false;
-  return context.canister.workIfAny?.contexts.has(context) === true;
+  // One that was ended with its code is among them no longer; cycles may come back to it yet.
+  return context.isDeleted || context.canister.workIfAny?.contexts.has(context) === true;
 }

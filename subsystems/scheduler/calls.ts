@@ -120,6 +120,7 @@ export class Calls {
     call.isAnswered = true;
     this.#limited.delete(call);
     this.callEnded(call);
+    this.#journal.contextChanged(call.context);
   }
 
   /** Answers a call that never started. */
@@ -145,6 +146,19 @@ export class Calls {
     context.pending = undefined;
     this.#answerDeleted(context);
     this.#finish(context);
+  }
+
+  /**
+   * Code is replaced by code that knows nothing of it, between two messages: whoever waits for a call that it has begun is told, none
+   * of its callbacks runs, and nobody waits for those whom it called. What comes back from them is credited.
+   */
+  endBegun({ work }: ScheduledCanister, message: string): void {
+    for (const context of work.contexts) {
+      if (context.openCalls === 0 && !context.comesBack) continue;
+      this.delete(context, REJECT_CODE.CANISTER_REJECT, message);
+      context.deletion = undefined;
+      if (work.contexts.delete(context)) this.#host.contextEnded(context.canister);
+    }
   }
 
   /** The server stops, and this goes on after the restart: a client that waits is told so. */

@@ -52,7 +52,7 @@ export class CodeChangeLock {
   }
 
   #change(canister: ScheduledCanister, module: ModuleInfo, change: CodeChange): Promise<Step> {
-    const { execution, journal, ticking, executions, executorQueueOf } = this.#with;
+    const { execution, journal, calls, ticking, executions, executorQueueOf } = this.#with;
     const queue = executorQueueOf(canister);
     return new Promise((resolve) => {
       executions.begun(queue);
@@ -63,6 +63,9 @@ export class CodeChangeLock {
           canister.module = module;
           ticking.setTimer(canister, step.timerNs ?? 0n);
           ticking.codeChanged(canister);
+          // With the unit that has the new code: a restart finds both, or neither.
+          if (change.mode !== 'upgrade' && change.endsCalls === true)
+            calls.endBegun(canister, `Canister ${principalToText(canister.id)} was reinstalled`);
         }
         executions.ended(queue);
         resolve(step);
@@ -110,8 +113,8 @@ export class CodeChangeLock {
     const { work } = canister;
     const release = this.lock(canister);
     if (work.executing > 0) await new Promise<void>((resolve) => work.restWaiters.push(resolve));
-    for (const { openCalls } of work.contexts) {
-      if (openCalls === 0) continue;
+    for (const context of work.contexts) {
+      if (!context.comesBack) continue;
       release();
       return undefined;
     }

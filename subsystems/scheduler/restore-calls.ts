@@ -83,7 +83,8 @@ class Restoring {
     const context = new CallContext(canister, { kind: 'system' }, { caller, deadlineNs, cycles: cyclesAvailable });
     const { number, deletion } = record;
     Object.assign(context, { number, hasAnswered, isDeleted, instructions, charge, fault, deletion, isStored: true });
-    canister.work.contexts.add(context);
+    // One that was ended with its code holds up nobody.
+    if (!isDeleted || deletion !== undefined) canister.work.contexts.add(context);
     return context;
   }
 

@@ -9,6 +9,7 @@ import {
   type CanisterStatus,
   type ContextView,
   idFromText,
+  idToText,
   type Outcome,
   type RejectCode,
   type Response,
@@ -393,7 +394,7 @@ export class CallContext implements Member<CallContext> {
   note: NotedCall | undefined = undefined;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
-  /** What its caller gets if the execution that was under way then does not answer. */
+  /** What its caller gets if the execution that was under way then does not answer; undefined: it was ended for good. */
   deletion: Deletion | undefined = undefined;
   /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
   pending: QueuedCall | undefined = undefined;
@@ -431,6 +432,15 @@ export class CallContext implements Member<CallContext> {
 
   get canAnswer(): boolean {
     return !this.hasAnswered && this.origin.kind !== 'system';
+  }
+
+  /**
+   * Something will run that code of the canister has asked for: a callback, or a call to itself, whose argument may be a place
+   * in a table of its own as well (Motoko's `async` blocks).
+   */
+  get comesBack(): boolean {
+    if (this.isDeleted) return false;
+    return this.openCalls > 0 || (this.origin.kind === 'canister' && idToText(this.caller) === this.canister.idText);
   }
 
   /** A suspended composite query in the executor; 0: none, or its executor has died. */

@@ -104,6 +104,7 @@ function* install(
   instance.commit();
   stable.commit();
   stableBefore.clear();
+  if (change.endsCalls === true) canister.openCalls.clear();
   canister.certifiedData = NO_BYTES;
   const isBalanceMoved = parts.moveCycles(canister);
   const charge = canister.account.charge(instructions);

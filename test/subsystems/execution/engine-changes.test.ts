@@ -312,6 +312,20 @@ for (const width of WIDTHS) {
       assert.equal(c.canister.state.openCalls.total, 0);
     });
 
+    test('a reinstallation may end open calls: none counts any more, and one that fails ends none', () => {
+      const c = new ScriptCanister(width);
+      c.runKeeping({}, perform(width), CALL_BLOB);
+      const reinstall = (script: readonly Call[]): CodeChange => {
+        const argument = encodeScript(width, script);
+        return { mode: 'reinstall', endsCalls: true, argument, caller: ANONYMOUS };
+      };
+      const { openCalls } = c.canister.state;
+      assert.equal(c.canister.change(reinstall([['unreachable']])).step.fault?.kind, 'trap');
+      assert.equal(openCalls.total, 1);
+      assert.equal(c.canister.change(reinstall([])).step.fault, undefined);
+      assert.deepEqual([openCalls.total, openCalls.entries()], [0, []]);
+    });
+
     test('uninstalling drops code, state, certified data and timer, and gives back what they held', () => {
       const c = prepared([]);
       const { engine, state } = c.canister;

@@ -469,3 +469,55 @@ test('nothing is ended when the executor dies meanwhile; a sleeping canister is 
   next.execution.endAll();
   assert.deepEqual([next.woken, await next.entries()], [[], []]);
 });
+
+const REINSTALL = { mode: 'reinstall', endsCalls: true, argument: new Uint8Array(0), caller: idOf(9) } as const;
+
+for (const isRestarted of [false, true]) {
+  test(`calls that end with the code hold up nobody, and their cycles come back${isRestarted ? ', after a restart too' : ''}`, async () => {
+    const host = new DurableHost().admit([0, 1, 2]);
+    // It waits for another, and another for it.
+    const client = host.deliver(0);
+    host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
+    host.deliver(2);
+    host.execution.endLast({ ...STEP, calls: [callOf(idOf(0), { cycles: 70n })] });
+    host.execution.endLast({ ...STEP, cyclesAccepted: 30n, calls: [callOf(idOf(1), { cycles: 5n })] });
+    // It calls itself, and that has not begun; nor has what a client sends.
+    host.deliver(0);
+    const letGo = host.scheduler.lock(0);
+    host.execution.endLast({ ...STEP, calls: [callOf(idOf(0), { cycles: 3n })] });
+    const late = host.deliver(0);
+    assert.equal(await host.scheduler.lockBetweenMessages(0), undefined, 'an upgrade would have to wait');
+    const begun = host.execution.started.length;
+    await host.scheduler.change(0, MODULE, REINSTALL);
+    letGo();
+    await host.commit();
+    assert.ok(client.outcome?.kind === 'reject' && client.outcome.code === 4);
+    assert.match(client.outcome.message, /^Canister .* was reinstalled$/);
+    const rejected = host.execution.started.at(begun);
+    assert.ok(rejected?.handle === 2 && rejected.task.kind === 'callback' && rejected.task.response.kind === 'reject');
+    assert.deepEqual([rejected.task.response.code, rejected.task.refunded], [4, 40n]);
+    assert.deepEqual(host.scheduler.openCallsOf(0), [], 'the executor counts none of them');
+    host.execution.endLast();
+    await host.commit();
+    assert.equal(late.outcome?.kind, 'reply', 'the new code answers what the old one had not begun');
+
+    // Its own call carried some, which are back already.
+    const paid = host.execution.credits.map(({ amount }) => amount);
+    for (const { pay } of host.execution.credits.splice(0)) pay(true);
+    const next = isRestarted ? await restarted(host, [0, 1, 2]) : host;
+    const unlock = await next.scheduler.lockBetweenMessages(0);
+    assert.ok(unlock !== undefined, 'an upgrade waits for nothing');
+    unlock();
+    await next.scheduler.stop(0);
+    while (next.execution.running > 0) next.execution.endOne();
+    const callbacks = next.execution.started.filter(({ handle, task }) => handle === 0 && task.kind === 'callback');
+    assert.deepEqual(callbacks, []);
+    for (const { handle, amount, pay } of next.execution.credits) {
+      assert.equal(handle, 0);
+      paid.push(amount);
+      pay(true);
+    }
+    assert.deepEqual(paid, [3n, 40n, 5n]);
+    assert.deepEqual(await next.entries(), []);
+  });
+}

@@ -1,0 +1,179 @@
+/**
+ * Changes of code while calls are open: no continuation of one code runs in another, every client gets one answer, and nothing stays
+ * open. A reinstallation ends the calls, an upgrade waits for them, also a forced one and one by `--watch`.
+ */
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, startInProcess } from '../../support/in-process-server.ts';
+import { compileMotoko } from '../../support/motoko.ts';
+import { type OutsideServer, startOutsideServer } from '../../support/outside-server.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+/** Calls in all the ways there are; what its continuations do says which code they belong to. */
+const asker = (version: string, init = ''): string => `
+import Text "mo:core/Text";
+import Runtime "mo:core/Runtime";
+import Timer "mo:core/Timer";
+persistent actor Self {
+  type Header = { name : Text; value : Text };
+  type Response = { status : Nat; headers : [Header]; body : Blob };
+  transient let management = actor "aaaaa-aa" : actor {
+    http_request : ({ url : Text; max_response_bytes : ?Nat64; method : { #get }; headers : [Header]; body : ?Blob;
+      transform : ?{ function : shared query ({ response : Response; context : Blob }) -> async Response; context : Blob } }) -> async Response;
+  };
+  type Holder = actor { hold : () -> async Nat; peek : query () -> async Nat };
+  func holder(p : Principal) : Holder = actor (debug_show p) : Holder;
+  var log : [Text] = [];
+  func note(what : Text) { log := [debug_show (log.size() + 1) # " ${version} " # what, if (log.size() == 0) "" else log[0]] };
+  ${init}
+
+  public func ask(url : Text) : async Text {
+    let { body } = await (with cycles = 1_000_000) management.http_request({
+      url; max_response_bytes = null; method = #get; headers = []; body = null; transform = null;
+    });
+    note("ask");
+    switch (Text.decodeUtf8(body)) { case (?text) "${version} got " # text; case null Runtime.trap("no text") };
+  };
+  public func there(p : Principal) : async Text { let n = await holder(p).hold(); note("there"); "${version} " # debug_show n };
+  func step() : async () {};
+  public func loops() : async () { loop { try { await step() } catch _ {} } };
+  public func byTimer(p : Principal) : async () {
+    ignore Timer.setTimer<system>(#seconds 0, func() : async () { ignore await holder(p).hold(); note("byTimer") });
+  };
+  func later(p : Principal) : async () { ignore await holder(p).hold(); note("oneWay") };
+  public func oneWay(p : Principal) : async () { ignore later(p) };
+  public composite query func both(p : Principal) : async Text { "${version} " # debug_show (await holder(p).peek()) };
+  public query func seen() : async [Text] { log };
+}`;
+
+const HOLDER = `
+persistent actor {
+  var isHolding = true;
+  var holds = 0;
+  func nothing() : async () {};
+  public func hold() : async Nat { holds += 1; while (isHolding) { await nothing() }; holds };
+  public query func peek() : async Nat { holds };
+  public func letGo() : async () { isHolding := false };
+}`;
+
+interface Inspected {
+  readonly name: string;
+  readonly principal: string;
+  readonly status: string;
+  readonly traps: number;
+}
+
+interface Served {
+  post(path: string, body?: string | Uint8Array): Promise<Answer>;
+  get(path: string): Promise<Answer>;
+  fetch(path: string, init: RequestInit): Promise<Response>;
+}
+
+const ok = ({ status, body }: Answer): string => {
+  assert.equal(status, 200, body);
+  return body;
+};
+const moduleOf = async (source: string): Promise<Uint8Array> => (await compileMotoko(source)).wasm;
+const json = (...args: readonly unknown[]): string => JSON.stringify(args);
+
+async function until(is: () => Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + 30_000;
+  while (!(await is())) {
+    assert.ok(performance.now() < endMs, 'it takes too long');
+    await sleep(10);
+  }
+}
+
+const inspect = async (server: Served, name: string): Promise<Inspected> => {
+  const all = JSON.parse(ok(await server.get('/inspect'))) as Inspected[];
+  const found = all.find((each) => each.name === name);
+  assert.ok(found, name);
+  return found;
+};
+const seen = async (server: Served, name = 'asker'): Promise<readonly string[]> =>
+  (JSON.parse(ok(await server.post(`/query-json/${name}/seen`))) as [string[]])[0];
+const reinstall = (server: Served, module: Uint8Array): Promise<Answer> =>
+  server.post('/install/asker?mode=reinstall', module);
+
+/** Nothing of the actor is open, and nothing of it has trapped. */
+async function nothingStaysOpen(server: Served): Promise<void> {
+  assert.equal((await inspect(server, 'asker')).traps, 0);
+  assert.equal(ok(await server.post('/stop/asker')), 'stopped');
+  assert.equal(ok(await server.post('/start/asker')), 'started');
+}
+
+function isEnded({ status, body }: Answer): void {
+  const { code, message } = JSON.parse(body) as { code: number; message: string };
+  assert.deepEqual([status, code], [400, 4], body);
+  assert.match(message, /^Canister .* was reinstalled$/);
+}
+
+async function withOutside(t: TestContext): Promise<{ readonly outside: OutsideServer; readonly url: string }> {
+  const outside = await startOutsideServer(t);
+  return { outside, url: `${outside.origin}/held` };
+}
+
+async function installHolder(server: Served): Promise<string> {
+  ok(await server.post('/install/holder', await moduleOf(HOLDER)));
+  return (await inspect(server, 'holder')).principal;
+}
+
+const MODES = {
+  'in memory': () => Promise.resolve([]),
+  'with --state': async () => ['--state', await temporaryDirectory()],
+  'with a log': async () => ['--state', await temporaryDirectory(), '--snapshot-below', '0'],
+};
+
+for (const [mode, argsOf] of Object.entries(MODES)) {
+  suite(`a reinstallation, ${mode},`, () => {
+    test('ends an outcall of the old code, and the new code gets its own', { timeout: 120_000 }, async (t) => {
+      const server = await startInProcess(t, { args: await argsOf() });
+      const { outside, url } = await withOutside(t);
+      const [first, second] = await Promise.all([asker('one'), asker('two')].map(moduleOf));
+      assert.ok(first !== undefined && second !== undefined);
+      ok(await server.post('/install/asker', first));
+      const before = server.post('/call-json/asker/ask', json(url));
+      await outside.arrived(1);
+      ok(await reinstall(server, second));
+      isEnded(await before);
+      const after = server.post('/call-json/asker/ask', json(url));
+      await outside.arrived(2);
+      outside.release();
+      assert.deepEqual(JSON.parse(ok(await after)), ['two got at last']);
+      assert.deepEqual(await seen(server), ['1 two ask', '']);
+      await nothingStaysOpen(server);
+    });
+
+    test('ends calls of every kind, and nobody waits for those who were called', { timeout: 120_000 }, async (t) => {
+      const server = await startInProcess(t, { args: await argsOf() });
+      const [first, second] = await Promise.all([asker('one'), asker('two')].map(moduleOf));
+      assert.ok(first !== undefined && second !== undefined);
+      const holder = await installHolder(server);
+      ok(await server.post('/install/asker', first));
+      const held = async (count: number): Promise<void> =>
+        until(async () => ok(await server.post('/query-json/holder/peek')) === `[${count}]`);
+      const open = [server.post('/call-json/asker/there', json(holder)), server.post('/call-json/asker/loops')];
+      await held(1);
+      ok(await server.post('/call-json/asker/byTimer', json(holder)));
+      await held(2);
+      ok(await server.post('/call-json/asker/oneWay', json(holder)));
+      await held(3);
+      const composite = server.post('/query-json/asker/both', json(holder));
+      ok(await reinstall(server, second));
+      for (const call of open) isEnded(await call);
+      const { status, body } = await composite;
+      assert.ok([200, 503].includes(status), body);
+
+      // The holder still holds them.
+      ok(await server.post('/upgrade/asker', second));
+      await nothingStaysOpen(server);
+      ok(await server.post('/call-json/holder/letGo'));
+      assert.equal(ok(await server.post('/stop/holder')), 'stopped');
+      assert.equal(ok(await server.post('/start/holder')), 'started');
+      assert.deepEqual(await seen(server), []);
+      assert.deepEqual(JSON.parse(ok(await server.post('/call-json/asker/there', json(holder)))), ['two 4']);
+      await nothingStaysOpen(server);
+    });
+  });
+}
