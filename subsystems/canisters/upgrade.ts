@@ -107,8 +107,9 @@ class Upgrade {
       throw new UpgradeError(refusal, report);
     }
     await changes.storeKeptHeap(record, change);
-    const unlock = record.status === 'running' ? await scheduler.lockBetweenMessages(record.handle) : undefined;
-    if (unlock === undefined && record.status !== 'stopped') return undefined;
+    // A stopped one, too: somebody may start it before the change begins.
+    const unlock = await scheduler.lockBetweenMessages(record.handle);
+    if (unlock === undefined) return undefined;
     try {
       const { instructions } = await changes.apply(record, code, change, candidText);
       this.#with.isDone();
@@ -119,7 +120,7 @@ class Upgrade {
       const { outcome, logs } = error;
       throw new InstallError(outcome, logs, { ...report, instructions: outcome.instructions });
     } finally {
-      unlock?.();
+      unlock();
     }
   }
 
