@@ -27,10 +27,12 @@ export interface ConnectionOptions {
   readonly idleTransactionMs: number;
   /** Milliseconds after which a statement is taken for lost, with its connection; default STATEMENT_MS. */
   readonly statementMs?: number;
+  /** Milliseconds for the connection to be made; default CONNECT_MS. */
+  readonly connectMs?: number;
 }
 
 /** Milliseconds for a connection to be made: a distant database with TLS takes a second. */
-const CONNECT_MS = 10_000;
+export const CONNECT_MS = 10_000;
 /** A database whose disk is busy answers before. */
 export const STATEMENT_MS = 30_000;
 /** Milliseconds between looks whether one is. */
@@ -64,7 +66,7 @@ export class Connection {
       () =>
         new pg.Client({
           connectionString,
-          connectionTimeoutMillis: CONNECT_MS,
+          connectionTimeoutMillis: options.connectMs ?? CONNECT_MS,
           keepAlive: true,
           application_name: 'svc',
         }),

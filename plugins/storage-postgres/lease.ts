@@ -2,7 +2,7 @@
  * Who owns a namespace. The owner makes a number grow (`beat`); whoever wants the namespace looks at it, and takes over when it
  * has not grown for the length of the lease, by his own steady clock, or when it was handed over. No clock is compared with
  * another, so none can jump: the owner may count on a lease from the moment in which it sent a beat that was taken, and the
- * one who waits counts from when he saw that beat, which is later.
+ * one who waits counts from when he saw that beat, which is later. What he counts is time in which the owner could be heard (watch.ts).
  *
  * Writes do not need this to be safe: they carry the fence (schema.ts). What needs it is what was only read: it leaves while
  * `holds`, and otherwise waits for the next beat, or for the end.
@@ -10,10 +10,11 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, type Logger, ServerError, sleep, type StartContext } from '../api/plugin.ts';
-import { Connection, type ConnectionOptions, STATEMENT_MS } from './connection.ts';
+import { CONNECT_MS, Connection, type ConnectionOptions, STATEMENT_MS } from './connection.ts';
 import { placeOf } from './connection-url.ts';
 import { isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
+import { type Seen, Watch } from './watch.ts';
 
 /** Where a storage that starts says what it waits for, and hears that it need not start any more. */
 export type Starting = Pick<StartContext, 'readiness' | 'signal'>;
@@ -24,7 +25,13 @@ export interface LeaseOptions {
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'info' | 'warn'>;
+  /** For tests. */
+  readonly open?: (options: ConnectionOptions) => Promise<LeaseConnection>;
+  readonly watch?: Watch;
 }
+
+/** What a lease needs of a connection. */
+export type LeaseConnection = Pick<Connection, 'isBroken' | 'run' | 'query' | 'transaction' | 'destroy' | 'end'>;
 
 /** So many beats in a lease: one or two may be late. */
 const BEATS = 4;
@@ -35,25 +42,23 @@ const LOOKS = 10;
 const LOOK_MS_MIN = 50;
 const LOOK_MS_MAX = 500;
 const RETRY_MS = 250;
+/**
+ * This part of a lease a connection may take to be made, and at least so many milliseconds: one to a database that was away hangs for
+ * long, and the owner has to be heard within a lease of its return.
+ */
+const CONNECTING = 1 / 2;
+const CONNECTING_MS_MIN = 1_000;
 /** A database that is being made, or whose rows another standby takes. */
 const STANDBY = 'standby, the namespace has another owner';
 export const NO_ANSWER = 'the database does not answer';
-
-/** What is known of an owner. */
-interface Seen {
-  readonly owner: string | null;
-  readonly holder: string;
-  readonly leaseMs: number;
-  readonly beat: string;
-}
 
 export class Lease {
   /** Of this process, and of no other. */
   readonly owner: string = randomUUID();
   readonly #options: LeaseOptions;
   readonly #connectionOptions: ConnectionOptions;
-  #connection: Connection | undefined;
-  #opening: Promise<Connection> | undefined;
+  #connection: LeaseConnection | undefined;
+  #opening: Promise<LeaseConnection> | undefined;
   /** It is known to hold until then. */
   #untilMs = 0;
   readonly #held: (() => void)[] = [];
@@ -64,7 +69,13 @@ export class Lease {
   constructor(options: LeaseOptions) {
     const { url, leaseMs, clock } = options;
     this.#options = options;
-    this.#connectionOptions = { url, clock, idleTransactionMs: leaseMs, statementMs: Math.min(leaseMs, STATEMENT_MS) };
+    this.#connectionOptions = {
+      url,
+      clock,
+      idleTransactionMs: leaseMs,
+      statementMs: Math.min(leaseMs, STATEMENT_MS),
+      connectMs: Math.min(CONNECT_MS, Math.max(CONNECTING_MS_MIN, leaseMs * CONNECTING)),
+    };
   }
 
   /** What was read may leave now. */
@@ -107,7 +118,7 @@ export class Lease {
       throw startProblem(error, url);
     }
     let isAway = false;
-    const watch = new Watch(this.#options);
+    const { watch = new Watch(this.#options) } = this.#options;
     for (;;) {
       if (signal.aborted) throw stopped();
       try {
@@ -119,6 +130,7 @@ export class Lease {
       } catch (error) {
         if (signal.aborted || !isTransient(error)) throw startProblem(error, url);
         this.#drop();
+        watch.beginAnew();
         if (!isAway) log.warn(`${placeOf(url)} does not answer: ${wordsOf(error, url)}`);
         isAway = true;
         readiness.waiting(NO_ANSWER);
@@ -127,14 +139,14 @@ export class Lease {
     }
   }
 
-  async #makeRows(connection: Connection): Promise<void> {
+  async #makeRows(connection: LeaseConnection): Promise<void> {
     const { namespace } = this.#options;
     await connection.query(SQL.makeOwner, [namespace]);
     await connection.query(SQL.makeFence, [namespace]);
   }
 
   /** Looks, and takes the namespace if it is free. */
-  async #tryOnce(connection: Connection, watch: Watch, readiness: Starting['readiness']): Promise<boolean> {
+  async #tryOnce(connection: LeaseConnection, watch: Watch, readiness: Starting['readiness']): Promise<boolean> {
     const { namespace, leaseMs, clock } = this.#options;
     const { rows } = await connection.query(SQL.seeOwner, [namespace]);
     const [owner, holder, theirMs, beat] = rows[0] ?? [];
@@ -150,7 +162,7 @@ export class Lease {
     };
     // An earlier try of ours was taken, and its answer lost.
     const isOurs = seen.owner === this.owner;
-    if (!isOurs && !watch.isFree(seen)) return false;
+    if (!isOurs && !(await this.#isFree(connection, watch, seen))) return false;
     readiness.waiting('waiting for what the last owner has begun to write');
     const sentMs = clock.nowMs();
     const isTaken = await connection.transaction(async () => {
@@ -164,6 +176,15 @@ export class Lease {
     return isTaken;
   }
 
+  async #isFree(connection: LeaseConnection, watch: Watch, seen: Seen): Promise<boolean> {
+    const silence = watch.saw(seen);
+    if (silence !== 'quiet') return silence === 'free';
+    // A disk that is full, or a replica that is not promoted yet, answers as if all were well.
+    await connection.query(SQL.touchOwner, [this.#options.namespace, seen.beat]);
+    watch.isWritable();
+    return false;
+  }
+
   #extend(sentMs: number): void {
     // A beat that was on its way when all was over.
     if (this.#isEnded) return;
@@ -174,15 +195,18 @@ export class Lease {
 
   async #beat(): Promise<void> {
     const { namespace, leaseMs, clock } = this.#options;
+    let isHeard = true;
     while (!this.#isEnded) {
-      await sleep(clock, Math.min(leaseMs / BEATS, this.holds ? Infinity : RETRY_MS));
+      await sleep(clock, Math.min(leaseMs / BEATS, isHeard && this.holds ? Infinity : RETRY_MS));
       if (this.#isEnded) return;
       const sentMs = clock.nowMs();
       let isTaken: boolean;
       try {
         const connection = await this.#connected();
         isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
+        isHeard = true;
       } catch {
+        isHeard = false;
         // Whether the database is there is told by the ones who write. What was only read waits.
         if (!this.#isEnded) this.#drop();
         continue;
@@ -194,11 +218,12 @@ export class Lease {
   }
 
   /** One that is not known to be broken. */
-  async #connected(): Promise<Connection> {
+  async #connected(): Promise<LeaseConnection> {
     if (this.#connection?.isBroken === true) this.#drop();
     if (this.#connection !== undefined) return this.#connection;
     // Two who want one have the same.
-    this.#opening ??= Connection.open(this.#connectionOptions).finally(() => (this.#opening = undefined));
+    const { open = (given) => Connection.open(given) } = this.#options;
+    this.#opening ??= open(this.#connectionOptions).finally(() => (this.#opening = undefined));
     return (this.#connection = await this.#opening);
   }
 
@@ -273,32 +298,6 @@ export class Lease {
     this.#dropAll();
     // It may be sleeping, and then finds that all is over.
     void this.#beating;
-  }
-}
-
-/** What one who waits has seen of the owner, and since when it is the same. */
-class Watch {
-  readonly #options: LeaseOptions;
-  #seen: Seen | undefined;
-  #sinceMs = 0;
-
-  constructor(options: LeaseOptions) {
-    this.#options = options;
-  }
-
-  /** The longer one of the owner's and ours. */
-  get leaseMs(): number {
-    return Math.max(this.#options.leaseMs, this.#seen?.leaseMs ?? 0);
-  }
-
-  isFree(seen: Seen): boolean {
-    const { clock, log, namespace } = this.#options;
-    if (seen.owner === null) return true;
-    if (this.#seen?.owner !== seen.owner)
-      log.info(`standby: the namespace '${namespace}' is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
-    if (this.#seen?.beat !== seen.beat) this.#sinceMs = clock.nowMs();
-    this.#seen = seen;
-    return clock.nowMs() - this.#sinceMs >= this.leaseMs;
   }
 }
 

@@ -60,7 +60,7 @@ const MADE_MEANWHILE: ReadonlySet<string> = new Set(['23505', '42P07', '42710'])
 const TRIES = 5;
 
 /** Makes the tables where there are none. Throws ServerError `state-corrupt` for tables of another version. */
-export async function prepareSchema(connection: Connection): Promise<void> {
+export async function prepareSchema(connection: Pick<Connection, 'isBroken' | 'run' | 'transaction'>): Promise<void> {
   for (let left = TRIES; ; left--) {
     const version = await versionOf(connection);
     if (version !== undefined) return checkVersion(version);
@@ -78,7 +78,7 @@ export async function prepareSchema(connection: Connection): Promise<void> {
 }
 
 /** Undefined: there are no tables. */
-async function versionOf(connection: Connection): Promise<number | undefined> {
+async function versionOf(connection: Pick<Connection, 'run'>): Promise<number | undefined> {
   try {
     const { rows } = await connection.run('SELECT version FROM svc_schema ORDER BY version DESC LIMIT 1');
     return rows[0] === undefined ? undefined : Number(rows[0][0]);
@@ -140,6 +140,11 @@ export const SQL = {
   beat: {
     name: 'svc_beat',
     text: 'UPDATE svc_owner SET beat = beat + 1 WHERE namespace = $1 AND owner = $2',
+  },
+  /** Changes nothing, and waits for all that a change waits for. */
+  touchOwner: {
+    name: 'svc_touch_owner',
+    text: 'UPDATE svc_owner SET beat = beat WHERE namespace = $1 AND beat = $2',
   },
   leaveOwner: {
     name: 'svc_leave_owner',

@@ -119,7 +119,10 @@ const PARTS: readonly Part[] = [
       'the owner of a namespace in PostgreSQL is killed under load and its standby goes on: nothing that was answered is lost, nothing done twice',
     unit: 'kills',
     count: 100,
-    runs: [{ file: new URL('../system/postgres-kills.test.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('../system/postgres-kills.test.ts', import.meta.url), label: 'kills' },
+      { file: new URL('../plugins/storage-postgres/lease.test.ts', import.meta.url), label: 'leases' },
+    ],
   },
   {
     name: 'floods',

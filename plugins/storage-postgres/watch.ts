@@ -1,0 +1,76 @@
+/**
+ * How long one who waits for a namespace has heard nothing of its owner. Only time counts in which the owner could have been heard: the
+ * database answered, look after look, and took writes. Where it was away the clock begins anew, so that an owner that lives has
+ * the whole lease to be heard, however much sooner this process is connected again.
+ */
+import type { Clock, Logger } from '../api/plugin.ts';
+
+/** What is known of an owner. */
+export interface Seen {
+  readonly owner: string | null;
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly beat: string;
+}
+
+/** `quiet`: for so long that the database has to show that it takes writes: without that the owner cannot be heard. */
+export type Silence = 'free' | 'quiet' | 'alive';
+
+export interface WatchOptions {
+  readonly namespace: string;
+  readonly leaseMs: number;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly log: Pick<Logger, 'info'>;
+}
+
+/** Of a lease: an owner that lives has been heard before. The next look comes within it, or something stood still. */
+const QUIET = 1 / 2;
+/** Of a lease: for so long writes are taken before the namespace is. A look less than the rest of the lease, which would wait for another look. */
+const WRITABLE = 2 / 5;
+
+export class Watch {
+  readonly #options: WatchOptions;
+  #seen: Seen | undefined;
+  #sinceMs = 0;
+  #lookedMs = Number.NEGATIVE_INFINITY;
+  #writableMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+  }
+
+  /** The longer one of the owner's and ours. */
+  get leaseMs(): number {
+    return Math.max(this.#options.leaseMs, this.#seen?.leaseMs ?? 0);
+  }
+
+  /** The database was away, or refuses something: nobody could be heard. */
+  beginAnew(): void {
+    this.#lookedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** What a look has found that was answered just now. */
+  saw(seen: Seen): Silence {
+    const { clock, log, namespace } = this.#options;
+    if (seen.owner === null) return 'free';
+    if (this.#seen?.owner !== seen.owner)
+      log.info(`standby: the namespace '${namespace}' is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
+    const nowMs = clock.nowMs();
+    const isHeard = this.#seen?.beat !== seen.beat;
+    this.#seen = seen;
+    const stoodStill = nowMs - this.#lookedMs > this.leaseMs * QUIET;
+    this.#lookedMs = nowMs;
+    if (isHeard || stoodStill) {
+      this.#sinceMs = nowMs;
+      this.#writableMs = Number.POSITIVE_INFINITY;
+    }
+    const silentMs = nowMs - this.#sinceMs;
+    if (silentMs >= this.leaseMs && nowMs - this.#writableMs >= this.leaseMs * WRITABLE) return 'free';
+    return silentMs >= this.leaseMs * QUIET ? 'quiet' : 'alive';
+  }
+
+  /** The database has taken a write while the owner was quiet. */
+  isWritable(): void {
+    this.#writableMs = Math.min(this.#writableMs, this.#options.clock.nowMs());
+  }
+}

@@ -1,0 +1,382 @@
+/**
+ * The shipped lease of an owner and of a standby over a clock that is moved by hand and a database that goes away as chance says: for all of
+ * them or for one, by refusing connections, by saying nothing, by taking no writes; and the owner dies, or stands still for a while.
+ */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../../../kernel/index.ts';
+import type {
+  ConnectionOptions,
+  Outcome,
+  Row,
+  Statement,
+  Value,
+} from '../../../plugins/storage-postgres/connection.ts';
+import { ConnectionLost } from '../../../plugins/storage-postgres/database-errors.ts';
+import { Lease, type LeaseConnection } from '../../../plugins/storage-postgres/lease.ts';
+import { type Seen, Watch, type WatchOptions } from '../../../plugins/storage-postgres/watch.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
+import { ProofSeeds } from '../../support/proof-seeds.ts';
+import { seeded, type Seeded } from '../../support/seeded.ts';
+
+const STEP_MS = 25;
+const LATENCY_MS = 5;
+type Who = 'owner' | 'standby';
+/** `refused`: connections break and are not made; `silent`: nothing is answered; `readOnly`: what is written is refused. */
+type Trouble = 'refused' | 'silent' | 'readOnly';
+
+interface Outage {
+  readonly fromMs: number;
+  readonly untilMs: number;
+  readonly whom: readonly Who[];
+  readonly trouble: Trouble;
+}
+
+interface Plan {
+  readonly leaseMs: number;
+  readonly outages: readonly Outage[];
+  /** Milliseconds that a connection takes to be made. */
+  readonly connectMs: Readonly<Record<Who, number>>;
+  readonly dies?: number;
+  readonly pause?: readonly [fromMs: number, untilMs: number];
+  readonly untilMs: number;
+}
+
+/** The one row, as SQL of schema.ts changes it. */
+class FakeDatabase {
+  readonly #clock: FakeClock;
+  readonly #plan: Plan;
+  readonly #startMs: number;
+  #owner: string | null = null;
+  #holder: string | null = null;
+  #leaseMs = 0;
+  #beat = 0;
+  takenMs: number[] = [];
+
+  constructor(clock: FakeClock, plan: Plan) {
+    this.#clock = clock;
+    this.#plan = plan;
+    this.#startMs = clock.nowMs();
+  }
+
+  get nowMs(): number {
+    return this.#clock.nowMs() - this.#startMs;
+  }
+
+  troubleOf(who: Who): Outage | undefined {
+    const { nowMs } = this;
+    return this.#plan.outages.find(
+      ({ fromMs, untilMs, whom }) => whom.includes(who) && fromMs <= nowMs && nowMs < untilMs,
+    );
+  }
+
+  /** Connections made before it are gone. */
+  brokenSince(who: Who, madeMs: number): boolean {
+    const { nowMs } = this;
+    return this.#plan.outages.some(
+      ({ fromMs, whom, trouble }) => trouble === 'refused' && whom.includes(who) && madeMs <= fromMs && fromMs <= nowMs,
+    );
+  }
+
+  execute(name: string, values: readonly Value[]): Outcome {
+    const [, second, third, fourth, fifth] = values;
+    switch (name) {
+      case 'svc_see_owner':
+        return { rows: [[this.#owner, this.#holder, this.#leaseMs, String(this.#beat)] as Row], count: 1 };
+      case 'svc_take_owner':
+        if (second !== String(this.#beat)) return { rows: [], count: 0 };
+        [this.#owner, this.#holder, this.#leaseMs] = [String(third), String(fourth), Number(fifth)];
+        this.#beat++;
+        this.takenMs.push(this.nowMs);
+        return { rows: [], count: 1 };
+      case 'svc_beat':
+        if (second !== this.#owner) return { rows: [], count: 0 };
+        this.#beat++;
+        return { rows: [], count: 1 };
+      default:
+        return { rows: [], count: 1 };
+    }
+  }
+}
+
+/** What a process waits for when it stands still: its timers are called when it goes on. */
+class ProcessClock implements Pick<Clock, 'nowMs' | 'after' | 'every'> {
+  readonly #clock: FakeClock;
+  #late: (() => void)[] | undefined;
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock;
+  }
+
+  nowMs(): number {
+    return this.#clock.nowMs();
+  }
+
+  after(ms: number, work: () => void): Disposable {
+    return this.#clock.after(ms, () => (this.#late === undefined ? work() : void this.#late.push(work)));
+  }
+
+  every(ms: number, work: () => void): Disposable {
+    return this.#clock.every(ms, work);
+  }
+
+  stop(): void {
+    this.#late = [];
+  }
+
+  goOn(): void {
+    const late = this.#late ?? [];
+    this.#late = undefined;
+    for (const work of late) work();
+  }
+}
+
+class FakeConnection implements LeaseConnection {
+  readonly #database: FakeDatabase;
+  readonly #who: Who;
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #statementMs: number;
+  readonly #madeMs: number;
+  isBroken = false;
+
+  constructor(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, statementMs: number) {
+    this.#database = database;
+    this.#who = who;
+    this.#clock = clock;
+    this.#statementMs = statementMs;
+    this.#madeMs = database.nowMs;
+  }
+
+  async query({ name }: Statement, values: Value[]): Promise<Outcome> {
+    await this.#wait(LATENCY_MS);
+    const silent = this.#database.troubleOf(this.#who);
+    if (silent?.trouble === 'silent') {
+      // What is sent again, at gaps that double, is as late as the outage was long.
+      const left = silent.untilMs - this.#database.nowMs;
+      await this.#wait(Math.min(this.#statementMs, left * 2));
+      if (left * 2 > this.#statementMs) this.#lose('nothing was answered');
+    }
+    const trouble = this.#database.troubleOf(this.#who)?.trouble;
+    if (trouble === 'refused' || this.#database.brokenSince(this.#who, this.#madeMs)) this.#lose('terminated');
+    if (trouble === 'readOnly' && name !== 'svc_see_owner')
+      throw Object.assign(new Error('cannot execute UPDATE in a read-only transaction'), { code: '25006' });
+    const outcome = this.#database.execute(name, values);
+    await this.#wait(LATENCY_MS);
+    return outcome;
+  }
+
+  #lose(words: string): never {
+    this.isBroken = true;
+    throw new ConnectionLost(new Error(words));
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#clock.after(ms, resolve));
+  }
+
+  run(): Promise<Outcome> {
+    return Promise.resolve({ rows: [[1]], count: 1 });
+  }
+
+  transaction<T>(work: () => Promise<T>): Promise<T> {
+    return work();
+  }
+
+  destroy(): void {
+    this.isBroken = true;
+  }
+
+  end(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Makes connections of one process. */
+function opening(database: FakeDatabase, who: Who, clock: Pick<Clock, 'after'>, takesMs: number) {
+  const wait = (ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
+  return async ({ connectMs = 0, statementMs = 0 }: ConnectionOptions): Promise<LeaseConnection> => {
+    const before = database.troubleOf(who)?.trouble;
+    // A first packet that is lost is sent again much later.
+    await wait(before === 'silent' ? connectMs : takesMs);
+    const trouble = database.troubleOf(who)?.trouble;
+    if (before === 'silent' || trouble === 'silent' || trouble === 'refused')
+      throw new ConnectionLost(new Error('no connection'));
+    return new FakeConnection(database, who, clock, statementMs);
+  };
+}
+
+interface Played {
+  /** When the standby took the namespace; undefined: never. */
+  readonly takenMs: number | undefined;
+  readonly lostMs: number | undefined;
+}
+
+async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Promise<Played> {
+  const clock = new FakeClock();
+  const database = new FakeDatabase(clock, plan);
+  const clocks = { owner: new ProcessClock(clock), standby: new ProcessClock(clock) };
+  const { leaseMs, connectMs, dies, pause, untilMs } = plan;
+  const log = { info: () => undefined, warn: () => undefined };
+  const leaseOf = (who: Who): Lease => {
+    const options = { url: 'postgres://host/svc', namespace: 'svc', leaseMs, clock: clocks[who], log };
+    return new Lease({
+      ...options,
+      watch: makeWatch(options),
+      open: opening(database, who, clocks[who], connectMs[who]),
+    });
+  };
+  const owner = leaseOf('owner');
+  const standby = leaseOf('standby');
+  const abort = new AbortController();
+  const starting = { readiness: { waiting: () => undefined }, signal: abort.signal };
+  let lostMs: number | undefined;
+  await advance(
+    owner.acquire(starting, () => (lostMs ??= database.nowMs)),
+    clock,
+  );
+  let isTaken = false;
+  void standby
+    .acquire(starting, () => undefined)
+    .then(
+      () => (isTaken = true),
+      () => undefined,
+    );
+  for (let isStopped = false; database.nowMs < untilMs;) {
+    const { nowMs } = database;
+    if (dies !== undefined && nowMs >= dies) clocks.owner.stop();
+    const isPaused = pause !== undefined && pause[0] <= nowMs && nowMs < pause[1];
+    if (isPaused && !isStopped) clocks.owner.stop();
+    if (!isPaused && isStopped) clocks.owner.goOn();
+    isStopped = isPaused;
+    clock.advance(STEP_MS);
+    for (let turn = 0; turn < 3; turn++) await nextTurn();
+    assert.ok(!(isTaken && owner.holds), `at ${database.nowMs} ms the owner answers what another may have changed`);
+  }
+  abort.abort();
+  owner.abandon();
+  standby.abandon();
+  clock.dropTimers();
+  return { takenMs: database.takenMs[1], lostMs };
+}
+
+async function advance(work: Promise<void>, clock: FakeClock): Promise<void> {
+  let isDone = false;
+  void work.then(() => (isDone = true));
+  while (!isDone) {
+    clock.advance(STEP_MS);
+    await nextTurn();
+  }
+}
+
+const LEASES_MS = [2_000, 5_000, 20_000] as const;
+
+/** Outages that both or one of them see, each behind the other, the shortest and the longest of many leases. */
+function drawn(random: Seeded): Plan {
+  const leaseMs = random.pick(LEASES_MS);
+  const fraction = (): number => random.below(1000) / 1000;
+  const outages: Outage[] = [];
+  let atMs = leaseMs * (1 + fraction());
+  for (let left = random.below(3) + 1; left > 0; left--) {
+    const untilMs = atMs + Math.ceil(leaseMs * random.pick([0.05, 0.3, 0.8, 1.1, 1.4, 3]) * (0.8 + 0.4 * fraction()));
+    const trouble = random.pick(['refused', 'silent', 'readOnly'] as const);
+    const both = ['owner', 'standby'] as const;
+    // The owner alone: it cannot be told from one that is dead.
+    const whom = random.pick([both, both, both, ['standby'] as const]);
+    outages.push({ fromMs: atMs, untilMs, whom, trouble });
+    atMs = untilMs + leaseMs * random.pick([0.1, 0.5, 1, 2]) * fraction();
+  }
+  const slow = (): number => Math.ceil(leaseMs * 0.2 * fraction());
+  return { leaseMs, outages, connectMs: { owner: slow(), standby: slow() }, untilMs: atMs + 3 * leaseMs };
+}
+
+const shipped = (options: WatchOptions): Watch => new Watch(options);
+
+/** Counts on when the database was away: as it was before. */
+class CountingOn extends Watch {
+  readonly #options: WatchOptions;
+  #beat = '';
+  #sinceMs = 0;
+
+  constructor(options: WatchOptions) {
+    super(options);
+    this.#options = options;
+  }
+
+  override beginAnew(): void {
+    // Not.
+  }
+
+  override saw(seen: Seen): 'free' | 'alive' {
+    if (seen.owner === null) return 'free';
+    const nowMs = this.#options.clock.nowMs();
+    if (seen.beat !== this.#beat) this.#sinceMs = nowMs;
+    this.#beat = seen.beat;
+    return nowMs - this.#sinceMs >= seen.leaseMs ? 'free' : 'alive';
+  }
+}
+
+describe('a lease', () => {
+  test('of an owner that lives outlasts whatever becomes of the database', async () => {
+    for (const seed of new ProofSeeds(16, 5)) {
+      const plan = drawn(seeded(seed));
+      const { takenMs, lostMs } = await play(plan, shipped);
+      assert.deepEqual([takenMs, lostMs], [undefined, undefined], `seed ${seed}: ${JSON.stringify(plan)}`);
+    }
+  });
+
+  test('is found to be lost by a standby that counts while the database is away', async () => {
+    let lost = 0;
+    for (let seed = 1; seed <= 6; seed++) {
+      const { takenMs } = await play(drawn(seeded(seed)), (options) => new CountingOn(options));
+      if (takenMs !== undefined) lost++;
+    }
+    assert.ok(lost >= 2, `${lost} of 6`);
+  });
+
+  for (const leaseMs of LEASES_MS)
+    test(`of ${leaseMs} ms ends by itself with its owner, within a second, and a lease behind an outage at the latest`, async () => {
+      const connectMs = { owner: 50, standby: 50 };
+      const dies = 2 * leaseMs + 333;
+      const { takenMs = Infinity } = await play(
+        { leaseMs, outages: [], connectMs, dies, untilMs: 4 * leaseMs },
+        shipped,
+      );
+      assert.ok(takenMs - dies <= leaseMs + 1_000 && takenMs - dies >= leaseMs / 2, `after ${takenMs - dies} ms`);
+      for (const trouble of ['refused', 'silent', 'readOnly'] as const) {
+        const untilMs = dies + leaseMs;
+        const outage = { fromMs: dies - 100, untilMs, whom: ['owner', 'standby'] as const, trouble };
+        const played = await play({ leaseMs, outages: [outage], connectMs, dies, untilMs: 6 * leaseMs }, shipped);
+        const behindMs = (played.takenMs ?? Infinity) - untilMs;
+        // Where writes alone were refused, the owner could be seen to be silent, and has the rest of a lease.
+        const leastMs = trouble === 'readOnly' ? 0.4 * leaseMs : leaseMs;
+        // A connection that says nothing is given up first.
+        assert.ok(behindMs >= leastMs && behindMs <= 2 * leaseMs + 1_000, `${trouble}: after ${behindMs} ms`);
+      }
+    });
+
+  test('is taken from an owner that is cut off or stands still for longer, and it knows before', async () => {
+    const [leaseMs, fromMs] = [5_000, 10_000];
+    const connectMs = { owner: 50, standby: 50 };
+    for (const [forMs, isTaken] of [
+      [2_000, false],
+      [9_000, true],
+    ] as const) {
+      const untilMs = fromMs + forMs;
+      for (const trouble of ['refused', 'silent', 'readOnly'] as const) {
+        const outages = [{ fromMs, untilMs, whom: ['owner'] as const, trouble }];
+        const { takenMs, lostMs } = await play({ leaseMs, outages, connectMs, untilMs: 30_000 }, shipped);
+        assert.deepEqual(
+          [takenMs !== undefined, lostMs !== undefined],
+          [isTaken, isTaken],
+          `${trouble} for ${forMs} ms`,
+        );
+      }
+      const paused = await play(
+        { leaseMs, outages: [], connectMs, pause: [fromMs, untilMs], untilMs: 30_000 },
+        shipped,
+      );
+      assert.deepEqual([paused.takenMs !== undefined, paused.lostMs !== undefined], [isTaken, isTaken], `${forMs} ms`);
+    }
+  });
+});
