@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { cacheHome } from './cache-home.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
+import { checkReaders } from './flag-readers.ts';
 import { flagsByName } from './flags.ts';
 import { type ListenAddress, type Lookup, resolveAddress, splitAddress } from './listen.ts';
 import { usableMemoryBytes } from './machine-memory.ts';
@@ -87,10 +88,8 @@ export async function loadConfig<L extends ConfiguredPlugin = ConfiguredPlugin>(
     ...sections.problems,
     ...checkToken(parsed),
     ...checkState(parsed, loaded),
-    ...checkReplaced(parsed, loaded),
-    ...checkWebsites(parsed),
+    ...checkReaders(parsed, loaded),
     ...checkOutcalls(parsed),
-    ...checkProject(parsed),
   ];
   const address = await resolveListen(flags.listen, options.lookup, problems);
   if (address !== undefined) problems.push(...checkExposure(parsed, address));
@@ -141,36 +140,6 @@ async function sectionsOf(
   if (isIncomplete || (loaded.length === 0 && parsed.flags['plugin-option'].length === 0)) return NO_SECTIONS;
   const { pluginSections } = await import('./plugin-options.ts');
   return pluginSections(loaded, parsed, environment);
-}
-
-/** What only the server's own part reads would be ignored. */
-const OWN_FLAGS = {
-  storage: ['state', 'fsync'],
-  outcalls: ['outcalls-record', 'outcalls-replay', 'outcalls-deny-private'],
-  auth: ['auth-token'],
-  metering: ['cycles'],
-  manifest: ['manifest'],
-  'mops-closure': ['project'],
-} as const;
-
-function checkReplaced(
-  { flags, given, sources, disabled }: ParsedFlags,
-  loaded: readonly ConfiguredPlugin[],
-): string[] {
-  return loaded.flatMap(({ capability, module, replaces, wraps }) => {
-    if (replaces === undefined) return [];
-    const plugin = `--plugin ${capability}=${module}`;
-    const own: Readonly<Record<string, readonly (keyof typeof flags)[]>> = OWN_FLAGS;
-    const problems = (!wraps && Object.hasOwn(own, replaces) ? (own[replaces] ?? []) : [])
-      .filter((name) => (given.has(name) || sources.has(name)) && flags[name] !== false)
-      .map((name) => {
-        const shown = given.has(name) ? `--${name}` : sources.get(name);
-        return `${shown} and ${plugin} contradict each other: only the server's own ${replaces} reads it; drop one of them`;
-      });
-    return disabled.has(replaces)
-      ? [...problems, `--no-${replaces} and ${plugin} contradict each other: drop one of them`]
-      : problems;
-  });
 }
 
 function restoreOf({ flags: { restore, state } }: ParsedFlags, { directory }: LoadOptions): RestoreConfig | undefined {
@@ -282,11 +251,10 @@ async function resolveListen(
 }
 
 /** Never shows the token itself: what is printed may end up in a log. */
-function checkToken({ flags, sources, disabled }: ParsedFlags): string[] {
+function checkToken({ flags, sources }: ParsedFlags): string[] {
   const token = flags['auth-token'];
   if (token === undefined) return [];
   const name = sources.get('auth-token') ?? '--auth-token';
-  if (disabled.has('auth')) return [`${name} and --no-auth contradict each other: drop one of them`];
   // Node hands header values over as Latin-1 with outer blanks removed: such a token would never match.
   if (!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(token)) {
     return [
@@ -312,15 +280,13 @@ function warningsOf({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
 }
 
 /** Flags that mean nothing without a state directory are mistakes, not wishes to be ignored. */
-function checkState({ flags, given, disabled }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+function checkState({ flags, given }: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const storage = durableStorage(loaded);
   if (storage !== undefined) {
     if (flags.restore === undefined || storage.definition.restore !== undefined) return [];
     return [`--restore: plugin '${storage.definition.name}' cannot restore backups: start without --restore`];
   }
-  if (flags.state !== undefined) {
-    return disabled.has('storage') ? ['--state and --no-storage contradict each other: drop one of them'] : [];
-  }
+  if (flags.state !== undefined) return [];
   return (['live-cap', 'live-bytes', 'fsync', 'replay-budget-secs', 'restore'] as const)
     .filter((name) => given.has(name) && !(name.startsWith('live') && flags[name] === 0))
     .map(
@@ -328,26 +294,9 @@ function checkState({ flags, given, disabled }: ParsedFlags, loaded: readonly Co
     );
 }
 
-/** What an outcall would never come to is a mistake. */
-function checkOutcalls({ flags, given, disabled }: ParsedFlags): string[] {
-  if (flags['outcalls-record'] !== undefined && flags['outcalls-replay'] !== undefined)
-    return ['--outcalls-record and --outcalls-replay contradict each other: what is replayed is recorded already'];
-  if (!disabled.has('outcalls')) return [];
-  return (['outcalls-record', 'outcalls-replay', 'outcalls-deny-private'] as const)
-    .filter((name) => given.has(name) && flags[name] !== false)
-    .map((name) => `--${name} and --no-outcalls contradict each other: drop one of them`);
-}
-
-function checkWebsites({ flags, disabled }: ParsedFlags): string[] {
-  if (!disabled.has('gateway')) return [];
-  return (['web', 'site-hosts'] as const)
-    .filter((name) => flags[name] !== undefined && flags[name] !== false)
-    .map((name) => `--${name} and --no-gateway contradict each other: drop one of them`);
-}
-
-function checkProject({ flags, disabled }: ParsedFlags): string[] {
-  return flags.project !== undefined && disabled.has('mops-closure')
-    ? ['--project and --no-mops-closure contradict each other: drop one of them']
+function checkOutcalls({ flags }: ParsedFlags): string[] {
+  return flags['outcalls-record'] !== undefined && flags['outcalls-replay'] !== undefined
+    ? ['--outcalls-record and --outcalls-replay contradict each other: what is replayed is recorded already']
     : [];
 }
 

@@ -1,0 +1,105 @@
+/**
+ * Which part of the server reads which flag. Where that part is replaced or off, its flags would do nothing: they are refused with the
+ * reason. A flag without a row here does not compile; `test/config/flag-readers.test.ts` compares the rows with the sections.
+ */
+import type { FlagName, VARIABLES } from './flags.ts';
+import type { ParsedFlags } from './parse-flags.ts';
+import type { ConfiguredPlugin } from './plugin-options.ts';
+import type { ServerConfig } from './schema.ts';
+
+type PartName = keyof ServerConfig | 'gateway';
+
+export interface FlagReader {
+  /** The part whose own implementation gives the flag its meaning; undefined: the program itself, before there are parts. */
+  readonly part: keyof ServerConfig | undefined;
+  /** It holds also where that part is turned off. */
+  readonly holdsWhenOff?: boolean;
+  /** Another part without which the flag means nothing; who provides it does not matter. */
+  readonly needs?: PartName;
+}
+
+const PROGRAM: FlagReader = { part: undefined };
+
+export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, FlagReader>> = {
+  help: PROGRAM,
+  version: PROGRAM,
+  'log-json': PROGRAM,
+  config: PROGRAM,
+  'print-config': PROGRAM,
+  check: PROGRAM,
+  capacity: PROGRAM,
+  plugin: PROGRAM,
+  'plugin-option': PROGRAM,
+  manifest: { part: 'manifest' },
+  watch: { part: 'hot-reload', needs: 'manifest' },
+  listen: { part: 'http' },
+  history: { part: 'canisters' },
+  'auth-token': { part: 'auth' },
+  // Whether the address may be open is decided before anything starts, by whoever's auth.
+  insecure: PROGRAM,
+  'browser-guard': { part: 'http' },
+  executors: { part: 'execution' },
+  'memory-bytes': { part: 'execution' },
+  'instruction-limit': { part: 'metering', holdsWhenOff: true },
+  cycles: { part: 'metering' },
+  verbose: { part: 'canisters' },
+  'upgrade-policy': { part: 'compatibility' },
+  'heartbeat-ms': { part: 'scheduler' },
+  'timer-ms': { part: 'scheduler' },
+  'live-cap': { part: 'scheduler' },
+  'live-bytes': { part: 'scheduler' },
+  'idempotency-secs': { part: 'scheduler' },
+  state: { part: 'storage' },
+  'snapshot-below': { part: 'canisters' },
+  fsync: { part: 'storage' },
+  'replay-budget-secs': { part: 'canisters' },
+  // A storage from outside restores by itself.
+  restore: PROGRAM,
+  // Beside --no-outcalls it is warned of: the contract has both.
+  'outcall-timeout-secs': { part: 'management' },
+  'outcalls-record': { part: 'outcalls' },
+  'outcalls-replay': { part: 'outcalls' },
+  'outcalls-deny-private': { part: 'outcalls' },
+  web: { part: 'http', needs: 'gateway' },
+  'site-hosts': { part: 'http', needs: 'gateway' },
+  project: { part: 'mops-closure' },
+  SVC_WASM_STACK: { part: 'execution' },
+  SVC_BIN: { part: 'compatibility' },
+};
+
+/** What is wrong with flags whose part is another one or none, one sentence each. */
+export function checkReaders(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
+  const { disabled, given, sources, flags } = parsed;
+  const replaced = new Map(loaded.map((plugin) => [plugin.replaces, plugin]));
+  const problems = (Object.entries(FLAG_READERS) as [FlagName, FlagReader][]).flatMap(([name, reader]) => {
+    // A switch that is off asks for nothing.
+    if (!(given.has(name) || sources.has(name)) || flags[name] === false) return [];
+    const shown = given.has(name) ? `--${name}` : (sources.get(name) ?? name);
+    return problemsOf(shown, reader, replaced, disabled);
+  });
+  const twice = [...disabled].flatMap((part) => {
+    const plugin = replaced.get(part);
+    return plugin === undefined ? [] : [`--no-${part} and ${flagOf(plugin)} contradict each other: drop one of them`];
+  });
+  return [...problems, ...twice];
+}
+
+function problemsOf(
+  shown: string,
+  { part, holdsWhenOff = false, needs }: FlagReader,
+  replaced: ReadonlyMap<string | undefined, ConfiguredPlugin>,
+  disabled: ReadonlySet<string>,
+): string[] {
+  const plugin = part === undefined ? undefined : replaced.get(part);
+  if (plugin !== undefined && !plugin.wraps)
+    return [
+      `${shown} and ${flagOf(plugin)} contradict each other: only the server's own ${part} reads it; drop one of them`,
+    ];
+  return [holdsWhenOff ? undefined : part, needs]
+    .filter((each) => each !== undefined && disabled.has(each))
+    .map((each) => `${shown} and --no-${each} contradict each other: drop one of them`);
+}
+
+function flagOf({ capability, module }: ConfiguredPlugin): string {
+  return `--plugin ${capability}=${module}`;
+}
