@@ -26,8 +26,6 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   'log-json': PROGRAM,
   config: PROGRAM,
   'print-config': PROGRAM,
-  check: PROGRAM,
-  capacity: PROGRAM,
   plugin: PROGRAM,
   'plugin-option': PROGRAM,
   manifest: { part: 'manifest' },

@@ -25,8 +25,6 @@ export interface Described {
   readonly short?: string;
   /** The environment variable that is read when the flag is not given. */
   readonly variable?: string;
-  /** Why the flag is refused: its feature is not part of this version. Goes on after "is not built yet: ". */
-  readonly notBuilt?: string;
   /** The value is printed nowhere, and does not belong into a file. */
   readonly isSecret?: boolean;
 }

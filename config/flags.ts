@@ -1,7 +1,6 @@
 /**
  * Every flag and every environment variable there is, declared once: parsing, checks, `--help` and `docs/flags.md` all
- * come from here. A flag whose feature is not part of this version is declared with `notBuilt` and refused with those
- * words; it is never accepted and ignored. To build it, drop `notBuilt` and use its value in `load.ts`.
+ * come from here. A flag whose feature is not part of this version is none: it is unknown, and never accepted and ignored.
  */
 import * as defaults from './defaults.ts';
 import { bigInteger, choice, type Flag, integer, named, text, toggle } from './flag.ts';
@@ -23,16 +22,6 @@ export const FLAGS = {
   'print-config': toggle({
     group: 'general',
     summary: 'Print each value of the configuration and where it comes from, and exit.',
-  }),
-  check: toggle({
-    group: 'general',
-    summary: 'Check flags and manifest and exit.',
-    notBuilt: 'this version checks flags and manifest only when it starts',
-  }),
-  capacity: toggle({
-    group: 'general',
-    summary: 'Print what this machine can host and exit.',
-    notBuilt: 'this version does not measure what a machine can host',
   }),
   plugin: named({
     group: 'general',
@@ -305,8 +294,11 @@ export const VARIABLES = {
   }),
 };
 
-/** Plugins of later versions, for `--no-<plugin>`. */
-export const PLUGINS_NOT_BUILT: Readonly<Record<string, string>> = {};
+/** Flags of later versions, which nothing here knows but the error that they are unknown. */
+export const LATER_FLAGS: Readonly<Record<string, string>> = {
+  check: 'this version checks flags and manifest when it starts',
+  capacity: 'this version does not measure what a machine can host',
+};
 
 type Values<F extends Readonly<Record<string, Flag<unknown>>>> = {
   readonly [N in keyof F]: F[N] extends Flag<infer T> ? T : never;

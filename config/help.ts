@@ -1,6 +1,6 @@
 /** `--help`, and the same facts as a document: both are drawn from the declarations in `flags.ts`. */
 import type { Described, Flag, FlagGroup } from './flag.ts';
-import { flagsByName, PLUGINS_NOT_BUILT, variablesByName } from './flags.ts';
+import { flagsByName, variablesByName } from './flags.ts';
 import { type ConfiguredPlugin, flagOf } from './plugin-options.ts';
 
 export interface HelpOptions {
@@ -35,7 +35,6 @@ interface Entry {
   readonly summary: string;
   /** Default, variable, and whether it is there yet. */
   readonly notes: readonly string[];
-  readonly isBuilt: boolean;
 }
 
 interface Section {
@@ -65,7 +64,6 @@ function pluginSection({ capability, module, definition }: NonNullable<HelpOptio
     usage: `    ${method} /x/${definition.name}${path}`,
     summary: 'A route of the plugin.',
     notes: [],
-    isBuilt: true,
   }));
   return { title: `${definition.name}: plugin ${capability}=${module}`, entries: [...entries, ...routes] };
 }
@@ -79,25 +77,12 @@ function entry(usage: string, flag: Described & { readonly defaultText: string |
   const notes: string[] = [];
   if (flag.defaultText !== undefined) notes.push(`Default: ${flag.defaultText}.`);
   if (flag.variable !== undefined) notes.push(`Also read from ${flag.variable}.`);
-  if (flag.notBuilt !== undefined) notes.push(`Not built yet: ${flag.notBuilt}.`);
-  return { usage, summary: flag.summary, notes, isBuilt: flag.notBuilt === undefined };
+  return { usage, summary: flag.summary, notes };
 }
 
 function turningOff(plugins: HelpOptions['plugins']): readonly Entry[] {
   const optional = plugins.filter(({ neededBecause }) => neededBecause === undefined).map(({ name }) => name);
-  const built = optional.map((name) => ({
-    usage: `    --no-${name}`,
-    summary: `Run without ${name}.`,
-    notes: [],
-    isBuilt: true,
-  }));
-  const later = Object.entries(PLUGINS_NOT_BUILT).map(([name, reason]) => ({
-    usage: `    --no-${name}`,
-    summary: `Run without ${name}.`,
-    notes: [`Not built yet: ${reason}.`],
-    isBuilt: false,
-  }));
-  return [...built, ...later];
+  return optional.map((name) => ({ usage: `    --no-${name}`, summary: `Run without ${name}.`, notes: [] }));
 }
 
 const USAGE_COLUMN = 32;
@@ -117,11 +102,11 @@ export function helpText(options: HelpOptions): string {
   for (const { title, entries } of sectionsOf(options.plugins, options.loaded)) {
     if (entries.length === 0) continue;
     lines.push('', paint(1, title));
-    for (const { usage, summary, notes, isBuilt } of entries) {
+    for (const { usage, summary, notes } of entries) {
       const [first = '', ...rest] = wrap([summary, ...notes].join(' '), width - USAGE_COLUMN);
       const left = `  ${usage}`;
       const fits = left.length < USAGE_COLUMN;
-      const painted = paint(isBuilt ? 36 : 2, left) + ' '.repeat(Math.max(0, USAGE_COLUMN - left.length));
+      const painted = paint(36, left) + ' '.repeat(Math.max(0, USAGE_COLUMN - left.length));
       lines.push(...(fits ? [painted + first] : [painted, ' '.repeat(USAGE_COLUMN) + first]));
       lines.push(...rest.map((line) => ' '.repeat(USAGE_COLUMN) + line));
     }

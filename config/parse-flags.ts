@@ -11,7 +11,7 @@ import {
   FLAGS,
   flagsByName,
   type FlagValues,
-  PLUGINS_NOT_BUILT,
+  LATER_FLAGS,
   VARIABLES,
   variablesByName,
   type VariableValues,
@@ -88,15 +88,12 @@ class FlagParser {
     // parseArgs leaves the `no-` in the name when a value is attached; no flag of ours starts with it.
     const name = rawName.slice('--no-'.length);
     const flag = flagsByName.get(name);
-    const reason = Object.hasOwn(PLUGINS_NOT_BUILT, name) ? PLUGINS_NOT_BUILT[name] : undefined;
     const isPlugin = this.#pluginNames.includes(name);
     const isSwitch = flag?.placeholder === undefined && flag !== undefined && !['help', 'version'].includes(name);
-    if (!isPlugin && reason === undefined && !isSwitch) return this.#unknown(rawName);
+    if (!isPlugin && !isSwitch) return this.#unknown(rawName);
     if (this.#isRepeated(isPlugin ? rawName : name, rawName)) return undefined;
     if (value !== undefined) this.#problems.push(`${rawName} takes no value: drop '=${value}'`);
     else if (isPlugin) this.#turnOff(name, rawName);
-    else if (reason !== undefined) this.#problems.push(`${rawName} is not built yet: ${reason}`);
-    else if (flag?.notBuilt !== undefined) this.#problems.push(`--${name} is not built yet: ${flag.notBuilt}`);
     else this.#set(name, false, rawName);
     return undefined;
   }
@@ -118,8 +115,7 @@ class FlagParser {
     if (flag === undefined || !isWritten) return this.#unknown(rawName);
     if (flag.isRepeatable !== true && this.#isRepeated(name, rawName)) return undefined;
     this.#seen.add(name);
-    if (flag.notBuilt !== undefined) this.#problems.push(`${rawName} is not built yet: ${flag.notBuilt}`);
-    else if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
+    if (flag.placeholder === undefined) this.#takeSwitch(name, rawName, value);
     else if (value === undefined) this.#problems.push(`${rawName} needs a value: ${rawName} ${flag.placeholder}`);
     else if (!inlineValue && /^-(?!\d)/.test(value)) this.#problems.push(looksLikeFlag(name, rawName, flag, value));
     else this.#parse(name, rawName, flag, value);
@@ -140,8 +136,12 @@ class FlagParser {
 
   #unknown(rawName: string): void {
     const known = [...flagsByName.keys()].map((name) => `--${name}`);
-    const off = [...this.#pluginNames, ...Object.keys(PLUGINS_NOT_BUILT)].map((name) => `--no-${name}`);
-    this.#problems.push(`unknown flag ${rawName}${suggestionFor(rawName, [...known, ...off])}`);
+    const off = this.#pluginNames.map((name) => `--no-${name}`);
+    const name = rawName.replace(/^--/, '');
+    const why = Object.hasOwn(LATER_FLAGS, name)
+      ? `: ${LATER_FLAGS[name]}`
+      : suggestionFor(rawName, [...known, ...off]);
+    this.#problems.push(`unknown flag ${rawName}${why}`);
   }
 
   readEnvironment(environment: Environment): void {
@@ -152,8 +152,7 @@ class FlagParser {
     for (const [name, variable] of variablesByName) {
       const value = environment[name];
       if (value === undefined) continue;
-      if (variable.notBuilt !== undefined) this.#problems.push(`${name} is not built yet: ${variable.notBuilt}`);
-      else this.#parse(name, name, variable, value);
+      this.#parse(name, name, variable, value);
     }
   }
 
@@ -172,8 +171,7 @@ class FlagParser {
       const flag = flagsByName.get(name);
       if (flag === undefined || (flag.isRepeatable !== true && earlier.has(name))) continue;
       this.#seen.add(name);
-      if (flag.notBuilt !== undefined) this.#problems.push(`${place} ${name} is not built yet: ${flag.notBuilt}`);
-      else this.#parse(name, `${place} ${name}`, flag, text, place);
+      this.#parse(name, `${place} ${name}`, flag, text, place);
     }
   }
 

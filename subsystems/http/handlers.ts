@@ -1,4 +1,4 @@
-import { ServerError } from '../../kernel/index.ts';
+import { assert } from '../../kernel/index.ts';
 import type { Handler, Handlers, RouteHost } from './route.ts';
 import { routeKeyOf, type RouteSpec, ROUTES } from './route-table.ts';
 import { actorHandlers } from './routes/actors.ts';
@@ -45,16 +45,9 @@ export function servedRoutes(host: RouteHost, info: VersionInfo): readonly (read
     ...versionHandlers(host, info),
   };
   const handlerByKey: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers));
-  return ROUTES.map((spec: RouteSpec) => [spec, handlerByKey.get(routeKeyOf(spec)) ?? notBuiltHandler(spec)]);
-}
-
-/** Paths that later versions will serve say so, instead of looking like a typing error. */
-function notBuiltHandler({ notBuilt: what, path }: RouteSpec): Handler {
-  return () => {
-    throw notBuilt(what ?? path);
-  };
-}
-
-export function notBuilt(what: string): ServerError {
-  return new ServerError('missing', 'not-built', `${what} is not built yet in this version`);
+  return ROUTES.map((spec: RouteSpec) => {
+    const handler = handlerByKey.get(routeKeyOf(spec));
+    assert(handler !== undefined, `the route ${routeKeyOf(spec)} has no handler`);
+    return [spec, handler];
+  });
 }

@@ -33,8 +33,6 @@ export interface RouteSpec {
   /** What a client sends and gets, for the table of docs/http.md. */
   readonly request: string;
   readonly answer: string;
-  /** What later versions have here: answered 404 with these words. */
-  readonly notBuilt?: string;
 }
 
 export const ROUTES = [
@@ -276,8 +274,6 @@ type KeyOf<S> = S extends { readonly method: infer M extends string; readonly pa
   : never;
 /** `POST /call/:actor/:method` */
 export type RouteKey = KeyOf<(typeof ROUTES)[number]>;
-/** The routes that this version serves: all but those that are not built. */
-export type ServedRouteKey = KeyOf<Exclude<(typeof ROUTES)[number], { readonly notBuilt: string }>>;
 
 export function routeKeyOf({ method, path }: Pick<RouteSpec, 'method' | 'path'>): string {
   return `${method} ${path}`;
@@ -303,14 +299,12 @@ export function readablePathOf(path: string): string {
 /** The routes as the Markdown table of docs/http.md. */
 export function routesDocument(): string {
   const specs: readonly RouteSpec[] = ROUTES;
-  const rows = specs
-    .filter(({ notBuilt }) => notBuilt === undefined)
-    .map(({ method, path, query = {}, bodyBytesMax, access, request, answer }) => {
-      const taken = Object.entries(query).map(([name, value]) => `\`${name}=${value ?? '…'}\``);
-      const cap = bodyBytesMax === undefined ? '' : `${bodyBytesMax / MIB} MiB`;
-      const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
-      return `| ${[...cells, access === 'token' ? 'token' : 'open'].join(' | ')} |`;
-    });
+  const rows = specs.map(({ method, path, query = {}, bodyBytesMax, access, request, answer }) => {
+    const taken = Object.entries(query).map(([name, value]) => `\`${name}=${value ?? '…'}\``);
+    const cap = bodyBytesMax === undefined ? '' : `${bodyBytesMax / MIB} MiB`;
+    const cells = [`\`${method} ${readablePathOf(path)}\``, taken.join(' '), request, cap, answer];
+    return `| ${[...cells, access === 'token' ? 'token' : 'open'].join(' | ')} |`;
+  });
   const sites = WEBSITES.map(
     ({ path, request }) =>
       `| any \`${path}\` | any | ${request} | ${GATEWAY_BYTES_MAX / MIB} MiB | the actor's (\`docs/websites.md\`) | open |`,

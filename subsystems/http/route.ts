@@ -11,7 +11,7 @@ import type { Storage } from '../storage/index.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { JobLog } from './job-log.ts';
 import type { Responder } from './responder.ts';
-import type { ServedRouteKey } from './route-table.ts';
+import type { RouteKey } from './route-table.ts';
 import type { CallerClaims } from './x-caller.ts';
 
 /** Percent-decoded segments of the path; a route names the ones it has. */
@@ -36,7 +36,7 @@ export type Handler = (
 ) => void | Promise<void>;
 
 /** A handler for each route that this version serves; without one the compiler complains. */
-export type Handlers = { readonly [K in ServedRouteKey]: Handler };
+export type Handlers = { readonly [K in RouteKey]: Handler };
 
 /** What HTTP does with canisters. */
 export type ServedCanisters = Pick<

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FLAGS, flagsByName, PLUGINS_NOT_BUILT, variablesByName } from '../../config/flags.ts';
+import { FLAGS, flagsByName, LATER_FLAGS, variablesByName } from '../../config/flags.ts';
 import { type Environment, parseFlags, type ParsedFlags } from '../../config/parse-flags.ts';
 
 const PLUGINS = ['auth', 'scheduler', 'manifest', 'metering'];
@@ -169,13 +169,12 @@ test('every problem is told at once', () => {
   );
 });
 
-test('a flag whose feature is not built yet is refused with those words, never accepted and ignored', () => {
-  const unbuilt = [...flagsByName].filter(([, flag]) => flag.notBuilt !== undefined);
-  assert.ok(unbuilt.length > 0);
-  for (const [name, flag] of unbuilt) {
-    assert.match(problem(flag.placeholder === undefined ? [`--${name}`] : [`--${name}`, '1']), /is not built yet: \w/);
+test('a flag of a later version is unknown, with the reason, on the line and in no help', () => {
+  for (const [name, reason] of Object.entries(LATER_FLAGS)) {
+    for (const argv of [[`--${name}`], [`--${name}=1`]])
+      assert.ok(problem(argv).startsWith(`unknown flag --${name}: ${reason}`), problem(argv));
+    assert.ok(!flagsByName.has(name));
   }
-  for (const name of Object.keys(PLUGINS_NOT_BUILT)) assert.match(problem([`--no-${name}`]), /is not built yet: \w/);
 });
 
 test('a plugin is turned off by its name, also one that shares it with a flag', () => {
