@@ -5,6 +5,7 @@
 export { API_VERSION, definePlugin, type PluginDefinition, type RestoredBackup } from './definition.ts';
 export type * from './options.ts';
 export type * from './routes.ts';
+export { around } from './around.ts';
 export {
   assert,
   type Capability,
@@ -35,15 +36,15 @@ export * from '../../subsystems/codec/index.ts';
 export { Compatibility } from '../../subsystems/compatibility/index.ts';
 export { Compiler } from '../../subsystems/compiler/index.ts';
 export { Execution } from '../../subsystems/execution/index.ts';
-export { Gateway } from '../../subsystems/gateway/index.ts';
+export { Gateway, type SiteAnswer, type SiteOutcome, type SiteRequest } from '../../subsystems/gateway/index.ts';
 export { HttpServer } from '../../subsystems/http/index.ts';
-export { Inspector } from '../../subsystems/inspector/index.ts';
+export { Inspector, type InspectorPage } from '../../subsystems/inspector/index.ts';
 export { Management, ManagementBackend, type ManagementHooks } from '../../subsystems/management/index.ts';
 export { Manifest, type ManifestActor } from '../../subsystems/manifest/index.ts';
-export { Metering } from '../../subsystems/metering/index.ts';
+export { Metering, type MeteringPolicy } from '../../subsystems/metering/index.ts';
 export * from '../../subsystems/metrics/index.ts';
-export { MopsClosures } from '../../subsystems/mops-closure/index.ts';
-export { OpenApi } from '../../subsystems/openapi/index.ts';
+export { type ClosureDocument, MopsClosures } from '../../subsystems/mops-closure/index.ts';
+export { type DescribedActor, OpenApi } from '../../subsystems/openapi/index.ts';
 export * from '../../subsystems/outcalls/index.ts';
 export { Scheduler, SchedulerSetup } from '../../subsystems/scheduler/index.ts';
 export {

@@ -19,6 +19,13 @@ export const OWN_MODULES: Readonly<Record<string, URL>> = {
   'svc/contracts/outcalls': new URL('../api/contracts/outcalls.ts', import.meta.url),
   'svc/contracts/execution': new URL('../api/contracts/execution.ts', import.meta.url),
   'svc/contracts/management-backend': new URL('../api/contracts/management-backend.ts', import.meta.url),
+  'svc/contracts/auth': new URL('../api/contracts/auth.ts', import.meta.url),
+  'svc/contracts/gateway': new URL('../api/contracts/gateway.ts', import.meta.url),
+  'svc/contracts/inspector': new URL('../api/contracts/inspector.ts', import.meta.url),
+  'svc/contracts/manifest': new URL('../api/contracts/manifest.ts', import.meta.url),
+  'svc/contracts/metering': new URL('../api/contracts/metering.ts', import.meta.url),
+  'svc/contracts/mops-closures': new URL('../api/contracts/mops-closures.ts', import.meta.url),
+  'svc/contracts/openapi': new URL('../api/contracts/openapi.ts', import.meta.url),
   'svc/storage-postgres': new URL('../storage-postgres/index.ts', import.meta.url),
 };
 

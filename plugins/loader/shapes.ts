@@ -3,14 +3,10 @@
  * equal to the faces.
  */
 import type { Auth } from '../../subsystems/auth/index.ts';
-import type { Canisters } from '../../subsystems/canisters/index.ts';
 import type { Codec } from '../../subsystems/codec/index.ts';
-import type { Compatibility } from '../../subsystems/compatibility/index.ts';
-import type { Compiler } from '../../subsystems/compiler/index.ts';
 import type { Execution } from '../../subsystems/execution/index.ts';
 import type { Gateway } from '../../subsystems/gateway/index.ts';
 import type { Inspector } from '../../subsystems/inspector/index.ts';
-import type { Management } from '../../subsystems/management/index.ts';
 import type { Manifest } from '../../subsystems/manifest/index.ts';
 import type { Metering } from '../../subsystems/metering/index.ts';
 import type { Metrics } from '../../subsystems/metrics/index.ts';
@@ -24,14 +20,10 @@ type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? 'optional'
 
 interface Faces {
   readonly auth: Auth;
-  readonly canisters: Canisters;
   readonly codec: Codec;
-  readonly compatibility: Compatibility;
-  readonly compiler: Compiler;
   readonly execution: Execution;
   readonly gateway: Gateway;
   readonly inspector: Inspector;
-  readonly management: Management;
   readonly manifest: Manifest;
   readonly metering: Metering;
   readonly metrics: Metrics;
@@ -46,29 +38,6 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     needsToken: 'value',
     allows: 'method',
   },
-  canisters: {
-    wakeSeconds: 'value',
-    replaySeconds: 'value',
-    resolve: 'method',
-    resolveIfAny: 'method',
-    referenceOfHost: 'method',
-    list: 'method',
-    interfaceOf: 'method',
-    giveInterface: 'method',
-    call: 'method',
-    ask: 'method',
-    install: 'method',
-    upgrade: 'method',
-    reinstall: 'method',
-    stop: 'method',
-    start: 'method',
-    remove: 'method',
-    addCycles: 'method',
-    historyOf: 'method',
-    takeLogs: 'method',
-    watch: 'method',
-    followOutput: 'method',
-  },
   codec: {
     parseInterface: 'method',
     parseInterfaceAnySize: 'method',
@@ -76,15 +45,6 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     previewText: 'method',
     untyped: 'value',
     websites: 'value',
-  },
-  compatibility: {
-    compare: 'method',
-  },
-  compiler: {
-    compile: 'method',
-    sourcesOf: 'method',
-    closureOf: 'method',
-    compareStable: 'method',
   },
   execution: {
     prepare: 'method',
@@ -124,14 +84,6 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   inspector: {
     page: 'method',
-  },
-  management: {
-    call: 'method',
-    outcalls: 'value',
-    restore: 'method',
-    forget: 'method',
-    record: 'method',
-    exclusive: 'method',
   },
   manifest: {
     read: 'method',
@@ -178,8 +130,14 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
 /** The capabilities that a plugin from outside may provide in place of the server's own: each has a contract suite and an example. */
 export const REPLACEABLE: readonly string[] = Object.keys(SHAPES);
 
+const NO_SUITE = 'no contract suite says yet what another one would have to do';
+
 /** Why another of the server's own cannot be replaced, by its capability. */
 export const NOT_REPLACEABLE: Readonly<Record<string, string>> = {
+  canisters: NO_SUITE,
+  compatibility: NO_SUITE,
+  compiler: NO_SUITE,
+  management: NO_SUITE,
   scheduler: 'its faces are made anew, and it comes back with a contract suite and an example',
   http: 'routes are added by a plugin (routes: […]), and the listener is always the same',
   'hot-reload': 'it does nothing without --watch, and nobody requires it',

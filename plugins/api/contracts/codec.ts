@@ -1,6 +1,7 @@
 /** `svc/contracts/codec`: what whoever translates between Candid and JSON has to pass. */
 import assert from 'node:assert/strict';
 import { ServerError } from '../../../kernel/index.ts';
+import { createCodec } from '../../../subsystems/codec/codec.ts';
 import type { Codec, TupleCodec } from '../../../subsystems/codec/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
@@ -24,12 +25,13 @@ const LOSSLESS = { lossless: true };
 
 export function describeCodec(
   name: string,
-  make: (context: SuiteContext) => Codec | Promise<Codec>,
+  make: (context: SuiteContext, own: () => Codec) => Codec | Promise<Codec>,
   runner: SuiteRunner = nodeRunner,
 ): void {
+  const made = async (t: SuiteContext): Promise<Codec> => make(t, () => createCodec());
   suite(runner, name, (test) => {
     test('values of each kind are encoded and decoded as the format says', async (t) => {
-      const codec = await make(t);
+      const codec = await made(t);
       for (const [types, json, candid, back] of VALUES) {
         const { args } = methodOf(codec, types);
         const bytes = Buffer.from(candid, 'hex');
@@ -43,7 +45,7 @@ export function describeCodec(
     });
 
     test('an interface is read with its methods, kinds and init arguments', async (t) => {
-      const codec = await make(t);
+      const codec = await made(t);
       const did =
         'service : (nat) -> { a : (nat) -> (text); b : () -> () query; c : () -> () composite_query; d : () -> () oneway }';
       const { text, methods, initArgs } = codec.parseInterface(did);
@@ -62,7 +64,7 @@ export function describeCodec(
     });
 
     test('input that is none is refused as invalid, wherever it is wrong', async (t) => {
-      const codec = await make(t);
+      const codec = await made(t);
       const { args } = methodOf(codec, '(record { owner : principal })');
       for (const json of [
         '',
@@ -91,7 +93,7 @@ export function describeCodec(
     });
 
     test('every cut of a message is refused or decoded, and nothing else', async (t) => {
-      const codec = await make(t);
+      const codec = await made(t);
       for (const [types, , candid] of VALUES) {
         const { args } = methodOf(codec, types);
         const whole = Buffer.from(candid, 'hex');
@@ -101,7 +103,7 @@ export function describeCodec(
     });
 
     test('value text says its own types, and a preview never throws', async (t) => {
-      const codec = await make(t);
+      const codec = await made(t);
       const bytes = codec.encodeText('(42 : nat8, "a")');
       assert.equal(textOf(methodOf(codec, '(nat8, text)').args.decode(bytes, PLAIN)), '[42,"a"]');
       assert.match(codec.previewText(bytes, 100) ?? '', /42.*"a"/);
@@ -111,7 +113,7 @@ export function describeCodec(
     });
 
     test('without an interface values go there and back by what they say of themselves', async (t) => {
-      const { untyped } = await make(t);
+      const { untyped } = await made(t);
       for (const [types, , candid] of VALUES) {
         const json = untyped.decode(Buffer.from(candid, 'hex'), LOSSLESS);
         assert.deepEqual(textOf(untyped.decode(untyped.encode(json, LOSSLESS), LOSSLESS)), textOf(json), types);

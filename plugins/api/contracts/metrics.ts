@@ -1,16 +1,21 @@
 /** `svc/contracts/metrics`: what whoever counts for operators has to pass. */
 import assert from 'node:assert/strict';
+import { systemClock } from '../../../kernel/index.ts';
 import type { Metrics } from '../../../subsystems/metrics/index.ts';
+import { PrometheusMetrics } from '../../../subsystems/metrics/prometheus-metrics.ts';
+import { idleServer } from './support/idle-server.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
 export function describeMetrics(
   name: string,
-  make: (context: SuiteContext) => Metrics | Promise<Metrics>,
+  make: (context: SuiteContext, own: () => Metrics) => Metrics | Promise<Metrics>,
   runner: SuiteRunner = nodeRunner,
 ): void {
+  const made = async (t: SuiteContext): Promise<Metrics> =>
+    make(t, () => new PrometheusMetrics({ ...idleServer, clock: systemClock }));
   suite(runner, name, (test) => {
     test('a class of endpoints has one tally, whoever asks for it, and each class its own', async (t) => {
-      const metrics = await make(t);
+      const metrics = await made(t);
       const tally = metrics.requestsOf('call');
       const before = tally.value;
       tally.value++;
@@ -19,7 +24,7 @@ export function describeMetrics(
     });
 
     test('answers and streams are taken whatever their status and time', async (t) => {
-      const tally = (await make(t)).requestsOf('call');
+      const tally = (await made(t)).requestsOf('call');
       for (const status of [200, 404, 500, 599])
         for (const ms of [0, 0.001, 5, 1e7]) {
           tally.answered(status, ms);
@@ -28,14 +33,14 @@ export function describeMetrics(
     });
 
     test('a page is UTF-8 of the type that it names, and pages follow each other', async (t) => {
-      const metrics = await make(t);
+      const metrics = await made(t);
       assert.match(metrics.contentType, /^[\w.+-]+\/[\w.+-]+/);
       metrics.requestsOf('call').value += 3;
       for (let pages = 0; pages < 3; pages++) assert.ok((await pageOf(metrics)).length > 0);
     });
 
     test('a number that is shown stands on every page from then on, as it is then', async (t) => {
-      const metrics = await make(t);
+      const metrics = await made(t);
       let value = 4711;
       metrics.show({ name: 'svc_contract_things', type: 'gauge', help: 'Things.', read: () => value });
       assert.match(await pageOf(metrics), /svc_contract_things[^\n]*4711/);
@@ -46,7 +51,7 @@ export function describeMetrics(
     });
 
     test('pages that are asked for together are none of them older than the asking', async (t) => {
-      const metrics = await make(t);
+      const metrics = await made(t);
       let value = 0;
       metrics.show({ name: 'svc_contract_turns', type: 'counter', help: 'Turns.', read: () => value });
       const pages = await Promise.all(

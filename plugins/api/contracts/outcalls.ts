@@ -6,6 +6,7 @@ import {
   type Outcalls,
   type OutcallResponse,
 } from '../../../subsystems/outcalls/index.ts';
+import { UndiciOutcalls } from '../../../subsystems/outcalls/undici-outcalls.ts';
 import { type OutsideServer, startOutsideServer } from './support/outside-server.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
@@ -41,14 +42,21 @@ export async function failureOf(sent: Promise<OutcallResponse>): Promise<{ code:
   throw new Error('the outcall did not fail');
 }
 
+/** Gives the server's own, which ends with the test. */
+export type OwnOutcalls = () => Outcalls;
+
 /** What everybody who sends outcalls has to pass. `make` gives one that may reach 127.0.0.1, and that ends with the test. */
 export function describeOutcalls(
   name: string,
-  make: (t: SuiteContext) => Promise<Outcalls>,
+  make: (t: SuiteContext, own: OwnOutcalls) => Promise<Outcalls>,
   runner: SuiteRunner = nodeRunner,
 ): void {
   const both = async (t: SuiteContext): Promise<{ outcalls: Outcalls; server: OutsideServer }> => ({
-    outcalls: await make(t),
+    outcalls: await make(t, () => {
+      const own = new UndiciOutcalls({ denyPrivate: false });
+      t.after(() => own.close());
+      return own;
+    }),
     server: await startOutsideServer(t),
   });
 

@@ -212,6 +212,11 @@ test('a plugin for another capability is refused, and so is one for what cannot 
     (await load('http', './http.mjs')).problems.join(),
     /the server's own 'http' cannot be replaced: routes are added by a plugin \(routes: \[…\]\), .*; what can be is auth, /,
   );
+  for (const capability of ['canisters', 'compatibility', 'compiler', 'management', 'canister-host'])
+    assert.match(
+      (await load(capability, './http.mjs')).problems.join(),
+      /cannot be replaced: no contract suite says yet what another one would have to do; what can be is auth, codec, /,
+    );
   for (const capability of ['scheduler', 'scheduler-setup'])
     assert.match(
       (await load(capability, './http.mjs')).problems.join(),
