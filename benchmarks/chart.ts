@@ -12,7 +12,8 @@ const ROW = 22;
 const BAR = 12;
 const PLOT = WIDTH - LEFT - RIGHT;
 
-const STYLE = `
+/** Colours of pages, texts and bars, on light and dark pages. */
+export const STYLE = `
   .page { fill: #ffffff } .text { fill: #1f2328 } .quiet { fill: #59636e } .grid { stroke: #d1d9e0 }
   .bar { fill: #2f6fbd } .over { fill: #c4501b } .reach { stroke: #1f2328 }
   @media (prefers-color-scheme: dark) {
@@ -100,8 +101,10 @@ function drawn(heading: string, rows: readonly Row[], tick: (at: number) => stri
   return parts;
 }
 
-const round = (value: number): number => Math.round(value * 10) / 10;
+/** One digit behind the point. */
+export const round = (value: number): number => Math.round(value * 10) / 10;
 
-function escaped(text: string): string {
+/** Text between tags and in attributes. */
+export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }

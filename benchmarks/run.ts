@@ -29,12 +29,13 @@ function questionOf(file: string): string {
   return /^.*?[.?](?= |$)/.exec(text)?.[0] ?? text;
 }
 
+// What follows the names belongs to the benchmarks, behind `--` or not; a bare --chart at their end is for this runner.
 const wanted = process.argv.slice(2);
-const separator = wanted.indexOf('--');
-const given = separator < 0 ? wanted : wanted.slice(0, separator);
-const names = given.filter((name) => name !== '--chart');
-const isDrawn = given.length > names.length;
-const options = separator < 0 ? [] : wanted.slice(separator + 1);
+const firstOption = wanted.findIndex((word) => word.startsWith('-'));
+const names = firstOption < 0 ? wanted : wanted.slice(0, firstOption);
+const behind = firstOption < 0 ? [] : wanted.slice(firstOption);
+const isDrawn = behind[0] === '--chart' && (behind.length === 1 || behind[1] === '--');
+const options = (isDrawn ? behind.slice(1) : behind).filter((word, at) => at > 0 || word !== '--');
 // A name stands for itself and for all that begin with it: `engine` runs engine-kernels and engine-motoko.
 const chosen = files.filter((file) =>
   names.some((name) => nameOf(file) === name || nameOf(file).startsWith(`${name}-`)),
@@ -55,10 +56,11 @@ for (const file of chosen) {
   const child = spawn(process.execPath, [file, ...options], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
   child.on('message', (figure) => figures.push(figure as Figure));
   const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) process.exitCode = 1;
+  // 2: the command line says what cannot be.
+  if (code !== 0) process.exitCode = code === 2 ? 2 : 1;
 }
 if (isDrawn) {
-  if (figures.length === 0 || process.exitCode === 1) {
+  if (figures.length === 0 || process.exitCode !== undefined) {
     process.stderr.write('no chart: a benchmark failed, or none of them reports figures that can be drawn\n');
     process.exitCode = 1;
   } else {

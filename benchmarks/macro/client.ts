@@ -17,9 +17,11 @@ const NATURAL = Buffer.from('4449444c00017d', 'hex');
 export class Client implements Disposable {
   readonly #origin: string;
   readonly #agent: Agent;
+  readonly #headers: Readonly<Record<string, string>>;
 
-  constructor(origin: string, connections: number) {
+  constructor(origin: string, connections: number, token?: string) {
     this.#origin = origin;
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections });
   }
 
@@ -27,7 +29,11 @@ export class Client implements Disposable {
   send(path: string, body: Uint8Array = NO_ARGUMENTS): Promise<Answer> {
     const start = performance.now();
     return new Promise((resolve, reject) => {
-      const options = { method: 'POST', agent: this.#agent, headers: { 'content-length': body.length } };
+      const options = {
+        method: 'POST',
+        agent: this.#agent,
+        headers: { ...this.#headers, 'content-length': body.length },
+      };
       const sent = request(this.#origin + path, options, (response) => {
         const chunks: Buffer[] = [];
         response.on('error', reject);

@@ -19,7 +19,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { Client, forEachOf } from './client.ts';
@@ -34,16 +34,14 @@ const RESTARTS = 5;
 const COLLECT = fileURLToPath(new URL('collect-garbage.ts', import.meta.url));
 const COLLECTED_DEADLINE_MS = 60_000;
 
-const { values } = parseArgs({
-  options: {
-    actors: { type: 'string', default: '10000' },
-    few: { type: 'string', default: '1000' },
-    'live-cap': { type: 'string', default: '100' },
-    rounds: { type: 'string', default: '3' },
-    persistence: { type: 'string', default: 'enhanced' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  actors: { type: 'string', default: '10000' },
+  few: { type: 'string', default: '1000' },
+  'live-cap': { type: 'string', default: '100' },
+  rounds: { type: 'string', default: '3' },
+  persistence: { type: 'string', default: 'enhanced' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const [many, few, liveCap] = values.quick
   ? [200, 50, 10]

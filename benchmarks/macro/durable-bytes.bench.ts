@@ -15,7 +15,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { Client, NO_ARGUMENTS } from './client.ts';
@@ -28,14 +28,12 @@ const SECTOR_BYTES = 512;
 const IDLE_MS = 3000;
 const KIB = 1024;
 
-const { values } = parseArgs({
-  options: {
-    updates: { type: 'string', default: '100000' },
-    connections: { type: 'string', default: '64' },
-    persistence: { type: 'string', default: 'enhanced' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  updates: { type: 'string', default: '100000' },
+  connections: { type: 'string', default: '64' },
+  persistence: { type: 'string', default: 'enhanced' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const updates = values.quick ? 5000 : Number(values.updates);
 const connections = Number(values.connections);

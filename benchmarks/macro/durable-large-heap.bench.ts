@@ -9,7 +9,7 @@
  */
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { compiled, manifestOf } from './actor-fixtures.ts';
 import { Client, naturalArgument } from './client.ts';
 import { quantile } from './quantile.ts';
@@ -22,13 +22,11 @@ const LARGE = fileURLToPath(new URL('../fixtures/large.mo', import.meta.url));
 const REPLAY_BUDGET_SECONDS = 4;
 const BURN_ROUNDS = 5_000_000;
 
-const { values } = parseArgs({
-  options: {
-    chunks: { type: 'string', default: '256' },
-    seconds: { type: 'string', default: '3' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  chunks: { type: 'string', default: '256' },
+  seconds: { type: 'string', default: '3' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const chunks = values.quick ? 16 : Number(values.chunks);
 const seconds = values.quick ? 1 : Number(values.seconds);

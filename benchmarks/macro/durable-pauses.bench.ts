@@ -11,7 +11,7 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
 import { load, loadGenerator, type Request } from './load.ts';
@@ -27,14 +27,12 @@ const START_MS = 20_000;
 const WARM_UP_SECONDS = 2;
 const GOAL_MS = 50;
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '60' },
-    slices: { type: 'string', default: '6' },
-    connections: { type: 'string', default: '64' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  seconds: { type: 'string', default: '60' },
+  slices: { type: 'string', default: '6' },
+  connections: { type: 'string', default: '64' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const slices = values.quick ? 1 : Number(values.slices);
 const sliceSeconds = values.quick ? 2 : Math.max(1, Math.round(Number(values.seconds) / slices));

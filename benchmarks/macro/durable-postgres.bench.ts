@@ -11,12 +11,12 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { startPostgres } from '../../test/support/postgres.ts';
 import type { Goal } from '../figures.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
-import { load, loadGenerator, type Request } from './load.ts';
+import { load, loadGenerator, type Message, type Request } from './load.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { freePort, startProcess } from './server-process.ts';
@@ -28,12 +28,10 @@ const CONNECTIONS = 64;
 const WARM_UP_SECONDS = 2;
 const FLOOR_START_MS = 20_000;
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '2' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  rounds: { type: 'string', default: '7' },
+  seconds: { type: 'string', default: '2' },
+  quick: { type: 'boolean', default: false },
 });
 const rounds = values.quick ? 1 : Number(values.rounds);
 const seconds = values.quick ? 1 : Number(values.seconds);
@@ -58,7 +56,8 @@ const floor = servers.use(
   }),
 );
 
-const every = (path: (at: number) => string): readonly string[] => Array.from({ length: ACTORS }, (_, at) => path(at));
+const every = (path: (at: number) => string): readonly Message[] =>
+  Array.from({ length: ACTORS }, (_, at) => ({ path: path(at) }));
 const inc: Request = { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS };
 const update: Request = { method: 'POST', path: '/inc/0' };
 interface Case {
@@ -68,8 +67,8 @@ interface Case {
   readonly connections: number;
 }
 
-const incEach: Request = { ...inc, paths: every((at) => `/call/a${at}/inc`) };
-const updateEach: Request = { ...update, paths: every((at) => `/inc/${at}`) };
+const incEach: Request = { ...inc, messages: every((at) => `/call/a${at}/inc`) };
+const updateEach: Request = { ...update, messages: every((at) => `/inc/${at}`) };
 const cases: readonly Case[] = [
   { label: 'svc, one actor', origin: svc.origin, request: inc, connections: CONNECTIONS },
   { label: 'fastify, one row', origin: floor.origin, request: update, connections: CONNECTIONS },

@@ -23,7 +23,7 @@ import { once } from 'node:events';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { type Logger, systemClock } from '../../kernel/index.ts';
 import { ControlMemory } from '../../subsystems/execution/memory/control-memory.ts';
 import { createStores, Engine } from '../../subsystems/execution/engine/engine.ts';
@@ -52,18 +52,16 @@ const INSTALL = { mode: 'install', argument: NO_ARGUMENTS, caller: ANONYMOUS } a
 const STACK_BYTES = 4 << 20;
 const CONTEXT = { caller: ANONYMOUS, deadlineNs: 0n, canAnswer: true, cyclesAvailable: 0n, instructions: 0 };
 
-const { values } = parseArgs({
-  options: {
-    work: { type: 'string', default: '10000' },
-    inc: { type: 'string', default: '100000' },
-    rounds: { type: 'string', default: '5' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-    // For the processes of its own.
-    execute: { type: 'string' },
-    alone: { type: 'boolean', default: false },
-    messages: { type: 'string', default: '0' },
-  },
+const values = optionsOf({
+  work: { type: 'string', default: '10000' },
+  inc: { type: 'string', default: '100000' },
+  rounds: { type: 'string', default: '5' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+  // For the processes of its own.
+  execute: { type: 'string' },
+  alone: { type: 'boolean', default: false },
+  messages: { type: 'string', default: '0' },
 });
 const rounds = values.quick ? 1 : Number(values.rounds);
 

@@ -11,7 +11,7 @@ import { readFileSync } from 'node:fs';
 import { readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { createCompiler, type Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { WORKER } from './actor-fixtures.ts';
 import { median } from './quantile.ts';
@@ -19,14 +19,12 @@ import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
 
-const { values } = parseArgs({
-  options: {
-    modules: { type: 'string', default: '13' },
-    rounds: { type: 'string', default: '5' },
-    persistence: { type: 'string', default: 'enhanced' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  modules: { type: 'string', default: '13' },
+  rounds: { type: 'string', default: '5' },
+  persistence: { type: 'string', default: 'enhanced' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const modules = values.quick ? 2 : Number(values.modules);
 const rounds = values.quick ? 1 : Number(values.rounds);

@@ -13,7 +13,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
@@ -34,14 +34,12 @@ const WARM_UP_SECONDS = 2;
 /** Flushes that differ more from one time to another are not the disk's own. */
 const STEADY_RATIO = 1.5;
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '2' },
-    persistence: { type: 'string', default: 'enhanced' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  rounds: { type: 'string', default: '7' },
+  seconds: { type: 'string', default: '2' },
+  persistence: { type: 'string', default: 'enhanced' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const rounds = values.quick ? 1 : Number(values.rounds);
 const seconds = values.quick ? 1 : Number(values.seconds);
@@ -63,7 +61,7 @@ await using scratch = await scratchFolder(values.dir);
 await using servers = new AsyncDisposableStack();
 const persistence = values.persistence as Persistence;
 await printSitting(loadGenerator, persistence, `${rounds} × ${seconds} s`);
-const cases = (await startAll()).filter(({ request }) => request.paths === undefined || loadGenerator === 'wrk');
+const cases = (await startAll()).filter(({ request }) => request.messages === undefined || loadGenerator === 'wrk');
 if (loadGenerator !== 'wrk') process.stderr.write('several actors need wrk: they are left out\n');
 for (const { server, request, connections } of cases) {
   await load(server.origin, request, connections, values.quick ? 1 : WARM_UP_SECONDS);
@@ -89,7 +87,7 @@ async function startAll(): Promise<readonly Case[]> {
   const args = ['--state', join(scratch.path, 'state'), '--fsync', 'always'];
   const svc = servers.use(await startSvc({ manifest, args }));
   const inc = { method: 'POST', path: '/call/a0/inc', body: NO_ARGUMENTS } as const;
-  const everyActor = Array.from({ length: ACTORS }, (_, at) => `/call/a${at}/inc`);
+  const everyActor = Array.from({ length: ACTORS }, (_, at) => ({ path: `/call/a${at}/inc` }));
   const port = await freePort();
   const fastify = await startProcess(`http://127.0.0.1:${port}`, {
     file: process.execPath,
@@ -101,7 +99,7 @@ async function startAll(): Promise<readonly Case[]> {
   const by: Request = { method: 'POST', path: '/', body: Buffer.from('{"by":1}'), contentType: 'application/json' };
   const all: Case[] = [
     { label: 'svc one', server: svc, request: inc, connections: CONNECTIONS },
-    { label: 'svc many', server: svc, request: { ...inc, paths: everyActor }, connections: CONNECTIONS },
+    { label: 'svc many', server: svc, request: { ...inc, messages: everyActor }, connections: CONNECTIONS },
     { label: 'svc alone', server: svc, request: inc, connections: 1 },
     { label: 'floor', server: floor, request: by, connections: CONNECTIONS },
     { label: 'floor alone', server: floor, request: by, connections: 1 },
@@ -109,11 +107,11 @@ async function startAll(): Promise<readonly Case[]> {
   const workerd = await startWorkerd();
   if (workerd === undefined) return all;
   const post = { method: 'POST', path: '/a0' } as const;
-  const everyObject = Array.from({ length: ACTORS }, (_, at) => `/a${at}`);
+  const everyObject = Array.from({ length: ACTORS }, (_, at) => ({ path: `/a${at}` }));
   return [
     ...all,
     { label: 'workerd one', server: workerd, request: post, connections: CONNECTIONS },
-    { label: 'workerd many', server: workerd, request: { ...post, paths: everyObject }, connections: CONNECTIONS },
+    { label: 'workerd many', server: workerd, request: { ...post, messages: everyObject }, connections: CONNECTIONS },
   ];
 }
 

@@ -8,7 +8,7 @@
  * `--state` the first upgrade writes all of the heap to the tables (ADR 16), another one what has changed since: before each, every page is changed.
  */
 import { readFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { Client, naturalArgument } from './client.ts';
 import { COUNTER, manifestOf } from './actor-fixtures.ts';
@@ -19,13 +19,11 @@ import { startSvc } from './svc-process.ts';
 const REACH_MS = 300;
 const AIM_MS = 50;
 
-const { values } = parseArgs({
-  options: {
-    chunks: { type: 'string', default: '50' },
-    upgrades: { type: 'string', default: '3' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  chunks: { type: 'string', default: '50' },
+  upgrades: { type: 'string', default: '3' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const chunks = values.quick ? 8 : Number(values.chunks);
 

@@ -12,19 +12,17 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { createCodec } from '../../subsystems/codec/codec.ts';
 import { COUNTER } from './actor-fixtures.ts';
 import { load, type LoadResult, type Request } from './load.ts';
 import { printFigure } from './sitting.ts';
 import { startSvc } from './svc-process.ts';
 
-const { values } = parseArgs({
-  options: {
-    connections: { type: 'string', default: '1,16,64' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
-  },
+const values = optionsOf({
+  connections: { type: 'string', default: '1,16,64' },
+  seconds: { type: 'string', default: '2' },
+  rounds: { type: 'string', default: '3' },
 });
 const connectionCounts = values.connections.split(',').map(Number);
 const seconds = Number(values.seconds);

@@ -10,7 +10,7 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { report } from '../figures.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
@@ -20,12 +20,10 @@ const REACH_MS = 1500;
 const DEADLINE_MS = 60_000;
 const POLL_MS = 10;
 
-const { values } = parseArgs({
-  options: {
-    saves: { type: 'string', default: '7' },
-    'pause-ms': { type: 'string', default: '4000' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  saves: { type: 'string', default: '7' },
+  'pause-ms': { type: 'string', default: '4000' },
+  quick: { type: 'boolean', default: false },
 });
 const saves = values.quick ? 2 : Number(values.saves);
 

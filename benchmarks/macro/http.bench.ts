@@ -11,7 +11,7 @@
  */
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import type { Goal } from '../figures.ts';
 import { load, loadGenerator, type LoadResult, type Request } from './load.ts';
 import { freePort, type ServerProcess, startProcess } from './server-process.ts';
@@ -35,13 +35,11 @@ interface Figures extends LoadResult {
   readonly cpuMicroseconds: number | undefined;
 }
 
-const { values } = parseArgs({
-  options: {
-    connections: { type: 'string', default: '1,16,64' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
-    json: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  connections: { type: 'string', default: '1,16,64' },
+  seconds: { type: 'string', default: '2' },
+  rounds: { type: 'string', default: '3' },
+  json: { type: 'boolean', default: false },
 });
 const connectionCounts = values.connections.split(',').map(Number);
 const seconds = Number(values.seconds);

@@ -11,7 +11,7 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
 import { load } from './load.ts';
@@ -20,14 +20,12 @@ import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
 import { startSvc, type SvcProcess } from './svc-process.ts';
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '2' },
-    connections: { type: 'string', default: '64' },
-    expire: { type: 'string', default: '1' },
-    dir: { type: 'string' },
-  },
+const values = optionsOf({
+  rounds: { type: 'string', default: '7' },
+  seconds: { type: 'string', default: '2' },
+  connections: { type: 'string', default: '64' },
+  expire: { type: 'string', default: '1' },
+  dir: { type: 'string' },
 });
 const connections = Number(values.connections);
 const seconds = Number(values.seconds);

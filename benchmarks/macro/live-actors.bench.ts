@@ -17,7 +17,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { type Logger, systemClock } from '../../kernel/index.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
@@ -71,14 +71,12 @@ const quietLog: Logger = {
 };
 const observer = { debug: silent, ended: silent, lost: silent };
 
-const { values } = parseArgs({
-  options: {
-    live: { type: 'string', default: '1,1000,5000' },
-    persistence: { type: 'string', default: 'enhanced,classical' },
-    executors: { type: 'string', default: '2' },
-    json: { type: 'boolean', default: false },
-    alone: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  live: { type: 'string', default: '1,1000,5000' },
+  persistence: { type: 'string', default: 'enhanced,classical' },
+  executors: { type: 'string', default: '2' },
+  json: { type: 'boolean', default: false },
+  alone: { type: 'boolean', default: false },
 });
 
 const executors = Number(values.executors);

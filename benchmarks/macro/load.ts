@@ -1,13 +1,15 @@
 /**
- * One load: a number of keep-alive connections that send the same request as fast as it is answered. wrk (a Debian
- * package) where it is installed, since it takes the least from the server; autocannon otherwise, which on two cores
- * is itself the limit: then only the processor time a request is worth comparing.
+ * One load: a number of keep-alive connections that send requests as fast as they are answered. wrk (a Debian package)
+ * where it is installed, since it takes the least from the server. Without it, autocannon sends what is always the same, and
+ * `mixed-load.ts` what differs; on two cores they are themselves the limit: compare processor time, or ratios of one sitting.
  */
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, fork, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 export interface Request {
@@ -15,10 +17,33 @@ export interface Request {
   readonly path: string;
   readonly body?: Uint8Array;
   readonly contentType?: string;
-  /** Requested in turn instead of `path`, again from the beginning when all have been; needs wrk. */
-  readonly paths?: readonly string[];
+  /** Sent in turn instead of `path` and `body`, again from the beginning when all have been. */
+  readonly messages?: readonly Message[];
+  /** Milliseconds, mean of an exponential distribution: how long a connection waits between an answer and its next request. */
+  readonly thinkMs?: number;
+  /** Bearer token. */
+  readonly token?: string;
   /** A header whose value is another one in each request; needs wrk. */
   readonly numbered?: NumberedHeader;
+}
+
+export interface Message {
+  readonly path: string;
+  /** One line of text. Left out: the body of the request. */
+  readonly body?: string;
+}
+
+/** Order of `mixed-load.ts`. */
+export interface MixedLoad {
+  readonly origin: string;
+  readonly method: 'GET' | 'POST';
+  readonly messages: readonly Message[];
+  /** The body of messages without one of their own. */
+  readonly bodyHex: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly thinkMs: number;
+  readonly connections: number;
+  readonly seconds: number;
 }
 
 export interface NumberedHeader {
@@ -38,24 +63,38 @@ export interface LoadResult {
   readonly errors: number;
 }
 
+/** A server that has not answered by then has failed. */
+const ANSWER_SECONDS_MAX = 60;
+
 const run = promisify(execFile);
 
 export const loadGenerator: 'wrk' | 'autocannon' = spawnSync('wrk', ['-v']).error === undefined ? 'wrk' : 'autocannon';
 
-export function load(origin: string, request: Request, connections: number, seconds: number): Promise<LoadResult> {
-  return (loadGenerator === 'wrk' ? withWrk : withAutocannon)(origin, request, connections, seconds);
+/** `generator`: the one that is installed, unless a test wants another. */
+export function load(
+  origin: string,
+  request: Request,
+  connections: number,
+  seconds: number,
+  generator: 'wrk' | 'autocannon' = loadGenerator,
+): Promise<LoadResult> {
+  if (generator === 'wrk') return withWrk(origin, request, connections, seconds);
+  return (request.messages === undefined ? withAutocannon : withUndici)(origin, request, connections, seconds);
 }
 
 async function withWrk(origin: string, request: Request, connections: number, seconds: number): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
     const script = join(folder, 'load.lua');
-    await writeFile(script, luaOf(request, join(folder, 'paths')));
-    await writeFile(join(folder, 'paths'), (request.paths ?? []).join('\n'));
+    await writeFile(script, luaOf(request, join(folder, 'messages')));
+    const lines = (request.messages ?? []).map(({ path, body = '' }) => `${path}\t${body}`);
+    await writeFile(join(folder, 'messages'), lines.join('\n'));
     const { stdout } = await run('wrk', [
       '-t1',
       `-c${connections}`,
       `-d${seconds}s`,
+      // A slow answer shows in the quantiles; it is no error.
+      `--timeout=${ANSWER_SECONDS_MAX}s`,
       '-s',
       script,
       origin + request.path,
@@ -74,20 +113,25 @@ async function withWrk(origin: string, request: Request, connections: number, se
   }
 }
 
-function luaOf({ method, body, contentType, paths, numbered }: Request, pathsFile: string): string {
-  // Lua takes bytes as three decimal digits; JSON escapes are none of its own.
-  const bytes = Array.from(body ?? [], (byte) => `\\${String(byte).padStart(3, '0')}`).join('');
+function luaOf(request: Request, messagesFile: string): string {
+  const { method, body, contentType, messages, numbered, thinkMs = 0, token } = request;
   return [
     `wrk.method = "${method}"`,
-    body === undefined ? '' : `wrk.body = "${bytes}"`,
+    body === undefined ? '' : `wrk.body = ${luaText(body)}`,
     contentType === undefined ? '' : `wrk.headers["Content-Type"] = "${contentType}"`,
+    token === undefined ? '' : `wrk.headers["Authorization"] = ${luaText(`Bearer ${token}`)}`,
+    thinkMs > 0 ? `delay = function() return math.floor(-math.log(1 - math.random()) * ${thinkMs} + 0.5) end` : '',
     // Made once, so that sending one is only picking it.
-    paths === undefined
+    messages === undefined
       ? ''
       : [
           'local requests, at = {}, 0',
           'init = function()',
-          `  for path in io.lines("${pathsFile}") do requests[#requests + 1] = wrk.format(nil, path) end`,
+          `  for line in io.lines("${messagesFile}") do`,
+          '    local path, body = line:match("^([^\\t]*)\\t(.*)$")',
+          '    if body == "" then body = nil end',
+          '    requests[#requests + 1] = wrk.format(nil, path, nil, body)',
+          '  end',
           'end',
           'request = function() at = at % #requests + 1; return requests[at] end',
         ].join('\n'),
@@ -99,6 +143,11 @@ function luaOf({ method, body, contentType, paths, numbered }: Request, pathsFil
     'end',
     '',
   ].join('\n');
+}
+
+/** Lua takes bytes as three decimal digits; JSON escapes are none of its own. */
+function luaText(text: string | Uint8Array): string {
+  return `"${Array.from(Buffer.from(text), (byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`;
 }
 
 function numberedLua({ name, prefix, isSent }: NumberedHeader): string {
@@ -132,12 +181,11 @@ async function withAutocannon(
 ): Promise<LoadResult> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-load-'));
   try {
-    const { method, path, paths, body, contentType, numbered } = request;
-    // Its connections would all go through them in step.
-    if (paths !== undefined || numbered !== undefined) throw new Error('requests that differ need wrk');
+    const { method, path, body, numbered } = request;
+    if (numbered !== undefined) throw new Error('requests with numbered headers need wrk, a Debian package');
     const file = join(folder, 'body');
     await writeFile(file, body ?? '');
-    const headers = contentType === undefined ? {} : { 'content-type': contentType };
+    const headers = headersOf(request);
     const options = { url: origin + path, connections, duration: seconds, method, headers };
     const program = createRequire(import.meta.url).resolve('autocannon');
     const args = [AUTOCANNON, program, JSON.stringify(options), body === undefined ? '' : file];
@@ -154,6 +202,35 @@ async function withAutocannon(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function withUndici(origin: string, request: Request, connections: number, seconds: number): Promise<LoadResult> {
+  const { method, messages = [], body, thinkMs = 0 } = request;
+  const order: MixedLoad = {
+    origin,
+    method,
+    messages,
+    bodyHex: Buffer.from(body ?? []).toString('hex'),
+    headers: headersOf(request),
+    thinkMs,
+    connections,
+    seconds,
+  };
+  const child = fork(fileURLToPath(new URL('mixed-load.ts', import.meta.url)));
+  child.send(order);
+  const [result] = (await Promise.race([
+    once(child, 'message'),
+    once(child, 'exit').then(([code]) => Promise.reject(new Error(`the load generator ended with ${String(code)}`))),
+  ])) as [LoadResult];
+  await once(child, 'exit');
+  return result;
+}
+
+function headersOf({ contentType, token }: Request): Readonly<Record<string, string>> {
+  return {
+    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  };
 }
 
 interface AutocannonResult {

@@ -13,7 +13,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { load, loadGenerator, type Request } from './load.ts';
 import { median } from './quantile.ts';
@@ -26,16 +26,14 @@ const WATCH = fileURLToPath(new URL('watch-slices.ts', import.meta.url));
 const NO_ARGUMENTS = Buffer.from('4449444c0000', 'hex');
 const WARM_UP_SECONDS = 2;
 
-const { values } = parseArgs({
-  options: {
-    actors: { type: 'string', default: '10000' },
-    pages: { type: 'string', default: '20' },
-    connections: { type: 'string', default: '16' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '5' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  actors: { type: 'string', default: '10000' },
+  pages: { type: 'string', default: '20' },
+  connections: { type: 'string', default: '16' },
+  seconds: { type: 'string', default: '2' },
+  rounds: { type: 'string', default: '5' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const connections = Number(values.connections);
 const [actors, pages, seconds, rounds] = values.quick

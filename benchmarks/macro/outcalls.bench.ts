@@ -14,7 +14,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { report } from '../figures.ts';
 import { median } from './quantile.ts';
@@ -88,14 +88,12 @@ async function askBare(url: string): Promise<void> {
 }
 
 async function compare(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      calls: { type: 'string', default: '2000' },
-      rounds: { type: 'string', default: '5' },
-      bytes: { type: 'string', default: '300' },
-      'warm-up': { type: 'string', default: String(WARM_UP_CALLS) },
-      quick: { type: 'boolean', default: false },
-    },
+  const values = optionsOf({
+    calls: { type: 'string', default: '2000' },
+    rounds: { type: 'string', default: '5' },
+    bytes: { type: 'string', default: '300' },
+    'warm-up': { type: 'string', default: String(WARM_UP_CALLS) },
+    quick: { type: 'boolean', default: false },
   });
   const [calls, rounds, warmUp] = values.quick
     ? [200, 1, 300]

@@ -8,8 +8,8 @@
  * (`/health/ready`), and what it takes beyond the lease is the figure. Then the last actor is asked: nothing is lost. The next standby is
  * started beside the new owner.
  */
-import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { optionsOf } from '../options.ts';
 import { startPostgres } from '../../test/support/postgres.ts';
 import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
 import { NO_ARGUMENTS } from './client.ts';
@@ -26,12 +26,10 @@ const POLL_MS = 5;
 const REACH_SECONDS = 2;
 const AIM_SECONDS = 1;
 
-const { values } = parseArgs({
-  options: {
-    actors: { type: 'string', default: '10000' },
-    rounds: { type: 'string', default: '5' },
-    'lease-ms': { type: 'string', default: '5000' },
-  },
+const values = optionsOf({
+  actors: { type: 'string', default: '10000' },
+  rounds: { type: 'string', default: '5' },
+  'lease-ms': { type: 'string', default: '5000' },
 });
 const actors = Number(values.actors);
 const rounds = Number(values.rounds);

@@ -1,271 +1,232 @@
 /**
  * What do throughput and latency become when more actors are hosted than may be live, and what does waking one take?
  *
- *   node benchmarks/macro/scheduler-live-cap.bench.ts [--live-cap 100] [--ratios 1,10,100] [--connections 64]
- *       [--seconds 4] [--rounds 3] [--wakes 3000] [--dir FOLDER] [--quick]
+ *   node benchmarks/macro/scheduler-live-cap.bench.ts --help
  *
- * A server for each ratio of hosted to live actors, all with `--state` and the same `--live-cap`, hosts that many example
- * counters (64-bit). All are up at the same time and take durable `inc`s in turn, round after round: to actors picked
- * uniformly, and by Zipf's law (exponent 0.99: the k-th most wanted is wanted 1/k^0.99 as often as the first). Medians over
- * the rounds; `slower` is against the first ratio with the same traffic in the same round; `woken` is the share of messages
- * that found their actor asleep, `evictions` how many were put to sleep for them, by the server's own numbers, which also
- * have the messages that were under way when the load ended.
- *
- * Then waking, 64-bit and 32-bit counters, ten times as many hosted as live: one connection asks an actor that sleeps (`get`), and at
- * once asks it again. The difference of the medians is what waking adds; p99 is that of the first answers less the median
- * of the second ones, so it has what the machine and HTTP add as well. Beside it what the server measured itself
- * (svc_wake_seconds), interpolated within its buckets.
+ * A server for each ratio of hosted to live actors, all with `--state` and the same `--live-cap`. They host example counters
+ * (64-bit) or copies of one's own actors (`--manifest`), or one that runs is asked (`--url`). All are up at the same time and
+ * take messages in turn, round after round; `--plugin` puts a second server beside each. Traffic picks actors uniformly, by
+ * Zipf's law (exponent 0.99: the k-th most wanted is wanted 1/k^0.99 as often as the first), or a hot set of them. Medians
+ * over the rounds; `slower` is against the first ratio with the same traffic in the same round; `woken` is wakes a message,
+ * `evictions` how many were put to sleep, by the server's own numbers, which also have the messages that were under way
+ * when the load ended. Then waking (`live-cap/waking.ts`). `docs/live-cap.md` shows one run from question to picture.
  */
-import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { writeFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
+import type { Goal } from '../figures.ts';
+import { refuse } from '../options.ts';
+import { type Line, lineChart } from '../line-chart.ts';
 import type { Persistence } from '../../subsystems/compiler/motoko-compiler.ts';
-import { COUNTER, compiled, manifestOf } from './actor-fixtures.ts';
-import { Client, NO_ARGUMENTS } from './client.ts';
+import { NO_ARGUMENTS } from './client.ts';
+import { type Host, type StartedHost, startHost, targetsOf } from './live-cap/hosting.ts';
+import { liveCapOptions } from './live-cap/options.ts';
+import { comparisonOf, csvOf, jsonOf, middleOf, type Row, type Sample, tableOf } from './live-cap/results.ts';
+import { messagesOf, UNIFORM } from './live-cap/traffic.ts';
+import { measureWaking, WAKE_RATIO } from './live-cap/waking.ts';
 import { load, loadGenerator, type Request } from './load.ts';
-import { median, quantile } from './quantile.ts';
+import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { printFigure, printSitting } from './sitting.ts';
-import { metricsOf, startSvc, type SvcProcess } from './svc-process.ts';
+import { metricsOf } from './svc-process.ts';
 
-const ZIPF_EXPONENT = 0.99;
-/** Requests that are picked beforehand, and sent again from the beginning when all have been. */
-const PICKED = 65_536;
-const WAKE_RATIO = 10;
+const options = liveCapOptions();
+const { liveCap, connections, rounds, seconds, token, kinds, thinkMs } = options;
 
-const { values } = parseArgs({
-  options: {
-    'live-cap': { type: 'string', default: '100' },
-    ratios: { type: 'string', default: '1,10,100' },
-    connections: { type: 'string', default: '64' },
-    seconds: { type: 'string', default: '4' },
-    rounds: { type: 'string', default: '3' },
-    wakes: { type: 'string', default: '3000' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
-});
-const liveCap = values.quick ? 10 : Number(values['live-cap']);
-const ratios = values.quick ? [1, 10] : values.ratios.split(',').map(Number);
-const connections = Number(values.connections);
-const seconds = values.quick ? 1 : Number(values.seconds);
-const rounds = values.quick ? 1 : Number(values.rounds);
-const wakes = values.quick ? 200 : Number(values.wakes);
-
-if (loadGenerator !== 'wrk') throw new Error('traffic to many actors needs wrk, a Debian package');
-
-type Traffic = 'uniform' | 'Zipf';
-
-/** Messages a second, with so many live. */
+/** Messages a second of the example counters, with so many live. */
 const LIVE_OF_GOALS = 100;
-const GOALS: readonly {
-  readonly ratio: number;
-  readonly traffic: Traffic;
-  readonly reach: number;
-  readonly aim: number;
-}[] = [
+const GOALS: readonly ({ readonly ratio: number; readonly traffic: string } & Omit<Goal, 'is'>)[] = [
   { ratio: 10, traffic: 'uniform', reach: 8_000, aim: 12_000 },
   { ratio: 100, traffic: 'uniform', reach: 5_000, aim: 8_000 },
   { ratio: 100, traffic: 'Zipf', reach: 8_000, aim: 12_000 },
 ];
+const WAKE_GOALS = {
+  median: { is: 'at most', reach: 0.3, aim: 0.15 },
+  p99: { is: 'at most', reach: 2, aim: 1 },
+} as const;
+/** Goals are of durable `inc`s of the example counters, one after the other, and of nothing else. */
+const isOurQuestion =
+  options.manifest === undefined &&
+  options.url === undefined &&
+  options.plugin === undefined &&
+  thinkMs === 0 &&
+  kinds.every(({ method, share }) => share === (method === 'inc' ? 1 : 0));
 
-interface Case {
-  readonly ratio: number;
-  readonly traffic: Traffic;
-  readonly svc: SvcProcess;
+interface Case extends Omit<Row, 'samples'> {
+  readonly host: Host;
   readonly request: Request;
   readonly samples: Sample[];
 }
 
-interface Sample {
-  readonly requestsPerSecond: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly evictions: number;
-  /** Share of the messages. */
-  readonly woken: number;
-}
+await using scratch = await scratchFolder(options.dir);
+await printSitting(loadGenerator, `${connections} connections, ${rounds} × ${seconds} s`);
+const rows = options.url === undefined ? await startedRows() : await measured(await runningCases(options.url));
+report(rows);
+if (options.url === undefined && options.wakes > 0) await wake();
 
-await using scratch = await scratchFolder(values.dir);
-await printSitting(loadGenerator, `${liveCap} live at most, ${connections} connections, ${rounds} × ${seconds} s`);
-{
+async function startedRows(): Promise<readonly Row[]> {
   await using servers = new AsyncDisposableStack();
-  const cases = await startAll(servers);
-  for (const one of cases) await measure(one);
-  for (let round = 0; round < rounds; round++) {
-    for (const one of cases) one.samples.push(await measure(one));
-  }
-  print(cases);
-}
-for (const persistence of ['enhanced', 'classical'] as const) await measureWaking(persistence);
-
-async function startAll(servers: AsyncDisposableStack): Promise<readonly Case[]> {
   const cases: Case[] = [];
-  for (const ratio of ratios) {
-    const hosted = ratio * liveCap;
-    const svc = servers.use(await host(`ratio-${ratio}`, hosted, 'enhanced'));
-    for (const traffic of ['uniform', 'Zipf'] as const) {
-      const paths = pathsOf(hosted, traffic);
-      cases.push({
-        ratio,
-        traffic,
-        svc,
-        request: { method: 'POST', path: '/', paths, body: NO_ARGUMENTS },
-        samples: [],
-      });
+  for (const ratio of options.ratios) {
+    const hosted = Math.round(ratio * liveCap);
+    for (const server of ['ours', ...(options.plugin === undefined ? [] : [options.plugin])]) {
+      const name = `ratio-${ratio}-${server === 'ours' ? 'ours' : 'plugin'}`;
+      const host = servers.use(await start(name, hosted, 'enhanced', server === 'ours' ? undefined : server));
+      cases.push(...casesOf(host, server, hosted, liveCap));
+      process.stderr.write(`${hosted} actors are hosted (${server})\n`);
     }
   }
+  // Awaited here: the servers end with this function.
+  return await measured(cases);
+}
+
+function start(name: string, hosted: number, persistence: Persistence, plugin?: string): Promise<StartedHost> {
+  return startHost({ ...options, name, hosted, folder: scratch.path, persistence, plugin });
+}
+
+async function runningCases(url: string): Promise<readonly Case[]> {
+  const targets = await targetsOf(url, kinds, token);
+  const numbers = await metricsOf(url, token);
+  const live = numbers.get('svc_live_actors') ?? targets.length;
+  return casesOf({ origin: url, targets }, 'running', targets.length, live);
+}
+
+function casesOf(host: Host, server: string, hosted: number, live: number): Case[] {
+  return options.traffic.map((traffic) => ({
+    host,
+    server,
+    hosted,
+    live,
+    traffic: traffic.name,
+    samples: [],
+    request: {
+      method: 'POST',
+      path: '/',
+      body: NO_ARGUMENTS,
+      thinkMs,
+      messages: messagesOf(host.targets, traffic, kinds),
+      ...(token !== undefined && { token }),
+    },
+  }));
+}
+
+/** A first load of each is not counted: it compiles code and wakes what is wanted. */
+async function measured(cases: readonly Case[]): Promise<readonly Row[]> {
+  for (let round = -1; round < rounds; round++) {
+    for (const [at, one] of cases.entries()) {
+      const sample = await measure(one);
+      if (round >= 0) one.samples.push(sample);
+      const progress = round < 0 ? 'warming up' : `round ${round + 1} of ${rounds}`;
+      if (process.stderr.isTTY) process.stderr.write(`\r${progress}, ${at + 1} of ${cases.length}   `);
+    }
+  }
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   return cases;
 }
 
-async function host(name: string, actors: number, persistence: Persistence): Promise<SvcProcess> {
-  const manifest = await manifestOf(scratch.path, name, await compiled(COUNTER, persistence), actors);
-  const args = ['--state', join(scratch.path, `state-${name}`), '--live-cap', String(liveCap)];
-  return startSvc({ manifest, args });
-}
-
-/** The same ones in every run. */
-function pathsOf(actors: number, traffic: Traffic): readonly string[] {
-  let state = 7;
-  const random = (): number => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-  // Wanted most are not those that were created first: names are dealt out at random.
-  const names = Array.from({ length: actors }, (_, at) => at);
-  for (let at = actors - 1; at > 0; at--) {
-    const other = Math.floor(random() * (at + 1));
-    [names[at], names[other]] = [names[other] ?? 0, names[at] ?? 0];
+async function measure({ hosted, traffic, host, request, server }: Case): Promise<Sample> {
+  const before = await metricsOf(host.origin, token);
+  const result = await load(host.origin, request, connections, seconds);
+  const after = await metricsOf(host.origin, token);
+  const { requests, requestsPerSecond, p50Ms, p99Ms, errors } = result;
+  if (errors > 0 || requests === 0) {
+    refuse(
+      `${hosted} hosted, ${traffic}: ${errors} of ${requests} answers were not 2xx; ${await exampleOf(host, request)}`,
+    );
   }
-  let sum = 0;
-  const upTo = names.map((_, at) => (sum += traffic === 'uniform' ? 1 : (at + 1) ** -ZIPF_EXPONENT));
-  return Array.from({ length: PICKED }, () => {
-    const wanted = random() * sum;
-    const at = firstAtLeast(upTo, wanted);
-    return `/call/a${names[at] ?? 0}/inc`;
-  });
-}
-
-/** The place of the first of ascending numbers that is no smaller. */
-function firstAtLeast(ascending: readonly number[], number: number): number {
-  let low = 0;
-  let high = ascending.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((ascending[middle] ?? 0) < number) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-async function measure({ ratio, traffic, svc, request }: Case): Promise<Sample> {
-  const before = await metricsOf(svc.origin);
-  const { requests, requestsPerSecond, p50Ms, p99Ms, errors } = await load(svc.origin, request, connections, seconds);
-  const after = await metricsOf(svc.origin);
-  if (errors > 0 || requests === 0) throw new Error(`${ratio}:1, ${traffic}: ${errors} answers were not 2xx`);
   const more = (name: string): number => (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN);
   const live = after.get('svc_live_actors') ?? Number.NaN;
   // Those that were busy when the numbers were read may be over it for a moment.
-  if (!(live <= liveCap + connections)) throw new Error(`${live} actors are live instead of ${liveCap} at most`);
-  return {
-    requestsPerSecond,
-    p50Ms,
-    p99Ms,
-    evictions: more('svc_evictions_total'),
-    woken: more('svc_wakeups_total') / requests,
-  };
+  if (server !== 'running' && !(live <= liveCap + connections)) {
+    throw new Error(`${live} actors are live instead of ${liveCap} at most`);
+  }
+  const counts = { evictions: more('svc_evictions_total'), wakes: more('svc_wakeups_total') };
+  return { requests, requestsPerSecond, p50Ms, p99Ms, seconds, ...counts };
 }
 
-function print(cases: readonly Case[]): void {
-  const row = (name: string, columns: readonly string[]): void =>
-    console.log(name.padEnd(28) + columns.map((column) => column.padStart(11)).join(''));
-  row('hosted : live, traffic', ['req/s', 'slower', 'p50 ms', 'p99 ms', 'woken', 'evictions']);
-  for (const { ratio, traffic, samples } of cases) {
-    const first = cases.find((one) => one.traffic === traffic)?.samples ?? [];
-    const middle = (pick: (sample: Sample) => number): number => median(samples.map(pick));
-    const slower = samples.map(
-      (sample, round) => (first[round]?.requestsPerSecond ?? Number.NaN) / sample.requestsPerSecond,
-    );
-    row(`${ratio * liveCap} : ${liveCap}, ${traffic}`, [
-      middle((sample) => sample.requestsPerSecond).toFixed(0),
-      `${median(slower).toFixed(2)} ×`,
-      middle((sample) => sample.p50Ms).toFixed(2),
-      middle((sample) => sample.p99Ms).toFixed(2),
-      `${(middle((sample) => sample.woken) * 100).toFixed(1)} %`,
-      middle((sample) => sample.evictions).toFixed(0),
-    ]);
+/** Returns the first answer of a hundred messages that is not 2xx, in words. */
+async function exampleOf({ origin }: Host, { messages = [], body }: Request): Promise<string> {
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  for (const message of messages.slice(0, 100)) {
+    const response = await fetch(origin + message.path, {
+      method: 'POST',
+      headers,
+      body: message.body ?? body ?? null,
+    });
+    const text = await response.text();
+    if (!response.ok) return `${message.path} ${message.body ?? ''} answers ${response.status} ${text.slice(0, 500)}`;
   }
+  return 'those asked again are: the server had too much to do, or closed connections';
+}
+
+function report(all: readonly Row[]): void {
+  for (const line of [...tableOf(all), '', ...comparisonOf(all)]) console.log(line);
+  if (isOurQuestion && liveCap === LIVE_OF_GOALS) all.forEach(printGoal);
   console.log();
-  for (const { ratio, traffic, samples } of cases) {
-    const goal = GOALS.find((one) => one.ratio === ratio && one.traffic === traffic);
-    if (goal === undefined || liveCap !== LIVE_OF_GOALS) continue;
-    const rates = samples.map(({ requestsPerSecond }) => requestsPerSecond);
-    const byRound = `by round: ${rates.map((rate) => rate.toFixed(0)).join(' ')}`;
-    printFigure(`${ratio * liveCap} hosted, ${traffic}`, median(rates), '/s', byRound, { is: 'at least', ...goal });
-  }
-  console.log();
+  const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim() || process.arch})`;
+  const sitting = { date: new Date().toISOString(), node: process.versions.node, machine, loadGenerator };
+  if (options.json !== undefined)
+    written(options.json, jsonOf({ sitting, options: { ...options, token: undefined } }, all));
+  if (options.csv !== undefined) written(options.csv, csvOf(all));
+  const subtitle = `${sitting.date.slice(0, 10)}, Node ${sitting.node}, ${machine}, ${connections} connections`;
+  if (options.chart !== undefined) written(options.chart, chartOf(subtitle, all));
 }
 
-async function measureWaking(persistence: Persistence): Promise<void> {
-  const hosted = liveCap * WAKE_RATIO;
-  await using svc = await host(`wake-${persistence}`, hosted, persistence);
-  using client = new Client(svc.origin, 1);
-  const get = async (at: number): Promise<number> => {
-    const { ms } = await client.send(`/query/a${at % hosted}/get`);
-    return ms;
-  };
-  // What runs for the first time is slow for other reasons.
-  for (let at = 0; at < hosted; at++) await get(at);
-  const before = await metricsOf(svc.origin);
-  const asleep: number[] = [];
-  const awake: number[] = [];
-  for (let at = 0; at < wakes; at++) {
-    asleep.push(await get(at));
-    awake.push(await get(at));
-  }
-  const after = await metricsOf(svc.origin);
-  const more = (name: string): number => (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN);
-  const woken = more('svc_wakeups_total');
-  if (woken !== wakes) throw new Error(`${wakes} actors were to be woken, and ${woken} were`);
-  const bits = persistence === 'enhanced' ? '64-bit' : '32-bit';
-  const usual = median(awake);
-  printFigure(
-    `wake, ${bits}: first answer − second, p50`,
-    median(asleep) - usual,
-    'ms',
-    `second answer ${usual.toFixed(3)} ms`,
-    {
-      is: 'at most',
-      reach: 0.3,
-      aim: 0.15,
-    },
-  );
-  printFigure(
-    `wake, ${bits}: p99 of the first − p50 of the second`,
-    quantile(asleep, 0.99) - usual,
-    'ms',
-    `p99 of the second − its p50: ${(quantile(awake, 0.99) - usual).toFixed(2)} ms`,
-    { is: 'at most', reach: 2, aim: 1 },
-  );
-  const buckets = [...after.keys()]
-    .flatMap((name) => /^svc_wake_seconds_bucket\{le="(.*)"\}$/.exec(name)?.[1] ?? [])
-    .map((bound) => ({ boundMs: Number(bound) * 1000, count: more(`svc_wake_seconds_bucket{le="${bound}"}`) }));
-  const own = [0.5, 0.99].map((share) => interpolated(buckets, share).toFixed(2)).join(' / ');
-  const mean = (more('svc_wake_seconds_sum') / more('svc_wake_seconds_count')) * 1000;
-  console.log(
-    `  the server's own: p50 / p99 ${own} ms, mean ${mean.toFixed(3)} ms; ${more('svc_evictions_total')} evictions\n`,
+function printGoal({ hosted, traffic, samples }: Row): void {
+  const goal = GOALS.find((one) => one.ratio === hosted / liveCap && one.traffic === traffic);
+  if (goal === undefined) return;
+  const rates = samples.map(({ requestsPerSecond }) => requestsPerSecond);
+  const byRound = `by round: ${rates.map((rate) => rate.toFixed(0)).join(' ')}`;
+  printFigure(`${hosted} hosted, ${traffic}`, median(rates), '/s', byRound, { is: 'at least', ...goal });
+}
+
+function written(file: string, text: string): void {
+  writeFileSync(file, text);
+  console.log(file);
+}
+
+function chartOf(subtitle: string, all: readonly Row[]): string {
+  const series = [...new Set(all.map(({ server, traffic }) => `${traffic}${server === 'ours' ? '' : `, ${server}`}`))];
+  const linesOf = (label: string, pick: (middle: ReturnType<typeof middleOf>) => number, isDashed = false): Line[] =>
+    series.map((name, at) => ({
+      name: `${name}${label}`,
+      series: at,
+      isDashed,
+      points: all
+        .filter(({ server, traffic }) => name === `${traffic}${server === 'ours' ? '' : `, ${server}`}`)
+        .map((row) => ({ x: row.hosted / row.live, y: pick(middleOf(row)) })),
+    }));
+  return lineChart(
+    `${kinds[0]?.method ?? ''}: throughput, answers and wakes under --live-cap`,
+    subtitle,
+    'hosted actors for each live one',
+    [
+      { heading: 'Messages a second', lines: linesOf('', (middle) => middle.requestsPerSecond) },
+      {
+        heading: 'Answers, ms',
+        scale: 'logarithmic',
+        lines: [...linesOf(' p50', (middle) => middle.p50Ms), ...linesOf(' p99', (middle) => middle.p99Ms, true)],
+      },
+      {
+        heading: 'Actors put to sleep and woken, a second',
+        lines: [
+          ...linesOf(' evicted', (middle) => middle.evictionsPerSecond),
+          ...linesOf(' woken', (middle) => middle.wakesPerSecond, true),
+        ],
+      },
+    ],
   );
 }
 
-/** A quantile of cumulative buckets, as if values lay evenly within each. `+Inf` has the bound NaN. */
-function interpolated(buckets: readonly { readonly boundMs: number; readonly count: number }[], share: number): number {
-  const wanted = share * (buckets.at(-1)?.count ?? 0);
-  let below = { boundMs: 0, count: 0 };
-  for (const bucket of buckets) {
-    if (bucket.count >= wanted) {
-      const part = (wanted - below.count) / (bucket.count - below.count);
-      return below.boundMs + (bucket.boundMs - below.boundMs) * part;
-    }
-    below = bucket;
+async function wake(): Promise<void> {
+  const isOwn = options.manifest !== undefined;
+  const [, read] = kinds;
+  for (const persistence of isOwn ? (['enhanced'] as const) : (['enhanced', 'classical'] as const)) {
+    await using host = await start(`wake-${persistence}`, liveCap * WAKE_RATIO, persistence);
+    const able = host.targets.filter(({ methods }) => read !== undefined && methods.has(read.method));
+    if (read === undefined || able.length === 0) return console.log('waking: left out; --read NAME says what to ask');
+    const messages = able.flatMap((target) => messagesOf([target], UNIFORM, [{ ...read, share: 1 }], 1));
+    const label = isOwn ? read.method : persistence === 'enhanced' ? '64-bit' : '32-bit';
+    const goals = isOurQuestion ? WAKE_GOALS : undefined;
+    await measureWaking({ origin: host.origin, token, messages, wakes: options.wakes, label, goals });
   }
-  return Number.NaN;
 }

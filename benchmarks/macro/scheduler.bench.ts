@@ -10,7 +10,7 @@
  * to actors chosen at random. The floor of many actors is V8 itself, in one thread: plain instances of the module, called at random.
  */
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { systemClock } from '../../kernel/index.ts';
 import { createCodec } from '../../subsystems/codec/codec.ts';
 import { principalToText, idToText } from '../../subsystems/ic/index.ts';
@@ -21,7 +21,7 @@ import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NO_ARGUMENTS, startPlainCanister } from '../../test/support/bare-canister.ts';
 import { printFigure, printSitting } from './sitting.ts';
 
-const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5' } } });
+const values = optionsOf({ seconds: { type: 'string', default: '5' } });
 const seconds = Number(values.seconds);
 await printSitting('no HTTP, nothing stored');
 const ANONYMOUS = Uint8Array.of(4);

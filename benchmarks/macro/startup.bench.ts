@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { findProgram } from '../../config/bundle.js';
 import { COUNTER } from './actor-fixtures.ts';
 import { median } from './quantile.ts';
@@ -33,12 +33,10 @@ const AFTER_COMPILING_MS = 60_000;
 /** How often the first increment is asked for. */
 const ASK_MS = 1;
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '11' },
-    dir: { type: 'string' },
-    quick: { type: 'boolean', default: false },
-  },
+const values = optionsOf({
+  rounds: { type: 'string', default: '11' },
+  dir: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const rounds = values.quick ? 3 : Number(values.rounds);
 

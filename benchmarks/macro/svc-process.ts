@@ -114,8 +114,9 @@ export function memoryOf(pid: number): Memory {
 }
 
 /** Its page of numbers: values by series, as written there. */
-export async function metricsOf(origin: string): Promise<ReadonlyMap<string, number>> {
-  const response = await fetch(`${origin}/metrics`);
+export async function metricsOf(origin: string, token?: string): Promise<ReadonlyMap<string, number>> {
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const response = await fetch(`${origin}/metrics`, { headers });
   const text = await response.text();
   if (!response.ok) throw new Error(`/metrics answered ${response.status}: ${text}`);
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));

@@ -11,8 +11,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { optionsOf } from '../options.ts';
 import { median } from './quantile.ts';
 import { scratchFolder } from './scratch.ts';
 import { freePort } from './server-process.ts';
@@ -25,9 +25,7 @@ const EXAMPLES = here('../../config/examples/actors.json');
 /** For all closes to have been served. */
 const AFTER_MS = 500;
 
-const { values } = parseArgs({
-  options: { watchers: { type: 'string', default: '3000' }, rounds: { type: 'string', default: '5' } },
-});
+const values = optionsOf({ watchers: { type: 'string', default: '3000' }, rounds: { type: 'string', default: '5' } });
 const count = Number(values.watchers);
 
 interface Target {

@@ -7,21 +7,19 @@
  * the query a second, the processor time of the server's process (all of its threads, without what the changes alone
  * take, which is measured first), how often each watcher is told, and how long after the last change all have it.
  */
-import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { optionsOf } from '../options.ts';
 import { printFigure, printSitting } from './sitting.ts';
 import { metricsOf, startSvc, type SvcProcess } from './svc-process.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../config/examples/actors.json', import.meta.url));
-const { values } = parseArgs({
-  options: {
-    watchers: { type: 'string', default: '1,100,10000' },
-    changes: { type: 'string', default: '100' },
-    seconds: { type: 'string', default: '10' },
-  },
+const values = optionsOf({
+  watchers: { type: 'string', default: '1,100,10000' },
+  changes: { type: 'string', default: '100' },
+  seconds: { type: 'string', default: '10' },
 });
 const changes = Number(values.changes);
 const seconds = Number(values.seconds);

@@ -7,6 +7,9 @@
 import { IDL } from '@dfinity/candid';
 import { bench, do_not_optimize, group, run } from 'mitata';
 import { createCodec } from '../../subsystems/codec/codec.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const FIELDS = ['id', 'owner', 'title', 'body', 'created', 'updated', 'size', 'tags', 'state', 'pinned'];
 const NOTE = `record {

@@ -9,8 +9,8 @@
  */
 import { once } from 'node:events';
 import { enableCompileCache } from 'node:module';
-import { parseArgs } from 'node:util';
 import { fork } from 'node:child_process';
+import { optionsOf } from '../options.ts';
 import type { ComparedCode } from '../../subsystems/compatibility/index.ts';
 import { UpgradeComparisons } from '../../subsystems/compatibility/upgrade-comparisons.ts';
 import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
@@ -75,9 +75,7 @@ async function compared(comparisons: UpgradeComparisons, { name, from, to }: Que
 }
 
 async function measure(): Promise<void> {
-  const { values } = parseArgs({
-    options: { rounds: { type: 'string', default: '7' }, quick: { type: 'boolean', default: false } },
-  });
+  const values = optionsOf({ rounds: { type: 'string', default: '7' }, quick: { type: 'boolean', default: false } });
   const rounds = values.quick ? 1 : Number(values.rounds);
   const questions: readonly Question[] = [
     { name: 'counter', from: await codeOf(counter(1)), to: await codeOf(counter(2)) },

@@ -13,6 +13,9 @@ import { loadModule } from '../../subsystems/execution/thread/load-module.ts';
 import { IC0_SIGNATURES } from '../../subsystems/wasm/index.ts';
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { report } from '../figures.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const SOURCE = `persistent actor Counter {
   var n : Nat = 0;

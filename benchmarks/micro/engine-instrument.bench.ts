@@ -11,6 +11,9 @@ import { decodeModule, validateCanister, type WasmModule } from '../../subsystem
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { largeActor } from '../fixtures/large-actor.ts';
 import { report, written } from '../figures.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const WARM_ROUNDS = 12;
 const ROUNDS = Number(process.env['ROUNDS'] ?? 15);

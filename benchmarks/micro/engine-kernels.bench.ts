@@ -14,6 +14,9 @@ import { CONTROL_OPTIONS, prepare } from '../../test/support/bare-canister.ts';
 import { renameExports } from '../../test/support/wasm-sections.ts';
 import { report } from '../figures.ts';
 import { interleaved, printRatios } from './interleaved.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const PREFIX = 'canister_update ';
 const LIMIT = 2 ** 50;

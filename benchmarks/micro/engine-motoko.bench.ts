@@ -18,6 +18,9 @@ import {
 import { compileMotoko } from '../../test/support/motoko.ts';
 import { report } from '../figures.ts';
 import { interleaved, printRatios, type Ratios } from './interleaved.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const PROGRAMS = ['numbers', 'text', 'maps', 'blobs', 'allocation', 'garbage'];
 const INC_CALLS = 20_000;

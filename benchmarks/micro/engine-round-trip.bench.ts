@@ -11,6 +11,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { optionsOf } from '../options.ts';
 import { type Logger, systemClock } from '../../kernel/index.ts';
 import { ExecutorPool } from '../../subsystems/execution/pool/executor-pool.ts';
 import { FULL_LIMIT, type Step } from '../../subsystems/ic/index.ts';
@@ -140,6 +141,7 @@ function fail(message: string): never {
 if (process.argv.includes(MEASURE)) {
   console.log(JSON.stringify(await measure()));
 } else {
+  optionsOf({});
   const cores = availableParallelism();
   if (cores > 1 && spawnSync('taskset', ['-c', '0', 'true']).status !== 0)
     console.log('no taskset here: not measured on one core');

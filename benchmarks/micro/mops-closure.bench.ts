@@ -9,6 +9,9 @@ import { createCompiler } from '../../subsystems/compiler/motoko-compiler.ts';
 import { ProjectClosures } from '../../subsystems/mops-closure/project-closures.ts';
 import { report } from '../figures.ts';
 import { median } from '../macro/quantile.ts';
+import { optionsOf } from '../options.ts';
+
+optionsOf({});
 
 const FILES = 1000;
 const ROUNDS = 7;

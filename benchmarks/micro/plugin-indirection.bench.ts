@@ -16,7 +16,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { optionsOf } from '../options.ts';
 import { loadConfig } from '../../config/load.ts';
 import { createKernel, type Logger, systemClock, systemRandom } from '../../kernel/index.ts';
 import { Clock, definePlugin, Execution, Logger as Log, Metering, Outcalls } from '../../plugins/api/plugin.ts';
@@ -246,7 +246,7 @@ const percent = (ratio: number): string => `${ratio < 1 ? '−' : '+'}${(Math.ab
 if (process.argv.includes(MEASURE)) {
   console.log(JSON.stringify(await measure(Number(process.argv.at(-1)))));
 } else {
-  const { values } = parseArgs({ options: { processes: { type: 'string', default: String(PROCESSES) } } });
+  const values = optionsOf({ processes: { type: 'string', default: String(PROCESSES) } });
   const all = Array.from({ length: Math.max(6, Number(values.processes)) }, (_, made) => inProcess(made));
   const row = (name: string, each: Estimate, verdict: string): Figure => ({
     panel: 'ratio',
