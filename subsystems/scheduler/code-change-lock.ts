@@ -151,7 +151,7 @@ export class CodeChangeLock {
     if (loadProblem !== undefined) return Promise.resolve(loadProblem);
     return new Promise((resolve) => {
       canister.work.wakeWaiters.push(resolve);
-      this.#with.eviction.busy(canister, true);
+      this.#with.eviction.busy(canister, 'now');
     });
   }
 }

@@ -1,10 +1,14 @@
 /**
  * Decides which canisters are awake: who is put to sleep, who is loaded, and when.
  *
- * Where state is kept, an executor need not have every canister: what waits for a sleeping one wakes it. With a cap on how
- * many are awake, or on their bytes, one that is to wake takes the place of the one that has been idle for longest. When
- * all are busy it waits, and so that it does not wait for ever, the one that has been awake for longest starts nothing more
- * after a while, sleeps, and stands in line again.
+ * Where state is kept, an executor need not have every canister: what waits for a sleeping one wakes it. With a bound on how
+ * many are awake, or on their bytes (live-places.ts), one that is to wake takes the places of those that have been idle for longest. When
+ * they are busy it waits in line (waking-line.ts), and so that it does not wait for ever, those that have been awake for longest start
+ * nothing more after a while, sleep, and stand in line again: as many of them as it takes.
+ *
+ * Heartbeats and timers, and the calls that they have made, are nobody's wait. They wake a canister where there is room, or in place of
+ * an idle one, one at a time and with pauses (tick-gate.ts); only when they have waited for long they stand in line. And they do not
+ * count as use: whoever was woken for one is the first to give way.
  *
  * Where executors share a bounded memory (relief.ts), idle canisters also give way to whoever needs that.
  *
@@ -13,32 +17,34 @@
  *
  * Main thread. The states that this brings about are in canister-state.ts; canisters/stored-canister-loader.ts does what is decided.
  */
-import { assert, type Clock, ServerError, sleep } from '../../kernel/index.ts';
-import { type ScheduledCanister, isUrgent } from './scheduled-canister.ts';
+import { assert, type Clock, ServerError } from '../../kernel/index.ts';
+import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CanisterLoader } from './index.ts';
+import { Freed, type Lack, type LiveBounds, LivePlaces } from './live-places.ts';
 import { LruList, lruNodeOf } from './lru-list.ts';
-import { Queue } from './queue.ts';
+import { type Need, needOfAll } from './need.ts';
 import { Relief } from './relief.ts';
-import type { Execution, MemoryFigures } from '../execution/index.ts';
+import { TickCrowd } from './tick-crowd.ts';
+import { TickGate } from './tick-gate.ts';
+import { type Lane, LANES, WakingLine } from './waking-line.ts';
+import { LARGE_HEAP_BYTES, Waking } from './waking.ts';
+import type { Execution } from '../execution/index.ts';
 
-export interface EvictionOptions {
-  /** How many canisters are awake at most; 0 is no limit. */
-  readonly liveCap?: number;
-  /** How many bytes of heap and stable memory the awake ones have at most; 0 is no limit. */
-  readonly liveBytes?: number;
-}
+export type EvictionOptions = LiveBounds;
 
 export interface EvictionEvents {
   /** It is awake: what waits may start. */
   readonly awake: (canister: ScheduledCanister) => void;
   /** It could not be woken. */
   readonly failed: (canister: ScheduledCanister, error: Error) => void;
+  /** An operator should know. */
+  readonly warn: (text: string) => void;
 }
 
-/** Wakes at the same time: each reads a whole canister. */
-const WAKES_MAX = 64;
-/** How long one waits for a place before a busy canister gives way. */
+/** How long one waits for a place before a busy canister gives way, and how long that has had its own at least. */
 const PATIENCE_MS = 100;
+/** How long heartbeats and timers wait for an idle canister before they stand in line with others. */
+const TICK_PATIENCE_MS = 1_000;
 /**
  * Its executor may die while a canister wakes, which is no reason to refuse what waits: the next one wakes it. Unless it is
  * the waking that they die of.
@@ -46,38 +52,51 @@ const PATIENCE_MS = 100;
 const LOST_WAKES_MAX = 3;
 /** After a failure, what must not be refused is tried again; heartbeats and timers wait as long. */
 const RETRY_MS = 5_000;
-/** For so long one is tried again that there is no memory for: others become idle meanwhile. */
-const MEMORY_TRIES = 100;
-const MEMORY_RETRY_MS = 100;
-/** Smaller heaps count less than their size. */
-const LARGE_HEAP_BYTES = 16 * 2 ** 20;
+
+/** Who waits for the same, and is not tried where the first of them has to wait. */
+const WAITING_FOR: Readonly<Record<Lack, readonly Lane[]>> = {
+  place: LANES,
+  bytes: ['small', 'large'],
+  oversizedPlace: ['oversized'],
+  memory: ['large', 'oversized'],
+};
+
+/** Who gives way, and what is lacking all the same. */
+interface Plan {
+  readonly victims: ReadonlySet<ScheduledCanister>;
+  readonly lack: Lack | undefined;
+}
+
+/** A waking that a gate bounds, and those that sleep for it. */
+interface Gated {
+  readonly gate: TickGate;
+  readonly fallen: Promise<unknown>;
+}
 
 export class Eviction {
   /** How often one was put to sleep, and woken. */
   evictions = 0;
   wakeUps = 0;
   readonly isBounded: boolean;
-  readonly #cap: number;
-  readonly #bytesMax: number;
   readonly #clock: Clock;
   readonly #events: EvictionEvents;
+  readonly #places: LivePlaces;
   /** In the order they were woken. */
   readonly #awake = new Set<ScheduledCanister>();
+  /** In the order in which somebody used them; heartbeats and timers of them may be under way. */
   readonly #idle = new LruList<ScheduledCanister>();
-  readonly #wanted = new Queue<ScheduledCanister>();
-  /** Those that take much of what all have together: they wait until there is so much, and nobody waits behind them. */
-  readonly #wantedLarge = new Queue<ScheduledCanister>();
-  readonly #isWanted = new Set<ScheduledCanister>();
-  #waking = 0;
-  /** Of heaps: those that wake have not taken theirs yet, and those that fall asleep have not given it back. */
-  #wakingBytes = 0;
-  #fallingBytes = 0;
-  /** Of those that are awake or waking. */
-  #bytes = 0;
-  #patience: Disposable | undefined;
-  #host: CanisterLoader | undefined;
+  readonly #wanted = new WakingLine();
+  readonly #ticking = new WakingLine();
+  /** What those lack who wait, each with the first one that does. */
+  readonly #lacks = new Map<Lack, ScheduledCanister>();
+  readonly #gates: Readonly<Record<Lane, TickGate>>;
+  readonly #gated = new Map<ScheduledCanister, Gated>();
+  /** Counts what was done that is no heartbeat and no timer. */
+  #uses = 0;
+  readonly #crowd: TickCrowd;
+  readonly #waking: Waking;
   readonly #relief: Relief | undefined;
-  readonly #memory: MemoryFigures | undefined;
+  #patience: Disposable | undefined;
 
   /** `execution`: given if canisters can sleep; it is told which of them to put to sleep for want of memory. */
   constructor(
@@ -86,52 +105,72 @@ export class Eviction {
     events: EvictionEvents,
     execution?: Pick<Execution, 'memory' | 'trim' | 'attendMemory'>,
   ) {
-    this.#cap = options.liveCap ?? 0;
-    this.#bytesMax = options.liveBytes ?? 0;
-    this.isBounded = this.#cap > 0 || this.#bytesMax > 0 || execution !== undefined;
+    this.#places = new LivePlaces(options, ({ handle }) => this.#loader.bytesOf(handle));
+    const { cap, bytesMax } = this.#places;
+    this.isBounded = cap > 0 || bytesMax > 0 || execution !== undefined;
     this.#clock = clock;
     this.#events = events;
-    this.#memory = execution?.memory;
+    this.#crowd = new TickCrowd(this.#places, clock, events.warn);
+    const newGate = (): TickGate =>
+      new TickGate(
+        clock,
+        () => this.#uses,
+        () => this.#advance(),
+      );
+    const fitting = newGate();
+    this.#gates = { small: fitting, large: fitting, oversized: newGate() };
     if (execution !== undefined)
       this.#relief = new Relief(execution, {
-        coldest: () => this.#idle.coldest,
+        coldest: () => this.#coldest,
         putToSleep: (canister) => this.#putToSleep(canister),
         bytesOf: ({ handle }) => this.#loader.bytesOf(handle),
       });
+    this.#waking = new Waking(clock, execution?.memory, this.#relief);
   }
 
   get #loader(): CanisterLoader {
-    const host = this.#host;
+    const { host } = this.#waking;
     assert(host !== undefined, 'canisters sleep, and nobody can wake them');
     return host;
   }
 
   attach(host: CanisterLoader): void {
-    this.#host = host;
+    this.#waking.host = host;
   }
 
   get liveCount(): number {
     return this.#awake.size;
   }
 
+  /** The one that nobody has used for longest, of those that have nothing to do. */
+  get #coldest(): ScheduledCanister | undefined {
+    for (const canister of this.#idle.fromColdest()) if (canister.isIdle) return canister;
+    return undefined;
+  }
+
   /** A canister that is awake from the beginning. */
   admitted(canister: ScheduledCanister): void {
     this.#awake.add(canister);
-    this.#count(canister);
+    this.#places.take(canister);
     // Nobody is put to sleep for it now: whoever made it is not done with it.
     this.#idle.touch(canister);
   }
 
   /** Something is about to be done with it: it is no victim. */
   keep(canister: ScheduledCanister): void {
+    const node = canister.lruNode;
+    if (node === undefined) return;
     this.#idle.remove(canister);
+    node.isUsed = true;
   }
 
   forget(canister: ScheduledCanister): void {
     this.#idle.remove(canister);
-    this.#isWanted.delete(canister);
+    this.#wanted.remove(canister);
+    this.#ticking.remove(canister);
+    if (!this.#waking.has(canister)) this.#ungate(canister);
     if (!this.#awake.delete(canister)) return;
-    this.#discount(canister);
+    this.#places.giveBack(canister);
     this.#advance();
   }
 
@@ -143,28 +182,44 @@ export class Eviction {
 
   /** It has had something to do when it fell asleep. */
   busyStill(canister: ScheduledCanister): void {
-    this.busy(canister, canister.work.queries.some(isUrgent));
+    this.busy(canister, needOfAll(canister.work));
   }
 
-  /** It has something to do. `mustNotWait`: not even for a place. */
-  busy(canister: ScheduledCanister, mustNotWait: boolean): void {
-    if (canister.state === 'live') this.#idle.remove(canister);
+  /** It has something to do. */
+  busy(canister: ScheduledCanister, need: Need): void {
+    if (need === 'tick') this.#crowd.saw(canister);
+    else this.#uses++;
+    if (canister.state === 'live' && need !== 'tick') this.keep(canister);
     if (canister.state !== 'evicted') return;
-    if (mustNotWait) {
-      this.#isWanted.delete(canister);
-      this.#makeRoom(canister);
+    if (need === 'now') {
+      this.#wanted.remove(canister);
+      this.#ticking.remove(canister);
+      void this.#sleepAll(this.#planFor(canister));
       this.#wake(canister);
-    } else if (!this.#isWanted.has(canister)) {
-      this.#isWanted.add(canister);
-      (this.#isLarge(canister) ? this.#wantedLarge : this.#wanted).push(canister);
-      this.#advance();
+    } else if (!this.#wanted.has(canister)) {
+      this.#standInLine(canister, need);
     }
   }
 
-  /** Something of it has ended: it may be idle now, and the warmest of those. */
+  #standInLine(canister: ScheduledCanister, need: Need): void {
+    if (need !== 'tick') {
+      this.#ticking.remove(canister);
+      this.#wanted.add(canister, this.#laneOf(canister));
+    } else if (!this.#ticking.has(canister)) {
+      this.#ticking.add(canister, this.#laneOf(canister), this.#clock.nowMs());
+    }
+    this.#advance();
+  }
+
+  #laneOf(canister: ScheduledCanister): Lane {
+    if (this.#places.isOversized(this.#places.bytesOf(canister))) return 'oversized';
+    return this.#waking.isLarge(canister) ? 'large' : 'small';
+  }
+
+  /** Something of it has ended: it may be idle now, and the warmest of those that are used. */
   settled(canister: ScheduledCanister): void {
     if (!this.isBounded || canister.state !== 'live') return;
-    this.#recount(canister);
+    this.#places.recount(canister);
     const work = canister.workIfAny;
     // Somebody counts on it: another has to give way.
     if (work !== undefined && (work.frames > 0 || work.pins > 0)) work.isEvictionRequested = false;
@@ -175,86 +230,129 @@ export class Eviction {
       return;
     }
     if (!canister.isIdle) return;
-    this.#idle.touch(canister);
-    this.#advance();
-  }
-
-  #recount(canister: ScheduledCanister): void {
-    this.#discount(canister);
-    this.#count(canister);
-  }
-
-  #count(canister: ScheduledCanister): void {
     const node = lruNodeOf(canister);
-    node.bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(canister.handle);
-    this.#bytes += node.bytes;
-  }
-
-  #discount({ lruNode }: ScheduledCanister): void {
-    this.#bytes -= lruNode?.bytes ?? 0;
+    if (node.isUsed) this.#idle.touch(canister);
+    else if (node.colder === undefined) this.#idle.addColdest(canister);
+    node.isUsed = false;
+    this.#advance();
   }
 
   /** Wakes those for whom there is a place, and makes sure that not more are awake than may be. */
   #advance(): void {
-    const isServed = this.#serve(this.#wanted);
-    if (!this.#serve(this.#wantedLarge) || !isServed) {
-      this.#bePatient();
-      return;
-    }
-    while (this.#isOver(0, 0)) {
-      const victim = this.#idle.coldest;
+    this.#lacks.clear();
+    if (this.#wanted.size > 0) this.#serve();
+    else if (this.#ticking.size > 0) this.#serveTicks(new Set());
+    if (this.#lacks.size > 0) return;
+    for (let lack = this.#places.excess; lack !== undefined; lack = this.#places.excess) {
+      const victim = this.#coldestThatHelps(lack);
       if (victim === undefined) return;
       void this.#putToSleep(victim);
     }
   }
 
-  /** Wakes those who stand in a line; false: some have to wait. */
-  #serve(line: Queue<ScheduledCanister>): boolean {
-    for (let next = line.peek(); next !== undefined; next = line.peek()) {
-      if (this.#isWanted.has(next)) {
-        if (this.#waking >= WAKES_MAX || !this.#makeRoom(next)) return false;
-        this.#isWanted.delete(next);
-        line.shift();
-        this.#wake(next);
-      } else {
-        line.shift();
+  #coldestThatHelps(lack: Lack): ScheduledCanister | undefined {
+    for (const canister of this.#idle.fromColdest())
+      if (canister.isIdle && this.#places.helps(lack, canister)) return canister;
+    return undefined;
+  }
+
+  #serve(): void {
+    const closed = new Set<Lane>();
+    for (let next = this.#wanted.first(closed); next !== undefined; next = this.#wanted.first(closed)) {
+      if (this.#waking.isFull) return;
+      const plan = this.#planFor(next.canister);
+      void this.#sleepAll(plan);
+      if (plan.lack === undefined) {
+        this.#wanted.remove(next.canister);
+        this.#wake(next.canister);
+        continue;
+      }
+      this.#lacks.set(plan.lack, next.canister);
+      for (const lane of WAITING_FOR[plan.lack]) closed.add(lane);
+    }
+    this.#serveTicks(closed);
+    if (this.#lacks.size > 0) this.#bePatient();
+  }
+
+  /** In place of idle ones alone, and of none if they do not suffice. */
+  #serveTicks(closed: Set<Lane>): void {
+    for (let next = this.#ticking.first(closed); next !== undefined; next = this.#ticking.first(closed)) {
+      if (this.#waking.isFull) return;
+      const { canister, lane } = next;
+      const gate = this.#gates[lane];
+      const plan = this.#planFor(canister, gate.isOpen);
+      if (plan.lack !== undefined) {
+        for (const other of LANES) if (this.#gates[other] === gate) closed.add(other);
+        if (gate.isOpen) this.#bePatient();
+        continue;
+      }
+      this.#ticking.remove(canister);
+      if (plan.victims.size > 0) this.#gate(canister, gate, this.#sleepAll(plan));
+      this.#wake(canister);
+    }
+  }
+
+  #gate(canister: ScheduledCanister, gate: TickGate, fallen: Promise<unknown>): void {
+    gate.close();
+    this.#gated.set(canister, { gate, fallen });
+  }
+
+  /** The waking of a canister has ended, or will not be. */
+  #ungate(canister: ScheduledCanister): void {
+    const gated = this.#gated.get(canister);
+    if (gated === undefined) return;
+    this.#gated.delete(canister);
+    void gated.fallen.then(() => gated.gate.ended());
+  }
+
+  #lackFor(next: ScheduledCanister, bytes: number, freed: Freed): Lack | undefined {
+    return (
+      this.#places.lackFor(bytes, freed) ?? (this.#waking.lacksMemory(next, freed.heapBytes) ? 'memory' : undefined)
+    );
+  }
+
+  /** Who has to give way to one more; nobody if `mayEvict` is false. */
+  #planFor(next: ScheduledCanister, mayEvict = true): Plan {
+    return this.#plan(next, new Freed(), mayEvict ? () => this.#idle.fromColdest() : () => [], isIdle);
+  }
+
+  /** Some of the candidates, in their order, that help with what is lacking, until nothing is. */
+  #plan(
+    next: ScheduledCanister,
+    freed: Freed,
+    candidates: () => Iterable<ScheduledCanister>,
+    mayGo: (canister: ScheduledCanister) => boolean,
+  ): Plan {
+    const victims = new Set<ScheduledCanister>();
+    const bytes = this.#places.bytesOf(next);
+    let lack = this.#lackFor(next, bytes, freed);
+    // Who did not help with one lack may help with the next.
+    for (let before: Lack | undefined; lack !== undefined && lack !== before;) {
+      before = lack;
+      for (const canister of candidates()) {
+        if (victims.has(canister) || !mayGo(canister) || !this.#helps(lack, canister)) continue;
+        victims.add(canister);
+        this.#free(canister, freed);
+        lack = this.#lackFor(next, bytes, freed);
+        if (lack === undefined) break;
       }
     }
-    return true;
+    return { victims, lack };
   }
 
-  #heapBytesOf({ handle }: ScheduledCanister): number {
-    return this.#loader.heapBytesOf?.(handle) ?? 0;
+  #helps(lack: Lack, canister: ScheduledCanister): boolean {
+    if (lack === 'memory') return this.#waking.heapBytesOf(canister) >= LARGE_HEAP_BYTES;
+    return this.#places.helps(lack, canister);
   }
 
-  /** Whether it has to wait for memory; one that can never have it is told so. */
-  #isLarge(canister: ScheduledCanister): boolean {
-    const bytes = this.#heapBytesOf(canister);
-    return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
+  #free(canister: ScheduledCanister, freed: Freed): void {
+    this.#places.free(canister, freed);
+    const heapBytes = this.#waking.heapBytesOf(canister);
+    if (heapBytes >= LARGE_HEAP_BYTES) freed.heapBytes += heapBytes;
   }
 
-  /** Whether memory is lacking for it, when those are gone that fall asleep, and those are there that wake. */
-  #lacksMemory(next: ScheduledCanister): boolean {
-    if (this.#memory === undefined || !this.#isLarge(next)) return false;
-    const { bytesUsed, bytesMax } = this.#memory;
-    return bytesUsed - this.#fallingBytes + this.#wakingBytes + this.#heapBytesOf(next) > bytesMax;
-  }
-
-  #makeRoom(next: ScheduledCanister): boolean {
-    const bytes = this.#bytesMax === 0 ? 0 : this.#loader.bytesOf(next.handle);
-    while (this.#isOver(1, bytes) || this.#lacksMemory(next)) {
-      const victim = this.#idle.coldest;
-      if (victim === undefined) return false;
-      void this.#putToSleep(victim);
-    }
-    return true;
-  }
-
-  /** One alone may be larger than all together should be. */
-  #isOver(more: number, bytes: number): boolean {
-    const places = this.#awake.size + this.#waking;
-    if (places + more <= 1) return false;
-    return (this.#cap > 0 && places + more > this.#cap) || (this.#bytesMax > 0 && this.#bytes + bytes > this.#bytesMax);
+  #sleepAll({ victims }: Plan): Promise<unknown> {
+    return Promise.allSettled([...victims].map((victim) => this.#putToSleep(victim)));
   }
 
   /** Resolves when its executor has dropped it. */
@@ -263,12 +361,12 @@ export class Eviction {
     this.#fallAsleep(canister);
     const fallen = Promise.resolve(this.#loader.sleep(canister.handle));
     canister.shrink();
-    const bytes = this.#relief === undefined ? 0 : this.#heapBytesOf(canister);
+    const bytes = this.#relief === undefined ? 0 : this.#waking.heapBytesOf(canister);
     if (bytes >= LARGE_HEAP_BYTES) {
-      this.#fallingBytes += bytes;
+      this.#waking.fallingBytes += bytes;
       const freed = fallen.then(() => this.#relief?.trim());
       void freed.then(() => {
-        this.#fallingBytes -= bytes;
+        this.#waking.fallingBytes -= bytes;
         this.#advance();
       });
     }
@@ -277,72 +375,45 @@ export class Eviction {
 
   #fallAsleep(canister: ScheduledCanister): void {
     this.#idle.remove(canister);
-    if (this.#awake.delete(canister)) this.#discount(canister);
-    canister.lruNode = undefined;
+    if (this.#awake.delete(canister)) this.#places.giveBack(canister);
     canister.enter('evicted');
     const work = canister.workIfAny;
     if (work !== undefined) work.isEvictionRequested = false;
   }
 
   #wake(canister: ScheduledCanister): void {
-    const host = this.#loader;
-    this.#waking++;
-    this.#count(canister);
+    this.#places.take(canister);
     canister.enter('loading');
     canister.work.isStatusNew = false;
-    const heapBytes = this.#isLarge(canister) ? this.#heapBytesOf(canister) : 0;
-    this.#wakingBytes += heapBytes;
-    // Later: the executor that it has died with may still be about to be replaced.
-    Promise.resolve()
-      .then(() => this.#wakeWithMemory(host, canister))
-      .finally(() => (this.#wakingBytes -= heapBytes))
-      .then(
-        () => this.#woken(canister),
-        (error: unknown) => this.#failed(canister, error instanceof Error ? error : new Error(String(error))),
-      );
-  }
-
-  async #wakeWithMemory(host: CanisterLoader, canister: ScheduledCanister): Promise<void> {
-    const canFit = this.#memory !== undefined && this.#heapBytesOf(canister) <= this.#memory.bytesMax;
-    for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
-      try {
-        await host.wake(canister.handle);
-        return;
-      } catch (error) {
-        const isShort = error instanceof ServerError && error.code === 'memory-full';
-        if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
-      }
-      // Of its stable memory nobody knows how much was written.
-      const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
-      const hasSlept = await this.#relief?.makeRoom(bytes);
-      if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
-    }
-  }
-
-  /** A wake has ended. False: the canister was deleted meanwhile. */
-  #ended(canister: ScheduledCanister): boolean {
-    this.#waking--;
-    this.#discount(canister);
-    canister.lruNode = undefined;
-    return canister.state === 'loading';
+    this.#gated.get(canister)?.gate.started();
+    this.#waking.begin(canister, (problem) => {
+      this.#places.giveBack(canister);
+      if (problem === undefined) this.#woken(canister);
+      else this.#failed(canister, problem);
+    });
   }
 
   #woken(canister: ScheduledCanister): void {
-    if (this.#ended(canister)) {
+    // It may have been deleted meanwhile.
+    if (canister.state === 'loading') {
       this.wakeUps++;
       canister.work.lostWakes = 0;
       canister.enter('live');
       this.#awake.add(canister);
-      this.#count(canister);
+      this.#places.take(canister);
+      const node = lruNodeOf(canister);
+      node.sinceMs = this.#clock.nowMs();
+      node.isUsed = !isFree(canister);
       this.#events.awake(canister);
       this.settled(canister);
     }
+    this.#ungate(canister);
     this.#advance();
   }
 
   #failed(canister: ScheduledCanister, error: Error): void {
     const { work } = canister;
-    if (this.#ended(canister)) {
+    if (canister.state === 'loading') {
       const isMissing = error instanceof ServerError && error.kind === 'missing';
       canister.enter(isMissing ? 'unloadable' : 'evicted');
       const hasDied = error instanceof ServerError && error.code === 'executor-stopped';
@@ -357,33 +428,65 @@ export class Eviction {
       this.#events.failed(canister, error);
     }
     work.lostWakes = 0;
+    this.#ungate(canister);
     this.#advance();
   }
 
   #retry(canister: ScheduledCanister): void {
     const { work } = canister;
     work.isUnwakable = false;
-    if (canister.state === 'evicted' && work.waiting > 0) this.busy(canister, false);
+    if (canister.state === 'evicted' && work.waiting > 0) this.busyStill(canister);
     else if (canister.isAsleep) canister.shrink();
   }
 
   /** Whoever waits for a place gets one in the end. */
   #bePatient(): void {
-    if (this.#patience !== undefined || this.#waking > 0) return;
+    if (this.#patience !== undefined) return;
     this.#patience = this.#clock.after(PATIENCE_MS, () => {
       this.#patience = undefined;
-      if (this.#isWanted.size === 0) return;
-      for (const canister of this.#awake) {
-        const { work } = canister;
-        if (work.isEvictionRequested || work.changes > 0 || work.pins > 0 || work.frames > 0) continue;
-        work.isEvictionRequested = true;
-        this.settled(canister);
-        break;
-      }
+      this.#lineUpTicks();
       this.#advance();
-      const large = this.#wantedLarge.peek();
-      // There may be garbage that nobody has seen to.
-      if (large !== undefined) void this.#relief?.makeRoom(this.#heapBytesOf(large)).then(() => this.#advance());
+      // They may lack something else when the first have been asked.
+      const lacks = Array.from(this.#lacks);
+      for (const [lack, canister] of lacks) this.#askToGiveWay(lack, canister);
     });
   }
+
+  #lineUpTicks(): void {
+    for (const lane of LANES) {
+      const gate = this.#gates[lane];
+      const head = this.#ticking.headOf(lane);
+      if (head === undefined || gate.openMs(head.sinceMs) < TICK_PATIENCE_MS) continue;
+      this.#ticking.remove(head.canister);
+      this.#gate(head.canister, gate, Promise.resolve());
+      this.#wanted.add(head.canister, lane);
+    }
+  }
+
+  /** Those that have been awake for longest start nothing more, until there is room for the one that waits. */
+  #askToGiveWay(lack: Lack, next: ScheduledCanister): void {
+    if (!this.#wanted.has(next)) return;
+    const freed = new Freed();
+    for (const canister of this.#awake)
+      if (canister.workIfAny?.isEvictionRequested === true) this.#free(canister, freed);
+    const sinceMs = this.#clock.nowMs() - PATIENCE_MS;
+    const mayGo = (canister: ScheduledCanister): boolean =>
+      (canister.lruNode?.sinceMs ?? 0) <= sinceMs &&
+      canister.workIfAny?.isEvictionRequested !== true &&
+      isFree(canister);
+    const { victims } = this.#plan(next, freed, () => this.#awake, mayGo);
+    for (const canister of victims) canister.work.isEvictionRequested = true;
+    for (const canister of victims) this.settled(canister);
+    // There may be garbage that nobody has seen to.
+    if (lack === 'memory') void this.#relief?.makeRoom(this.#waking.heapBytesOf(next)).then(() => this.#advance());
+  }
+}
+
+function isIdle(canister: ScheduledCanister): boolean {
+  return canister.isIdle;
+}
+
+/** Nobody needs it to stay awake. */
+function isFree({ workIfAny: work }: ScheduledCanister): boolean {
+  return work === undefined || (work.changes === 0 && work.pins === 0 && work.frames === 0);
 }

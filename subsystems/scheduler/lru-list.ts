@@ -11,6 +11,10 @@ export class LruNode<T> {
   readonly value: T | undefined;
   /** Bytes of memory that the value takes, as last counted. */
   bytes = 0;
+  /** Somebody has used the value since it was put in its place, not only its own heartbeats and timers. */
+  isUsed = false;
+  /** When the value was woken, ms since 1970. */
+  sinceMs = 0;
   /** Its neighbours; undefined: it is not in the list. */
   colder: LruNode<T> | undefined = undefined;
   warmer: LruNode<T> | undefined = undefined;
@@ -40,14 +44,24 @@ export class LruList<T extends Listed<T>> {
 
   /** The value is the warmest now. */
   touch(value: T): void {
-    this.remove(value);
+    this.#insert(value, this.#end.colder ?? this.#end);
+  }
+
+  /** The value is the coldest now. */
+  addColdest(value: T): void {
+    this.#insert(value, this.#end);
+  }
+
+  #insert(value: T, colder: LruNode<T>): void {
     const node = lruNodeOf(value);
-    const end = this.#end;
-    const warmest = end.colder ?? end;
-    node.colder = warmest;
-    node.warmer = end;
-    warmest.warmer = node;
-    end.colder = node;
+    // It may be its own neighbour.
+    const neighbour = colder === node ? (node.colder ?? this.#end) : colder;
+    this.remove(value);
+    const warmer = neighbour.warmer ?? neighbour;
+    node.colder = neighbour;
+    node.warmer = warmer;
+    neighbour.warmer = node;
+    warmer.colder = node;
   }
 
   remove({ lruNode }: T): void {
@@ -58,7 +72,8 @@ export class LruList<T extends Listed<T>> {
     lruNode.warmer = undefined;
   }
 
-  get coldest(): T | undefined {
-    return this.#end.warmer?.value;
+  /** The coldest first; nothing is put into the list or taken out meanwhile. */
+  *fromColdest(): Generator<T> {
+    for (let node = this.#end.warmer; node?.value !== undefined; node = node.warmer) yield node.value;
   }
 }

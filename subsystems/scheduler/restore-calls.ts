@@ -82,7 +82,8 @@ class Restoring {
     const canister = this.#canisterOf(record.canister);
     const context = new CallContext(canister, { kind: 'system' }, { caller, deadlineNs, cycles: cyclesAvailable });
     const { number, deletion } = record;
-    Object.assign(context, { number, hasAnswered, isDeleted, instructions, charge, fault, deletion, isStored: true });
+    const known = { number, hasAnswered, isDeleted, instructions, charge, fault, deletion, isStored: true };
+    Object.assign(context, { ...known, isOfTick: false });
     // One that was ended with its code holds up nobody.
     if (!isDeleted || deletion !== undefined) canister.work.contexts.add(context);
     return context;

@@ -18,7 +18,6 @@ import type { CodeChange, Execution, ModuleInfo } from '../execution/index.ts';
 import type { Entry } from '../storage/index.ts';
 import {
   ScheduledCanister,
-  isUrgent,
   queueOf,
   type IngressOrigin,
   type QueuedTask,
@@ -49,6 +48,7 @@ import { digestOf } from './idempotency/argument-digest.ts';
 import { Idempotency, type IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { Asked, UnderWay } from './idempotency/canister-keys.ts';
 import { Eviction, type EvictionOptions } from './eviction.ts';
+import { type Need, needOf, needOfAll } from './need.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
 import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
@@ -93,8 +93,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       readonly execution: Execution;
       readonly clock: Clock;
       readonly storage: KeptUnits;
-      /** Told whom a drain waits for. */
-      readonly log?: Pick<Logger, 'info'>;
+      /** Told whom a drain waits for, and of too many heartbeats and timers. */
+      readonly log?: Pick<Logger, 'info' | 'warn'>;
     },
     options: RoundSchedulerOptions,
   ) {
@@ -139,6 +139,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       {
         awake: (canister) => this.#awake(canister),
         failed: (canister, error) => this.#wakeFailed(canister, error),
+        warn: (text) => granted.log?.warn(text),
       },
       this.#journal.isKept ? granted.execution : undefined,
     );
@@ -152,7 +153,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       },
       {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
-        begin: (canister) => this.#begin(canister, false),
+        begin: (canister) => this.#begin(canister),
         executed: (canister, messages, traps) => this.#host?.executed?.(canister.handle, messages, traps),
         lowMemoryRan: (canister) => this.#host?.lowMemoryRan?.(canister.handle),
       },
@@ -230,7 +231,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     for (const credit of restored.credits) this.#executions.credit(credit);
     for (const canister of this.#canisters) {
       if (canister === undefined) continue;
-      this.#begin(canister, false);
+      this.#begin(canister);
       this.#stopping.settle(canister);
     }
   }
@@ -385,7 +386,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     work.isStatusNew = false;
     for (const waiter of work.wakeWaiters.splice(0)) waiter(undefined);
-    this.#begin(canister, false);
+    this.#begin(canister);
   }
 
   /**
@@ -578,17 +579,17 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     // What is kept goes on after the restart, or whenever its canister can be loaded.
     if (canister.state === 'unloadable' || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
     queueOf(canister.work, waiting).push(waiting);
-    this.#begin(canister, isUrgent(waiting));
+    this.#begin(canister, needOf(waiting));
   }
 
   // ---- turns
 
   /** Something waits for the canister, perhaps: it gets its turn, or is woken. */
-  #begin(canister: ScheduledCanister, mustNotWait: boolean): void {
+  #begin(canister: ScheduledCanister, need?: Need): void {
     if (canister.state !== 'live' || this.#eviction.isBounded) {
       const work = canister.workIfAny;
       if (work === undefined || work.waiting === 0) return;
-      this.#eviction.busy(canister, mustNotWait);
+      this.#eviction.busy(canister, need ?? needOfAll(work));
       if (canister.state !== 'live') return;
     }
     const queue = this.#queueOfExecutor(canister);

@@ -276,16 +276,6 @@ function nextQueue(work: PendingWork): Queue<QueuedTask> {
   return work.isQueryNext ? work.queries : work.input;
 }
 
-/**
- * A composite query of another canister waits for this, and keeps its place among the live ones meanwhile. Responses, too: a
- * query one of whose callbacks has trapped keeps none, and ends only when the rest of its calls have been answered.
- */
-export function isUrgent(waiting: QueuedTask): boolean {
-  const context =
-    waiting.kind === 'start' ? waiting.context : waiting.kind === 'response' ? waiting.call.context : undefined;
-  return (context?.evaluation?.depth ?? 0) > 0;
-}
-
 export function queueOf(work: PendingWork, waiting: QueuedTask): Queue<QueuedTask> {
   switch (waiting.kind) {
     case 'system':
@@ -380,6 +370,8 @@ export class CallContext implements Member<CallContext> {
   readonly deadlineNs: bigint;
   /** The composite query this belongs to; undefined for updates and system tasks. */
   readonly evaluation: QueryEvaluation | undefined;
+  /** A heartbeat or timer has brought it about: nobody else waits for it. Not known after a restart. */
+  readonly isOfTick: boolean;
   cyclesAvailable: bigint;
   hasAnswered = false;
   instructions = 0;
@@ -428,6 +420,7 @@ export class CallContext implements Member<CallContext> {
     this.deadlineNs = options.deadlineNs ?? 0n;
     this.cyclesAvailable = options.cycles ?? 0n;
     this.evaluation = options.evaluation;
+    this.isOfTick = origin.kind === 'canister' ? origin.call.context.isOfTick : origin.kind === 'system';
   }
 
   get canAnswer(): boolean {

@@ -85,7 +85,10 @@ const PARTS: readonly Part[] = [
       'messages of any length and size, in any order with changes, deaths and crashes, stay apart and are answered once',
     unit: 'seeds',
     count: 300,
-    runs: [{ file: new URL('../simulation/scheduler.test.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('../simulation/scheduler.test.ts', import.meta.url), label: '' },
+      { file: new URL('../simulation/live-bounds.test.ts', import.meta.url), label: 'more actors than may be live' },
+    ],
   },
   {
     name: 'fuzz',

@@ -24,6 +24,7 @@ export class DurableHost {
   readonly woken: number[] = [];
   readonly changed: number[] = [];
   readonly lowMemoryRan: number[] = [];
+  readonly warnings: string[] = [];
   /** Wakes under way; only if they are held. */
   readonly held: { readonly handle: number; readonly settle: PromiseWithResolvers<void> }[] = [];
   holdsWakes = false;
@@ -34,10 +35,11 @@ export class DurableHost {
   constructor(options: DurableOptions = {}) {
     this.journal = new RecordingJournal<undefined>(undefined, options.entries ?? []);
     const execution = this.execution as unknown as Execution;
+    const warn = (text: string): void => void this.warnings.push(text);
     const { nowMs = 1000, liveCap = 0, liveBytes = 0 } = options;
     this.clock = new FakeClock(nowMs);
     this.scheduler = new RoundScheduler(
-      { execution, clock: this.clock, storage: this.journal },
+      { execution, clock: this.clock, storage: this.journal, log: { info: () => undefined, warn } },
       { heartbeatMs: 10, timerMs: 5, queryInstructionsMax: 1000, liveCap, liveBytes },
     );
     this.scheduler.attachHost({

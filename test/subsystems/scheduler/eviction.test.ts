@@ -103,21 +103,27 @@ test('a composite query one of whose callbacks has trapped gets the rest of its 
   assert.equal(outcome?.kind, 'reply');
 });
 
-test('bytes are bounded as well, and one alone may have more', async () => {
-  const host = new DurableHost({ liveBytes: 100 }).admit([0, 1, 2], { isAsleep: true });
-  for (const [handle, bytes] of [60, 40, 500].entries()) host.bytes.set(handle, bytes);
+test('bytes are bounded as well, and one larger than the bound has a place beside the others', async () => {
+  const host = new DurableHost({ liveBytes: 100 }).admit([0, 1, 2, 3, 4], { isAsleep: true });
+  for (const [handle, bytes] of [60, 40, 500, 300, 50].entries()) host.bytes.set(handle, bytes);
   await use(host, 0);
   await use(host, 1);
-  assert.deepEqual(host.slept, []);
   await use(host, 2);
-  assert.deepEqual(host.slept, [0, 1]);
-  host.bytes.set(2, 10);
-  await use(host, 2);
-  await use(host, 0);
-  assert.deepEqual(host.slept, [0, 1]);
-  host.bytes.set(0, 95);
-  await use(host, 0);
-  assert.deepEqual(host.slept, [0, 1, 2], 'it has grown');
+  assert.deepEqual(host.slept, [], 'those that fit stay');
+  await use(host, 3);
+  assert.deepEqual(host.slept, [2], 'one of those that do not is live at a time');
+  await use(host, 4);
+  assert.deepEqual(host.slept, [2, 0]);
+  host.bytes.set(3, 10);
+  await use(host, 3);
+  assert.deepEqual(host.slept, [2, 0], 'it fits now');
+  host.bytes.set(4, 55);
+  await use(host, 4);
+  assert.deepEqual(host.slept, [2, 0, 1], 'it has grown');
+  host.bytes.set(4, 101);
+  await use(host, 4);
+  await use(host, 1);
+  assert.deepEqual(host.slept, [2, 0, 1], 'it is beside the others now');
 });
 
 test('idle canisters give way to an executor that needs memory, the coldest first, and no more than it takes', async () => {
@@ -285,6 +291,94 @@ test('nothing starts before a wake is done, one is enough for all that waits, an
   );
 });
 
+test('a heartbeat wakes its canister in place of one that nobody uses, and waits where all are busy', async () => {
+  const host = new DurableHost({ liveCap: 1 })
+    .admit([0], { isAsleep: true, module: QUIET })
+    .admit([1], { isAsleep: true });
+  const update = host.deliver(0);
+  await host.endTurn();
+  host.scheduler.beginTicking();
+  for (let n = 0; n < 50; n++) {
+    host.clock.advance(10);
+    await host.endTurn();
+  }
+  assert.deepEqual(host.slept, [], 'it executes for somebody');
+  host.execution.endOne();
+  await host.commit();
+  assert.equal(update.outcome?.kind, 'reply');
+  assert.deepEqual(host.slept, [0]);
+  assert.equal(host.execution.started.at(-1)?.task.kind, 'system');
+});
+
+test('where clients use an actor all the time, heartbeats of another take its place with pauses seven times as long', async () => {
+  const host = new DurableHost({ liveCap: 1 })
+    .admit([0], { isAsleep: true, module: QUIET })
+    .admit([1], { isAsleep: true });
+  host.holdsWakes = true;
+  host.scheduler.beginTicking();
+  const wakes: number[] = [];
+  const told: { readonly outcome: Outcome | undefined }[] = [];
+  for (let step = 0; step < 200; step++) {
+    if (told.every(({ outcome }) => outcome !== undefined)) told.push(host.deliver(0, 'query'));
+    await host.endTurn();
+    // What is loaded takes a step.
+    const loaded = host.held.splice(0);
+    host.clock.advance(100);
+    for (const { handle, settle } of loaded) {
+      wakes.push(handle);
+      settle.resolve();
+    }
+    await host.endTurn();
+    host.execution.endAll();
+    await host.commit();
+  }
+  const beats = wakes.filter((handle) => handle === 1).length;
+  assert.ok(beats >= 10 && beats <= 26, `${beats} wakes for heartbeats in 200 steps`);
+  const waits = told.length;
+  assert.ok(waits >= 120, `${waits} queries were answered`);
+});
+
+test('what a heartbeat calls waits as a heartbeat does, and whoever else wants it makes it come in turn', async () => {
+  const host = new DurableHost({ liveCap: 1 }).admit([0, 1], { isAsleep: true, module: QUIET });
+  host.admit([2], { isAsleep: true });
+  host.scheduler.beginTicking();
+  host.clock.advance(10);
+  await host.endTurn();
+  assert.deepEqual(host.woken, [2]);
+  host.deliver(0);
+  host.execution.endOne({ ...STEP, calls: [callOf(idOf(1))] });
+  await host.endTurn();
+  assert.deepEqual(host.woken, [2, 0], 'a client comes before the call of a heartbeat');
+  host.deliver(1);
+  host.execution.endOne();
+  await host.endTurn();
+  assert.deepEqual(host.woken, [2, 0, 1]);
+});
+
+test('an operator is told once when more actors have heartbeats than may be live, and which number would do', async () => {
+  const host = new DurableHost({ liveCap: 2, liveBytes: 100 }).admit([0, 1, 2]);
+  for (const handle of [0, 1, 2]) host.bytes.set(handle, 40);
+  host.scheduler.beginTicking();
+  for (let n = 0; n < 50; n++) {
+    host.clock.advance(1000);
+    for (let turn = 0; turn < 4; turn++) {
+      await host.endTurn();
+      host.execution.endAll();
+    }
+  }
+  assert.equal(host.warnings.length, 1);
+  assert.match(host.warnings[0] ?? '', /^3 actors .*--live-cap to 3 at least.*--live-bytes to 120 at least/);
+  const enough = new DurableHost({ liveCap: 3, liveBytes: 120 }).admit([0, 1, 2]);
+  for (const handle of [0, 1, 2]) enough.bytes.set(handle, 40);
+  enough.scheduler.beginTicking();
+  for (let n = 0; n < 50; n++) {
+    enough.clock.advance(1000);
+    await enough.endTurn();
+    enough.execution.endAll();
+  }
+  assert.deepEqual(enough.warnings, []);
+});
+
 test('a pinned canister is awake and stays so; a change of code wakes its own', async () => {
   const host = new DurableHost({ liveCap: 1 }).admit([0, 1, 2], { isAsleep: true });
   const release = await host.scheduler.pin(0);
@@ -340,7 +434,7 @@ test('the list of idle canisters forgets in constant time, and gives the one tha
   set.remove(canisters[2] ?? assert.fail());
   set.remove(canisters[2] ?? assert.fail());
   const order: number[] = [];
-  for (let coldest = set.coldest; coldest !== undefined; coldest = set.coldest) {
+  for (let [coldest] = set.fromColdest(); coldest !== undefined; [coldest] = set.fromColdest()) {
     order.push(coldest.handle);
     set.remove(coldest);
   }

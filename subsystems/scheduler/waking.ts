@@ -1,0 +1,99 @@
+/**
+ * Has canisters loaded that are asleep, and knows which of them are about to be awake. Where there is no memory for one, idle
+ * canisters give way (relief.ts), and the waking is tried again.
+ *
+ * Main thread; asks for what canisters/stored-canister-loader.ts does.
+ */
+import { type Clock, ServerError, sleep } from '../../kernel/index.ts';
+import type { MemoryFigures } from '../execution/index.ts';
+import type { CanisterLoader } from './index.ts';
+import type { Relief } from './relief.ts';
+import type { ScheduledCanister } from './scheduled-canister.ts';
+
+/** Wakes at the same time: each reads a whole canister. */
+export const WAKES_MAX = 64;
+/** For so long one is tried again that there is no memory for: others become idle meanwhile. */
+const MEMORY_TRIES = 100;
+const MEMORY_RETRY_MS = 100;
+/** Smaller heaps count less than their size. */
+export const LARGE_HEAP_BYTES = 16 * 2 ** 20;
+
+export class Waking {
+  readonly #clock: Clock;
+  readonly #memory: MemoryFigures | undefined;
+  readonly #relief: Relief | undefined;
+  readonly #waking = new Set<ScheduledCanister>();
+  /** Of heaps: those that wake have not taken theirs yet, and those that fall asleep have not given it back. */
+  #wakingBytes = 0;
+  fallingBytes = 0;
+  host: CanisterLoader | undefined;
+
+  constructor(clock: Clock, memory: MemoryFigures | undefined, relief: Relief | undefined) {
+    this.#clock = clock;
+    this.#memory = memory;
+    this.#relief = relief;
+  }
+
+  get isFull(): boolean {
+    return this.#waking.size >= WAKES_MAX;
+  }
+
+  has(canister: ScheduledCanister): boolean {
+    return this.#waking.has(canister);
+  }
+
+  heapBytesOf({ handle }: ScheduledCanister): number {
+    return this.host?.heapBytesOf?.(handle) ?? 0;
+  }
+
+  /** Whether it has to wait for memory; one that can never have it is told so. */
+  isLarge(canister: ScheduledCanister): boolean {
+    const bytes = this.heapBytesOf(canister);
+    return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
+  }
+
+  /** Whether memory is lacking for it, when those are gone that fall asleep, with `freedBytes` more, and those are there that wake. */
+  lacksMemory(next: ScheduledCanister, freedBytes: number): boolean {
+    if (this.#memory === undefined || !this.isLarge(next)) return false;
+    const { bytesUsed, bytesMax } = this.#memory;
+    const heapBytes = this.heapBytesOf(next);
+    return bytesUsed - this.fallingBytes - freedBytes + this.#wakingBytes + heapBytes > bytesMax;
+  }
+
+  /** Calls back when it is awake, or with the reason why it cannot be. */
+  begin(canister: ScheduledCanister, ended: (problem: Error | undefined) => void): void {
+    const { host } = this;
+    this.#waking.add(canister);
+    const heapBytes = this.isLarge(canister) ? this.heapBytesOf(canister) : 0;
+    this.#wakingBytes += heapBytes;
+    const end = (problem: Error | undefined): void => {
+      this.#waking.delete(canister);
+      ended(problem);
+    };
+    // Later: the executor that it has died with may still be about to be replaced.
+    Promise.resolve()
+      .then(() => host && this.#wakeWithMemory(host, canister))
+      .finally(() => (this.#wakingBytes -= heapBytes))
+      .then(
+        () => end(undefined),
+        (error: unknown) => end(error instanceof Error ? error : new Error(String(error))),
+      );
+  }
+
+  async #wakeWithMemory(host: CanisterLoader, canister: ScheduledCanister): Promise<void> {
+    const canFit = this.#memory !== undefined && this.heapBytesOf(canister) <= this.#memory.bytesMax;
+    for (let triesLeft = canFit ? MEMORY_TRIES : 0; ; triesLeft--) {
+      try {
+        await host.wake(canister.handle);
+        return;
+      } catch (error) {
+        const isShort = error instanceof ServerError && error.code === 'memory-full';
+        if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
+      }
+      // Of its stable memory nobody knows how much was written.
+      const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
+      const hasSlept = await this.#relief?.makeRoom(bytes);
+      if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);
+    }
+  }
+}

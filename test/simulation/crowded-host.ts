@@ -1,0 +1,323 @@
+/**
+ * One seed of a host with more actors than may be live: the shipped scheduler over executors and loads that take as long as a clock says.
+ * Sizes are on both sides of the bound; clients call in closed loops, actors call each other, some have heartbeats and timers. Watched
+ * are how long anybody waits for a place, how long heartbeats do, and what loads for heartbeats and timers alone take of the time.
+ */
+import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Execution } from '../../subsystems/execution/index.ts';
+import { idToText, type Step, type Task } from '../../subsystems/ic/index.ts';
+import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
+import { callOf, HeldExecution, idOf, MODULE, REPLY, STEP } from '../subsystems/scheduler/held-execution.ts';
+import { FakeClock } from '../support/fake-clock.ts';
+import { seeded } from '../support/seeded.ts';
+import { RecordingJournal } from './recording-journal.ts';
+
+const STEP_MS = 5;
+const LIFE_MS = 10_000;
+/** One of so many hosts lives until each must have had its heartbeat. */
+const LONG_LIVES = 6;
+/** Heartbeats come so often, timers five times as often. */
+const BEAT_MS = 1000;
+const TIMER_NS = 200_000_000n;
+/** Longer than a slice, and than what a busy actor is left awake. */
+const LONG_MS = 400;
+const LOAD_MS_A_UNIT = 2;
+const BYTES_MAX = 100;
+/** What bounds are made of, with those of scheduler/eviction.ts: how long who is awake keeps a place, and heartbeats wait for one. */
+const SLOT_MS = 200;
+/** Whoever waits may have come just behind all others, and behind a heartbeat that has stood in line. */
+const ROUNDS_MAX = 1.5;
+const TICK_PATIENCE_MS = 1_000;
+const TICK_PAUSES = 7;
+const CALLER = Uint8Array.of(4);
+
+type Draw = (below: number) => number;
+
+interface Actor {
+  readonly handle: number;
+  readonly bytes: number;
+  readonly loadMs: number;
+  readonly thinkMs: number;
+  readonly hasClient: boolean;
+  readonly hasHeartbeat: boolean;
+  readonly hasTimer: boolean;
+  /** Since when something of a client's waits for it to be live. */
+  waitsSinceMs: number | undefined;
+  messages: number;
+  beats: number;
+  beatMs: number;
+}
+
+export interface Crowd {
+  readonly actors: number;
+  readonly oversized: number;
+  readonly isCapped: boolean;
+  readonly answers: number;
+  readonly loads: number;
+  readonly tickLoads: number;
+  readonly slept: number;
+}
+
+/** Executors that take a while: one task at a time each. */
+class TimedExecution extends HeldExecution {
+  readonly #clock: FakeClock;
+  readonly #freeMs: number[];
+  readonly #durationOf: (handle: number, task: Task) => number;
+  readonly #stepOf: (handle: number, task: Task) => Step;
+
+  constructor(
+    lanes: number,
+    clock: FakeClock,
+    durationOf: (handle: number, task: Task) => number,
+    stepOf: (handle: number, task: Task) => Step,
+  ) {
+    super(lanes);
+    this.#clock = clock;
+    this.#freeMs = new Array<number>(lanes).fill(0);
+    this.#durationOf = durationOf;
+    this.#stepOf = stepOf;
+    this.memory.bytesMax = this.memory.bytesHigh = Number.MAX_SAFE_INTEGER;
+  }
+
+  override run(handle: number, task: Task, done: (step: Step) => void): void {
+    const lane = this.executorOf(handle);
+    const nowMs = this.#clock.nowMs();
+    const endMs = Math.max(nowMs, this.#freeMs[lane] ?? 0) + this.#durationOf(handle, task);
+    this.#freeMs[lane] = endMs;
+    this.#clock.after(endMs - nowMs, () => done(this.#stepOf(handle, task)));
+  }
+}
+
+class CrowdedHost {
+  readonly #draw: Draw;
+  readonly #clock = new FakeClock(0);
+  readonly #actors: readonly Actor[];
+  readonly #cap: number;
+  readonly #bytesMax: number;
+  readonly #hasCalls: boolean;
+  readonly #journal = new RecordingJournal<undefined>(undefined);
+  readonly #scheduler: RoundScheduler;
+  #answers = 0;
+  #loads = 0;
+  #slept = 0;
+  /** In this step: who slept, and loads for somebody and for ticks alone. */
+  #sleeps = 0;
+  #wantedLoads = 0;
+  #loadsForTicks: number[] = [];
+  #tickLoads = 0;
+  #tickLoadMs = 0;
+  #isOver = false;
+
+  constructor(draw: Draw) {
+    this.#draw = draw;
+    this.#cap = draw(3) === 0 ? 0 : 1 + draw(4);
+    this.#bytesMax = this.#cap === 0 || draw(2) === 0 ? BYTES_MAX : 0;
+    this.#hasCalls = draw(2) === 0;
+    this.#actors = Array.from({ length: 2 + draw(8) }, (_, handle) => this.#newActor(handle));
+    const lanes = 1 + draw(2);
+    const execution = new TimedExecution(
+      lanes,
+      this.#clock,
+      (_, task) => this.#durationOf(task),
+      (handle, task) => this.#stepOf(handle, task),
+    );
+    this.#scheduler = new RoundScheduler(
+      { execution: execution as unknown as Execution, clock: this.#clock, storage: this.#journal },
+      {
+        heartbeatMs: BEAT_MS,
+        timerMs: 100,
+        queryInstructionsMax: 1000,
+        liveCap: this.#cap,
+        liveBytes: this.#bytesMax,
+      },
+    );
+    this.#scheduler.attachHost({
+      wake: (handle) => this.#load(this.#actorAt(handle)),
+      sleep: () => {
+        this.#slept++;
+        this.#sleeps++;
+      },
+      bytesOf: (handle) => this.#actorAt(handle).bytes,
+      changed: () => undefined,
+    });
+    for (const actor of this.#actors) {
+      const hidden = [
+        ...(actor.hasHeartbeat ? [] : ['canister_heartbeat']),
+        ...(actor.hasTimer ? [] : ['canister_global_timer']),
+      ];
+      const entries = new Map([...MODULE.entries].filter(([name]) => !hidden.includes(name)));
+      const module = { ...MODULE, entries };
+      const timerMs = actor.hasTimer ? draw(1000) : undefined;
+      this.#scheduler.admit(actor.handle, idToText(idOf(actor.handle)), { module, timerMs, isAsleep: true });
+    }
+  }
+
+  #newActor(handle: number): Actor {
+    const draw = this.#draw;
+    // A few units; most of the bound; all of it; several times that.
+    const bytes = [1 + draw(20), 60 + draw(40), BYTES_MAX, BYTES_MAX + 1 + draw(900)][draw(4)] ?? 1;
+    const hasTicks = draw(2) === 0;
+    return {
+      handle,
+      bytes,
+      loadMs: bytes * LOAD_MS_A_UNIT,
+      thinkMs: [0, 5, 50, 2000][draw(4)] ?? 0,
+      hasClient: draw(4) > 0,
+      hasHeartbeat: hasTicks && draw(3) > 0,
+      hasTimer: hasTicks && draw(3) > 0,
+      waitsSinceMs: undefined,
+      messages: 0,
+      beats: 0,
+      beatMs: 0,
+    };
+  }
+
+  #actorAt(handle: number): Actor {
+    return this.#actors[handle] ?? assert.fail(`there is no actor ${handle}`);
+  }
+
+  #durationOf(task: Task): number {
+    if (task.kind === 'update' && this.#draw(50) === 0) return LONG_MS;
+    return STEP_MS * this.#draw(3);
+  }
+
+  #stepOf(handle: number, task: Task): Step {
+    if (task.kind === 'system') {
+      if (task.entry === 2) this.#beat(this.#actorAt(handle));
+      const timerNs = task.entry === 3 ? BigInt(this.#clock.nowMs()) * 1_000_000n + TIMER_NS : undefined;
+      return { ...STEP, timerNs, calls: this.#hasCalls && this.#draw(4) === 0 ? [this.#newCall()] : [] };
+    }
+    const mayCall = task.kind === 'update' && task.argument[0] === 0;
+    if (mayCall && this.#hasCalls && this.#draw(3) === 0) return { ...STEP, calls: [this.#newCall()] };
+    return REPLY;
+  }
+
+  #beat(actor: Actor): void {
+    this.#checkBeat(actor);
+    actor.beats++;
+    actor.beatMs = this.#clock.nowMs();
+  }
+
+  #checkBeat({ handle, beatMs }: Actor): void {
+    const gapMs = this.#clock.nowMs() - beatMs;
+    const mostMs = this.#tickRoundMs;
+    assert.ok(gapMs <= mostMs, `actor ${handle} had no heartbeat for ${gapMs} ms of at most ${mostMs}: ${this.#told}`);
+  }
+
+  #newCall(): ReturnType<typeof callOf> {
+    return callOf(idOf(this.#draw(this.#actors.length)), { payload: Uint8Array.of(1) });
+  }
+
+  async #load(actor: Actor): Promise<void> {
+    this.#loads++;
+    if (actor.messages === 0 && !this.#hasCalls) this.#loadsForTicks.push(actor.loadMs);
+    else this.#wantedLoads++;
+    await new Promise<void>((resolve) => this.#clock.after(actor.loadMs, resolve));
+  }
+
+  /** Loads for ticks in this step, less those that there was room for: whoever slept may have done so for others. */
+  #countTickLoads(): void {
+    const costly = this.#loadsForTicks
+      .toSorted((a, b) => a - b)
+      .slice(0, Math.max(0, this.#sleeps - this.#wantedLoads));
+    this.#tickLoads += costly.length;
+    this.#tickLoadMs += costly.reduce((sum, ms) => sum + ms, 0);
+    this.#sleeps = this.#wantedLoads = 0;
+    this.#loadsForTicks = [];
+  }
+
+  /** One load and one turn of each, and of each of those again that stand between two turns of the others. */
+  get #roundMs(): number {
+    return this.#actors.reduce((sum, { loadMs }) => sum + loadMs + SLOT_MS + LONG_MS, 0);
+  }
+
+  #checkWait(actor: Actor): void {
+    const { handle, messages } = actor;
+    const nowMs = this.#clock.nowMs();
+    if (messages === 0 || this.#scheduler.isLive(handle)) {
+      actor.waitsSinceMs = undefined;
+      return;
+    }
+    actor.waitsSinceMs ??= nowMs;
+    const waitedMs = nowMs - actor.waitsSinceMs;
+    assert.ok(
+      waitedMs <= ROUNDS_MAX * this.#roundMs,
+      `actor ${handle} waited ${waitedMs} ms for its turn: ${this.#told}`,
+    );
+  }
+
+  get #told(): string {
+    const actors = this.#actors.map(
+      ({ bytes, hasClient, thinkMs, hasHeartbeat, hasTimer }) =>
+        `${bytes}${hasClient ? ` client/${thinkMs}` : ''}${hasHeartbeat ? ' beats' : ''}${hasTimer ? ' timer' : ''}`,
+    );
+    return `cap ${this.#cap}, bytes ${this.#bytesMax}, round ${this.#roundMs} ms, ${actors.join('; ')}`;
+  }
+
+  async #client(actor: Actor): Promise<void> {
+    while (!this.#isOver) {
+      const isQuery = this.#draw(2) === 0;
+      actor.messages++;
+      const [kind, method] = isQuery ? (['query', 'q'] as const) : (['update', 'm'] as const);
+      const outcome = await this.#scheduler.deliver(actor.handle, {
+        kind,
+        method,
+        caller: CALLER,
+        argument: Uint8Array.of(0),
+      });
+      assert.equal(outcome.kind, 'reply');
+      actor.messages--;
+      this.#answers++;
+      await new Promise<void>((resolve) => this.#clock.after(actor.thinkMs, resolve));
+    }
+  }
+
+  async run(): Promise<Crowd> {
+    this.#scheduler.beginTicking();
+    for (const actor of this.#actors) if (actor.hasClient) void this.#client(actor);
+    const lifeMs = this.#draw(LONG_LIVES) === 0 ? Math.max(LIFE_MS, 2 * this.#tickRoundMs) : LIFE_MS;
+    while (this.#clock.nowMs() < lifeMs) {
+      this.#clock.advance(STEP_MS);
+      await nextTurn();
+      this.#journal.seal(() => undefined);
+      this.#journal.commit(this.#journal.pending);
+      this.#countTickLoads();
+      for (const actor of this.#actors) this.#checkWait(actor);
+    }
+    this.#isOver = true;
+    this.#checkTicks(lifeMs);
+    return {
+      actors: this.#actors.length,
+      oversized: this.#actors.filter(({ bytes }) => this.#bytesMax > 0 && bytes > this.#bytesMax).length,
+      isCapped: this.#cap > 0,
+      answers: this.#answers,
+      loads: this.#loads,
+      tickLoads: this.#tickLoads,
+      slept: this.#slept,
+    };
+  }
+
+  /** In which each has had its heartbeat once, with the pauses between them, and each has stood in line with those that clients want. */
+  get #tickRoundMs(): number {
+    const ticking = this.#actors.filter(({ hasHeartbeat, hasTimer }) => hasHeartbeat || hasTimer);
+    return (
+      BEAT_MS +
+      ticking.reduce((sum, { loadMs }) => sum + (1 + TICK_PAUSES) * loadMs + TICK_PATIENCE_MS + this.#roundMs, 0)
+    );
+  }
+
+  #checkTicks(lifeMs: number): void {
+    for (const actor of this.#actors) if (actor.hasHeartbeat) this.#checkBeat(actor);
+    const isUsed = this.#actors.some(({ hasClient, thinkMs }) => hasClient && thinkMs < 1000);
+    // Those that fit and those that do not have a gate each, and the last load of each has no pause yet.
+    const mostMs = 2 * (lifeMs / (1 + TICK_PAUSES) + Math.max(...this.#actors.map(({ loadMs }) => loadMs)));
+    if (isUsed) assert.ok(this.#tickLoadMs <= mostMs, `${this.#tickLoadMs} ms of ${lifeMs} for ticks: ${this.#told}`);
+  }
+}
+
+/** Rejects when something is wrong. */
+export async function simulateCrowd(seed: number): Promise<Crowd> {
+  const random = seeded(seed);
+  return await new CrowdedHost((below) => random.below(below)).run();
+}
