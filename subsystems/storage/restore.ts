@@ -11,13 +11,14 @@
  */
 import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { type Clock, type Logger, messageOf, ServerError, systemClock } from '../../kernel/index.ts';
+import { type Clock, type Logger, ServerError, systemClock } from '../../kernel/index.ts';
 import { FileSource } from './backup-file.ts';
 import { BackupParser } from './backup-parser.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, writeFormat } from './state-directory.ts';
 import { takeStateLock } from './state-lock.ts';
+import { codeOf, makeDirectory, notDirectory, reasonOf } from './state-problems.ts';
 
 /** What a killed restore may have left beside `unfinished-restore`. */
 const RESTORED: ReadonlySet<string> = new Set(['tables', FORMAT_FILE]);
@@ -49,7 +50,7 @@ export async function restoreBackup(file: string, directory: string, options: Re
   const batches = parser.changes();
   // A file that is no backup is refused before anything is made.
   const first = await batches.next();
-  const created = await guarded(root, () => mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY }));
+  const created = await guarded(root, () => makeDirectory(root));
   try {
     const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
     try {
@@ -116,10 +117,11 @@ async function checkUnused(root: string): Promise<void> {
   try {
     names = await readdir(root);
   } catch (error) {
+    if (codeOf(error) === 'ENOTDIR') throw notEmpty(`${root} is a file`);
+    const wrong = await notDirectory(root);
+    if (wrong !== undefined) throw wrong;
     if (codeOf(error) === 'ENOENT') return;
-    throw error instanceof Error && codeOf(error) === 'ENOTDIR'
-      ? notEmpty(`${root} is a file`)
-      : unwritable(root, error);
+    throw unwritable(root, error);
   }
   const isUnfinished = names.includes(UNFINISHED_RESTORE) && !names.includes('log');
   const isOurs = (name: string): boolean =>
@@ -188,10 +190,6 @@ async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
 }
 
 function unwritable(root: string, cause: unknown): ServerError {
-  const message = `nothing can be restored into ${root}: ${messageOf(cause)}`;
+  const message = `nothing can be restored into ${root}: ${reasonOf(cause)}`;
   return new ServerError('unavailable', 'state-unwritable', message, { cause });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

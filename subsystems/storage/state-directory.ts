@@ -11,11 +11,12 @@
  * `format` is there before anything else but `lock`, so a directory without it holds nothing of ours. All of it is closed to
  * other users, also what an earlier version left open (private-files.ts).
  */
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
 import { takeStateLock } from './state-lock.ts';
+import { codeOf, guarded, makeDirectory, notDirectory, unwritable } from './state-problems.ts';
 
 export interface StateDirectory {
   /** Absolute. */
@@ -72,11 +73,9 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
 
 async function createDirectory(root: string): Promise<void> {
   try {
-    if ((await mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY })) !== undefined)
-      await syncDirectory(dirname(root));
-    else if (!(await stat(root)).isDirectory()) throw notDirectory(root);
+    if ((await makeDirectory(root)) !== undefined) await syncDirectory(dirname(root));
   } catch (error) {
-    throw ['EEXIST', 'ENOTDIR'].includes(codeOf(error)) ? notDirectory(root) : unwritable(root, error);
+    throw (await notDirectory(root)) ?? unwritable(root, error);
   }
 }
 
@@ -138,27 +137,4 @@ export async function writeFormat(root: string): Promise<void> {
 export async function syncDirectory(path: string): Promise<void> {
   await using directory = await open(path, 'r');
   await directory.sync();
-}
-
-/** What the system refuses is the operator's to mend. */
-async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
-  try {
-    return await action();
-  } catch (error) {
-    throw error instanceof ServerError ? error : unwritable(root, error);
-  }
-}
-
-function notDirectory(root: string): ServerError {
-  const message = `${root} cannot be the state directory: it, or a part of its path, is a file; name a directory`;
-  return new ServerError('unavailable', 'state-not-directory', message);
-}
-
-function unwritable(root: string, error: unknown): ServerError {
-  const message = `the state directory ${root} cannot be written: ${messageOf(error)}`;
-  return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }

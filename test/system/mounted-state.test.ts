@@ -2,10 +2,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { compileActor, Deployment } from '../e2e/durability/deployment.ts';
 import { assertRefused, checkAfterFullDisk, fillUp } from '../e2e/durability/refusals.ts';
 import { dump, WITNESS } from '../e2e/durability/witness.ts';
+import { EXAMPLES } from '../support/server.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../config/svc.js');
 
 let keeper: Uint8Array;
 before(async () => {
@@ -27,11 +31,24 @@ test('a state directory that is read-only is refused', async (t: TestContext) =>
   const written = await dump(deployment.host, 'witness');
   await deployment.stop();
   assert.equal(spawnSync('mount', ['-o', 'remount,ro', deployment.state]).status, 0);
-  assertRefused(await deployment.refused(), /the state directory .*state cannot be written: EROFS/);
+  assertRefused(
+    await deployment.refused(),
+    /the state directory .*state cannot be written: its file system is read-only: .*\(EROFS/,
+  );
+  // One that is not there yet, too: Node by itself says that there is no such directory.
+  const below = startRefused(deployment.state);
+  assert.match(below, /state\/new cannot be written: its file system is read-only/);
   assert.equal(spawnSync('mount', ['-o', 'remount,rw', deployment.state]).status, 0);
   assert.equal(await dump(await deployment.start(), 'witness'), written);
   await deployment.stop();
 });
+
+function startRefused(state: string): string {
+  const args = [MAIN, '--manifest', EXAMPLES, '--listen', '127.0.0.1:0', '--state', join(state, 'new')];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  assert.equal(status, 1);
+  return stderr;
+}
 
 test('a file system without room: the server ends, and serves everything when there is room again', async (t: TestContext) => {
   const deployment = await Deployment.create(t, { modules: { keeper, other: keeper } });

@@ -32,7 +32,7 @@ suite('a state directory is refused', () => {
     await writeFile(deployment.state, 'a file');
     assertRefused(
       await deployment.refused(),
-      /state cannot be the state directory: it, or a part of its path, is a file/,
+      /state cannot be the state directory: \S+state is a file; name a directory/,
     );
     assert.equal(await readFile(deployment.state, 'utf8'), 'a file');
   });

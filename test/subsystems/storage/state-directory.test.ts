@@ -3,7 +3,9 @@ import { chmod, copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } fro
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
+import { restoreBackup } from '../../../subsystems/storage/restore.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
+import { unwritable } from '../../../subsystems/storage/state-problems.ts';
 import { killed, runStateProcess } from '../../support/state-process.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -70,6 +72,38 @@ test('a file in the place of the directory is refused, and in the place of a par
   await refused(join(file, 'state'), 'state-not-directory', [join(file, 'state')]);
   await symlink(file, join(root, 'link'));
   await refused(join(root, 'link'), 'state-not-directory', [join(root, 'link')]);
+});
+
+test('a link that leads nowhere, or in a circle, is named with what to do', async () => {
+  const root = await temporaryDirectory();
+  const dangling = join(root, 'dangling');
+  const missing = join(root, 'not', 'there');
+  await symlink('not/there', dangling);
+  const mending = [`${dangling} is a link to not/there, which does not exist`, `mkdir -p ${missing}`, 'mend the link'];
+  for (const path of [dangling, join(dangling, 'below')])
+    await refused(path, 'state-not-directory', [`${path} cannot be the state directory`, ...mending]);
+  const file = join(root, 'a.backup');
+  await writeFile(file, 'is not even looked at');
+  await assert.rejects(restoreBackup(file, dangling), { code: 'state-not-directory', message: /which does not exist/ });
+  await symlink('circle', join(root, 'circle'));
+  await refused(join(root, 'circle'), 'state-not-directory', ['its links lead in a circle', 'mend the link']);
+  assert.deepEqual((await readdir(root)).toSorted(), ['a.backup', 'circle', 'dangling']);
+  await mkdir(missing, { recursive: true });
+  await (await openStateDirectory(dangling)).close();
+  assert.ok((await readdir(missing)).includes('format'));
+});
+
+test('a file system that is read-only or full, and a user without rights, are told with what to do', () => {
+  for (const [code, said] of [
+    [
+      'EROFS',
+      /^the state directory \/s cannot be written: its file system is read-only: mount it for writing, or name .* \(EROFS: x\)$/,
+    ],
+    ['ENOSPC', /its file system is full: make room/],
+    ['EACCES', /this user may not write there: give it the right to/],
+    ['EIO', /cannot be written: EIO: x$/],
+  ] as const)
+    assert.match(unwritable('/s', Object.assign(new Error(`${code}: x`), { code })).message, said);
 });
 
 test("somebody else's directory is refused, untouched, and what it holds is named", async () => {

@@ -1,0 +1,95 @@
+/** Why a state directory cannot be one, or cannot be written, with what to do about it. */
+import { lstat, mkdir, readlink, stat } from 'node:fs/promises';
+import { dirname, join, parse, resolve, sep } from 'node:path';
+import { messageOf, ServerError } from '../../kernel/index.ts';
+import { PRIVATE_DIRECTORY } from './private-files.ts';
+
+/** What to do, by what the system says. */
+const FIXES: Readonly<Record<string, string>> = {
+  EROFS: 'its file system is read-only: mount it for writing, or name a directory on another one',
+  EACCES: 'this user may not write there: give it the right to, or name another directory',
+  EPERM: 'this user may not write there: give it the right to, or name another directory',
+  ENOSPC: 'its file system is full: make room, or name a directory on another one',
+  EDQUOT: "this user's share of its file system is full: make room, or name a directory on another one",
+  ENAMETOOLONG: 'the path is too long: name a shorter one',
+};
+
+/** Makes the directory and those above it; the first one that was made, or undefined. Rejects with what the system says. */
+export async function makeDirectory(root: string): Promise<string | undefined> {
+  try {
+    return await mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY });
+  } catch (error) {
+    // Node says so of a file system that is read-only as well: the system is asked for the first one that is missing.
+    if (codeOf(error) === 'ENOENT') await mkdir(await firstMissing(root), { mode: PRIVATE_DIRECTORY });
+    throw error;
+  }
+}
+
+async function firstMissing(root: string): Promise<string> {
+  let path = root;
+  while ((await lstat(dirname(path)).catch(() => undefined)) === undefined) path = dirname(path);
+  return path;
+}
+
+/** What the system refuses is the operator's to mend. */
+export async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw error instanceof ServerError ? error : unwritable(root, error);
+  }
+}
+
+export function unwritable(root: string, error: unknown): ServerError {
+  const message = `the state directory ${root} cannot be written: ${reasonOf(error)}`;
+  return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
+}
+
+/** What the system says, behind what to do about it where that is known. */
+export function reasonOf(error: unknown): string {
+  const fix = new Map(Object.entries(FIXES)).get(codeOf(error));
+  return fix === undefined ? messageOf(error) : `${fix} (${messageOf(error)})`;
+}
+
+/** What on the way to `root` is no directory, and why; undefined: nothing that is there already. */
+export async function notDirectory(root: string): Promise<ServerError | undefined> {
+  const reason = await obstacle(root);
+  if (reason === undefined) return undefined;
+  return new ServerError('unavailable', 'state-not-directory', `${root} cannot be the state directory: ${reason}`);
+}
+
+async function obstacle(root: string): Promise<string | undefined> {
+  const { root: top } = parse(root);
+  let path = top;
+  for (const name of root.slice(top.length).split(sep)) {
+    path = join(path, name);
+    const entry = await lstat(path).catch(() => undefined);
+    if (entry === undefined) return undefined;
+    const reason = entry.isSymbolicLink() ? await linkProblem(path) : undefined;
+    if (reason !== undefined) return reason;
+    if (!entry.isDirectory() && !(await isDirectory(path))) return `${path} is a file; name a directory`;
+  }
+  return undefined;
+}
+
+async function linkProblem(path: string): Promise<string | undefined> {
+  const target = await readlink(path);
+  try {
+    await stat(path);
+    return undefined;
+  } catch (error) {
+    const shown = `${path} is a link to ${target}`;
+    if (codeOf(error) === 'ENOENT')
+      return `${shown}, which does not exist; make that directory (mkdir -p ${resolve(dirname(path), target)}), or mend the link`;
+    if (codeOf(error) === 'ELOOP') return `${shown}, and its links lead in a circle; mend the link`;
+    return `${shown}, which cannot be followed (${messageOf(error)}); mend the link`;
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return (await stat(path)).isDirectory();
+}
+
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
