@@ -8,7 +8,7 @@
  * build: URLs that threads are started from, and imports of declarations.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, resolve } from 'node:path';
 import { buildBundle } from './build-bundle.ts';
 
@@ -16,8 +16,8 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** Built beside it and put in its place when it is whole: whoever packs at the same time gets one or the other. */
 const DIST = join(ROOT, 'dist');
 const FRESH = join(ROOT, `.dist-${process.pid}`);
-/** What the program is started by, and what it reads, besides code. */
-const ASSETS = ['config/svc', 'subsystems/inspector/page.html'];
+/** What the program reads besides code. */
+const ASSETS = ['subsystems/inspector/page.html'];
 const ROOMS = '{kernel,subsystems,plugins,config,api,loader}';
 
 try {
@@ -31,7 +31,6 @@ try {
   const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(FRESH, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, undefined, 2)}\n`);
   await bundle();
-  chmodSync(join(FRESH, 'config/svc'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(FRESH, DIST);
 } finally {

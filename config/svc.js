@@ -15,8 +15,7 @@ const major = Number(process.versions.node.split('.')[0]);
 if (major < NODE_MAJOR_MIN) {
   process.stderr.write(
     `svc: this is Node ${process.versions.node} (${process.execPath}), and svc needs Node ${NODE_MAJOR_MIN} or later: put one on the PATH, ` +
-      'or install svc with its optional packages (npm install --include=optional), which bring one, and start ' +
-      `${fileURLToPath(new URL('svc', import.meta.url))}, which uses that\n`,
+      'or install svc with its optional packages (npm install --include=optional), which bring one that the command svc takes\n',
   );
   process.exit(1);
 }

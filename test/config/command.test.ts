@@ -28,9 +28,11 @@ interface Installed {
 /** A project that has `svc` below `packages`, whose Node lies in the folder `brought`. */
 async function installed(packages: string, brought: string | undefined): Promise<Installed> {
   const directory = await temporaryDirectory();
+  const command = join(directory, packages, 'svc/config/svc');
   const home = join(directory, packages, 'svc/dist/config');
+  await mkdir(dirname(command), { recursive: true });
   await mkdir(home, { recursive: true });
-  await copyFile(COMMAND, join(home, 'svc'));
+  await copyFile(COMMAND, command);
   await writeFile(join(home, 'svc.js'), PROBE);
   await writeFile(join(home, 'package.json'), '{"type":"module"}');
   if (brought !== undefined) {
@@ -44,7 +46,7 @@ async function installed(packages: string, brought: string | undefined): Promise
   await mkdir(foreign);
   await writeFile(join(foreign, 'node'), FOREIGN_NODE);
   await chmod(join(foreign, 'node'), 0o755);
-  await symlink(relative(bin, join(home, 'svc')), join(bin, 'svc'));
+  await symlink(relative(bin, command), join(bin, 'svc'));
   return { directory, svc: join(bin, 'svc'), foreign };
 }
 
