@@ -15,7 +15,8 @@ const SPARE_SLOTS = 64 * SLAB_SLOTS;
  *
  * One pool for all canisters keeps a page free of JavaScript objects of its own (a page is a number here), lets
  * what one canister gives back serve the next, and gives the thread one number that bounds it: `bytesMax`. Slabs count in
- * the budget that all actors share; those that nobody uses any more are given back when there are many.
+ * the budget that all actors share; those that nobody uses any more are given back when there are many. To make one takes up to half
+ * a millisecond: room for slabs is taken when it is reserved, and each is made when it is used.
  */
 export class StablePagePool {
   readonly #slotsMax: number;
@@ -24,6 +25,8 @@ export class StablePagePool {
   readonly #slabs: (Uint8Array | undefined)[] = [];
   readonly #freeSlabs: number[] = [];
   #free: number[] = [];
+  /** Slabs that room is taken for, and that are not made yet. */
+  #promised = 0;
   #slots = 0;
   /** With more free slots, slabs are looked through. */
   #freeMax = SPARE_SLOTS;
@@ -42,12 +45,17 @@ export class StablePagePool {
 
   /** What can be taken without another slab. */
   get freeBytes(): number {
-    return this.#free.length * PAGE_BYTES;
+    return this.#freeSlots * PAGE_BYTES;
+  }
+
+  /** Slots that can be taken without more room. */
+  get #freeSlots(): number {
+    return this.#free.length + this.#promised * SLAB_SLOTS;
   }
 
   /** Pages that the budget counts for slabs. */
   get slabPages(): number {
-    return (this.#slabs.length - this.#freeSlabs.length) * SLAB_PAGES;
+    return (this.#slabs.length - this.#freeSlabs.length + this.#promised) * SLAB_PAGES;
   }
 
   /** How many slots can still be taken, as far as this thread is concerned. */
@@ -57,7 +65,10 @@ export class StablePagePool {
 
   /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
   take(isZeroed: boolean): number {
-    if (this.#free.length === 0) this.reserve(1);
+    if (this.#free.length === 0) {
+      this.reserve(1);
+      this.#addSlab();
+    }
     const slot = this.#free.pop();
     // Slot 0 instead would belong to two canisters.
     assert(slot !== undefined, 'room for a slot was reserved, and none is free');
@@ -70,7 +81,7 @@ export class StablePagePool {
 
   give(slot: number): void {
     this.#free.push(slot);
-    if (this.#free.length > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
+    if (this.#freeSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
   }
 
   /**
@@ -78,9 +89,9 @@ export class StablePagePool {
    * and the thread stands still for that, for a moment. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
-    const missing = slots - this.#free.length;
+    const missing = slots - this.#freeSlots;
     if (missing <= 0) return;
-    const rest = this.#slotsMax - this.#slots;
+    const rest = this.#slotsMax - this.#slots - this.#promised * SLAB_SLOTS;
     if (missing > rest) throw exhausted(this.#slotsMax);
     const slabs = Math.ceil(missing / SLAB_SLOTS);
     this.#isReserving = true;
@@ -90,22 +101,18 @@ export class StablePagePool {
       this.#budget.refused();
       throw noRoom(this.#budget.explain('stable memory cannot be written'));
     }
-    for (let n = 0; n < slabs; n++) {
-      try {
-        this.#addSlab();
-      } catch (cause) {
-        this.#budget.giveBack((slabs - n) * SLAB_PAGES);
-        throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
-      }
-    }
+    this.#promised += slabs;
   }
 
   /** Gives slabs back that are free as a whole; about so many free slots are kept. */
   trim(slotsKept: number): void {
     if (this.#isReserving) return;
+    const unmade = Math.min(this.#promised, Math.max(0, Math.floor((this.#freeSlots - slotsKept) / SLAB_SLOTS)));
+    this.#promised -= unmade;
+    this.#budget.giveBack(unmade * SLAB_PAGES);
     const freeIn = new Map<number, number>();
     for (const slot of this.#free) freeIn.set(slot >> 8, (freeIn.get(slot >> 8) ?? 0) + 1);
-    let excess = this.#free.length - slotsKept;
+    let excess = this.#freeSlots - slotsKept;
     for (const [slab, free] of freeIn) {
       if (excess <= 0) break;
       if (free < this.#slotsIn(slab)) continue;
@@ -113,13 +120,20 @@ export class StablePagePool {
       this.#dropSlab(slab);
     }
     this.#free = this.#free.filter((slot) => this.#slabs[slot >> 8] !== undefined);
-    this.#freeMax = Math.max(SPARE_SLOTS, 2 * this.#free.length);
+    this.#freeMax = Math.max(SPARE_SLOTS, 2 * this.#freeSlots);
   }
 
-  /** What it counts for is taken. Throws RangeError when the machine has no memory for it. */
+  /** Makes one that is promised. Throws ServerError when the machine has no memory for it. */
   #addSlab(): void {
     const slots = Math.min(SLAB_SLOTS, this.#slotsMax - this.#slots);
-    const slab = new Uint8Array(slots * PAGE_BYTES);
+    let slab: Uint8Array;
+    this.#promised--;
+    try {
+      slab = new Uint8Array(slots * PAGE_BYTES);
+    } catch (cause) {
+      this.#budget.giveBack(SLAB_PAGES);
+      throw noRoom('stable memory cannot be written: the machine has no memory left', cause);
+    }
     const number = this.#freeSlabs.pop() ?? this.#slabs.length;
     this.#slabs[number] = slab;
     this.#slots += slots;
