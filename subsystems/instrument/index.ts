@@ -3,7 +3,7 @@
  *
  * Twice over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `undo.ts` and `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `bulk.ts`, `undo.ts` and `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import { numberAt } from '../../kernel/index.ts';
 import {
@@ -22,6 +22,7 @@ import { AddedFunctions } from './added-functions.ts';
 import { analyzeModule } from './analyze/analyze.ts';
 import { addressCode } from './assembler.ts';
 import { callGraph } from './metering/call-graph.ts';
+import { BulkFunctions } from './journal/bulk.ts';
 import { addDelta } from './journal/delta.ts';
 import { encodeModule } from './encode.ts';
 import {
@@ -87,9 +88,9 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const address = addressCode(module.pointerWidth);
 
   const fuelGlobals = new FuelGlobals(module.globals.length);
-  const imports = addSystemCalls(added, module, fuelGlobals);
+  const imports = addSystemCalls(added, module, fuelGlobals, host);
   const fuel = addFuelFunctions(added, address, fuelGlobals, host.yield);
-  const journal = addJournalFunctions(added, address, fuelGlobals, host.room);
+  const journal = addJournalFunctions(added, address, fuelGlobals, host);
   const grow = addGrow(added, address, host);
   const globals = addGlobalFunctions(added, module.globals);
   const undo = addUndo(added, address, globals.load);
@@ -122,6 +123,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
   const hints: [number, number[]][] = [];
   let smallBodies = 0;
   const { journal: withJournal = true, depth: withDepth = true } = options;
+  const touchRange = withJournal ? journal.touchRange : undefined;
   const rewriter = new BodyRewriter({
     module,
     analysis,
@@ -129,6 +131,7 @@ export function instrument(module: WasmModule, options: InstrumentOptions = {}):
     types,
     fuel,
     journal,
+    bulk: new BulkFunctions({ added, address, chargeSize: fuel.chargeSize, touchRange, host }),
     grow,
     callable,
     withJournal,

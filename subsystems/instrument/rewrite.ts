@@ -47,6 +47,7 @@ import {
   emitPageOf,
   emitSum,
 } from './journal/page-tests.ts';
+import type { BulkFunctions } from './journal/bulk.ts';
 import type { JournalFunctions } from './journal/journal.ts';
 import { emitRange, type Range } from './journal/loop-ranges.ts';
 import { type Stride, type StridingLoop, steppingLoop } from './journal/loop-strides.ts';
@@ -60,6 +61,7 @@ export interface RewriteContext {
   readonly types: FunctionTypes;
   readonly fuel: FuelFunctions;
   readonly journal: JournalFunctions;
+  readonly bulk: BulkFunctions;
   /** (delta) -> old size or −1, both in addresses' type: instead of `memory.grow`. */
   readonly grow: number;
   /** The function to call or refer to instead of a module's function: adapters for imports. */
@@ -296,8 +298,7 @@ export class BodyRewriter {
         case OP.MEMORY_INIT:
         case OP.MEMORY_COPY:
         case OP.MEMORY_FILL:
-          this.#bulk(opcode);
-          out.copy(bytes, from, to);
+          this.#bulk(opcode, first[i] ?? 0);
           windows.pop(3);
           break;
         case OP.MEMORY_GROW:
@@ -689,37 +690,15 @@ export class BodyRewriter {
     this.#out.byte(OP.END);
   }
 
-  /** In front of memory.init, copy and fill: the size, on top, is charged, then the pages of the destination are touched. */
-  #bulk(opcode: number): void {
-    const out = this.#out;
-    const isSize64 = this.#is64 && opcode !== OP.MEMORY_INIT;
-    const size = this.#temporary('size', isSize64 ? VALUE_TYPE.i64 : VALUE_TYPE.i32);
-    const getSize64 = (): void => {
-      this.#get(size);
-      if (!isSize64) out.byte(OP.I64_EXTEND_I32_U);
-    };
-    this.#set(size);
-    getSize64();
+  /** memory.init, copy and fill are functions of ours (bulk.ts). */
+  #bulk(opcode: number, segment: number): void {
+    const { bulk } = this.#context;
     this.#get(this.#fuel);
-    out.byte(OP.CALL);
-    out.unsigned(this.#context.fuel.chargeSize);
+    this.#out.byte(OP.CALL);
+    this.#out.unsigned(
+      opcode === OP.MEMORY_INIT ? bulk.init(segment) : opcode === OP.MEMORY_COPY ? bulk.copy : bulk.fill,
+    );
     this.#set(this.#fuel);
-    if (this.#context.withJournal) {
-      const source = this.#temporary(
-        'source',
-        this.#is64 && opcode === OP.MEMORY_COPY ? VALUE_TYPE.i64 : VALUE_TYPE.i32,
-      );
-      const address = this.#temporary('address', this.#addressType);
-      this.#set(source);
-      this.#tee(address);
-      this.#get(address);
-      if (!this.#is64) out.byte(OP.I64_EXTEND_I32_U);
-      getSize64();
-      out.byte(OP.CALL);
-      out.unsigned(this.#context.journal.touchRange);
-      this.#get(source);
-    }
-    this.#get(size);
   }
 
   // ---- small things

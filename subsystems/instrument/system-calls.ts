@@ -6,12 +6,19 @@
  *       fuel − overhead of x  →  FUEL in the control memory      ;; the host sees and charges exact numbers
  *       call $ic0.x (f64.convert_i64_u $a …)                     ;; no BigInt, see wasm/ic0-signatures.ts
  *       FUEL in the control memory                               ;; what the host left
+ *
+ * One that has copied the first piece of much leaves the rest to the adapter, since a message cannot be suspended below a
+ * function of the host:
+ *
+ *       if $size > BULK_PIECE_BYTES:  loop  svc.yield, if svc.room(REST) is LATER: again  end
  */
 import { numberAt } from '../../kernel/index.ts';
 import { type HostType, ic0Signature, OP, type ValueType, VALUE_TYPE, type WasmModule } from '../wasm/index.ts';
 import { systemCallOverhead } from './metering/cost-table.ts';
 import type { AddedFunctions } from './added-functions.ts';
-import { call, type Code, code, get, i64, set } from './assembler.ts';
+import { brIf, call, type Code, code, f64, get, i32, i64, ifThen, loop, set } from './assembler.ts';
+import { BULK_PIECE_BYTES, ROOM } from './abi/index.ts';
+import type { HostFunctions } from './journal/growth.ts';
 import type { FuelGlobals } from './metering/fuel.ts';
 import { THREADED_PARAMS, THREADED_RESULTS } from './function-types.ts';
 
@@ -48,8 +55,31 @@ export interface AdaptedImport {
   readonly typeIndex: number;
 }
 
+/** System calls that may copy more than a piece: to or from, an offset, a size. */
+const COPYING: ReadonlySet<string> = new Set([
+  'msg_arg_data_copy',
+  'stable_read',
+  'stable_write',
+  'stable64_read',
+  'stable64_write',
+]);
+const SIZE = 2;
+
+/** What is left to copy, a piece at a time. */
+function rest(name: string, type: ValueType | undefined, host: HostFunctions): Code {
+  if (!COPYING.has(name)) return [];
+  const isMuch = type === I64 ? code(i64(BULK_PIECE_BYTES), OP.I64_GT_U) : code(i32(BULK_PIECE_BYTES), OP.I32_GT_U);
+  const isLater = code(i32(ROOM.REST), f64(0), call(host.room), i32(ROOM.LATER), OP.I32_EQ);
+  return code(get(SIZE), isMuch, ifThen(loop(call(host.yield), isLater, brIf(0))));
+}
+
 /** Adds an adapter for each import, in order, so that the adapter of import `k` is the `k`th function added. */
-export function addSystemCalls(added: AddedFunctions, module: WasmModule, globals: FuelGlobals): AdaptedImport[] {
+export function addSystemCalls(
+  added: AddedFunctions,
+  module: WasmModule,
+  globals: FuelGlobals,
+  host: HostFunctions,
+): AdaptedImport[] {
   return module.imports.map(({ name }, importIndex) => {
     const signature = ic0Signature(name);
     if (signature === undefined) throw new Error(`ic0.${name} passed validation but has no signature`);
@@ -75,6 +105,7 @@ export function addSystemCalls(added: AddedFunctions, module: WasmModule, global
         ...params.map(({ outward }, k) => code(get(k), outward)),
         call(importIndex),
         result?.inward ?? [],
+        rest(name, original.params[SIZE], host),
         globals.reload(),
       ),
     );

@@ -90,7 +90,8 @@ function* install(
     parts.imageFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   if (fault !== undefined) {
-    instance.rollback();
+    yield* parts.inPieces(instance.rollbackInPieces());
+    yield* parts.inPieces(stable.rollbackInPieces());
     instance.release();
     stable.clear();
     canister.stable = stableBefore;
@@ -102,7 +103,7 @@ function* install(
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
   instance.commit();
-  stable.commit();
+  yield* parts.inPieces(stable.commitInPieces());
   stableBefore.clear();
   if (change.endsCalls === true) canister.openCalls.clear();
   canister.certifiedData = NO_BYTES;
@@ -132,13 +133,13 @@ function* upgrade(
   old.begin(preLimit);
   let fault = preEntry === undefined ? undefined : yield old.calling(preEntry);
   if (fault?.kind === 'long') {
-    parts.rollback(canister, old);
+    yield* parts.rollingBack(canister, old);
     return parts.tooLong();
   }
   let instructions = fault?.kind === 'limit' ? preLimit : old.instructionsUsed();
   let charge = preEntry === undefined ? 0 : account.charge(instructions);
   if (fault !== undefined) {
-    parts.rollback(canister, old);
+    yield* parts.rollingBack(canister, old);
     const reason = parts.explain(fault, preLimit, preLimit < policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
@@ -163,13 +164,13 @@ function* upgrade(
   try {
     place = newPlace(parts, old, code, change.keepsHeap);
   } catch (error) {
-    parts.rollback(canister, old);
+    yield* parts.rollingBack(canister, old);
     giveUp();
     const { step } = noRoomForHeap(error);
     return finished(parts, { ...step, instructions, charge }, false);
   }
   if (typeof place === 'string') {
-    parts.rollback(canister, old);
+    yield* parts.rollingBack(canister, old);
     giveUp();
     const reason = parts.explain({ kind: 'trap', message: place }, 0, false);
     return finished(parts, faultyStep(reason, instructions, charge), false);
@@ -186,7 +187,8 @@ function* upgrade(
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
   if (fault !== undefined) {
-    (isShared ? old : instance).rollback();
+    yield* parts.inPieces((isShared ? old : instance).rollbackInPieces());
+    yield* parts.inPieces(stable.rollbackInPieces());
     instance.release();
     giveUp();
     if (fault.kind === 'long') {
@@ -199,11 +201,13 @@ function* upgrade(
   }
   const { kept } = canister;
   if (kept !== undefined) {
-    if (isShared) parts.changes.beforeCommit(canister, instance);
-    else parts.changes.beforeStableCommit(canister, kept);
+    const { changes } = parts;
+    yield* parts.inPieces(
+      isShared ? changes.beforeCommitInPieces(canister, instance) : changes.beforeStableCommitInPieces(canister, kept),
+    );
   }
   instance.commit();
-  stable.commit();
+  yield* parts.inPieces(stable.commitInPieces());
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
   const memory = isShared ? 'kept' : 'heap-new';

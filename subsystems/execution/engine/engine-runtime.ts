@@ -19,6 +19,7 @@ import type { Fault } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
+import type { Pieces } from '../memory/pieces.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -35,7 +36,7 @@ export interface EngineResult {
   changes?: readonly Uint8Array[] | undefined;
 }
 
-/** Wasm that is to run: an instance that has been told what. */
+/** Wasm that is to run: an instance that has been told what. Or nothing: a pause, in which others are let in. */
 export type Runnable = Pick<Instance, 'runToEnd' | 'runSuspendable'>;
 
 /**
@@ -88,6 +89,13 @@ export class EngineRuntime {
   /** What steps change, for storage. */
   readonly changes = new ChangeRecorder();
   readonly #reportBug: PartsOptions['reportBug'];
+  readonly pause: Runnable = {
+    runToEnd: () => undefined,
+    runSuspendable: async () => {
+      await this.control.pause();
+      return undefined;
+    },
+  };
 
   constructor({ policy, control, pool, heaps, frames, reportBug }: PartsOptions) {
     this.policy = policy;
@@ -102,10 +110,23 @@ export class EngineRuntime {
 
   /** Keeps memory and effects of a replicated execution that returned, all but its cycles. */
   commit(canister: CanisterState, instance: Instance): void {
-    const { execution } = this;
     if (canister.frames !== undefined) this.frames.preserve(canister, instance);
+    if (canister.kept !== undefined) this.changes.beforeCommit(canister, instance);
+    this.#keep(canister, instance);
+  }
+
+  /** The same, where others are let in while it goes on: the canister's message ends behind it. */
+  *committing(canister: CanisterState, instance: Instance): Running<void> {
+    if (canister.frames !== undefined) this.frames.preserve(canister, instance);
+    yield* this.inPieces(this.changes.beforeCommitInPieces(canister, instance));
+    yield* this.inPieces(canister.stable.commitInPieces());
+    this.#keep(canister, instance);
+  }
+
+  /** What nothing can go wrong with any more. */
+  #keep(canister: CanisterState, instance: Instance): void {
+    const { execution } = this;
     const { kept } = canister;
-    if (kept !== undefined) this.changes.beforeCommit(canister, instance);
     instance.commit();
     canister.stable.commit();
     canister.version++;
@@ -120,6 +141,17 @@ export class EngineRuntime {
   rollback(canister: CanisterState, instance: Instance): void {
     instance.rollback();
     canister.stable.rollback();
+  }
+
+  /** The same, where others are let in while it goes on. */
+  *rollingBack(canister: CanisterState, instance: Instance): Running<void> {
+    yield* this.inPieces(instance.rollbackInPieces());
+    yield* this.inPieces(canister.stable.rollbackInPieces());
+  }
+
+  /** Work of the host's own, with pauses in which others are let in. */
+  *inPieces(pieces: Pieces): Running<void> {
+    while (pieces.next().done !== true) yield this.pause;
   }
 
   /** Applies what a replicated execution that returned accepted, burned and put on calls; whether there was anything. */

@@ -17,6 +17,8 @@
 import { numberAt } from '../../../kernel/index.ts';
 import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
 import {
+  ALL_PAGES,
+  BULK_PIECE_BYTES,
   CONTROL,
   IMPORT,
   IMPORT_MODULE,
@@ -34,6 +36,7 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
+import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
 const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
@@ -301,7 +304,13 @@ export class Instance {
 
   /** Says that the host is about to write `length` bytes at `address`, which must lie in the heap. */
   touch(address: number, length: number): void {
-    this.#wasm.touch_range(address, length);
+    this.#control.touch(this.#wasm.touch_range, address, length);
+  }
+
+  /** Has `copy` called for all of a system call's `size` bytes, and others let in between where they are many. */
+  copyInPieces(size: number, copy: (from: number, length: number) => void): void {
+    if (size <= BULK_PIECE_BYTES) copy(0, size);
+    else this.#control.copyInPieces(size, copy);
   }
 
   /** Charges a system call for `instructions`; throws OutOfInstructions when they are not left. */
@@ -433,7 +442,14 @@ export class Instance {
 
   /** The bytes of the heap that the message has changed, as page entries; to be asked before commit or rollback. */
   deltas(sink: PageSink): void {
-    this.#control.deltas(this.#wasm.delta, sink);
+    if (!this.#control.beginDeltas()) return;
+    while (this.#control.nextDeltas(this.#wasm.delta, sink));
+  }
+
+  /** The same in pieces: between two of them others may be let in. */
+  *deltasInPieces(sink: PageSink): Pieces {
+    if (!this.#control.beginDeltas()) return;
+    while (this.#control.nextDeltas(this.#wasm.delta, sink)) yield;
   }
 
   /** The whole heap as page entries: every page that is not all zeros. */
@@ -450,8 +466,22 @@ export class Instance {
 
   /** Adds the pages that `dirtyPages` names to sets; to be asked before commit or rollback. */
   markDirtyPages(first: PageSet, second: PageSet): void {
-    let slot = 0;
-    for (const page of this.#control.touchedPages()) {
+    this.#markDirty(first, second, this.#control.touchedPages(), 0);
+  }
+
+  /** The same in pieces. */
+  *markDirtyPagesInPieces(first: PageSet, second: PageSet): Pieces {
+    let slots = 0;
+    for (let at = 0; at < this.touchedPages; at += MARKED_PAGES) {
+      if (at > 0) yield;
+      slots = this.#markDirty(first, second, this.#control.touchedPages().subarray(at, at + MARKED_PAGES), slots);
+    }
+  }
+
+  /** `slots`: pre-images of the pages before these; returns those with them. */
+  #markDirty(first: PageSet, second: PageSet, touched: Int32Array, slots: number): number {
+    let slot = slots;
+    for (const page of touched) {
       const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
       first.add(page);
       second.add(page);
@@ -460,6 +490,7 @@ export class Instance {
       first.add(page + 1);
       second.add(page + 1);
     }
+    return slot;
   }
 
   /** 4 KiB pages that may differ from the message's beginning, ascending; to be asked before commit or rollback. */
@@ -590,17 +621,38 @@ export class Instance {
 
   /** Takes back what the message did; never fails. */
   rollback(): void {
+    const marks = this.#beginUndo();
+    this.#wasm.undo(ALL_PAGES);
+    if (this.heapBytes === this.#bytesAtBegin) this.#endUndo();
+    else inOneGo(this.#shrink(marks));
+  }
+
+  /** The same in pieces: between two of them others may be let in, but nothing of the canister. */
+  *rollbackInPieces(): Pieces {
+    const marks = this.#beginUndo();
+    while (this.touchedPages > UNDONE_PAGES) {
+      this.#wasm.undo(UNDONE_PAGES);
+      yield;
+    }
+    this.#wasm.undo(ALL_PAGES);
+    if (this.heapBytes === this.#bytesAtBegin) this.#endUndo();
+    else yield* this.#shrink(marks);
+  }
+
+  /** The marks of the heap as it was when the message began, or later; undefined: it was large then. */
+  #beginUndo(): Uint8Array | undefined {
     const tally = this.#tally;
     tally.owner = this;
     const { marks } = tally;
     tally.growTo(this.heapBytes);
     this.#control.markTouched(tally);
-    this.#wasm.undo();
+    return tally.marks ?? marks;
+  }
+
+  #endUndo(): void {
     this.#control.undone();
-    const hasGrown = this.heapBytes !== this.#bytesAtBegin;
-    this.#control.message.settle(tally, hasGrown);
-    if (hasGrown) this.#shrink(tally.marks ?? marks);
-    else if (this.#control.needsFreshInstance) this.#freshInstance();
+    this.#control.message.settle(this.#tally);
+    if (this.#control.needsFreshInstance) this.#freshInstance();
     this.#isInMessage = false;
   }
 
@@ -608,7 +660,9 @@ export class Instance {
    * The same state on another heap, which has the size that this one had when the message began. `marks` are of that time, or
    * later; undefined: the heap was large then.
    */
-  #shrink(marks: Uint8Array | undefined): void {
+  *#shrink(marks: Uint8Array | undefined): Pieces {
+    this.#control.undone();
+    this.#control.message.settle(this.#tally, true);
     const wasm = this.#wasm;
     wasm.save_globals(CONTROL.GLOBALS_COPY);
     const { memory, tally, bound } = zeros(this.code, this.#bytesAtBegin / WASM_PAGE_BYTES, this.#heaps);
@@ -616,10 +670,11 @@ export class Instance {
     const heap = new Uint8Array(memory.buffer);
     const pages = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     for (let page = 0; page < pages;) {
-      const end = marks === undefined ? pages : endOfRun(marks, page);
+      const end = marks === undefined ? Math.min(page + COPIED_PAGES, pages) : endOfRun(marks, page);
       if (end > page) heap.set(grown.subarray(page * PAGE_BYTES, end * PAGE_BYTES), page * PAGE_BYTES);
       tally.use(page, end);
       page = Math.max(end, page + 1);
+      if (marks === undefined) yield;
     }
     // There is room for it: the growth has taken that, too, and nobody had it meanwhile.
     const { message } = this.#control;
@@ -637,6 +692,7 @@ export class Instance {
     this.#words = NO_WORDS;
     this.#useExports(this.#reusable(bound) ?? this.#instantiate());
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
+    this.#isInMessage = false;
   }
 
   /** The heap goes to the pool, if it is known what has to be zeroed; with an instance, if that may be used again. */
@@ -720,6 +776,10 @@ function promisingExports({ invoke, callback }: InstrumentedExports): PromisingE
 
 /** In place of an entry point's number. */
 const CALLBACK = -1;
+/** Pages that are done between two pauses: a millisecond or two, where each of them is a fault of its own. */
+const UNDONE_PAGES = 512;
+const COPIED_PAGES = 128;
+const MARKED_PAGES = 4096;
 const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;

@@ -92,7 +92,7 @@ export function* runCallback(
   let isBalanceMoved = isRefunded;
   if (fault === undefined) {
     execution.discardDraft();
-    parts.commit(canister, instance);
+    yield* parts.committing(canister, instance);
     isBalanceMoved = parts.moveCycles(canister) || isRefunded;
     step = {
       fault: undefined,
@@ -106,7 +106,7 @@ export function* runCallback(
       charge: account.charge(used),
     };
   } else {
-    parts.rollback(canister, instance);
+    yield* parts.rollingBack(canister, instance);
     execution.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts);
     const isPoor = affordable < policy.instructionLimit && affordable <= task.instructionsMax;
@@ -119,11 +119,11 @@ export function* runCallback(
       const cleanupFault = yield inTable(parts, instance, CLEANUP);
       total += usedBy(instance, cleanupFault, limits.cleanup);
       if (cleanupFault === undefined) {
-        parts.commit(canister, instance);
+        yield* parts.committing(canister, instance);
         isBalanceMoved = parts.moveCycles(canister) || isRefunded;
         timerNs = execution.timerNs;
       } else {
-        parts.rollback(canister, instance);
+        yield* parts.rollingBack(canister, instance);
         if (cleanupFault.kind === 'long') return tooLong(parts);
         reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, isPoor));
       }
@@ -183,7 +183,7 @@ function* runCompositeCallback(
     const number = isWaiting ? parts.frames.save(canister, instance, frame.number) : 0;
     const performed = execution.calls;
     execution.withdrawCalls();
-    parts.rollback(canister, instance);
+    yield* parts.rollingBack(canister, instance);
     if (isWaiting && number === 0) step = noRoomForFrame(parts, used);
     else
       step = {
@@ -198,7 +198,7 @@ function* runCompositeCallback(
         charge: 0,
       };
   } else {
-    parts.rollback(canister, instance);
+    yield* parts.rollingBack(canister, instance);
     execution.withdrawCalls();
     if (fault.kind === 'long') return tooLong(parts, frame);
     let reason = parts.explain(fault, limits.callback, false);
@@ -209,7 +209,7 @@ function* runCompositeCallback(
       instance.begin(limits.cleanup);
       const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, CLEANUP));
       total += usedBy(instance, cleanupFault, limits.cleanup);
-      parts.rollback(canister, instance);
+      yield* parts.rollingBack(canister, instance);
       if (cleanupFault?.kind === 'long') return tooLong(parts, frame);
       if (cleanupFault !== undefined) reason = alsoFailed(reason, parts.explain(cleanupFault, limits.cleanup, false));
     }

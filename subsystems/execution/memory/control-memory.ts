@@ -2,7 +2,15 @@
  * Executor thread, and the module worker for an instance that is thrown away: fuel and journal of the messages that run
  * on it.
  */
-import { CONTROL, DELTAS_BYTES, FUEL_MAX, MAP_BYTES, ROOM, STOP } from '../../instrument/abi/index.ts';
+import {
+  BULK_PIECE_BYTES,
+  CONTROL,
+  DELTAS_BYTES,
+  FUEL_MAX,
+  MAP_BYTES,
+  ROOM,
+  STOP,
+} from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
 import { PAGE_BYTES, type PageSink } from '../../bytes/index.ts';
@@ -41,6 +49,13 @@ const MEMORY_PAGES_PER_PAGE = WASM_PAGE_BYTES / PAGE_BYTES;
  */
 const SHORT_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
 const SHORT_JOURNAL_SHARE = 1 / 128;
+/**
+ * Pages that a message that can be suspended touches before it yields: a page takes up to 12 µs where the machine has to provide
+ * it, and as much again for its pre-image.
+ */
+const YIELD_PAGES = 64;
+/** One that cannot goes on for too long with more, whatever it is charged for. */
+export const SHORT_PAGES_MAX = 1024;
 const FIXED_PAGES = Math.ceil(CONTROL.PRE_IMAGES / WASM_PAGE_BYTES);
 const FUEL = 0;
 const STACK_BYTES = (CONTROL.STACK_BYTES - CONTROL.FUEL) / 4;
@@ -55,6 +70,12 @@ const DELTA_INDEX = (CONTROL.DELTA_INDEX - CONTROL.FUEL) / 4;
 const DELTA_SLOT = (CONTROL.DELTA_SLOT - CONTROL.FUEL) / 4;
 const DELTA_ENTRIES = (CONTROL.DELTA_ENTRIES - CONTROL.FUEL) / 4;
 const DELTA_BYTES = (CONTROL.DELTA_BYTES - CONTROL.FUEL) / 4;
+
+interface Copying {
+  readonly copy: (from: number, length: number) => void;
+  readonly size: number;
+  from: number;
+}
 
 /**
  * A control memory of an executor thread: fuel, stack budget, saved globals and the undo journal of the running message
@@ -73,6 +94,15 @@ export class ControlMemory {
   /** Undefined: its messages can be suspended. */
   readonly #endShort: (() => unknown) | undefined;
   readonly #shortPagesMax: number;
+  readonly #canSuspend: boolean;
+  readonly #onYield: () => unknown;
+  /** So many pages may be touched without asking for memory, and so many before the message yields. */
+  #roomPages = 0;
+  #turnPages = 0;
+  /** The host touches pages, in a function that wasm has called: there the message cannot be suspended. */
+  #isHostTouching = false;
+  /** What a system call has left to copy. */
+  #rest: Copying | undefined;
   /** By how much it has grown, in pages of the budget. */
   #counted = 0;
   // Views, made again when wasm has grown the memory: then their length is 0.
@@ -92,6 +122,8 @@ export class ControlMemory {
     this.roomImport = (what, amount) => this.#room(what, amount);
     this.message = new MessageMemory(options.budget ?? MemoryBudget.unbounded(), isSuspending ? 0 : FREE_PAGES);
     this.stackBytes = Math.min(options.stackBytes, 0x7fffffff);
+    this.#canSuspend = isSuspending;
+    this.#onYield = onYield;
     this.#endShort = isSuspending ? undefined : onYield;
     const { bytesMax } = this.message.budget;
     this.#shortPagesMax = Math.min(SHORT_JOURNAL_BYTES_MAX, bytesMax * SHORT_JOURNAL_SHARE) / WASM_PAGE_BYTES;
@@ -120,10 +152,62 @@ export class ControlMemory {
       message.notGrown();
       return ROOM.REFUSED;
     }
-    const more = message.touch(amount);
-    const words = this.#current();
-    words[TOUCH_LIMIT] = wordAt(words, TOUCHED) + more;
-    return ROOM.GRANTED;
+    return what === ROOM.PAGE ? this.#roomForPage(amount) : this.#copyPiece();
+  }
+
+  #roomForPage(page: number): number {
+    const touched = this.touchedCount;
+    if (touched >= this.#roomPages) this.#roomPages = touched + this.message.touch(page);
+    let answer: number = ROOM.GRANTED;
+    if (touched >= this.#turnPages) {
+      this.#endShort?.();
+      this.#turnPages = touched + this.#pagesAtOnce;
+      if (this.#canSuspend && !this.#isHostTouching) answer = ROOM.LATER;
+    }
+    this.#current()[TOUCH_LIMIT] = Math.min(this.#roomPages, this.#turnPages);
+    return answer;
+  }
+
+  get #pagesAtOnce(): number {
+    return this.#canSuspend ? YIELD_PAGES : SHORT_PAGES_MAX;
+  }
+
+  /** The host is about to write these bytes of the heap: `touchRange` of the instance whose message runs. */
+  touch(touchRange: (address: number, length: number) => void, address: number, length: number): void {
+    // Whatever is thrown ends the message.
+    this.#isHostTouching = true;
+    touchRange(address, length);
+    this.#isHostTouching = false;
+  }
+
+  /**
+   * Has `copy` called for all of `size` bytes, a piece at a time. Of a message that can be suspended only the first piece is
+   * copied here, the others when the system call has returned (`ROOM.REST`).
+   */
+  copyInPieces(size: number, copy: Copying['copy']): void {
+    // It will have used up its slice.
+    this.#endShort?.();
+    this.#rest = { copy, size, from: 0 };
+    let answer = this.#copyPiece();
+    while (answer === ROOM.LATER && !this.#canSuspend) answer = this.#copyPiece();
+  }
+
+  #copyPiece(): number {
+    const rest = this.#rest;
+    if (rest === undefined) return ROOM.GRANTED;
+    const { copy, size, from } = rest;
+    const length = Math.min(BULK_PIECE_BYTES, size - from);
+    this.#rest = undefined;
+    copy(from, length);
+    if (from + length === size) return ROOM.GRANTED;
+    rest.from += length;
+    this.#rest = rest;
+    return ROOM.LATER;
+  }
+
+  /** Lets others in between two pieces of the host's own work for the message, if that can be suspended. */
+  async pause(): Promise<void> {
+    if (this.#canSuspend) await this.#onYield();
   }
 
   #growJournal(): boolean {
@@ -183,7 +267,11 @@ export class ControlMemory {
     words[FRESH] = freshPage;
     words[NEEDS_FRESH_INSTANCE] = 0;
     words[GLOBALS_SAVED] = 0;
-    words[TOUCH_LIMIT] = touchLimit;
+    this.#roomPages = touchLimit;
+    this.#turnPages = this.#pagesAtOnce;
+    words[TOUCH_LIMIT] = Math.min(touchLimit, this.#turnPages);
+    this.#isHostTouching = false;
+    this.#rest = undefined;
   }
 
   /** New instructions for the message in progress. */
@@ -238,19 +326,21 @@ export class ControlMemory {
     return this.#list.subarray(0, this.#words[TOUCHED]);
   }
 
-  /** The entries that `delta`, of the instance whose message runs, makes of the touched pages; 64 KiB at most a call of `sink`. */
-  deltas(delta: () => void, sink: PageSink): void {
-    if (this.#words.length === 0) this.#refresh();
-    const words = this.#words;
-    const touched = wordAt(words, TOUCHED);
-    if (touched === 0) return;
+  /** Begins with the entries that `nextDeltas` makes of the touched pages; whether there are such pages. */
+  beginDeltas(): boolean {
+    const words = this.#current();
     words[DELTA_INDEX] = 0;
     words[DELTA_SLOT] = 0;
-    do {
-      delta();
-      const entries = wordAt(words, DELTA_ENTRIES);
-      if (entries > 0) sink(entries, this.#deltas.subarray(0, words[DELTA_BYTES]));
-    } while (wordAt(words, DELTA_INDEX) < touched);
+    return wordAt(words, TOUCHED) > 0;
+  }
+
+  /** Entries that `delta` makes, of the instance whose message runs: 64 KiB at most. Whether there are more. */
+  nextDeltas(delta: () => void, sink: PageSink): boolean {
+    const words = this.#words;
+    delta();
+    const entries = wordAt(words, DELTA_ENTRIES);
+    if (entries > 0) sink(entries, this.#deltas.subarray(0, words[DELTA_BYTES]));
+    return wordAt(words, DELTA_INDEX) < wordAt(words, TOUCHED);
   }
 
   /** Has the tally count the pages that the running message has touched, which are about to be undone. */

@@ -22,6 +22,7 @@
 import { numberAt } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { copyBytes, PageEntries, type PageSink, PAGE_BYTES, SharedSlabs } from '../../bytes/index.ts';
+import { inOneGo, type Pieces } from './pieces.ts';
 import { StablePagePool } from './stable-pages.ts';
 
 export { StablePagePool } from './stable-pages.ts';
@@ -31,6 +32,9 @@ export const STABLE_PAGES_MAX = 8_192_000;
 
 const TABLE_ENTRIES = 1024;
 const TABLE_BYTES = TABLE_ENTRIES * PAGE_BYTES;
+/** Granules that are done between two pauses. */
+const ENDED_GRANULES = 4096;
+const COMPARED_GRANULES = 128;
 
 export class StableMemory {
   readonly #pool: StablePagePool;
@@ -182,6 +186,11 @@ export class StableMemory {
 
   /** The bytes that the message in progress has changed, as page entries by granule; to be asked before commit or rollback. */
   deltas(sink: PageSink): void {
+    if (this.#dirty.length > 0) inOneGo(this.deltasInPieces(sink));
+  }
+
+  /** The same in pieces. */
+  *deltasInPieces(sink: PageSink): Pieces {
     if (this.#dirty.length === 0) return;
     const entries = new PageEntries(sink, this.#dirty.length);
     for (const [i, granule] of this.#dirty.entries()) {
@@ -195,6 +204,7 @@ export class StableMemory {
         this.#pool.slabOf(after),
         StablePagePool.offsetOf(after),
       );
+      if (i % COMPARED_GRANULES === COMPARED_GRANULES - 1) yield;
     }
     entries.end();
   }
@@ -287,22 +297,32 @@ export class StableMemory {
 
   /** Keeps what the message wrote. */
   commit(): void {
-    for (let i = 0; i < this.#dirty.length; i++) {
-      const granule = numberAt(this.#dirty, i, 'dirty granule');
+    this.#keep(this.#dirty.length);
+    this.#forgetJournal();
+  }
+
+  /** The same in pieces. */
+  *commitInPieces(): Pieces {
+    while (this.#dirty.length > ENDED_GRANULES) {
+      this.#keep(ENDED_GRANULES);
+      yield;
+    }
+    this.commit();
+  }
+
+  /** Keeps the last so many granules that the message wrote. */
+  #keep(count: number): void {
+    for (let n = 0; n < count; n++) {
+      const granule = lastOf(this.#dirty);
       this.#setEntry(granule, -this.#entry(granule));
-      const before = numberAt(this.#before, i, 'entry before the message');
+      const before = lastOf(this.#before);
       if (before !== 0) this.#pool.give(slotOf(before));
     }
-    this.#forgetJournal();
   }
 
   /** Undoes what the message wrote, and its growth. */
   rollback(): void {
-    for (let i = 0; i < this.#dirty.length; i++) {
-      const granule = numberAt(this.#dirty, i, 'dirty granule');
-      this.#pool.give(slotOf(this.#entry(granule)));
-      this.#setEntry(granule, numberAt(this.#before, i, 'entry before the message'));
-    }
+    this.#undo(this.#dirty.length);
     if (this.#newTables.length > 0) {
       for (const key of this.#newTables) this.#tables.delete(key);
       this.#pool.giveTables(this.#newTables.length);
@@ -310,6 +330,24 @@ export class StableMemory {
     }
     this.#pages = this.#pagesBefore;
     this.#forgetJournal();
+  }
+
+  /** The same in pieces. */
+  *rollbackInPieces(): Pieces {
+    while (this.#dirty.length > ENDED_GRANULES) {
+      this.#undo(ENDED_GRANULES);
+      yield;
+    }
+    this.rollback();
+  }
+
+  /** Undoes the last so many granules that the message wrote. */
+  #undo(count: number): void {
+    for (let n = 0; n < count; n++) {
+      const granule = lastOf(this.#dirty);
+      this.#pool.give(slotOf(this.#entry(granule)));
+      this.#setEntry(granule, lastOf(this.#before));
+    }
   }
 
   /** Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. */
@@ -328,10 +366,6 @@ export class StableMemory {
   }
 
   #forgetJournal(): void {
-    if (this.#dirty.length > 0) {
-      this.#dirty.length = 0;
-      this.#before.length = 0;
-    }
     if (this.#newTables.length > 0) this.#newTables.length = 0;
     this.#pagesBefore = this.#pages;
   }
@@ -383,6 +417,13 @@ export class StableMemory {
     const table = this.#table(granule);
     if (table !== undefined) table[granule % TABLE_ENTRIES] = entry;
   }
+}
+
+/** Takes the last one away. */
+function lastOf(numbers: number[]): number {
+  const last = numbers.pop();
+  if (last === undefined) throw new Error('the journal of a stable memory has fewer granules than it says');
+  return last;
 }
 
 function slotOf(entry: number): number {

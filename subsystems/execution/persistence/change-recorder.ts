@@ -12,6 +12,7 @@ import type { CanisterState } from '../engine/canister-state.ts';
 import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
+import type { Pieces } from '../memory/pieces.ts';
 import type { PersistenceState } from './persistence-state.ts';
 
 /**
@@ -44,6 +45,26 @@ export class ChangeRecorder {
       instance.deltas((pages, body) => this.#set.patch('heap', id, pages, body));
     }
     this.beforeStableCommit(canister, kept);
+  }
+
+  /** The same in pieces, for a message that has changed much. */
+  *beforeCommitInPieces(canister: CanisterState, instance: Instance): Pieces {
+    const { kept } = canister;
+    if (kept === undefined) return;
+    if (!kept.isLogged && isTooMuch(canister, instance)) this.#beginLog(canister, kept, instance);
+    if (kept.isLogged) {
+      yield* instance.markDirtyPagesInPieces(kept.stales[0].heap, kept.stales[1].heap);
+    } else {
+      const id = memoryId(canister.id, kept.copy);
+      yield* instance.deltasInPieces((pages, body) => this.#set.patch('heap', id, pages, body));
+    }
+    yield* this.beforeStableCommitInPieces(canister, kept);
+  }
+
+  *beforeStableCommitInPieces(canister: CanisterState, kept: PersistenceState): Pieces {
+    if (kept.isLogged) return this.beforeStableCommit(canister, kept);
+    const memory = memoryId(canister.id, kept.copy);
+    yield* canister.stable.deltasInPieces((granules, body) => this.#set.patch('stable', memory, granules, body));
   }
 
   beforeStableCommit({ stable, id }: CanisterState, kept: PersistenceState): void {

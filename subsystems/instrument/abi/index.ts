@@ -12,7 +12,7 @@
  *
  *   export invoke         (entry i32)               runs entry point `layout.entries[entry]`
  *   export callback       (fun f64, env i32 | i64)  runs the function at index `fun` of table 0; env i64 in 64-bit modules
- *   export undo           ()                        takes back what the message wrote to heap and globals
+ *   export undo           (pages i32)               takes back the last so many pages that the message wrote to; with none left, globals
  *   export touch_range    (address f64, length f64) the host is about to write these bytes of the heap
  *   export save_globals   (place i32)               mutable globals to the control memory, from `place` on
  *   export load_globals   (place i32)               mutable globals from there
@@ -44,7 +44,7 @@ import type { SegmentTraps } from '../../wasm/index.ts';
 export { messageStackBytes, threadStackMb } from './stack-bytes.ts';
 
 /** Bumped whenever the output for the same input changes; part of every cache key. */
-export const INSTRUMENTER_VERSION = 118;
+export const INSTRUMENTER_VERSION = 119;
 
 /** Bytes saved beyond the end of a touched page, so that one test covers stores up to so far behind the tested address. */
 export const SPILL_BYTES = 256;
@@ -104,6 +104,15 @@ export const CONTROL = {
 /** Fuel is handed out in slices, so that the register that holds it is compared with 0 and nothing else; a power of two. */
 export const FUEL_SLICE = 2 ** 20;
 
+/**
+ * What copies or fills more than this does it in pieces, and yields between them. A slice, so that what is split has used up
+ * one: it never runs where yielding ends the message.
+ */
+export const BULK_PIECE_BYTES = FUEL_SLICE;
+
+/** More pages than a message can touch: `undo` takes back everything. */
+export const ALL_PAGES = 2 ** 30;
+
 /** Most instructions a message can be given: sums with a slice must be exact as doubles. */
 export const FUEL_MAX = 2 ** 52;
 
@@ -113,10 +122,12 @@ export const ROOM = {
   HEAP: 0,
   /** The control memory ends: with GRANTED there is room for one more slot at least, at the place that SAVED says now. */
   JOURNAL: 1,
-  /** Page `amount` of the heap is the first one beyond TOUCH_LIMIT; the host raises that, or throws. */
+  /** Page `amount` of the heap is the first one beyond TOUCH_LIMIT; the host raises that, or throws. LATER: yield, then go on. */
   PAGE: 2,
   /** What was GRANTED last for HEAP has not come about: V8 has no room for `amount` pages more. */
   NOT_GROWN: 3,
+  /** A system call with more than BULK_PIECE_BYTES to copy does the next piece; LATER: there are more, yield before them. */
+  REST: 4,
   REFUSED: 0,
   GRANTED: 1,
   LATER: 2,
@@ -144,7 +155,7 @@ export interface InstrumentedExports {
   readonly invoke: (entry: number) => void;
   /** Absent when the module has no table of functions. */
   readonly callback?: (fun: number, env: number | bigint) => void;
-  readonly undo: () => void;
+  readonly undo: (pages: number) => void;
   readonly touch_range: (address: number, length: number) => void;
   readonly save_globals: (place: number) => void;
   readonly load_globals: (place: number) => void;

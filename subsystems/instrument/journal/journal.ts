@@ -23,6 +23,9 @@
  * Saving takes memory, and so does a page that was never written: for either `touch` asks the host in time (`svc.room`), and
  * before anything is recorded.
  *
+ * Whoever touches many pages has used much of the thread's time, whatever it was charged: at TOUCH_LIMIT the host may tell
+ * `touch` to yield (`ROOM.PAGE`).
+ *
  * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page numbers
  * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
  */
@@ -51,6 +54,7 @@ import {
 import type { AddedFunctions } from '../added-functions.ts';
 import type { FuelGlobals } from '../metering/fuel.ts';
 import { CONTROL, ROOM, SLOT_BYTES, STOP } from '../abi/index.ts';
+import type { HostFunctions } from './growth.ts';
 import { addTouchRange, addTouchSteps } from './touch-ranges.ts';
 
 const { i32: I32, f64: F64 } = VALUE_TYPE;
@@ -76,9 +80,9 @@ export function addJournalFunctions(
   added: AddedFunctions,
   address: AddressCode,
   fuel: FuelGlobals,
-  roomIndex: number,
+  host: HostFunctions,
 ): JournalFunctions {
-  const touch = addTouch(added, address, fuel, roomIndex);
+  const touch = addTouch(added, address, fuel, host);
   const prepare = addPrepare(added, address, touch);
   const touchRange = addTouchRange(added, address, touch);
   const touchRangeExport = added.add(
@@ -94,7 +98,7 @@ const increment = (field: number): number[] => writeI32(field, code(readI32(fiel
 /** Address of slot number `index` (on the stack) of the pre-images. */
 export const slotAddress = code(i32(SLOT_BYTES), OP.I32_MUL, i32(CONTROL.PRE_IMAGES), OP.I32_ADD);
 
-function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals, roomIndex: number): number {
+function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals, host: HostFunctions): number {
   const page = 0;
   const slot = 1;
   const length = 2;
@@ -109,7 +113,7 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
   const growJournal = code(
     i32(ROOM.JOURNAL),
     f64(0),
-    call(roomIndex),
+    call(host.room),
     OP.I32_EQZ,
     ifThen(fuel.stopBecause(STOP.JOURNAL_FULL)),
     // The host may have taken what is saved somewhere else.
@@ -176,7 +180,15 @@ function addTouch(added: AddedFunctions, address: AddressCode, fuel: FuelGlobals
       readI32(CONTROL.TOUCHED),
       readI32(CONTROL.TOUCH_LIMIT),
       OP.I32_GE_U,
-      ifThen(i32(ROOM.PAGE), get(page), OP.F64_CONVERT_I32_U, call(roomIndex), OP.DROP),
+      ifThen(
+        i32(ROOM.PAGE),
+        get(page),
+        OP.F64_CONVERT_I32_U,
+        call(host.room),
+        i32(ROOM.LATER),
+        OP.I32_EQ,
+        ifThen(call(host.yield)),
+      ),
       get(page),
       readI32(CONTROL.FRESH),
       OP.I32_LT_U,

@@ -6,6 +6,8 @@ import {
   type AddressCode,
   CONTROL_MEMORY,
   HEAP,
+  block,
+  br,
   brIf,
   call,
   code,
@@ -29,18 +31,21 @@ const { i32: I32 } = VALUE_TYPE;
 const PAGE_SHIFT = Math.log2(PAGE_BYTES);
 const WASM_PAGE_SHIFT = Math.log2(WASM_PAGE_BYTES);
 
-/** Takes back the heap and, if the message saved them, the mutable globals; afterwards no page is touched. */
+/**
+ * (pages i32): takes back the last so many touched pages, which are untouched then; when none is left, the mutable globals as
+ * well, if the message has saved them.
+ */
 export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals: number): number {
-  const count = 0;
-  const saved = 1;
-  const page = 2;
-  const start = 3;
-  const length = 4;
+  const pages = 0;
+  const count = 1;
+  const saved = 2;
+  const page = 3;
+  const start = 4;
+  const length = 5;
+  const less = (local: number): number[] => code(get(local), i32(1), OP.I32_SUB, set(local));
   const undoPage = code(
+    less(count),
     get(count),
-    i32(1),
-    OP.I32_SUB,
-    tee(count),
     i32(2),
     OP.I32_SHL,
     controlAccess(OP.I32_LOAD, CONTROL.LIST),
@@ -66,24 +71,15 @@ export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals
     readI32(CONTROL.FRESH),
     OP.I32_LT_U,
     ifThenElse(
-      code(
-        get(saved),
-        i32(1),
-        OP.I32_SUB,
-        set(saved),
-        get(start),
-        get(saved),
-        slotAddress,
-        get(length),
-        address.toI32,
-        OP.MEMORY_COPY,
-        [HEAP, CONTROL_MEMORY],
-      ),
+      code(less(saved), get(start), get(saved), slotAddress, get(length), address.toI32, OP.MEMORY_COPY, [
+        HEAP,
+        CONTROL_MEMORY,
+      ]),
       code(get(start), i32(0), get(length), OP.MEMORY_FILL, [HEAP]),
     ),
   );
   return added.add(
-    [],
+    [I32],
     [],
     [I32, I32, I32, address.type, address.type],
     code(
@@ -91,11 +87,13 @@ export function addUndo(added: AddedFunctions, address: AddressCode, loadGlobals
       set(count),
       readI32(CONTROL.SAVED),
       set(saved),
+      block(loop(get(count), OP.I32_EQZ, get(pages), OP.I32_EQZ, OP.I32_OR, brIf(1), undoPage, less(pages), br(0))),
+      writeI32(CONTROL.TOUCHED, get(count)),
+      writeI32(CONTROL.SAVED, get(saved)),
       get(count),
-      ifThen(loop(undoPage, get(count), brIf(0))),
-      writeI32(CONTROL.TOUCHED, i32(0)),
-      writeI32(CONTROL.SAVED, i32(0)),
+      OP.I32_EQZ,
       readI32(CONTROL.GLOBALS_SAVED),
+      OP.I32_AND,
       ifThen(i32(CONTROL.GLOBALS), call(loadGlobals), writeI32(CONTROL.GLOBALS_SAVED, i32(0))),
     ),
   );

@@ -11,6 +11,7 @@
  * Executor thread; touched by the imports and by the engine that it belongs to.
  */
 import { copyBytes, sliceBytes } from '../../../bytes/index.ts';
+import { BULK_PIECE_BYTES } from '../../../instrument/abi/index.ts';
 import { slotOf, type ContextView, type OutgoingCall } from '../../../ic/index.ts';
 import { chargeOf, type MeteringPolicy } from '../../../metering/index.ts';
 import type { CanisterState } from '../canister-state.ts';
@@ -21,7 +22,10 @@ import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
 /** What the system API needs of a live instance. */
-export type GuestMemory = Pick<Instance, 'heap' | 'touch' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'>;
+export type GuestMemory = Pick<
+  Instance,
+  'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'
+>;
 
 /** How an execution answered its call. */
 export type Answer = 'none' | 'reply' | 'reject';
@@ -262,8 +266,15 @@ export class CurrentExecution {
     this.checkHeapRange(name, heap, destination, size);
     if (size === 0) return;
     memory.charge(size);
-    memory.touch(destination, size);
-    copyBytes(source, offset, heap, destination, size);
+    if (size <= BULK_PIECE_BYTES) {
+      memory.touch(destination, size);
+      copyBytes(source, offset, heap, destination, size);
+      return;
+    }
+    memory.copyInPieces(size, (from, length) => {
+      memory.touch(destination + from, length);
+      copyBytes(source, offset + from, memory.heap(), destination + from, length);
+    });
   }
 
   /** A copy of `[address, address + size)` of the heap, paid for, at most `sizeMax` bytes. */

@@ -20,8 +20,10 @@ export function stableMemoryImports(execution: CurrentExecution) {
     const heap = memory.heap();
     execution.checkHeapRange(name, heap, destination, size);
     memory.charge(size);
-    memory.touch(destination, size);
-    stable.read(offset, heap, destination, size);
+    memory.copyInPieces(size, (from, length) => {
+      memory.touch(destination + from, length);
+      stable.read(offset + from, memory.heap(), destination + from, length);
+    });
   };
   const write = (name: string, stable: StableMemory, offset: number, source: number, size: number): void => {
     if (size === 0) return;
@@ -33,13 +35,17 @@ export function stableMemoryImports(execution: CurrentExecution) {
     const dirty = stable.dirtyGranules.length + clean;
     if (dirty > execution.stableGranulesMax) throw tooManyDirty(name, execution.stableGranulesMax);
     memory.charge(size + clean * DIRTY_GRANULE_INSTRUCTIONS);
-    try {
-      if (clean > 0) stable.reserve(clean);
-      stable.write(offset, heap, source, size);
-    } catch (error) {
-      if (error instanceof ServerError) throw memory.stop(`ic0.${name}: ${error.message}`);
-      throw error;
-    }
+    const noRoom = (error: unknown): unknown =>
+      error instanceof ServerError ? memory.stop(`ic0.${name}: ${error.message}`) : error;
+    memory.copyInPieces(size, (from, length) => {
+      try {
+        // For all pieces at once: it may have to wait for that.
+        if (from === 0 && clean > 0) stable.reserve(clean);
+        stable.write(offset + from, memory.heap(), source + from, length);
+      } catch (error) {
+        throw noRoom(error);
+      }
+    });
   };
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
     // Beyond its maximum it does not grow anyway.
