@@ -48,6 +48,7 @@ export { type DescribedActor, OpenApi } from '../../subsystems/openapi/index.ts'
 export * from '../../subsystems/outcalls/index.ts';
 export { Scheduler, SchedulerSetup } from '../../subsystems/scheduler/index.ts';
 export {
+  type AheadReader,
   type BackupFile,
   type CommitNumbers,
   type CommitPort,

@@ -48,6 +48,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   execution: {
     prepare: 'method',
+    keep: 'method',
     expect: 'method',
     create: 'method',
     createAsleep: 'method',
@@ -113,6 +114,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     values: 'method',
     canister: 'method',
     figures: 'method',
+    readAhead: 'optional',
     backup: 'method',
     isKept: 'value',
     unit: 'value',

@@ -108,6 +108,11 @@ export class Layer {
     return next;
   }
 
+  /** It has something of that family. */
+  touches(family: Family): boolean {
+    return this.#tables.has(family);
+  }
+
   /** The same of many, in slices: the event loop has a turn before each. */
   async applyInTurns(units: readonly Uint8Array[]): Promise<void> {
     let left = 0;

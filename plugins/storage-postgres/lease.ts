@@ -90,16 +90,20 @@ export class Lease {
 
   /**
    * Resolves when this process owns the namespace. Rejects with a ServerError that says why it cannot, or when the signal is
-   * aborted. `onLost` is told when it is lost later.
+   * aborted. `onLost` is told when it is lost later, `onStandby` whenever another process has been seen to own it.
    */
-  async acquire(starting: Starting, onLost: (error: ServerError) => void): Promise<void> {
+  async acquire(
+    starting: Starting,
+    onLost: (error: ServerError) => void,
+    onStandby: () => void = () => undefined,
+  ): Promise<void> {
     this.#onLost = onLost;
     const { signal } = starting;
     // What is asked for then is not waited for.
     const stop = (): void => this.#dropAll();
     signal.addEventListener('abort', stop);
     try {
-      await this.#take(starting);
+      await this.#take(starting, onStandby);
     } catch (error) {
       throw signal.aborted ? stopped() : error;
     } finally {
@@ -108,7 +112,7 @@ export class Lease {
     this.#beating = this.#beat();
   }
 
-  async #take({ readiness, signal }: Starting): Promise<void> {
+  async #take({ readiness, signal }: Starting, onStandby: () => void): Promise<void> {
     const { url, log, clock } = this.#options;
     try {
       const connection = await this.#connected();
@@ -126,6 +130,7 @@ export class Lease {
         if (isAway) log.info(`${placeOf(url)} answers again`);
         isAway = false;
         readiness.waiting(STANDBY);
+        onStandby();
         await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watch.leaseMs / LOOKS)));
       } catch (error) {
         if (signal.aborted || !isTransient(error)) throw startProblem(error, url);

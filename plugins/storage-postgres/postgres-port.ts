@@ -11,6 +11,7 @@ import { type Clock, type Logger, ServerError } from '../api/plugin.ts';
 import {
   carried,
   CommitFigures,
+  type Family,
   type StorageAnswers,
   type StoragePort,
   type StorageReceiver,
@@ -45,6 +46,8 @@ const LARGE_BYTES = 2 ** 20;
 const COPIED_BYTES_MAX = 64 * 2 ** 10;
 const NO_UNIT = new Uint8Array(0);
 const FOLD_BYTES = 24 * 2 ** 20;
+/** What is read ahead waits so long for more of it. */
+const FOLD_SOON_MS = 1_000;
 /** Commits wait for the tables where the upper layer has become so many times larger than it is to be. */
 const TOO_LARGE_FACTOR = 3;
 /** Units wait in memory for a database that is away: what has no client waiting for it goes on, and has to end somewhere. */
@@ -88,6 +91,8 @@ export class PostgresPort implements StoragePort {
   #frozen: Layer | undefined;
   #fold: Fold | undefined;
   #isFoldWanted = false;
+  #foldedSoon: Family | undefined;
+  #soon: Disposable | undefined;
   readonly #asked: Asked[] = [];
   readonly #backups = new Map<number, Backup>();
   #backupsOpened = 0;
@@ -178,8 +183,23 @@ export class PostgresPort implements StoragePort {
     this.#lease.abandon();
   }
 
+  /** Whoever waits for the namespace reads this family ahead, and sees the tables alone: what changes in it goes there soon. */
+  foldsSoon(family: Family): void {
+    this.#foldedSoon = family;
+  }
+
+  #foldSoon(): void {
+    if (this.#foldedSoon === undefined || this.#soon !== undefined || !this.#active.touches(this.#foldedSoon)) return;
+    this.#soon = this.#options.clock.after(FOLD_SOON_MS, () => {
+      this.#soon = undefined;
+      this.#isFoldWanted = true;
+      this.#workBell.ring();
+    });
+  }
+
   #stop(): void {
     this.#isOver = true;
+    this.#soon?.[Symbol.dispose]();
     for (const bell of [this.#unitsBell, this.#workBell, this.#foldBell]) bell.ring();
   }
 
@@ -240,6 +260,7 @@ export class PostgresPort implements StoragePort {
     this.#logBytes = recovered.layer.bytes;
     this.#tableBytes = recovered.tableBytes;
     this.#handed = this.#committed = this.#applied = recovered.last;
+    this.#foldSoon();
     this.#receiver?.receive({ kind: 'opened', last: recovered.last });
   }
 
@@ -334,6 +355,7 @@ export class PostgresPort implements StoragePort {
     this.#unapplied.shift();
     this.#logBytes += batch.bytes;
     this.#applied = batch.last;
+    this.#foldSoon();
     if (this.#asked.length > 0 || this.#active.bytes > this.#foldBytes) this.#workBell.ring();
   }
 

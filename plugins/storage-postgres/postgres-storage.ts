@@ -1,12 +1,13 @@
 /** The commit queue before a database. What leaves because of it leaves while the lease holds. */
-import type { BackupFile, RestoredBackup, ServerError } from '../api/plugin.ts';
+import type { AheadReader, BackupFile, RestoredBackup, ServerError } from '../api/plugin.ts';
 import { type Clock, type Logger } from '../api/plugin.ts';
-import { CommitQueue } from '../api/storage.ts';
+import { CommitQueue, type Family } from '../api/storage.ts';
 import { Database } from './database.ts';
 import { startProblem } from './database-errors.ts';
 import { Lease, type Starting } from './lease.ts';
 import { PostgresPort } from './postgres-port.ts';
 import { restoreInto } from './restore.ts';
+import { Standby, type StandbyOptions } from './standby.ts';
 
 export interface PostgresStorageOptions {
   readonly url: string;
@@ -32,6 +33,8 @@ export class PostgresStorage extends CommitQueue {
   /** What waits for the lease, in order. */
   #held: (() => void)[] = [];
   #isOwner = false;
+  /** What is read while another owns the namespace. */
+  #ahead: StandbyOptions | undefined;
 
   constructor(options: PostgresStorageOptions) {
     const lease = new Lease(options);
@@ -50,9 +53,20 @@ export class PostgresStorage extends CommitQueue {
     const { readiness } = starting;
     this.#port.startsWith(starting);
     readiness.waiting('connecting to the database');
-    await this.#lease.acquire(starting, (error) => this.#port.fail(error));
+    using standby = this.#ahead === undefined ? undefined : new Standby(this.#ahead);
+    await this.#lease.acquire(
+      starting,
+      (error) => this.#port.fail(error),
+      () => standby?.read(),
+    );
     this.#isOwner = true;
     readiness.waiting('reading the state from the database');
+  }
+
+  readAhead(family: Family, reader: AheadReader): void {
+    const { clock, namespace } = this.#options;
+    this.#ahead = { family, reader, namespace, clock, connect: () => this.#database.connect() };
+    this.#port.foldsSoon(family);
   }
 
   async restore(backup: BackupFile, starting: Starting): Promise<RestoredBackup> {

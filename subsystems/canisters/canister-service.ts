@@ -44,6 +44,7 @@ import {
 import { type InstalledManifest, installManifest } from './install-manifest.ts';
 import { newCandid } from './manifest-files.ts';
 import { NumberRows } from './number-rows.ts';
+import { PreparedModules } from './prepared-modules.ts';
 import { type Recovery, recoverCanisters } from './recover-canisters.ts';
 import { HostBackend } from './host-backend.ts';
 import type { EndedMessage } from './canister-history.ts';
@@ -97,6 +98,7 @@ export class CanisterService implements Canisters {
   readonly #interfaces: CandidInterfaces;
   readonly #changes: CodeChanges;
   readonly #sleep: StoredCanisterLoader;
+  readonly #prepared: PreparedModules;
   #manifest: InstalledManifest | undefined;
   /** Canisters that were stored and are to be woken. */
   #recovery: Recovery | undefined;
@@ -148,10 +150,12 @@ export class CanisterService implements Canisters {
     this.directory = new CanisterDirectory({ ...dependencies, ...options, ids, keeper: this.#keeper, recordContext });
     this.host = new HostBackend({ directory: this.directory, changes: this, execution, scheduler });
     this.#sleep = new StoredCanisterLoader({ ...dependencies, directory: this.directory });
+    this.#prepared = new PreparedModules(execution, dependencies.log);
   }
 
-  /** Hands the scheduler what it needs of canisters; once, before anything starts. */
+  /** Hands out what others need of canisters: the scheduler, and a storage that has to wait for its state. Once, before anything starts. */
   open(): void {
+    this.#with.storage.readAhead?.('module', this.#prepared);
     this.#with.schedulerSetup.attachHost({
       wake: (handle) => this.#sleep.wake(this.directory.get(handle)),
       sleep: (handle) => {
@@ -551,7 +555,14 @@ export class CanisterService implements Canisters {
     const { management } = this;
     this.#recovery = this.#keeper.isKept
       ? await recoverCanisters(
-          { ...this.#with, directory: this.directory, management, interfaces: this.#interfaces, signal },
+          {
+            ...this.#with,
+            directory: this.directory,
+            management,
+            interfaces: this.#interfaces,
+            prepared: this.#prepared,
+            signal,
+          },
           progress,
         )
       : undefined;

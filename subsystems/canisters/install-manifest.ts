@@ -26,7 +26,7 @@ export interface InstallManifestDependencies {
   readonly ids: CanisterIds;
   readonly manifest: Manifest;
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
-  readonly execution: ModuleStore;
+  readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;
   readonly log: Logger;
   /** Aborted when the server is told to stop meanwhile. */
   readonly signal: AbortSignal;

@@ -11,7 +11,7 @@ export type ManifestSource = Pick<ManifestActor, 'name' | 'source' | 'candidFile
 export interface ManifestModulesDependencies {
   readonly compiler: Pick<Compiler, 'compile' | 'sourcesOf'>;
   /** Tells which interface a module carries. */
-  readonly execution: ModuleStore;
+  readonly execution: Pick<ModuleStore, 'prepare' | 'expect'>;
   readonly log: Logger;
   /** All actors of the manifest. */
   readonly actors: readonly ManifestSource[];

@@ -2,15 +2,16 @@
  * Takes over what another process has stored: first who there is, with their numbers, all asleep; then, when the
  * variables that all of them get are known, memories, and what the logs say.
  */
-import { type Logger, messageOf, ServerError } from '../../kernel/index.ts';
-import type { Execution, ModuleInfo } from '../execution/index.ts';
-import type { ManagementHooks } from '../management/index.ts';
+import { type Clock, type Logger, messageOf, ServerError } from '../../kernel/index.ts';
+import type { Execution } from '../execution/index.ts';
+import type { HostedCode, ManagementHooks } from '../management/index.ts';
 import { idToText, hexOf } from '../ic/index.ts';
 import type { Scheduler, SchedulerSetup } from '../scheduler/index.ts';
 import { META, metaKey, type Storage } from '../storage/index.ts';
 import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
+import type { PreparedModules } from './prepared-modules.ts';
 import { type StoredIdentity, readIdentity, readNumbers } from './stored-values.ts';
 
 export interface RecoveryDependencies {
@@ -21,6 +22,8 @@ export interface RecoveryDependencies {
   readonly scheduler: Scheduler;
   readonly schedulerSetup: SchedulerSetup;
   readonly storage: Storage;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly prepared: Pick<PreparedModules, 'of' | 'clear'>;
   readonly log: Logger;
   /** Aborted when the server is told to stop meanwhile. */
   readonly signal: AbortSignal;
@@ -35,9 +38,12 @@ export interface Recovery {
 
 /**
  * So many are awake before the server takes work: with all of 10,000 it would be a minute in which nobody is answered, and whoever is
- * wanted takes a few milliseconds. Few enough for a part of a second, more than most servers have.
+ * wanted takes a few milliseconds. Few enough for a part of a second, more than most servers have. On a busy machine they take longer,
+ * and beyond a few whoever waits for this host, as where it takes over from another one, is answered first.
  */
 const FIRST_COUNT = 64;
+const FIRST_COUNT_MIN = 8;
+const FIRST_MS = 250;
 
 /** Rejects with ServerError `state-corrupt` when something is damaged that all canisters share. */
 export async function recoverCanisters(
@@ -86,6 +92,7 @@ export async function recoverCanisters(
     directory.enter(record);
     records.push(record);
   }
+  dependencies.prepared.clear();
   ahead.tell(log);
   for (const [{ id }, error] of await management.restore()) {
     const record = directory.find(id);
@@ -116,7 +123,7 @@ class Waking implements Recovery {
   }
 
   async bringBack(): Promise<void> {
-    const { schedulerSetup, storage } = this.#with;
+    const { schedulerSetup, storage, clock } = this.#with;
     this.#progress('taking up what was under way');
     await schedulerSetup.restoreAnswers();
     // Not before all variables are known: what is under way goes on with this.
@@ -124,9 +131,11 @@ class Waking implements Recovery {
     // The low-memory hook may have been due when the process before ended.
     for (const record of this.#records) if (record.damage === undefined) record.steps.checkMemory();
     this.#logged = new Set((await storage.range('meta', metaKey(META.checkpoint))).map(([key]) => idOf(key)));
-    let left = FIRST_COUNT;
+    const untilMs = clock.nowMs() + FIRST_MS;
+    let count = 0;
     await this.#wakeUntil((record) => {
-      if (left-- === 0) return true;
+      if (count === FIRST_COUNT || (count >= FIRST_COUNT_MIN && clock.nowMs() > untilMs)) return true;
+      count++;
       this.#progress(`recovering ${record.name} (${this.#done + 1} of ${this.#records.length})`);
       return false;
     });
@@ -204,7 +213,7 @@ class AheadOfClock {
 /** The modules that canisters have, each read and prepared once; interfaces too. */
 class StoredCodes {
   readonly #with: RecoveryDependencies;
-  readonly #codes = new Map<string, Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }>>();
+  readonly #codes = new Map<string, Promise<HostedCode>>();
   readonly #given = new Map<string, Promise<RecordedCode>>();
 
   constructor(dependencies: RecoveryDependencies) {
@@ -231,8 +240,13 @@ class StoredCodes {
     return await known;
   }
 
-  async #load(hash: string): Promise<{ readonly module: ModuleInfo; readonly wasm: Uint8Array }> {
-    const { storage, execution, directory } = this.#with;
+  async #load(hash: string): Promise<HostedCode> {
+    const { storage, execution, directory, prepared } = this.#with;
+    const ready = await prepared.of(hash);
+    if (ready !== undefined) {
+      directory.keeper.moduleIsStored(hash);
+      return ready;
+    }
     const [entry] = await storage.range('module', Buffer.from(hash, 'hex'));
     if (entry === undefined) {
       throw new ServerError('unavailable', 'state-corrupt', `the state lacks its module: module/${hash}`);

@@ -214,8 +214,13 @@ export interface ModuleStore {
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
-  /** A module is on its way, being compiled as a rule: what has to start for it starts now, and ends if none comes soon. */
-  expect(): void;
+  /** Keeps a module that no canister has yet; until it is disposed of. */
+  keep(module: ModuleInfo): Disposable;
+  /**
+   * A module is on its way, being compiled as a rule: what has to start for it starts now, and ends if none comes soon. So many are
+   * `kept`: their canisters' threads start, too.
+   */
+  expect(kept?: number): void;
 }
 
 /** Which canisters executors have: they are created, put to sleep, woken, checkpointed, forgotten. */

@@ -85,6 +85,14 @@ export interface StorageFigures extends CommitNumbers {
   readonly logBytes: number;
 }
 
+/** Who reads ahead what another owner of the state has. */
+export interface AheadReader {
+  /** All keys that there are now: others are gone. Returns those whose values are wanted. */
+  wanted(keys: readonly Uint8Array[]): readonly Uint8Array[];
+  /** Resolves when the next one may come. */
+  take(key: Uint8Array, value: Uint8Array): Promise<void>;
+}
+
 /** The state of this host. Reads see every unit handed over before, durable or not. */
 export interface Storage extends CommitPort {
   /** Entries whose key begins with `prefix`, in order. Rejects with ServerError `state-corrupt`. */
@@ -101,6 +109,11 @@ export interface Storage extends CommitPort {
   /** What execution has told of one canister. Rejects with ServerError `state-corrupt`, which names the damaged key. */
   canister(id: Uint8Array): Promise<StoredCanister>;
   figures(): Promise<StorageFigures>;
+  /**
+   * What a storage that waits for another owner hands over meanwhile: the entries of a family as they are then, again and again. Before
+   * it is opened.
+   */
+  readAhead?(family: Family, reader: AheadReader): void;
   /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */
   backup(): AsyncIterable<Uint8Array>;
 }

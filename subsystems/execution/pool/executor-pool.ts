@@ -148,9 +148,7 @@ export class ExecutorPool implements Execution {
   async prepareForKept(): Promise<void> {
     const { cacheDirectory } = this.#options;
     const modules = cacheDirectory === undefined ? 0 : await countKept(cacheDirectory);
-    if (modules === 0) return;
-    this.#loader.prepare();
-    for (let lane = 0; lane < Math.min(modules, this.executorCount); lane++) this.#executorAt(lane);
+    if (modules > 0) this.expect(modules);
   }
 
   get memory(): MemoryFigures {
@@ -207,8 +205,14 @@ export class ExecutorPool implements Execution {
     return loaded.info;
   }
 
-  expect(): void {
+  keep({ hash }: ModuleInfo): Disposable {
+    this.#idle.take(hash);
+    return { [Symbol.dispose]: () => this.#idle.giveBack(hash) };
+  }
+
+  expect(kept = 0): void {
     this.#loader.prepare();
+    for (let lane = 0; lane < Math.min(kept, this.executorCount); lane++) this.#executorAt(lane);
   }
 
   shareEnvironment(variables: ReadonlyMap<string, string>): void {
