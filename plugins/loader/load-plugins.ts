@@ -19,7 +19,7 @@ import { isPluginLike, judge, type JudgeOptions, kindOf } from './judge.ts';
 import type { LoadedPlugin, PluginRequest } from './loaded-plugin.ts';
 import { importFrom, OWN_MODULES } from './own-modules.ts';
 import { NOT_REPLACEABLE, REPLACEABLE } from './shapes.ts';
-import { inNameOf } from './whose-fault.ts';
+import { inNameOf, nameNow } from './whose-fault.ts';
 
 export interface PluginsFound {
   readonly loaded: readonly LoadedPlugin[];
@@ -127,7 +127,14 @@ async function importModule(module: string, options: LoadPluginsOptions): Promis
   };
   const threw = (error: unknown): Unusable =>
     new Unusable(`${file()} throws while it is loaded: ${loadErrorText(error, file())}`);
-  const outcome = await within(imported.outcome, options, { late, threw });
+  const loading = nameNow();
+  const threwBeside = (error: unknown): Unusable => {
+    const begun = nameNow() ?? loading;
+    if (begun === undefined || begun === loading) return threw(error);
+    const other = `plugin ${begun.capability}=${begun.module}, loaded before it,`;
+    return new Unusable(`${file()} was not loaded to its end: ${other} throws: ${loadErrorText(error, begun.module)}`);
+  };
+  const outcome = await within(imported.outcome, options, { late, threw: threwBeside });
   if ('exports' in outcome) return { file: file(), exports: outcome.exports };
   if (imported.url === undefined) throw new Unusable(await notFoundText(module, directory, outcome.error));
   throw threw(outcome.error);

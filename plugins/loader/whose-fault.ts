@@ -42,12 +42,17 @@ export function inNameOf<T>(plugin: PluginRequest, work: () => T): T {
   return names.run(plugin, work);
 }
 
+/** In whose name this runs; undefined: in no plugin's. */
+export function nameNow(): PluginRequest | undefined {
+  return names.getStore();
+}
+
 /**
  * The last thing that the server says. Called in the handler of the exception, which runs in the name of whoever began
  * what has failed.
  */
 export function faultText({ error, origin }: Fault, { loaded, root }: FaultOptions): string {
-  const begun = names.getStore();
+  const begun = nameNow();
   const beginner = loaded.find(({ capability, module }) => capability === begun?.capability && module === begun.module);
   const files = filesIn(error);
   const culprits = culpritsOf(files, loaded, root, beginner);
@@ -113,8 +118,16 @@ function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/** Files that the stacks of an error and its causes name, from where it was thrown outwards. */
+/** Files that the stacks of an error and its causes name, from where it was thrown outwards; what throws when it is looked at has none. */
 function filesIn(error: unknown): readonly string[] {
+  try {
+    return filesInStacks(error);
+  } catch {
+    return [];
+  }
+}
+
+function filesInStacks(error: unknown): readonly string[] {
   const files: string[] = [];
   let next: unknown = error;
   for (let causes = 0; causes < CAUSES_MAX && typeof next === 'object' && next !== null; causes++) {

@@ -1,5 +1,6 @@
 /** docs/plugins.md: each plugin that the page shows for a part of the server serves in a real one, and passes that part's suite. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -191,6 +192,21 @@ describe('the examples of docs/plugins.md, in one server', { timeout: 300_000 },
     assert.equal(stopped, 0, server.output.stderr);
     assert.match(server.output.stdout, /^shutdown: 4 actor\(s\) checkpointed$/m);
   });
+});
+
+test('a plugin that wraps a part and requires who needs that part is a circle, and told before anything starts', async () => {
+  await writeFile(
+    join(directory, 'circle.js'),
+    `import { definePlugin, Execution, Metering } from 'svc/plugin';
+    export default definePlugin({ apiVersion: 1, name: 'round', provides: Metering, requires: { own: Metering, execution: Execution }, create: ({ own }) => own });`,
+  );
+  const args = [join(ROOT, 'config/svc.js'), '--plugin', 'metering=./circle.js', '--no-manifest'];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: directory, encoding: 'utf8' });
+  assert.match(
+    stderr,
+    /^svc: plugins require each other in a circle: round → execution → round; take one of these requirements out$/m,
+  );
+  assert.equal(status, 2);
 });
 
 describeAuth('tokens of teams, as docs/plugins.md shows them', async (_t, own) => ({

@@ -73,6 +73,21 @@ test('a module that throws beside its loading is refused as one that throws', as
   assert.equal(status, 2);
 });
 
+test('what a plugin that was loaded before throws meanwhile is not laid at the door of the next', async () => {
+  const folder = await temporaryDirectory();
+  const early = `setTimeout(() => { throw new Error('no luck'); }, 20);
+    export default ({ Outcalls }) => ({ apiVersion: 1, name: 'early', provides: Outcalls, create: () => ({ send() {} }) });`;
+  await writeFile(join(folder, 'early.mjs'), early);
+  await writeFile(join(folder, 'slow.mjs'), 'await new Promise((go) => setTimeout(go, 60_000));');
+  const args = ['--plugin', 'outcalls=./early.mjs', '--plugin', 'slow=./slow.mjs', '--no-manifest'];
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { env, cwd: folder, encoding: 'utf8' });
+  assert.match(
+    stderr,
+    /^svc: plugin slow=\.\/slow\.mjs: \S+ was not loaded to its end: plugin outcalls=\.\/early\.mjs, loaded before it, throws: Error: no luck \(\S+early\.mjs:1:\d+\)$/m,
+  );
+  assert.equal(status, 2);
+});
+
 test('definitions, options and routes that the page shows can be loaded', async () => {
   const directory = await temporaryDirectory();
   const [definition] = sections.get('A definition') ?? [];
