@@ -1,4 +1,5 @@
 import { posix } from 'node:path';
+import { parsePrincipal } from '../ic/index.ts';
 
 /** What an import's text means, before any file is looked for. */
 export type ImportTarget =
@@ -10,10 +11,15 @@ export type ImportTarget =
   /** `path` is empty for the package itself. */
   | { readonly kind: 'package'; readonly package: string; readonly path: string }
   | { readonly kind: 'relative' }
-  /** `isExternal`: it names something that is no source. */
-  | { readonly kind: 'refused'; readonly refusal: string; readonly isExternal: boolean };
+  /** The bytes of a file. */
+  | { readonly kind: 'blob'; readonly path: string }
+  /** An actor by its id as text. */
+  | { readonly kind: 'principal'; readonly principal: string }
+  | { readonly kind: 'refused'; readonly refusal: string };
 
 const ACTOR_SCHEME = 'canister:';
+const PRINCIPAL_SCHEME = 'ic:';
+const BLOB_SCHEME = 'blob:file:';
 const PACKAGE_SCHEME = 'mo:';
 const BUILT_IN: readonly string[] = ['mo:⛔', 'mo:prim'];
 
@@ -21,8 +27,12 @@ const BUILT_IN: readonly string[] = ['mo:⛔', 'mo:prim'];
 export function targetOf(url: string): Exclude<ImportTarget, { readonly kind: 'package' | 'core' }> {
   if (BUILT_IN.includes(url)) return { kind: 'builtin' };
   if (url.startsWith(ACTOR_SCHEME)) return { kind: 'actor', name: url.slice(ACTOR_SCHEME.length) };
-  const refused = refusalOf(url);
-  return refused === undefined ? { kind: 'relative' } : { kind: 'refused', ...refused };
+  const refusal = refusalOf(url);
+  if (refusal !== undefined) return { kind: 'refused', refusal };
+  if (url.startsWith(BLOB_SCHEME)) return { kind: 'blob', path: url.slice(BLOB_SCHEME.length) };
+  return url.startsWith(PRINCIPAL_SCHEME)
+    ? { kind: 'principal', principal: url.slice(PRINCIPAL_SCHEME.length) }
+    : { kind: 'relative' };
 }
 
 export function isPackageImport(url: string): boolean {
@@ -41,32 +51,34 @@ export function packageTargetOf(
   if (!hasPackage(name)) {
     if (name === 'core') {
       if (slash !== -1) return { kind: 'core', module: posix.normalize(path) };
-      return { kind: 'refused', refusal: 'name the module of mo:core ("mo:core/Text")', isExternal: false };
+      return { kind: 'refused', refusal: 'name the module of mo:core ("mo:core/Text")' };
     }
     if (name === 'base') {
       const refusal =
         'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"); or add base to mops.toml';
-      return { kind: 'refused', refusal, isExternal: false };
+      return { kind: 'refused', refusal };
     }
   }
   return { kind: 'package', package: name, path };
 }
 
-/** Why an import that is no path is refused; undefined for a relative path. */
-function refusalOf(url: string): { readonly refusal: string; readonly isExternal: boolean } | undefined {
-  const refused = (refusal: string, isExternal = false) => ({ refusal, isExternal });
-  if (url === '') return refused('an import needs a path');
-  if (url.startsWith('ic:')) {
-    return refused(
-      'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>"',
-      true,
-    );
+/** Why an import is refused that is none of a package; undefined: it is not. */
+function refusalOf(url: string): string | undefined {
+  if (url === '') return 'an import needs a path';
+  if (url.startsWith(PRINCIPAL_SCHEME)) {
+    return parsePrincipal(url.slice(PRINCIPAL_SCHEME.length)) === undefined ? 'that is no principal' : undefined;
   }
-  if (url.startsWith('blob:')) return refused('blob imports are not supported', true);
+  if (url.startsWith(BLOB_SCHEME)) {
+    const path = url.slice(BLOB_SCHEME.length);
+    if (path === '' || path.endsWith('/')) return 'a blob is a file; name one ("blob:file:data.txt")';
+    return path.startsWith('/')
+      ? 'blobs are relative to the importing file; absolute paths are not supported'
+      : undefined;
+  }
+  if (url.startsWith('blob:')) return 'the only blobs are files ("blob:file:data.txt")';
   if (/^[A-Za-z][\w+.-]*:/u.test(url)) {
-    return refused('unknown kind of import (known are "./path", "mo:package/Module" and "canister:name")');
+    return 'unknown kind of import (known are "./path", "mo:package/Module", "canister:name", "ic:principal" and "blob:file:path")';
   }
-  if (url.startsWith('/'))
-    return refused('imports are relative to the importing file; absolute paths are not supported');
+  if (url.startsWith('/')) return 'imports are relative to the importing file; absolute paths are not supported';
   return undefined;
 }

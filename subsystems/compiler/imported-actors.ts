@@ -2,16 +2,22 @@ import { ServerError } from '../../kernel/index.ts';
 import { ImportProblems, type ProblemList } from './import-problems.ts';
 import type { ActorReference } from './index.ts';
 import type { ImportedActor } from './moc-protocol.ts';
-import type { SourceClosure } from './source-closure.ts';
+import type { SourceClosure } from './closure.ts';
 import { linesByFile } from './text-lines.ts';
 
 /** For sources that stand alone. */
 export const NO_ACTORS = (name: string): Promise<ActorReference> =>
   Promise.reject(new ServerError('invalid', 'actor-unknown', `there is no actor ${JSON.stringify(name)} to import`));
 
-/** The actors a source imports, in the order of their names; what cannot be found is a problem at the place of its import. */
+/** Codes of errors that say that nobody has the name. */
+const UNKNOWN: ReadonlySet<string> = new Set(['actor-unknown', 'import-unknown']);
+
+/**
+ * The actors a source imports, in the order of their names, then those by principal; what cannot be found is a problem at the place of
+ * its import. Who answers for a name goes before what `--actor-alias` says of it, and before a file about its principal.
+ */
 export async function importedActors(
-  { actors, files }: SourceClosure,
+  { actors, files, aliases, principals }: SourceClosure,
   importActor: (name: string) => Promise<ActorReference>,
 ): Promise<{ readonly actors: readonly ImportedActor[]; readonly problems: ProblemList }> {
   const found: ImportedActor[] = [];
@@ -22,8 +28,13 @@ export async function importedActors(
       found.push({ name, principal, candid });
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      problems.add(place, () => error.message);
+      const alias = aliases.get(name);
+      if (alias === undefined || !UNKNOWN.has(error.code)) problems.add(place, () => error.message);
+      else found.push({ name, principal: alias.principal, candid: alias.candid });
     }
   }
+  const known = new Set(found.map(({ principal }) => principal));
+  for (const [principal, candid] of [...principals].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+    if (!known.has(principal)) found.push({ principal, candid });
   return { actors: found, problems: problems.list(linesByFile((file) => files.get(file))) };
 }

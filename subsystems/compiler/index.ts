@@ -1,9 +1,9 @@
 import { defineCapability } from '../../kernel/index.ts';
-import type { SourceClosure } from './source-closure.ts';
+import type { SourceClosure } from './closure.ts';
 import type { SourceReader } from './source-reader.ts';
 
-export type { FilePlace, NamedImport, SourceClosure, UnusableImport } from './source-closure.ts';
-export { decodeSource, readBounded, type SourceReader } from './source-reader.ts';
+export type { FilePlace, NamedImport, SourceClosure, UnusableImport } from './closure.ts';
+export { decodeSource, motokoFilesIn, readBounded, type SourceReader } from './source-reader.ts';
 
 export interface CompiledActor {
   readonly wasm: Uint8Array;

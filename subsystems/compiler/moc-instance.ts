@@ -16,6 +16,7 @@ import { getHeapStatistics } from 'node:v8';
 import vm from 'node:vm';
 import { CORE_ROOT } from './core-package.ts';
 import type { Diagnostic } from './diagnostics.ts';
+import { ExactEncoder } from './exact-encoder.ts';
 import { MOC_MEMORY_MB } from './moc-protocol.ts';
 import type {
   Compilation,
@@ -40,6 +41,7 @@ interface Moc {
   setCandidPath(folder: string): unknown;
   setActorAliases(aliases: readonly (readonly [name: string, principal: string])[]): unknown;
   gcFlags(flag: string): unknown;
+  setPublicMetadata(names: readonly string[]): unknown;
   setExtraFlags(flags: readonly string[]): unknown;
   compileWasm(mode: 'ic', main: string): unknown;
   parseMotoko(recovers: boolean, text: string): unknown;
@@ -152,15 +154,17 @@ function compare({ program: file, before, after }: StableRequest): MocResponse {
 }
 
 /** Gives it all that a source needs. */
-function give(moc: Moc, { files, packages, actors }: SourceParts): void {
+function give(moc: Moc, { files, blobs, packages, actors }: SourceParts): void {
   const given = new Map(files);
   for (const { principal, candid } of actors) given.set(`${INTERFACES_ROOT}/${interfaceFile(principal)}`, candid);
   for (const [path, content] of given) moc.saveFile(path, content);
+  for (const [path, bytes] of blobs) moc.saveFile(path, ExactEncoder.textFor(bytes));
+  ExactEncoder.forgetAll();
   // A mapped package without files is an error for the compiler, even if nothing imports it.
   if ([...given.keys()].some((path) => path.startsWith(`${CORE_ROOT}/`))) moc.addPackage('core', CORE_ROOT);
   for (const [name, folder] of packages) moc.addPackage(name, folder);
   moc.setCandidPath(INTERFACES_ROOT);
-  moc.setActorAliases(actors.map(({ name, principal }) => [name, principal]));
+  moc.setActorAliases(actors.flatMap(({ name, principal }) => (name === undefined ? [] : [[name, principal]])));
 }
 
 function compile(request: CompileRequest): MocResponse {
@@ -187,7 +191,9 @@ export function takeBack(): void {
 function compileIn(moc: Moc, compilation: Compilation): MocResponse {
   give(moc, compilation);
   if (compilation.persistence === 'classical') moc.gcFlags('classicOP');
+  if (compilation.collector !== undefined) moc.gcFlags(compilation.collector);
   try {
+    if (compilation.publicMetadata.length > 0) moc.setPublicMetadata(compilation.publicMetadata);
     if (compilation.flags.length > 0) moc.setExtraFlags(compilation.flags);
     const response = readResult(moc.compileWasm('ic', compilation.main));
     if (response.kind === 'compiled') compilations++;
@@ -265,7 +271,7 @@ function reusable(file: string): ReusableInstance {
 function instantiate(file: string): Instance {
   if (program?.file !== file) program = { file, ...loadProgram(file, getCompileCacheDir()) };
   const context = vm.createContext(vm.constants.DONT_CONTEXTIFY);
-  Object.assign(context, { TextDecoder, TextEncoder });
+  Object.assign(context, { TextDecoder, TextEncoder: ExactEncoder });
   const module: { exports: { Motoko?: Moc; state?: ShownState } } = { exports: {} };
   const run = program.script.runInContext(context) as (module: object) => void;
   run(module);

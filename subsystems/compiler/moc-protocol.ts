@@ -6,9 +6,10 @@ import type { Diagnostic } from './diagnostics.ts';
  */
 export type Persistence = 'enhanced' | 'classical';
 
-/** An actor that the source imports as `canister:<name>`. */
+/** An actor that the source imports as `canister:<name>`, or as `ic:<principal>`. */
 export interface ImportedActor {
-  readonly name: string;
+  /** Undefined: it has none. */
+  readonly name?: string;
   /** Its id as text. */
   readonly principal: string;
   /** .did text. */
@@ -36,6 +37,8 @@ export interface SourceParts {
   readonly main: string;
   /** Texts by path, the library's included. */
   readonly files: ReadonlyMap<string, string>;
+  /** Files that are no sources, by path. */
+  readonly blobs: ReadonlyMap<string, Uint8Array>;
   /** Folders of packages among `files`, by the names they are imported by; the library is not named here. */
   readonly packages: ReadonlyMap<string, string>;
   readonly actors: readonly ImportedActor[];
@@ -46,6 +49,10 @@ export interface Compilation extends SourceParts {
   readonly persistence: Persistence;
   /** Flags that say which warnings there are, and what `actor` means. */
   readonly flags: readonly string[];
+  /** The garbage collector of a classical module; undefined: the compiler's choice. */
+  readonly collector: string | undefined;
+  /** Names of metadata that everybody may read. */
+  readonly publicMetadata: readonly string[];
 }
 
 export interface CompileRequest extends Compilation {

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { basename, posix, relative } from 'node:path';
 import { cwd } from 'node:process';
 import { messageOf, ServerError } from '../../kernel/index.ts';
+import { NAMED_MANAGEMENT_DID } from '../management/index.ts';
 import { CompileCache } from './compile-cache.ts';
 import type { CacheEntry } from './compile-cache.ts';
-import { CORE_ROOT, motokoRelease, mocProgramFile, readCorePackage } from './core-package.ts';
+import { CORE_ROOT, mocProgramFile, readCorePackage } from './core-package.ts';
 import type { CorePackage } from './core-package.ts';
 import { renderDiagnostic, renderDiagnostics } from './diagnostics.ts';
 import type { Diagnostic, SourceView } from './diagnostics.ts';
@@ -23,27 +23,15 @@ import { ImportProblems, joined, type ProblemList } from './import-problems.ts';
 import { importedActors, NO_ACTORS } from './imported-actors.ts';
 import { interfaceFile, isStackOverflow } from './moc-instance.ts';
 import { MOC_STACK_MB } from './moc-protocol.ts';
-import type {
-  Compilation,
-  CompileResponse,
-  CrashedResponse,
-  ImportedActor,
-  Persistence,
-  SourceParts,
-} from './moc-protocol.ts';
+import type { Compilation, CompileResponse, CrashedResponse, ImportedActor, Persistence } from './moc-protocol.ts';
 import { isClosed, MOC_PROCESSES_DEFAULTS, MocProcesses } from './moc-processes.ts';
 import type { MocProcessesOptions } from './moc-processes.ts';
 import { CompilerImportParser, type ImportParser } from './import-parser.ts';
-import {
-  type CompilerArgs,
-  compilerArgsOf,
-  NO_ARGS,
-  WARNINGS_ARE_ERRORS,
-  WARNINGS_ARE_HIDDEN,
-} from './mops/compiler-args.ts';
-import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
+import { type CompilerArgs, WARNINGS_ARE_ERRORS, WARNINGS_ARE_HIDDEN } from './mops/compiler-args.ts';
+import type { MopsOptions } from './mops/mops-packages.ts';
 import { collectClosure } from './source-closure.ts';
-import type { SourceClosure } from './source-closure.ts';
+import type { SourceClosure } from './closure.ts';
+import { argsFor, keyOf, modeOf, partsOf } from './compilation.ts';
 import { diskSources, memorySources, NotedSources } from './source-reader.ts';
 import type { SourceReader } from './source-reader.ts';
 import { linesByFile } from './text-lines.ts';
@@ -119,7 +107,7 @@ interface Prepared {
   readonly closure: SourceClosure;
   readonly actors: readonly ImportedActor[];
   readonly persistence: Persistence;
-  readonly flags: readonly string[];
+  readonly args: CompilerArgs;
   readonly view: SourceView;
   /** What the cache has the module under. */
   readonly key: string;
@@ -133,6 +121,8 @@ const WARM_AFTER_MS = 1000;
 const WARM_LIKE_MS_MAX = 10_000;
 const NO_SIGNATURE = '// Version: 1.0.0\nactor {\n};\n';
 const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
+/** Interfaces that need no file. */
+const BUILT_IN: ReadonlyMap<string, string> = new Map([['aaaaa-aa', NAMED_MANAGEMENT_DID]]);
 
 class CachingCompiler implements MotokoCompiler {
   readonly imports: ImportParser;
@@ -181,8 +171,9 @@ class CachingCompiler implements MotokoCompiler {
     const file = posix.resolve(mainFile);
     const reader = new NotedSources(diskSources);
     try {
-      const args = await this.#argsFor(file, reader);
-      const closure = await collectClosure(file, reader, { mops: this.#options.mops ?? NO_MOPS });
+      const mops = this.#options.mops ?? NO_MOPS;
+      const args = await argsFor(file, reader, mops);
+      const closure = await collectClosure(file, reader, { mops, args, builtIn: BUILT_IN });
       const { places, actors } = closure;
       await this.#warmFirst({ closure, args });
       // What mops has fetched stays as it is: another version has another folder.
@@ -216,7 +207,8 @@ class CachingCompiler implements MotokoCompiler {
     const environment = this.#options.mops?.environment ?? NO_MOPS.environment;
     // No store: what lies outside of a project is for its compilation alone.
     const mops = { ceiling, stores: [], environment };
-    const closure = await collectClosure(mainFile, reader, { mops, parser: this.imports });
+    const args = await argsFor(mainFile, reader, mops);
+    const closure = await collectClosure(mainFile, reader, { mops, args, builtIn: BUILT_IN, parser: this.imports });
     if (closure.coreModules.size === 0)
       return { closure, library: { version: '', files: new Map() }, unknownModules: [] };
     const core = await readCorePackage();
@@ -296,19 +288,15 @@ class CachingCompiler implements MotokoCompiler {
   /** Rejects with ServerError `compile-failed` where an import cannot be resolved. */
   async #prepare(source: Source, wanted: Persistence | undefined, parser: ImportParser | undefined): Promise<Prepared> {
     const mops = this.#options.mops ?? NO_MOPS;
-    const { flags, persistence: told } = await this.#argsFor(source.mainFile, source.reader);
-    const persistence = wanted ?? told ?? 'enhanced';
-    const closure = await collectClosure(source.mainFile, source.reader, { mops, ...(parser && { parser }) });
+    const args = await argsFor(source.mainFile, source.reader, mops);
+    if (args.refusal !== undefined) throw args.refusal;
+    const persistence = wanted ?? args.persistence ?? 'enhanced';
+    const options = { mops, args, builtIn: BUILT_IN, ...(parser && { parser }) };
+    const closure = await collectClosure(source.mainFile, source.reader, options);
     const { actors, problems } = await importedActors(closure, source.importActor);
     const view = viewOf(closure, actors, source);
     refuseIf(joined(closure.problems, problems), source, view);
-    return { closure, actors, persistence, flags, view, key: keyOf(closure, actors, persistence, flags) };
-  }
-
-  /** What the project says of its compilations. Rejects with ServerError `mops-invalid`. */
-  async #argsFor(mainFile: string, reader: SourceReader): Promise<CompilerArgs> {
-    const project = await projectOf(mainFile, reader, this.#options.mops ?? NO_MOPS);
-    return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);
+    return { closure, actors, persistence, args, view, key: keyOf(closure, actors, persistence, args) };
   }
 
   /** Whoever asks for sources wants to compile them when they change. */
@@ -318,8 +306,9 @@ class CachingCompiler implements MotokoCompiler {
     if (this.#options.isKeptWarm !== true || this.#isWarm) return;
     this.#isWarm = true;
     if (source !== undefined) {
-      const { flags, persistence = 'enhanced' } = source.args;
-      this.#last = { ...partsOf(source.closure, await readCorePackage(), []), persistence, flags };
+      const { persistence = 'enhanced' } = source.args;
+      const parts = partsOf(source.closure, await readCorePackage(), []);
+      this.#last = { ...parts, ...modeOf(source.args, persistence) };
     }
     this.#warmLater();
   }
@@ -354,12 +343,12 @@ class CachingCompiler implements MotokoCompiler {
   }
 
   async #compileAndStore(
-    { key, closure, actors, persistence, flags, view }: Prepared,
+    { key, closure, actors, persistence, args, view }: Prepared,
     source: Source,
   ): Promise<CacheEntry> {
     const core = await readCorePackage();
     refuseIf(missingCoreModules(closure, core), source, view);
-    const compilation = { ...partsOf(closure, core, actors), persistence, flags };
+    const compilation = { ...partsOf(closure, core, actors), ...modeOf(args, persistence) };
     const startMs = performance.now();
     const response = await this.#processes.run({
       kind: 'compile',
@@ -370,7 +359,7 @@ class CachingCompiler implements MotokoCompiler {
     if (response.kind === 'compiled' && isQuick && this.#options.isKeptWarm === true) this.#last = compilation;
     if (response.kind === 'imports' || response.kind === 'compared' || response.kind === 'warm')
       throw new Error('the compiler has answered another question');
-    const entry = entryOf(response, flags, source, view);
+    const entry = entryOf(response, args.flags, source, view);
     const failure = await this.#cache?.write(key, entry);
     if (failure !== undefined && !this.#hasReportedCache) {
       this.#hasReportedCache = true;
@@ -378,12 +367,6 @@ class CachingCompiler implements MotokoCompiler {
     }
     return entry;
   }
-}
-
-/** What the compiler is given of a source. */
-function partsOf(closure: SourceClosure, core: CorePackage, actors: readonly ImportedActor[]): SourceParts {
-  const files = new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]);
-  return { main: closure.main, files, packages: closure.packages, actors };
 }
 
 /** Asks for each actor once. */
@@ -405,25 +388,9 @@ function viewOf(closure: SourceClosure, actors: readonly ImportedActor[], source
       if (file.startsWith('mo:')) return file;
       if (closure.files.has(file)) return source.displayName(posix.join(closure.root, file));
       const actor = actorOf(file);
-      return actor === undefined ? file : `interface of ${actor.name}`;
+      return actor === undefined ? file : `interface of ${actor.name ?? actor.principal}`;
     },
   };
-}
-
-/** Everything the module depends on, in an unambiguous form. */
-function keyOf(
-  closure: SourceClosure,
-  actors: readonly ImportedActor[],
-  persistence: Persistence,
-  flags: readonly string[],
-): string {
-  const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const packages = [...closure.packages].toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const parts: unknown[] = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];
-  if (packages.length > 0 || flags.length > 0) parts.push(packages);
-  if (flags.length > 0) parts.push(flags);
-  const content = JSON.stringify(parts);
-  return createHash('sha256').update(content).digest('hex');
 }
 
 function entryOf(

@@ -1,16 +1,26 @@
-import { constants, open, stat } from 'node:fs/promises';
+import { constants, open, readdir, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
 
 /** Where source files come from: a disk, or a map in memory. Paths are absolute, with `/`. */
 export interface SourceReader {
   /** The file's text; undefined if there is none, or if the path names a folder. Rejects if it cannot be used. */
   read(path: string): Promise<string | undefined>;
+  /** The same of any file, as it is. */
+  readBytes(path: string): Promise<Uint8Array | undefined>;
   isFolder(path: string): Promise<boolean>;
+  /** Paths of all Motoko files in a folder and below it, sorted; not of links, nor below folders whose names begin with a dot. */
+  list(folder: string): Promise<readonly string[]>;
 }
 
 /** The largest hand-written Motoko files have some 200 KB; generated ones a few MB. */
 export const SOURCE_BYTES_MAX = 8 * 1024 * 1024;
+
+/** A package has tens of folders. */
+const FOLDERS_MAX = 2000;
+/** Twice what a program may have. */
+const LISTED_MAX = 10_000;
 
 /** What a reader gives; where it refuses a path, the error also says who named that path. */
 export async function namingWho<T>(reading: Promise<T>, who: () => string): Promise<T> {
@@ -27,6 +37,8 @@ export const diskSources: SourceReader = {
     const bytes = await readBounded(path);
     return bytes === undefined ? undefined : decodeSource(path, bytes);
   },
+  readBytes: (path) => readBounded(path),
+  list: (folder) => motokoFilesIn(folder),
   async isFolder(path) {
     try {
       return (await stat(path)).isDirectory();
@@ -52,23 +64,66 @@ export class NotedSources implements SourceReader {
 
   async read(path: string): Promise<string | undefined> {
     // Also one that cannot be read: it may be mended.
-    if (path.endsWith('.mo')) this.#noted.add(path);
+    if (/\.(?:mo|did)$|\/mops\.lock$/u.test(path)) this.#noted.add(path);
     const text = await this.#reader.read(path);
     if (text !== undefined) this.#noted.add(path);
     return text;
   }
 
+  readBytes(path: string): Promise<Uint8Array | undefined> {
+    this.#noted.add(path);
+    return this.#reader.readBytes(path);
+  }
+
   isFolder(path: string): Promise<boolean> {
     return this.#reader.isFolder(path);
+  }
+
+  list(folder: string): Promise<readonly string[]> {
+    return this.#reader.list(folder);
   }
 }
 
 /** Files by absolute path, for tests and benchmarks. */
-export function memorySources(files: ReadonlyMap<string, string>): SourceReader {
-  return {
-    read: async (path) => files.get(path),
-    isFolder: async (path) => [...files.keys()].some((file) => file.startsWith(`${path}/`)),
+export function memorySources(files: ReadonlyMap<string, string | Uint8Array>): SourceReader {
+  const bytesOf = (path: string): Uint8Array | undefined => {
+    const content = files.get(path);
+    return typeof content === 'string' ? Buffer.from(content) : content;
   };
+  return {
+    async read(path) {
+      const content = files.get(path);
+      return content === undefined || typeof content === 'string' ? content : decodeSource(path, content);
+    },
+    readBytes: async (path) => bytesOf(path),
+    isFolder: async (path) => [...files.keys()].some((file) => file.startsWith(`${path}/`)),
+    list: async (folder) =>
+      [...files.keys()].filter((file) => file.startsWith(`${folder}/`) && file.endsWith('.mo')).toSorted(),
+  };
+}
+
+/** As a reader lists them. Rejects with ServerError `source-too-large`, or `source-unreadable`. */
+export async function motokoFilesIn(folder: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  const folders = [folder];
+  // It grows meanwhile.
+  for (const each of folders) {
+    const entries = await readdir(each, { withFileTypes: true }).catch((error: unknown) => {
+      throw unusable(each, `the system says ${String(error)}`, error);
+    });
+    for (const entry of entries) {
+      const path = posix.join(each, entry.name);
+      if (entry.isDirectory() && !/^\.|^node_modules$/u.test(entry.name)) folders.push(path);
+      else if (entry.isFile() && entry.name.endsWith('.mo')) found.push(path);
+    }
+    if (folders.length > FOLDERS_MAX || found.length > LISTED_MAX)
+      throw new ServerError(
+        'invalid',
+        'source-too-large',
+        `${folder} has more than ${FOLDERS_MAX} folders or ${LISTED_MAX} files; a package that is used without imports has to be smaller`,
+      );
+  }
+  return found.toSorted();
 }
 
 /**
@@ -100,7 +155,8 @@ export async function readBounded(
       length += bytesRead;
     }
     if (length > SOURCE_BYTES_MAX || status.size > SOURCE_BYTES_MAX) {
-      const fix = path.endsWith('.mo') ? 'split it into several files' : 'no more of it is read';
+      const [, kind = ''] = /(\.mo|mops\.lock)$/u.exec(path) ?? [];
+      const fix = FIXES[kind] ?? 'make it smaller';
       throw unusable(path, `it has more than ${SOURCE_BYTES_MAX} bytes; ${fix}`);
     }
     await check?.(file, 'read');
@@ -112,6 +168,12 @@ export async function readBounded(
     throw unusable(path, REASONS[code] ?? `the system says ${code || String(error)}`, error);
   }
 }
+
+/** Of a file that is too large, by its kind. */
+const FIXES: Readonly<Record<string, string>> = {
+  '.mo': 'split it into several files',
+  'mops.lock': 'remove it: then mops.toml is asked',
+};
 
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this process may not read it; change its permissions',

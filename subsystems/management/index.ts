@@ -5,6 +5,7 @@ import type { OutcallFigures } from './outcalls/outcall-tally.ts';
 
 export type { Change, ChangeDetails, ChangeOrigin } from './change.ts';
 export * from './backend.ts';
+export { NAMED_MANAGEMENT_DID } from './named-interface.ts';
 export type * from './request.ts';
 export { OUTCALL_ENDS, type OutcallEnd, type OutcallFigures } from './outcalls/outcall-tally.ts';
 

@@ -12,7 +12,7 @@ import { readlink, realpath, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { ServerError } from '../../kernel/index.ts';
-import { decodeSource, readBounded, type SourceReader } from '../compiler/index.ts';
+import { decodeSource, motokoFilesIn, readBounded, type SourceReader } from '../compiler/index.ts';
 
 const ATTEMPTS_MAX = 3;
 /** Node has four threads for files. */
@@ -26,6 +26,8 @@ export class ConfinedSources implements SourceReader {
   readonly #project: string;
   /** By path: what the system said of it; ABSENT if there was nothing. */
   readonly #seen = new Map<string, string>();
+  /** By path of a folder: what was in it. */
+  readonly #listed = new Map<string, string>();
   readonly #contents = new Map<string, Uint8Array>();
 
   /** `project`: an absolute path without links. */
@@ -45,6 +47,11 @@ export class ConfinedSources implements SourceReader {
   }
 
   async read(path: string): Promise<string | undefined> {
+    const bytes = await this.readBytes(path);
+    return bytes && decodeSource(path, bytes);
+  }
+
+  async readBytes(path: string): Promise<Uint8Array | undefined> {
     this.#expectInside(path, path);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       let opened = ABSENT;
@@ -64,7 +71,7 @@ export class ConfinedSources implements SourceReader {
       if (bytes === undefined) return undefined;
       this.#seen.set(path, opened);
       this.#contents.set(path, bytes);
-      return decodeSource(path, bytes);
+      return bytes;
     }
     const message = `${posix.relative(this.#project, path)} changes while it is read: try again when nobody writes to it`;
     throw new ServerError('unavailable', 'source-changing', message);
@@ -86,6 +93,13 @@ export class ConfinedSources implements SourceReader {
     return identity.startsWith(FOLDER);
   }
 
+  async list(folder: string): Promise<readonly string[]> {
+    if (!(await this.isFolder(folder))) return [];
+    const files = await motokoFilesIn(folder);
+    this.#listed.set(folder, files.join('\n'));
+    return files;
+  }
+
   /** For tests, which change the file, or the folder, here. */
   protected async betweenLooks(): Promise<void> {
     // Nothing to do.
@@ -98,6 +112,10 @@ export class ConfinedSources implements SourceReader {
       const some = seen.slice(from, from + STATS_AT_ONCE);
       const now = await Promise.all(some.map(([path]) => identityAt(path)));
       if (some.some(([, before], k) => before !== now[k])) return false;
+    }
+    for (const [folder, before] of this.#listed) {
+      const now = await motokoFilesIn(folder).catch(() => []);
+      if (now.join('\n') !== before) return false;
     }
     return true;
   }

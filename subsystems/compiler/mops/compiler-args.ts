@@ -1,8 +1,11 @@
 /**
- * What `[moc] args` in a project's `mops.toml` says of a compilation. Taken are the flags that say what a source means (the mode of
- * persistence) and which warnings there are; no other, because those read files, write them, or make something else than a module.
+ * What `[moc] args` in a project's `mops.toml` says of a compilation. Each flag of moc is one of four: it says what a source means and
+ * goes to the compiler; it changes no module and goes nowhere; moc.js has another entry for it; or it cannot be had, and is refused
+ * by name with what to do instead. The first that is refused ends compilations, but not closures.
  */
+import { posix } from 'node:path';
 import { ServerError } from '../../../kernel/index.ts';
+import { parsePrincipal } from '../../ic/index.ts';
 import type { Persistence } from '../moc-protocol.ts';
 
 export interface CompilerArgs {
@@ -10,55 +13,210 @@ export interface CompilerArgs {
   readonly flags: readonly string[];
   /** Undefined: nothing is said of it. */
   readonly persistence: Persistence | undefined;
+  /** Of a classical module, as moc.js calls it; undefined: its own choice. */
+  readonly collector: string | undefined;
+  /** The folder with interfaces of principals (`--actor-idl`): absolute. */
+  readonly interfaces: string | undefined;
+  /** Principals by the names that `--actor-alias` gives them. */
+  readonly aliases: ReadonlyMap<string, string>;
+  /** Packages whose modules serve without an import. */
+  readonly implicitPackages: readonly string[];
+  /** Metadata that everybody may read. */
+  readonly publicMetadata: readonly string[];
+  /** Why nothing can be compiled with these. */
+  readonly refusal: ServerError | undefined;
+  /** The manifest that has them: absolute. */
+  readonly file: string;
 }
 
-export const NO_ARGS: CompilerArgs = { flags: [], persistence: undefined };
+export const NO_ARGS: CompilerArgs = {
+  flags: [],
+  persistence: undefined,
+  collector: undefined,
+  interfaces: undefined,
+  aliases: new Map(),
+  implicitPackages: [],
+  publicMetadata: [],
+  refusal: undefined,
+  file: '/',
+};
+
+export const WARNINGS_ARE_ERRORS = '-Werror';
+export const WARNINGS_ARE_HIDDEN = '--hide-warnings';
+const CODES = /^M\d{4}(?:,M\d{4})*$/u;
 
 const PERSISTENCE: ReadonlyMap<string, Persistence> = new Map([
   ['--enhanced-orthogonal-persistence', 'enhanced'],
   ['--legacy-persistence', 'classical'],
 ]);
-export const WARNINGS_ARE_ERRORS = '-Werror';
-export const WARNINGS_ARE_HIDDEN = '--hide-warnings';
-const ALONE = new Set(['--default-persistent-actors', WARNINGS_ARE_HIDDEN, WARNINGS_ARE_ERRORS]);
-const WITH_CODES = new Set(['-A', '-W', '-E']);
-const CODES = /^M\d{4}(?:,M\d{4})*$/u;
-/** The only collector that there is with enhanced persistence. */
 const INCREMENTAL_GC = '--incremental-gc';
-const TAKEN = [...ALONE, ...[...WITH_CODES].map((flag) => `${flag}=M0000`), ...PERSISTENCE.keys(), INCREMENTAL_GC];
+/** By what moc.js calls them. With enhanced persistence there is only one. */
+const COLLECTORS: ReadonlyMap<string, string> = new Map([
+  [INCREMENTAL_GC, 'incremental'],
+  ['--copying-gc', 'copying'],
+  ['--compacting-gc', 'marking'],
+  ['--generational-gc', 'generational'],
+]);
+const PASSED = new Set([
+  '--default-persistent-actors',
+  '--legacy-actors',
+  '--require-persistent-actors',
+  WARNINGS_ARE_HIDDEN,
+  WARNINGS_ARE_ERRORS,
+]);
+/** They say how faults are told, or ask the compiler to check itself. */
+const WITHOUT_EFFECT = new Set([
+  '-no-check-ir',
+  '--all-libs',
+  '--ai-errors',
+  '--debug',
+  '--error-recovery',
+  '--print-source-on-error',
+]);
+/** The same, with a value. */
+const WITHOUT_EFFECT_VALUED = new Set(['--error-detail', '--error-format']);
 
-/** `file` is what errors call the manifest. Throws ServerError `mops-invalid`, which names the flag. */
+const ELSEWHERE = 'compile it elsewhere (`mops build`) and name the module with `wasm`';
+const MADE = 'says what is to be made, and that is always the module with its interface; remove it';
+const NEWER =
+  'is of a newer compiler than the bundled one; use --actor-idl and "ic:<principal>", or name the actor in the manifest';
+const INSTEAD: ReadonlyMap<string, string> = new Map([
+  ['--release', `cannot be had in moc.js, whose modules keep \`debug\` expressions; remove it, or ${ELSEWHERE}`],
+  ['--enhanced-migration', `is not taken here; remove it, or ${ELSEWHERE}`],
+  ['--package', 'names a package; write it below [dependencies] as NAME = "./FOLDER"'],
+  ['--actor-id-alias', NEWER],
+  ['--actor-env-alias', NEWER],
+  ['--args', 'reads flags from a file; write them here'],
+  ['--args0', 'reads flags from a file; write them here'],
+  ['-g', 'cannot be had in moc.js, which writes no debug information; remove it'],
+  ...['-c', '-o', '-r', '-i', '--check', '--idl', '--candid', '--map', '--stable-types', '--print-deps'].map(
+    (flag): [string, string] => [flag, MADE],
+  ),
+]);
+
+/** `file` is the manifest's path. */
 export function compilerArgsOf(args: readonly string[], file: string): CompilerArgs {
-  const flags: string[] = [];
-  let persistence: Persistence | undefined;
-  let isIncremental = false;
-  for (let at = 0; at < args.length; at++) {
-    const arg = args[at] ?? '';
-    const mode = PERSISTENCE.get(arg);
-    if (mode !== undefined) {
-      if (persistence !== undefined && persistence !== mode) throw refused(file, arg, 'contradicts the one before it');
-      persistence = mode;
-    } else if (ALONE.has(arg)) flags.push(arg);
-    else if (arg === INCREMENTAL_GC) isIncremental = true;
-    else {
-      const [name = '', ...rest] = arg.split('=');
-      if (!WITH_CODES.has(name))
-        throw refused(
-          file,
-          arg,
-          `is not one that is taken here; those are ${TAKEN.join(', ')}; remove it, or compile elsewhere and name the module with \`wasm\``,
-        );
-      const codes = rest.length === 0 ? (args[++at] ?? '') : rest.join('=');
-      if (!CODES.test(codes)) throw refused(file, arg, 'needs codes of warnings, such as M0194,M0217');
-      flags.push(`${name}=${codes}`);
-    }
+  const reader = new ArgsReader(args, file);
+  let refusal: ServerError | undefined;
+  try {
+    reader.readAll();
+  } catch (error) {
+    if (!(error instanceof ServerError)) throw error;
+    refusal = error;
   }
-  if (isIncremental && persistence === 'classical')
-    throw refused(file, INCREMENTAL_GC, 'is not taken with --legacy-persistence, whose collector is another');
-  return { flags, persistence };
+  return reader.result(refusal);
 }
 
-function refused(file: string, arg: string, why: string): ServerError {
-  const shown = JSON.stringify(arg.slice(0, 100));
-  return new ServerError('invalid', 'mops-invalid', `cannot use ${file}: ${shown} in [moc] args ${why}`);
+/** What is behind a flag stays said where a later one is refused. */
+class ArgsReader {
+  readonly #args: readonly string[];
+  readonly #file: string;
+  readonly #flags: string[] = [];
+  readonly #aliases = new Map<string, string>();
+  readonly #implicit = new Set<string>();
+  readonly #metadata: string[] = [];
+  #persistence: Persistence | undefined;
+  #collector: string | undefined;
+  #interfaces: string | undefined;
+  #at = 0;
+
+  constructor(args: readonly string[], file: string) {
+    this.#args = args;
+    this.#file = file;
+  }
+
+  readAll(): void {
+    while (this.#at < this.#args.length) this.#next();
+    const collector = this.#collector;
+    if (collector !== undefined && this.#persistence !== 'classical' && collector !== INCREMENTAL_GC)
+      throw this.#refused(collector, 'is a collector of --legacy-persistence alone; remove it, or add that');
+  }
+
+  result(refusal: ServerError | undefined): CompilerArgs {
+    return {
+      flags: this.#flags,
+      persistence: this.#persistence,
+      collector: this.#persistence === 'classical' ? COLLECTORS.get(this.#collector ?? '') : undefined,
+      interfaces: this.#interfaces,
+      aliases: this.#aliases,
+      implicitPackages: [...this.#implicit],
+      publicMetadata: this.#metadata,
+      refusal,
+      file: this.#file,
+    };
+  }
+
+  #next(): void {
+    const arg = this.#args[this.#at++] ?? '';
+    const mode = PERSISTENCE.get(arg);
+    if (mode !== undefined) {
+      if (this.#persistence !== undefined && this.#persistence !== mode)
+        throw this.#refused(arg, 'contradicts the one before it');
+      this.#persistence = mode;
+    } else if (COLLECTORS.has(arg)) this.#collector = arg;
+    else if (PASSED.has(arg)) this.#flags.push(arg);
+    else if (!WITHOUT_EFFECT.has(arg)) this.#valued(arg);
+  }
+
+  /** One that has a value, behind `=` or as the next one. */
+  #valued(arg: string): void {
+    const equals = arg.indexOf('=');
+    const name = equals === -1 ? arg : arg.slice(0, equals);
+    const value = (needs: string): string => {
+      const found = equals === -1 ? this.#args[this.#at++] : arg.slice(equals + 1);
+      if (found === undefined || found === '') throw this.#refused(arg, `needs ${needs}`);
+      return found;
+    };
+    switch (name) {
+      case '-A':
+      case '-W':
+      case '-E': {
+        const codes = value('codes of warnings, such as M0194,M0217');
+        if (!CODES.test(codes)) throw this.#refused(arg, 'needs codes of warnings, such as M0194,M0217');
+        this.#flags.push(`${name}=${codes}`);
+        return;
+      }
+      case '--implicit-package': {
+        const implicit = value('the name of a package, such as core');
+        if (!this.#implicit.has(implicit)) this.#flags.push(`${name}=${implicit}`);
+        this.#implicit.add(implicit);
+        return;
+      }
+      case '--implicit-derivation-depth': {
+        const depth = value('a number');
+        if (!/^\d{1,6}$/u.test(depth)) throw this.#refused(arg, 'needs a number');
+        this.#flags.push(`${name}=${depth}`);
+        return;
+      }
+      case '--actor-idl':
+        this.#interfaces = posix.resolve(posix.dirname(this.#file), value('a folder with interfaces'));
+        return;
+      case '--actor-alias':
+        this.#alias(arg, value('a name and a principal'));
+        return;
+      case '--public-metadata':
+        this.#metadata.push(value('the name of a section, such as candid:service'));
+        return;
+      default:
+        if (!WITHOUT_EFFECT_VALUED.has(name)) throw this.#unknown(name, arg);
+        value('a value');
+    }
+  }
+
+  #alias(arg: string, name: string): void {
+    const principal = this.#args[this.#at++] ?? '';
+    if (parsePrincipal(principal) === undefined) throw this.#refused(arg, `needs a name and a principal`);
+    this.#aliases.set(name, principal);
+  }
+
+  #unknown(name: string, arg: string): ServerError {
+    const instead =
+      INSTEAD.get(name) ?? `is not one that the bundled compiler (moc.js) takes; remove it, or ${ELSEWHERE}`;
+    return this.#refused(arg, instead);
+  }
+
+  #refused(arg: string, why: string): ServerError {
+    const shown = JSON.stringify(arg.slice(0, 100));
+    return new ServerError('invalid', 'mops-invalid', `cannot use ${this.#file}: ${shown} in [moc] args ${why}`);
+  }
 }

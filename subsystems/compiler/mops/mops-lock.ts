@@ -181,15 +181,16 @@ function shown(text: string): string {
 }
 
 /** In hex: what a text is, as `mops.lock` has it. */
-export function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+export function sha256(content: string | Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
 }
 
-/** Why a text is not the file that the lock means, as the rest of a sentence; undefined: it is, or the lock does not have it. */
-export function lockProblem(text: string, locked: string | undefined): string | undefined {
+/** Why it is not the file that the lock means, as the rest of a sentence; undefined: it is, or the lock does not have it. */
+export function lockProblem(content: string | Uint8Array, locked: string | undefined): string | undefined {
   if (locked === undefined) return undefined;
-  const found = sha256(text);
+  const found = sha256(content);
   // A mark at its beginning, which says that it is UTF-8, is not part of the text.
-  if (found === locked || sha256(`\ufeff${text}`) === locked) return undefined;
+  if (found === locked) return undefined;
+  if (typeof content === 'string' && sha256(`\ufeff${content}`) === locked) return undefined;
   return `is not the file that mops.lock means: its SHA-256 is ${found.slice(0, 16)}…, and not ${locked.slice(0, 16)}…; run mops install`;
 }

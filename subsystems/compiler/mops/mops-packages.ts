@@ -10,7 +10,7 @@ import { namingWho, type SourceReader } from '../source-reader.ts';
 import { whyStale } from './lock-validity.ts';
 import { type Declared, Manifests } from './manifests.ts';
 import { type LockGraph, lockProblem, readMopsLock } from './mops-lock.ts';
-import { type Dependency, folderOf, type MopsManifest, parseMopsToml } from './mops-toml.ts';
+import { type Dependency, folderOf, type MopsManifest, packageId, parseMopsToml } from './mops-toml.ts';
 import { resolvePackages, type ResolvedPackages } from './resolve-packages.ts';
 
 export interface MopsOptions {
@@ -41,6 +41,8 @@ export interface MissingPackage {
   readonly missing: string;
   /** It is there and cannot be used: the file that says so. */
   readonly because?: string;
+  /** It is of the registry and not installed: what mops calls it. */
+  readonly id?: string;
 }
 
 const LEVELS_MAX = 64;
@@ -142,7 +144,7 @@ export class MopsPackages {
     if (chosen === undefined) return { missing: this.#whyMissing(name) };
     const { dependency } = chosen;
     const root = await this.#folderOf(chosen);
-    if (root === undefined) return { missing: this.#whyNotThere(chosen) };
+    if (root === undefined) return this.#notThere(chosen);
     const isLocal = dependency.source.kind === 'local';
     const hashes = isLocal ? NO_HASHES : this.#hashes;
     const file = posix.join(root, 'mops.toml');
@@ -171,9 +173,12 @@ export class MopsPackages {
     return hasGithub ? `${start} (what comes from GitHub brings none); add ${name} to mops.toml` : start;
   }
 
-  #whyNotThere({ dependency: { name, value, source } }: Declared): string {
-    if (source.kind !== 'local') return `the package ${name} (${value}) is not installed; run mops install`;
-    return `the package ${name} is to be in ${JSON.stringify(value)}, and there is no such folder; correct the path in mops.toml`;
+  #notThere({ dependency: { name, value, source } }: Declared): MissingPackage {
+    const missing = `the package ${name} (${value}) is not installed; run mops install`;
+    if (source.kind === 'registry') return { missing, id: packageId(name, source.version) };
+    if (source.kind === 'github') return { missing };
+    const text = `the package ${name} is to be in ${JSON.stringify(value)}, and there is no such folder; correct the path in mops.toml`;
+    return { missing: text };
   }
 
   /** Undefined: it is not there. */

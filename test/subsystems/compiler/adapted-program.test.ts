@@ -33,10 +33,13 @@ test('an actor is compiled to the bytes that the program as npm has it makes', a
       kind: 'compile',
       main: 'Main.mo',
       files: new Map([...core.filesFor(['Map', 'Nat']), ['Main.mo', source]]),
+      blobs: new Map(),
       packages: new Map(),
       actors: [],
       persistence,
       flags: [],
+      collector: undefined,
+      publicMetadata: [],
     };
     // Copies: each has arrays of its own V8 context.
     const expected = structuredClone(runMoc({ ...request, program: plain }));

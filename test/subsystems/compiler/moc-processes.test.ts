@@ -192,8 +192,9 @@ for (const [title, hasThreads] of [
     const usual = getPriority();
     const compile = async (length: number): Promise<void> => {
       const files = new Map([['Main.mo', `${ANY_ACTOR} // ${'x'.repeat(length)}`]]);
-      const main = { main: 'Main.mo', files, packages: new Map(), actors: [] };
-      const options = { persistence: 'enhanced', flags: [], program: mocProgramFile() } as const;
+      const main = { main: 'Main.mo', files, blobs: new Map(), packages: new Map(), actors: [] };
+      const mode = { persistence: 'enhanced', flags: [], collector: undefined, publicMetadata: [] } as const;
+      const options = { ...mode, program: mocProgramFile() };
       assert.equal((await processes.run({ kind: 'compile', ...main, ...options })).kind, 'compiled');
     };
     await compile(0);

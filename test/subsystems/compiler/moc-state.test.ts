@@ -25,10 +25,11 @@ function request(files: Readonly<Record<string, string>>, more: Partial<Request>
   const parts: SourceParts = {
     main: 'Main.mo',
     files: new Map(Object.entries(files)),
+    blobs: new Map(),
     packages: new Map(),
     actors: [],
   };
-  return { ...parts, persistence: 'enhanced', flags: [], ...more };
+  return { ...parts, persistence: 'enhanced', flags: [], collector: undefined, publicMetadata: [], ...more };
 }
 
 const core = await readCorePackage();

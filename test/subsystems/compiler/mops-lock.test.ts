@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { collectClosure, type SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
+import type { SourceClosure } from '../../../subsystems/compiler/closure.ts';
+import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
 import { memorySources } from '../../../subsystems/compiler/source-reader.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 

@@ -4,8 +4,10 @@ import { createHash } from 'node:crypto';
 import { dirname, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { compilerArgsOf } from '../../../subsystems/compiler/mops/compiler-args.ts';
 import { createCompiler } from '../../../subsystems/compiler/motoko-compiler.ts';
-import { collectClosure, type SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
+import type { SourceClosure } from '../../../subsystems/compiler/closure.ts';
+import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
 import { diskSources, memorySources } from '../../../subsystems/compiler/source-reader.ts';
 import { MOTOKO_CACHE } from '../../support/caches.ts';
 
@@ -257,6 +259,8 @@ describe('packages of mops', () => {
         return files[path];
       },
       isFolder: async (path: string) => /^\/p\/p\d+$/u.test(path),
+      readBytes: async () => undefined,
+      list: async () => [],
     };
     const closure = await collectClosure('/p/src/Main.mo', reader, { mops: { stores: [], environment: 'local' } });
     assert.deepEqual([...closure.files.keys()].toSorted(), ['p0/lib.mo', 'src/Main.mo']);
@@ -336,16 +340,70 @@ describe('[moc] args of mops.toml', () => {
     }
   });
 
+  it('are those of moc: passed on, without effect, or of another entry of moc.js', () => {
+    const {
+      file: _,
+      refusal,
+      ...args
+    } = compilerArgsOf(
+      [
+        '--legacy-actors --implicit-package=core --implicit-package core --implicit-derivation-depth 7',
+        '-no-check-ir --all-libs --ai-errors --debug --error-recovery --print-source-on-error',
+        '--error-detail 3 --error-format=json -A M0194 -W=M0223 -E=M0217,M0218',
+        '--actor-idl src/idl --actor-alias led aaaaa-aa --public-metadata candid:service',
+        '--legacy-persistence --generational-gc',
+      ].flatMap((line) => line.split(' ')),
+      '/p/mops.toml',
+    );
+    assert.equal(refusal, undefined);
+    assert.deepEqual(args, {
+      flags: [
+        '--legacy-actors',
+        '--implicit-package=core',
+        '--implicit-derivation-depth=7',
+        '-A=M0194',
+        '-W=M0223',
+        '-E=M0217,M0218',
+      ],
+      persistence: 'classical',
+      collector: 'generational',
+      interfaces: '/p/src/idl',
+      aliases: new Map([['led', 'aaaaa-aa']]),
+      implicitPackages: ['core'],
+      publicMetadata: ['candid:service'],
+    });
+  });
+
   for (const [args, says] of [
     [
       ['-W=M0194', '--enhanced-migration', 'x'],
-      /cannot use \/mops\.toml: "--enhanced-migration" in \[moc\] args is not one that is taken here; those are --default-persistent-actors, /u,
+      /cannot use \/mops\.toml: "--enhanced-migration" in \[moc\] args is not taken here; remove it, or compile it elsewhere \(`mops build`\) and name the module with `wasm`/u,
     ],
-    [['--args', '/etc/passwd'], /"--args" in \[moc\] args is not one/u],
+    [['--args', '/etc/passwd'], /"--args" in \[moc\] args reads flags from a file; write them here/u],
+    [
+      ['--release'],
+      /"--release" .*moc\.js, whose modules keep `debug` expressions; remove it, or compile it elsewhere/u,
+    ],
+    [
+      ['--package', 'a', './a'],
+      /"--package" .* names a package; write it below \[dependencies\] as NAME = "\.\/FOLDER"/u,
+    ],
+    [['--actor-env-alias', 'a'], /is of a newer compiler than the bundled one; use --actor-idl/u],
+    [['-c'], /"-c" .* says what is to be made, .*; remove it/u],
+    [['-g'], /"-g" .* moc\.js, which writes no debug information; remove it/u],
+    [
+      ['--stable-regions'],
+      /is not one that the bundled compiler \(moc\.js\) takes; remove it, or compile it elsewhere/u,
+    ],
+    [['--rts-stack-pages=4'], /"--rts-stack-pages=4" in \[moc\] args is not one/u],
     [['-A'], /"-A" in \[moc\] args needs codes of warnings/u],
     [['-E=all'], /"-E=all" in \[moc\] args needs codes/u],
+    [['--actor-idl='], /"--actor-idl=" in \[moc\] args needs a folder with interfaces/u],
+    [['--implicit-package'], /needs the name of a package/u],
+    [['--actor-alias', 'a', 'b'], /"--actor-alias" in \[moc\] args needs a name and a principal/u],
+    [['--implicit-derivation-depth=x'], /needs a number/u],
     [['--legacy-persistence', '--enhanced-orthogonal-persistence'], /contradicts the one before it/u],
-    [['--incremental-gc', '--legacy-persistence'], /is not taken with --legacy-persistence/u],
+    [['--copying-gc'], /"--copying-gc" .* is a collector of --legacy-persistence alone/u],
     [[7], /args in \[moc\] \(line 2\) is not a list of texts; write/u],
     [Array.from({ length: 257 }, () => '-Werror'), /more than 256 args/u],
   ] as const) {

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { collectClosure } from '../../../subsystems/compiler/source-closure.ts';
-import type { SourceClosure } from '../../../subsystems/compiler/source-closure.ts';
+import type { SourceClosure } from '../../../subsystems/compiler/closure.ts';
 import { diskSources, memorySources, readBounded } from '../../../subsystems/compiler/source-reader.ts';
 import { startCpuTimer } from '../../support/cpu-timer.ts';
 
@@ -70,12 +70,12 @@ test('each import that cannot be resolved is named with its place and the way ou
   });
   assert.deepEqual(messages(closure), [
     'no mops.toml says where the package foo is',
-    'imports by principal are not built yet; name the actor in the manifest and import it as "canister:<name>": import "ic:aaaaa-aa" in Main.mo:2',
+    'import "ic:aaaaa-aa" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, and put it into idl/aaaaa-aa.did; an actor of the manifest is imported as "canister:<name>"',
     'import "./nope" finds no file: there is neither nope.mo nor nope/lib.mo',
     'import "./Lib.mo" finds no file: there is neither Lib.mo.mo nor Lib.mo/lib.mo; write "./Lib", without .mo',
     'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"); or add base to mops.toml: import "mo:base/Text" in Main.mo:4',
-    'blob imports are not supported: import "blob:file:x" in Main.mo:4',
-    'unknown kind of import (known are "./path", "mo:package/Module" and "canister:name"): import "https://x" in Main.mo:4',
+    'import "blob:file:x" finds no file: there is no x',
+    'unknown kind of import (known are "./path", "mo:package/Module", "canister:name", "ic:principal" and "blob:file:path"): import "https://x" in Main.mo:4',
     'imports are relative to the importing file; absolute paths are not supported: import "/abs" in Main.mo:4',
     'an import needs a path: import "" in Main.mo:4',
     'name the module of mo:core ("mo:core/Text"): import "mo:core" in Main.mo:4',
@@ -89,8 +89,8 @@ test('of very many imports that cannot be resolved the first are worked out, and
   for (const between of ['\n', ' ']) {
     const imports = (scheme: string): string =>
       Array.from({ length: 60_000 }, (_, k) => `import A${k} "${scheme}${k}";`).join(between);
-    const { problems, external } = await collect({ '/Main.mo': `${imports('blob:f')}${between}actor {}` });
-    assert.deepEqual([problems.first.length, problems.count, external.length], [50, 60_000, 60_000]);
+    const { problems, missing } = await collect({ '/Main.mo': `${imports('blob:f')}${between}actor {}` });
+    assert.deepEqual([problems.first.length, problems.count, missing.length], [50, 60_000, 60_000]);
     assert.match(problems.first[49]?.message ?? '', between === '\n' ? /"blob:f49" in Main\.mo:50$/ : /Main\.mo:1$/);
   }
   // Each of 300 files imports itself and all that import it.
@@ -191,6 +191,8 @@ test('huge files and endless imports are bounded', async (t) => {
   await assert.rejects(collectClosure(join(root, 'Huge.mo'), diskSources), { message: /more than 8388608 bytes/u });
   const endless = {
     isFolder: async () => false,
+    readBytes: async () => undefined,
+    list: async () => [],
     read: async (path: string) => `import N "${Number.parseInt(path.slice(1), 10) + 1}"; module {}`,
   };
   await assert.rejects(collectClosure('/0.mo', endless), {

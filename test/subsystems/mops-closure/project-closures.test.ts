@@ -110,14 +110,14 @@ describe('GET /mops/closure/<ENTRY>', () => {
     assert.deepEqual(pathsOf(document), ['a b/ü.mo']);
     assert.deepEqual(Buffer.from(document.files[0]?.base64 ?? '', 'base64'), bytes);
     const from = 'a b/ü.mo';
-    const urls = ['./no', 'mo:gone/X', 'mo:base/Nat', 'mo:core/Nope'];
+    const urls = ['blob:file:x', './no', 'mo:gone/X', 'mo:base/Nat', 'mo:core/Nope'];
     assert.deepEqual(
       document.missing,
       urls.map((url) => ({ import: url, from })),
     );
     assert.deepEqual(
       document.external,
-      ['canister:led', 'blob:file:x'].map((url) => ({ import: url, from })),
+      ['canister:led'].map((url) => ({ import: url, from })),
     );
     assert.deepEqual(document.unusable, [
       {

@@ -1,0 +1,47 @@
+/** What a compilation is made of, and what its module is kept under. */
+import { type CorePackage, motokoRelease } from './core-package.ts';
+import type { Compilation, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
+import { type CompilerArgs, compilerArgsOf, NO_ARGS } from './mops/compiler-args.ts';
+import { sha256 } from './mops/mops-lock.ts';
+import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
+import type { SourceClosure } from './closure.ts';
+import type { SourceReader } from './source-reader.ts';
+
+/** What the compiler is given of a source. */
+export function partsOf(closure: SourceClosure, core: CorePackage, actors: readonly ImportedActor[]): SourceParts {
+  const files = new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]);
+  return { main: closure.main, files, blobs: closure.blobs, packages: closure.packages, actors };
+}
+
+export function modeOf(
+  { flags, collector, publicMetadata }: CompilerArgs,
+  persistence: Persistence,
+): Omit<Compilation, keyof SourceParts> {
+  return { persistence, flags, collector: persistence === 'classical' ? collector : undefined, publicMetadata };
+}
+
+/** What the project says of its compilations. Rejects with ServerError `mops-invalid`. */
+export async function argsFor(mainFile: string, reader: SourceReader, mops: MopsOptions): Promise<CompilerArgs> {
+  const project = await projectOf(mainFile, reader, mops);
+  return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);
+}
+
+/** Everything the module depends on, in an unambiguous form. */
+export function keyOf(
+  closure: SourceClosure,
+  actors: readonly ImportedActor[],
+  persistence: Persistence,
+  { flags, collector, publicMetadata }: CompilerArgs,
+): string {
+  const files = [...closure.files].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const packages = [...closure.packages].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const parts: unknown[] = ['svc-motoko-1', motokoRelease, persistence, closure.main, files, actors];
+  if (packages.length > 0 || flags.length > 0) parts.push(packages);
+  if (flags.length > 0) parts.push(flags);
+  const blobs = [...closure.blobs].map(([path, bytes]) => [path, sha256(bytes)]);
+  if (blobs.length > 0) parts.push({ blobs: blobs.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)) });
+  const isOther = persistence === 'classical' && collector !== undefined;
+  if (isOther || publicMetadata.length > 0) parts.push({ collector: isOther && collector, publicMetadata });
+  const content = JSON.stringify(parts);
+  return sha256(content);
+}

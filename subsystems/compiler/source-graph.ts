@@ -1,0 +1,251 @@
+/**
+ * The files of a program and who imports whom: read level by level, those of one level at once. What a file imports is proposed by
+ * the scanner and decided by the given parser.
+ */
+import { posix } from 'node:path';
+import { ServerError } from '../../kernel/index.ts';
+import { readCorePackage } from './core-package.ts';
+import { type ImportParser, scannedImports } from './import-parser.ts';
+import type { ImportReference } from './import-scanner.ts';
+import { isPackageImport, packageTargetOf, targetOf } from './import-target.ts';
+import { type CompilerArgs, NO_ARGS } from './mops/compiler-args.ts';
+import type { FileNote, MissingPackage, MopsOptions, MopsPackage } from './mops/mops-packages.ts';
+import { MopsPackages } from './mops/mops-packages.ts';
+import type { ClosureOptions } from './closure.ts';
+import {
+  isInside,
+  type Principal,
+  type Resolution,
+  type ResolvedImport,
+  SourceFiles,
+  type SourceNode,
+} from './source-files.ts';
+import { namingWho, type SourceReader } from './source-reader.ts';
+import { TextLines } from './text-lines.ts';
+
+const NO_MOPS: MopsOptions = { stores: [], environment: 'local' };
+
+/** The files, and who imports whom. */
+export class SourceGraph {
+  readonly main: string;
+  readonly #reader: SourceReader;
+  readonly #mops: MopsOptions;
+  readonly #parser: ImportParser;
+  readonly #args: CompilerArgs;
+  readonly #builtIn: ReadonlyMap<string, string>;
+  /** Looked for when a package is imported: what is wrong there does not matter to a program without one. */
+  #packages: Promise<MopsPackages> | undefined;
+  readonly #files: SourceFiles;
+  /** What serves without an import, as a file that imports all of it. */
+  implicit: SourceNode | undefined;
+  #main: SourceNode | undefined;
+
+  constructor(main: string, reader: SourceReader, options: ClosureOptions) {
+    this.main = main;
+    this.#reader = reader;
+    this.#files = new SourceFiles(main, reader);
+    this.#mops = options.mops ?? NO_MOPS;
+    this.#parser = options.parser ?? scannedImports;
+    this.#args = options.args ?? NO_ARGS;
+    this.#builtIn = options.builtIn ?? new Map();
+  }
+
+  async load(text: string): Promise<void> {
+    this.#main = this.#files.add({ path: this.main, text });
+    await this.#addImplicit();
+    for (let level = this.#files.takeFresh(); level.length > 0; level = this.#files.takeFresh()) {
+      const imports = await this.#parser.importsOf(level.map((node) => node.text));
+      await Promise.all(level.map((node, k) => this.#resolveAll(node, imports[k] ?? [])));
+    }
+  }
+
+  async notes(): Promise<readonly FileNote[]> {
+    return (await this.#packages)?.notes ?? [];
+  }
+
+  /** Of a file that has been read. */
+  get mainNode(): SourceNode {
+    if (this.#main === undefined) throw new Error('the main file was not read');
+    return this.#main;
+  }
+
+  async #resolveAll(node: SourceNode, references: readonly ImportReference[]): Promise<void> {
+    const resolutions = await Promise.all(references.map((reference) => this.#resolve(node, reference)));
+    node.imports = references.map((reference, k) => ({
+      reference,
+      resolution: resolutions[k] ?? { kind: 'unresolved', message: () => 'it was not looked for' },
+    }));
+  }
+
+  /** What serves without an import (`--implicit-package`), as if the manifest that says so imported all of it. */
+  async #addImplicit(): Promise<void> {
+    const { implicitPackages, file } = this.#args;
+    if (implicitPackages.length === 0) return;
+    const imports: ResolvedImport[] = [];
+    for (const name of implicitPackages)
+      for (const resolution of await this.#allOf(name))
+        imports.push({ reference: { url: `mo:${name}`, start: 0, end: 0 }, resolution });
+    this.implicit = { path: file, kind: 'source', text: '', lines: new TextLines(''), package: undefined, imports };
+  }
+
+  async #allOf(name: string): Promise<readonly Resolution[]> {
+    const packages = await this.#openPackages();
+    const found = packages.has(name) ? await packages.find(name) : undefined;
+    if (found === undefined ? name === 'core' : 'missing' in found && (await isBundled(found))) {
+      const { modules } = await readCorePackage();
+      return modules.map((module) => ({ kind: 'core', module, through: name }));
+    }
+    if (found === undefined)
+      return [{ kind: 'unresolved', message: () => `--implicit-package=${name}: mops.toml has no package ${name}` }];
+    if ('missing' in found) return [withoutPackage(await withHint(found))];
+    const files = await this.#reader.list(found.base);
+    return Promise.all(
+      files.map(async (path): Promise<Resolution> => {
+        const node = await this.#files.read(path, found);
+        if (node instanceof ServerError)
+          return { kind: 'unusable', place: { path, package: found }, reason: node.message };
+        if (node === undefined) return { kind: 'unresolved', message: (show) => `${show(path)} has gone` };
+        return { kind: 'file', node, through: found };
+      }),
+    );
+  }
+
+  #openPackages(): Promise<MopsPackages> {
+    this.#packages ??= MopsPackages.of(this.main, this.#reader, this.#mops);
+    return this.#packages;
+  }
+
+  async #resolve(node: SourceNode, reference: ImportReference): Promise<Resolution> {
+    const { url } = reference;
+    if (isPackageImport(url)) return this.#resolvePackage(node, reference);
+    const target = targetOf(url);
+    switch (target.kind) {
+      case 'relative':
+        return this.#resolveRelative(node, reference);
+      case 'blob':
+        return this.#resolveBlob(node, reference, target.path);
+      case 'principal':
+        return this.#resolvePrincipal(target.principal);
+      case 'actor': {
+        const alias = this.#args.aliases.get(target.name);
+        const found = alias === undefined ? undefined : await this.#interfaceOf(alias);
+        return { ...target, alias: found instanceof ServerError ? undefined : found };
+      }
+      case 'builtin':
+      case 'refused':
+        return target;
+    }
+  }
+
+  async #resolvePackage(node: SourceNode, reference: ImportReference): Promise<Resolution> {
+    const { url } = reference;
+    const packages = await this.#openPackages();
+    const target = packageTargetOf(url, (name) => packages.has(name));
+    if (target.kind === 'core') return { ...target, through: 'core' };
+    if (target.kind === 'refused') return target;
+    const found = await packages.find(target.package);
+    if ('missing' in found) {
+      if (target.path === '' || !(await isBundled(found))) return withoutPackage(await withHint(found));
+      return { kind: 'core', module: posix.normalize(target.path), through: target.package };
+    }
+    const base = posix.join(found.base, target.path);
+    if (!isInside(base, found.base)) return { kind: 'unresolved', message: () => `${url} leaves its package` };
+    const candidates = target.path === '' ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
+    return this.#firstOf(candidates, { node, reference }, found, found);
+  }
+
+  #resolveRelative(node: SourceNode, reference: ImportReference): Promise<Resolution> {
+    const { url } = reference;
+    const base = posix.join(posix.dirname(node.path), url).replace(/\/$/u, '');
+    const owner = node.package;
+    // What mops has fetched is a world of its own.
+    if (owner !== undefined && !owner.isLocal && !isInside(base, owner.root))
+      return Promise.resolve({ kind: 'unresolved', message: () => `import "${url}" leaves the package ${owner.name}` });
+    const candidates = url.endsWith('/') ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
+    return this.#firstOf(candidates, { node, reference }, owner, undefined);
+  }
+
+  #resolveBlob(node: SourceNode, reference: ImportReference, path: string): Promise<Resolution> {
+    const { url } = reference;
+    const file = posix.join(posix.dirname(node.path), path);
+    const owner = node.package;
+    if (owner !== undefined && !owner.isLocal && !isInside(file, owner.root))
+      return Promise.resolve({ kind: 'unresolved', message: () => `import "${url}" leaves the package ${owner.name}` });
+    return this.#firstOf([file], { node, reference }, owner, undefined, 'blob');
+  }
+
+  async #resolvePrincipal(principal: string): Promise<Resolution> {
+    const found = await this.#interfaceOf(principal);
+    if (found instanceof ServerError) return { kind: 'unresolved', message: () => found.message };
+    if (found !== undefined) return { kind: 'principal', found };
+    const { interfaces } = this.#args;
+    return {
+      kind: 'unresolved',
+      message: (show) =>
+        interfaces === undefined
+          ? `import "ic:${principal}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, and put it into idl/${principal}.did; an actor of the manifest is imported as "canister:<name>"`
+          : `import "ic:${principal}" finds no interface: there is no ${show(posix.join(interfaces, `${principal}.did`))}`,
+    };
+  }
+
+  /** From the folder that the project names, else the built-in one; undefined: there is none. */
+  async #interfaceOf(principal: string): Promise<Principal | ServerError | undefined> {
+    const { interfaces, file } = this.#args;
+    if (interfaces !== undefined) {
+      const path = posix.join(interfaces, `${principal}.did`);
+      const who = (): string => `${posix.relative(this.#mops.ceiling ?? '/', file)} has --actor-idl`;
+      const node = await namingWho(this.#files.read(path, undefined, 'interface'), who);
+      if (node instanceof ServerError) return node;
+      if (node !== undefined) return { principal, candid: node.text, file: node };
+    }
+    const candid = this.#builtIn.get(principal);
+    return candid === undefined ? undefined : { principal, candid, file: undefined };
+  }
+
+  async #firstOf(
+    candidates: readonly string[],
+    { node: importer, reference }: { readonly node: SourceNode; readonly reference: ImportReference },
+    owner: MopsPackage | undefined,
+    through: MopsPackage | undefined,
+    kind: SourceNode['kind'] = 'source',
+  ): Promise<Resolution> {
+    const { url } = reference;
+    const who = (): string => {
+      const line = importer.lines.lineAt(reference.start) + 1;
+      return `${posix.relative(this.#mops.ceiling ?? '/', importer.path)}:${line} has import "${url}"`;
+    };
+    for (const candidate of candidates) {
+      const node = await namingWho(this.#files.read(candidate, owner, kind), who);
+      if (node instanceof ServerError)
+        return { kind: 'unusable', place: { path: candidate, package: owner }, reason: node.message };
+      if (node !== undefined) return { kind: 'file', node, through };
+    }
+    const hint =
+      kind === 'source' && url.endsWith('.mo') ? `; write "${url.slice(0, -'.mo'.length)}", without .mo` : '';
+    return {
+      kind: 'unresolved',
+      message: (show) => {
+        const [first = '', second] = candidates.map(show);
+        const none = second === undefined ? `is no ${first}` : `is neither ${first} nor ${second}`;
+        return `import "${url}" finds no file: there ${none}${hint}`;
+      },
+    };
+  }
+}
+
+/** Whether a package that is not there is the library that comes with the compiler, in the very version. */
+async function isBundled({ id }: MissingPackage): Promise<boolean> {
+  return id?.startsWith('core@') === true && id === `core@${(await readCorePackage()).version}`;
+}
+
+/** Another version of that library is at hand. */
+async function withHint(found: MissingPackage): Promise<MissingPackage> {
+  if (found.id?.startsWith('core@') !== true) return found;
+  const { version } = await readCorePackage();
+  return { ...found, missing: `${found.missing} (core ${version} comes with the compiler and needs none)` };
+}
+
+function withoutPackage({ missing, because }: MissingPackage): Resolution {
+  if (because === undefined) return { kind: 'unresolved', message: () => missing };
+  return { kind: 'unusable', place: { path: because, package: undefined }, reason: missing };
+}
