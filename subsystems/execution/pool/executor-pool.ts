@@ -10,13 +10,13 @@
 import { type Clock, type Logger, ServerError } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
+import { gaugesOf } from './gauges.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
 import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
 import { countKept } from '../wire/code-cache.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
-  CanisterGauges,
   CanisterImage,
   CanisterObserver,
   CanisterSettings,
@@ -558,28 +558,6 @@ export class ExecutorPool implements Execution {
       placed.observer.lost();
     }
   }
-}
-
-/** One object, filled again and again: `ended` copies what it keeps. */
-const gauges: { -readonly [K in keyof CanisterGauges]: CanisterGauges[K] } = {
-  heapBytes: 0,
-  stableBytes: 0,
-  version: 0,
-  charge: 0,
-  balance: undefined,
-  instantMs: 0,
-  loggedInstructions: 0,
-};
-
-function gaugesOf(record: StepRecord): CanisterGauges {
-  gauges.heapBytes = record.heapBytes;
-  gauges.stableBytes = record.stableBytes;
-  gauges.version = record.version;
-  gauges.charge = record.step.charge;
-  gauges.balance = record.balance;
-  gauges.instantMs = record.instantMs;
-  gauges.loggedInstructions = record.loggedInstructions;
-  return gauges;
 }
 
 const STOPPED_TEXT = "the actor's thread has stopped";

@@ -46,9 +46,8 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
-import { packedBytesMax, PackedCanisters } from './packed-canisters.ts';
+import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { DozingCanister } from '../index.ts';
-import type { PackedCanister } from '../persistence/packed-canister.ts';
 import type { StoredCanisterState } from '../persistence/wake-canister.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import type { CanisterCommand, Command, ExecutorOptions, HostCommand, PortMessage } from '../wire/port-messages.ts';
@@ -692,27 +691,6 @@ export function ownWork(work: Work): Work {
   return 'kind' in work ? work : { ...work, task: ownTask(work.task) };
 }
 
-/** Whether the host knows the canister as it was packed. What it does to settings and certificates, it does not ask for any more (executor-pool.ts). */
-function isAsPacked(
-  { spec, settings, heapBytes, stablePages }: PackedCanister,
-  version: number,
-  facts: Pick<RouseRecord, 'balance' | 'heapBytes' | 'stablePages'>,
-): boolean {
-  return (
-    spec.balance === facts.balance &&
-    settings.version === version &&
-    heapBytes === facts.heapBytes &&
-    stablePages === facts.stablePages
-  );
-}
-
-/** The host has deadlines as milliseconds in a double. */
-function isSameTimer(exact: bigint, rounded: bigint): boolean {
-  const difference = exact - rounded;
-  return difference < NS_PER_MS && difference > -NS_PER_MS;
-}
-
-const NS_PER_MS = 1_000_000n;
 const NO_PROBLEM = { problem: undefined, isShort: false } as const;
 
 function problemOf(error: unknown): Problem {

@@ -8,11 +8,13 @@ import { PAGE_BYTES } from '../../bytes/index.ts';
 import type { HeapTemplates } from '../memory/heap-template.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+import type { RouseRecord } from '../wire/sleep-record.ts';
 import type { PackedCanister } from '../persistence/packed-canister.ts';
 
 /** Of all threads together, and as part of what all actors may have: ten thousand small Motoko actors take 10 to 30 MiB. */
 const PACKED_BYTES_MAX = 256 * 2 ** 20;
 const PACKED_SHARE = 1 / 8;
+const NS_PER_MS = 1_000_000n;
 
 export class PackedCanisters {
   readonly #bytesMax: number;
@@ -96,4 +98,24 @@ export class PackedCanisters {
 /** For one of `threads` threads, of what all actors may have together. */
 export function packedBytesMax(threads: number, memoryBytesMax: number): number {
   return Math.min(PACKED_BYTES_MAX, PACKED_SHARE * memoryBytesMax) / threads;
+}
+
+/** Whether the host knows the canister as it was packed. What it does to settings and certificates, it does not ask for any more (executor-pool.ts). */
+export function isAsPacked(
+  { spec, settings, heapBytes, stablePages }: PackedCanister,
+  version: number,
+  facts: Pick<RouseRecord, 'balance' | 'heapBytes' | 'stablePages'>,
+): boolean {
+  return (
+    spec.balance === facts.balance &&
+    settings.version === version &&
+    heapBytes === facts.heapBytes &&
+    stablePages === facts.stablePages
+  );
+}
+
+/** The host has deadlines as milliseconds in a double. */
+export function isSameTimer(exact: bigint, rounded: bigint): boolean {
+  const difference = exact - rounded;
+  return difference < NS_PER_MS && difference > -NS_PER_MS;
 }
