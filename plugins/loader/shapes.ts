@@ -72,6 +72,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     restore: 'method',
     executing: 'method',
     refuseNew: 'method',
+    recall: 'optional',
     memory: 'value',
     memoryByKind: 'method',
     attendMemory: 'method',

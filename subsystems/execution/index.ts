@@ -5,9 +5,11 @@
 import { defineCapability } from '../../kernel/index.ts';
 import type { PackedRecords, StoredMemory } from '../storage/index.ts';
 import type { OpenCallsEntry } from './engine/open-calls.ts';
+import type { Recall } from './wire/recalls.ts';
 import type { CanisterStatus, MethodKind, OutputLine, Step, Task } from '../ic/index.ts';
 
 export type { OpenCallsEntry } from './engine/open-calls.ts';
+export type { Recall } from './wire/recalls.ts';
 
 /** What the host needs to know of a module, besides its code. */
 export interface ModuleInfo {
@@ -266,9 +268,19 @@ export interface CanisterRunner {
   executorFigures(): ExecutorFigures;
   /** The executor thread a canister lives in, 0 ≤ lane < lanes. */
   executorOf(handle: number): number;
-  /** Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. */
-  run(handle: number, task: Task, done: (step: Step) => void): void;
-  /** Replaces the code; a step without fault means it is done. In order with the canister's tasks. */
+  /**
+   * Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. With the
+   * step TAKEN_BACK it was recalled, and is as if it had never been given; `argument` is its own again, if that was large.
+   */
+  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void;
+  /**
+   * Takes back what the canister's executor has been given and has not begun, until this is called with `nothing`: `done` is called
+   * with TAKEN_BACK. With `everything` also the message, or the change of code, that executes: it is undone. Not to be given
+   * anything meanwhile, and not to be let go before all has ended; a change of code is done, unless `everything` is taken back.
+   * Optional: who has no such method does what was given.
+   */
+  recall?(handle: number, recall: Recall): void;
+  /** Replaces the code; a step without fault means it is done, TAKEN_BACK that it was recalled. In order with the canister's tasks. */
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void;
   /** Drops code and state, after the tasks given before; the canister stays, empty. Rejects with ServerError `unavailable` when it is lost, or sleeps. */
   uninstall(handle: number): Promise<void>;

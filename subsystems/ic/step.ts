@@ -7,7 +7,7 @@
  * beyond the canister. A step that faulted has no effects but its charge, its debug lines and its instructions.
  */
 import type { RunKind } from './methods.ts';
-import type { RejectCode } from './reject-codes.ts';
+import { REJECT_CODE, type RejectCode } from './reject-codes.ts';
 
 /** What an execution must know of the call it works for. */
 export interface ContextView {
@@ -140,3 +140,13 @@ export const NOTHING_RAN: Step = {
   instructions: 0,
   charge: 0,
 };
+
+/** A task that an executor has given back: it was not executed, or is as if it had not been. */
+export const TAKEN_BACK: Step = Object.freeze({
+  ...NOTHING_RAN,
+  fault: Object.freeze({
+    kind: 'unavailable',
+    code: REJECT_CODE.SYS_TRANSIENT,
+    message: 'the actor is about to be deleted',
+  } as const),
+});

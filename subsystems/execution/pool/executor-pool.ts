@@ -38,6 +38,7 @@ import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { PackedHandles } from './packed-handles.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
+import { type Recall, Recalls } from '../wire/recalls.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
@@ -102,6 +103,8 @@ export class ExecutorPool implements Execution {
   readonly #budget: MemoryBudget;
   readonly #book: SharedArrayBuffer;
   readonly #books: readonly ExecutorBook[];
+  readonly #recallTable: SharedArrayBuffer;
+  readonly #recalls: Recalls;
   #replaced = 0;
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
@@ -134,6 +137,8 @@ export class ExecutorPool implements Execution {
     this.#memory = MemoryBudget.table(options.memoryBytes ?? MEMORY_BYTES_MAX, options.executors + 1);
     this.#budget = new MemoryBudget(this.#memory, options.executors);
     this.#book = ExecutorBook.table(options.executors);
+    this.#recallTable = Recalls.table(options.executors);
+    this.#recalls = new Recalls(this.#recallTable);
     this.#books = Array.from({ length: options.executors }, (_, lane) => new ExecutorBook(this.#book, lane));
     this.#idle = new IdleModules((hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
     this.#executors = new Array<Executor | undefined>(options.executors).fill(undefined);
@@ -335,9 +340,13 @@ export class ExecutorPool implements Execution {
     }
   }
 
-  run(handle: number, task: Task, done: (step: Step) => void): void {
+  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void {
     const { executor } = this.#placed(handle);
     executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
+  }
+
+  recall(handle: number, recall: Recall): void {
+    this.#recalls.set(this.executorOf(handle), handle, recall);
   }
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
@@ -513,7 +522,8 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, memory: this.#memory, book: this.#book };
+    const tables = { memory: this.#memory, book: this.#book, recalls: this.#recallTable };
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, ...tables };
     const events = {
       debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
       ended: (record: StepRecord, changes: readonly Uint8Array[]) => {

@@ -8,7 +8,7 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import type { OutgoingCall, OutputLine, Step, Task } from '../../ic/index.ts';
+import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
@@ -24,7 +24,7 @@ import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 /** What every executor thread is told when it starts. */
 export type ExecutorSettings = Pick<
   ExecutorOptions,
-  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book'
+  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls'
 >;
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
@@ -62,7 +62,8 @@ const SPIN_US = 20;
 /** Then the event loop gets its turn, whatever the actors have to say to each other. */
 const DRAIN_MS_MAX = 1;
 
-type Done = (step: Step) => void;
+/** `argument`: of a task that was taken back, if it had been handed over. */
+type Done = (step: Step, argument?: Uint8Array) => void;
 type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
@@ -307,7 +308,8 @@ export class Executor {
       }
       case REST: {
         const { call, answer } = readRest(this.#outbox, at);
-        this.#answer(call, answer);
+        if (answer === 'takenBack') this.#release(call)?.(TAKEN_BACK);
+        else this.#answer(call, answer);
         break;
       }
       case MESSAGE:
@@ -323,6 +325,9 @@ export class Executor {
         break;
       case 'bug':
         this.#events.bug(message.message);
+        break;
+      case 'takenBack':
+        this.#release(message.call)?.(TAKEN_BACK, message.argument);
         break;
       default: {
         if ('changes' in message && message.changes !== undefined)

@@ -18,7 +18,7 @@
  */
 import { type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../../kernel/index.ts';
-import type { OutgoingCall } from '../../ic/index.ts';
+import type { OutgoingCall, Task } from '../../ic/index.ts';
 import { letGo } from '../../storage/index.ts';
 import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
@@ -50,6 +50,7 @@ import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './pack
 import type { DozingCanister } from '../index.ts';
 import type { StoredCanisterState } from '../persistence/wake-canister.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
+import { Recalls } from '../wire/recalls.ts';
 import type { CanisterCommand, Command, ExecutorOptions, HostCommand, PortMessage } from '../wire/port-messages.ts';
 import { COMMAND, MESSAGE, ROUSE, SLEEP, TASK } from '../wire/wire.ts';
 import {
@@ -61,7 +62,7 @@ import {
   writeRest,
 } from '../wire/sleep-record.ts';
 import { ownTask, readTask, type TaskRecord } from '../wire/task-record.ts';
-import { receiveDue } from '../wire/ring-bytes.ts';
+import { INLINE_BYTES_MAX, receiveDue } from '../wire/ring-bytes.ts';
 import { writeCall, writeChanges, writeStep } from '../wire/step-record.ts';
 import { writeDebug } from '../wire/debug-record.ts';
 
@@ -87,6 +88,17 @@ const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stoppin
 
 /** What passes the gate. */
 export type Work = TaskRecord | CanisterCommand;
+
+/** What is to run as a long message: a task, or a change of the code. */
+interface LongWork {
+  readonly call: number;
+  readonly handle: number;
+  readonly canister: CanisterState;
+  readonly task: Task | undefined;
+  /** Its first slice has run, and was undone. */
+  readonly hasBegun: boolean;
+  readonly work: (engine: ThreadEngine) => Running<EngineResult>;
+}
 
 /** Why something cannot be: in words, and whether it is that there is no memory for it now. */
 interface Problem {
@@ -155,6 +167,8 @@ export class ExecutorThread {
   readonly #heapGarbage: Pick<HeapGarbage, 'check' | 'bytes' | 'collect'>;
   readonly #spinGate = new SpinGate();
   readonly #book: ExecutorBook;
+  readonly #lane: number;
+  readonly #recalls: Recalls;
   /** Something was to be done when it looked last. */
   #isBusy = false;
   #lookedMs = 0;
@@ -177,6 +191,8 @@ export class ExecutorThread {
     this.#outbox = parts.outbox ?? new RingProducer(options.outbox);
     this.#port = options.port;
     this.#book = new ExecutorBook(options.book, options.lane);
+    this.#lane = options.lane;
+    this.#recalls = new Recalls(options.recalls);
     const budget = new MemoryBudget(options.memory, options.lane);
     this.#stores = createStores({
       stableBytesMax: STABLE_BYTES_MAX,
@@ -241,6 +257,7 @@ export class ExecutorThread {
     const nowMs = this.#nowMs();
     this.#look(nowMs);
     this.#shortUntilMs = nowMs + SHORT_MS_MAX;
+    if (this.#isRecalling) this.#long.hurryRecalled();
     let isBusy = this.#inbox.drain(this.#take, this.#isEnough) > 0;
     // One piece at least: the thread may have been held up since it looked at the clock, and sleeps if nothing was done.
     while (this.#gate.hasDue) {
@@ -565,25 +582,35 @@ export class ExecutorThread {
 
   #execute({ call, handle, task, nowMs }: TaskRecord): boolean {
     const canister = this.#canisterAt(handle);
+    if (this.#isRecalling && this.#recalls.isUnbegunWanted(handle)) {
+      this.#giveBack(call, task);
+      return true;
+    }
     const isAgain = !canister.isLong;
     if (isAgain) {
       const result = this.#inbox.isStopping ? NOT_STARTED : this.#home.execute(canister, task, nowMs);
       if (this.#isAnswered(call, handle, canister, result)) return true;
     }
     const own = ownTask(task);
-    this.#runLong(call, handle, canister, isAgain, (engine) => engine.executing(canister, own, nowMs, isAgain));
+    const work = (engine: ThreadEngine): Running<EngineResult> => engine.executing(canister, own, nowMs, isAgain);
+    this.#runLong({ call, handle, canister, task: own, hasBegun: isAgain, work });
     return false;
   }
 
   #install({ call, handle, hash, change, nowMs }: Extract<CanisterCommand, { readonly kind: 'install' }>): boolean {
     const code = this.#moduleOf(hash);
     const canister = this.#canisterAt(handle);
+    if (this.#recalls.isAllWanted(handle)) {
+      this.#giveBack(call, undefined);
+      return true;
+    }
     const isAgain = !canister.isLong;
     if (isAgain) {
       const result = this.#inbox.isStopping ? NOT_STARTED : this.#home.change(canister, code, change, nowMs);
       if (this.#isAnswered(call, handle, canister, result)) return true;
     }
-    this.#runLong(call, handle, canister, isAgain, (engine) => engine.changing(canister, code, change, nowMs));
+    const work = (engine: ThreadEngine): Running<EngineResult> => engine.changing(canister, code, change, nowMs);
+    this.#runLong({ call, handle, canister, task: undefined, hasBegun: isAgain, work });
     return false;
   }
 
@@ -593,21 +620,38 @@ export class ExecutorThread {
     return true;
   }
 
-  #runLong(
-    call: number,
-    handle: number,
-    canister: CanisterState,
-    hasBegun: boolean,
-    work: (engine: ThreadEngine) => Running<EngineResult>,
-  ): void {
+  #runLong({ call, handle, canister, task, hasBegun, work }: LongWork): void {
     if (hasBegun) canister.seemsLong();
-    this.#long.add(canister, async (engine) => {
-      const isStarted = hasBegun || !this.#inbox.isStopping;
-      const result = isStarted ? await runSuspendable(work(engine)) : NOT_STARTED;
-      canister.wasLong(result.step.instructions);
-      this.#answer(call, handle, canister, result);
+    const recalls = this.#recalls;
+    // A change of the code is given back only with all there is: others may wait for it to be done.
+    let isStarted = hasBegun || task === undefined;
+    const isRecalled = (): boolean => (isStarted ? recalls.isAllWanted(handle) : recalls.isUnbegunWanted(handle));
+    const run = async (engine: ThreadEngine): Promise<void> => {
+      const mayStart = hasBegun || !this.#inbox.isStopping;
+      let result = isRecalled() ? TOO_LONG : NOT_STARTED;
+      if (result !== TOO_LONG && mayStart) {
+        isStarted = true;
+        result = await runSuspendable(work(engine));
+      }
+      if (result === TOO_LONG) this.#giveBack(call, task);
+      else {
+        canister.wasLong(result.step.instructions);
+        this.#answer(call, handle, canister, result);
+      }
       this.#gate.ended(handle);
-    });
+    };
+    this.#long.add(canister, run, isRecalled);
+  }
+
+  get #isRecalling(): boolean {
+    return this.#recalls.isAny(this.#lane);
+  }
+
+  /** Something that has not begun, or was undone as if it had not, goes back to the main thread: with an argument that was handed over. */
+  #giveBack(call: number, task: Task | undefined): void {
+    const argument = task !== undefined && 'argument' in task ? task.argument : undefined;
+    if (argument === undefined || argument.length <= INLINE_BYTES_MAX) this.#sendRest(call, 'takenBack');
+    else this.#sendByPort({ kind: 'takenBack', call, argument });
   }
 
   #answer(call: number, handle: number, canister: CanisterState, result: EngineResult): void {

@@ -17,6 +17,7 @@
  */
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Engine } from '../engine/engine.ts';
+import { TooLong } from '../engine/fault.ts';
 
 /** Processor time that a message has before another long one goes on. */
 export const TURN_MS = 4;
@@ -28,6 +29,10 @@ export const LONG_MESSAGES_MAX = 1024;
 const SPARE_ENGINES_MAX = 16;
 /** A journal never gets smaller: one that a message has made larger than this goes with its engine. */
 const SPARE_JOURNAL_BYTES_MAX = 64 * 2 ** 20;
+
+/** Ends a message as one that was too long: it is undone, and nothing is told of it. */
+const ENDED = new TooLong();
+const isNeverRecalled = (): boolean => false;
 
 /** What the turns need of an engine. */
 export type LongEngine = Pick<Engine, 'isHomeOf' | 'journalBytes'>;
@@ -50,6 +55,8 @@ export interface Surroundings<E> {
 
 /** A message that has been taken in. */
 interface LongMessage {
+  /** The host wants it back: it ends at its next yield, or does not begin. */
+  readonly isRecalled: () => boolean;
   /** Begins it, or lets it go on. */
   resume: () => void;
   /** Processor time of its present turn, before others were let in; at its beginning, what the ones before were too long. */
@@ -64,6 +71,7 @@ interface Place<E> {
 
 interface Waiting<E> {
   readonly canister: CanisterState;
+  readonly isRecalled: () => boolean;
   readonly run: (engine: E) => Promise<void>;
 }
 
@@ -114,10 +122,30 @@ export class LongMessages<E extends LongEngine = Engine> {
     for (const { engine } of this.#spare.splice(0)) this.#drop(engine);
   }
 
-  /** Takes a message in: `run` begins it in its first turn, and resolves when it has ended. */
-  add(canister: CanisterState, run: (engine: E) => Promise<void>): void {
-    if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push({ canister, run });
-    else this.#begin({ canister, run });
+  /**
+   * Takes a message in: `run` begins it in its first turn, and resolves when it has ended. Once `isRecalled` says so, it does not come
+   * past its next yield.
+   */
+  add(canister: CanisterState, run: (engine: E) => Promise<void>, isRecalled = isNeverRecalled): void {
+    const waiting = { canister, run, isRecalled };
+    if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push(waiting);
+    else this.#begin(waiting);
+  }
+
+  /** Gives those that are recalled their turns before all others: they end at once. */
+  hurryRecalled(): void {
+    for (let n = this.#waiting.length; n > 0; n--) {
+      const next = this.#waiting.shift();
+      if (next?.isRecalled() === true) this.#begin(next);
+      else if (next !== undefined) this.#waiting.push(next);
+    }
+    const isRecalled = this.#ready.map((message) => message.isRecalled());
+    if (!isRecalled.includes(true)) return;
+    const ready = this.#ready.splice(0);
+    const those = (isWanted: boolean): LongMessage[] => ready.filter((_, at) => isRecalled[at] === isWanted);
+    // Nothing that one of them owes holds it up.
+    for (const message of those(true)) message.ranMs = 0;
+    this.#ready.push(...those(true), ...those(false));
   }
 
   /** Lets the message whose turn it is go on until its turn is over; rejects with what went wrong in the host. */
@@ -146,10 +174,11 @@ export class LongMessages<E extends LongEngine = Engine> {
   }
 
   /** It gets its engine in its first turn: to make many at once would hold up the short messages behind them. */
-  #begin({ canister, run }: Waiting<E>): void {
+  #begin({ canister, isRecalled, run }: Waiting<E>): void {
     this.#underWay++;
     this.#engineless++;
     const message: LongMessage = {
+      isRecalled,
       resume: () => {
         this.#engineless--;
         const place = this.#takePlace(canister, message);
@@ -194,6 +223,7 @@ export class LongMessages<E extends LongEngine = Engine> {
 
   #yielded(message: LongMessage): Promise<void> | undefined {
     this.#around.onYield();
+    if (message.isRecalled()) throw ENDED;
     const others = this.#around.hasOthers();
     const isAlone = this.#ready.length === 0;
     const wasAlone = this.#isAlone;
@@ -214,8 +244,8 @@ export class LongMessages<E extends LongEngine = Engine> {
       message.ranMs = ranMs;
       this.#ready.unshift(message);
     }
-    return new Promise((resolve) => {
-      message.resume = resolve;
+    return new Promise((resolve, reject) => {
+      message.resume = () => (message.isRecalled() ? reject(ENDED) : resolve());
       this.#leave();
     });
   }

@@ -112,6 +112,8 @@ export type PortMessage =
       readonly changes: readonly Uint8Array[] | undefined;
     }
   | { readonly kind: 'trimmed'; readonly call: number }
+  /** As the answer of the same name in the ring (sleep-record.ts), with a large argument that had been handed over. */
+  | { readonly kind: 'takenBack'; readonly call: number; readonly argument: Uint8Array }
   /** There is no memory for what was asked. */
   | { readonly kind: 'short'; readonly call: number; readonly problem: string }
   /** A fault of the host's own, for the log. */
@@ -132,4 +134,6 @@ export interface ExecutorOptions {
   readonly memory: SharedArrayBuffer;
   /** Where all of them write what they do: executor-book.ts. */
   readonly book: SharedArrayBuffer;
+  /** What of canisters the main thread takes back: recalls.ts. */
+  readonly recalls: SharedArrayBuffer;
 }

@@ -34,8 +34,11 @@ export interface RouseRecord extends DozingFacts {
   readonly handle: number;
 }
 
-/** What these, and the command `wake`, are answered where there is nothing else to tell; all else goes by the port. */
-export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked'] as const;
+/**
+ * What these, and the command `wake`, are answered where there is nothing else to tell; all else goes by the port. `takenBack`
+ * answers a task, or a change of code: it has not begun, or is as if it had not (recalls.ts).
+ */
+export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked', 'takenBack'] as const;
 export type RestAnswer = (typeof REST_ANSWERS)[number];
 
 // Byte offsets in the payloads. f64 and u64 fields are 8-aligned.

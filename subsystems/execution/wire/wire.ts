@@ -11,7 +11,8 @@
  *     STEP      one `Step` and the canister's gauges (step-record.ts)
  *     CHANGES   what the step that follows changes, for storage (step-record.ts)
  *     DEBUG     one `OutputLine` (debug-record.ts)
- *     REST      what a SLEEP, a ROUSE or the command `wake` is answered, if there is no more to tell (sleep-record.ts)
+ *     REST      what a SLEEP, a ROUSE or the command `wake` is answered, if there is no more to tell, and what was taken back
+ *               (sleep-record.ts)
  *     MESSAGE   nothing: the next message of the port is a `PortMessage`
  *
  * The bytes of a record (an argument, a reply, changes, a line) travel behind it in the ring, or, over INLINE_BYTES_MAX, by
