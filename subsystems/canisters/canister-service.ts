@@ -446,8 +446,9 @@ export class CanisterService implements Canisters {
   /** Its calls end with it: one unit has all of that, or nothing. */
   async #end(record: CanisterRecord): Promise<void> {
     const { scheduler } = this.#with;
-    // Otherwise an upgrade that waits for it to stop would hold this up.
-    const letStop = this.directory.find(record.id) === record ? scheduler.refuseStops(record.handle) : () => undefined;
+    const isThere = this.directory.find(record.id) === record;
+    // At once: whoever changes it now, or waits for it to stop, would hold this up.
+    const letGoOn = isThere ? scheduler.beginDeletion(record.handle) : () => undefined;
     try {
       await this.#exclusive(record, async () => {
         const letGo = scheduler.lock(record.handle);
@@ -458,8 +459,11 @@ export class CanisterService implements Canisters {
           letGo();
         }
       });
+    } catch (error) {
+      // One that was being installed is gone with its installation.
+      if (!isThere || !record.isRemoved) throw error;
     } finally {
-      letStop();
+      letGoOn();
     }
   }
 

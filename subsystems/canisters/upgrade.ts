@@ -108,7 +108,7 @@ class Upgrade {
     }
     await changes.storeKeptHeap(record, change);
     // A stopped one, too: somebody may start it before the change begins.
-    const unlock = await scheduler.lockBetweenMessages(record.handle);
+    const unlock = await scheduler.lockBetweenMessages(record.handle, { pauses: true });
     if (unlock === undefined) return undefined;
     try {
       const { instructions } = await changes.apply(record, code, change, candidText);

@@ -5,7 +5,7 @@
  * Main thread. Keeps canisters from starting or from sleeping; what is changed meanwhile is somebody else's.
  */
 import { assert } from '../../kernel/index.ts';
-import { REJECT_CODE, principalToText, NOTHING_RAN, type Step } from '../ic/index.ts';
+import { REJECT_CODE, principalToText, NOTHING_RAN, type Step, TAKEN_BACK } from '../ic/index.ts';
 import type { CanisterRunner, CodeChange, ModuleInfo } from '../execution/index.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 import type { CallJournal } from './call-journal.ts';
@@ -23,6 +23,8 @@ export interface CodeChangeLockNeeds {
   readonly eviction: Eviction;
   readonly executions: Executions;
   readonly executorQueueOf: (canister: ScheduledCanister) => ExecutorQueue;
+  /** Begins to stop it for a change of its code; whoever changes that waits for it. */
+  readonly pause: (canister: ScheduledCanister) => void;
 }
 
 /** Each method does what the one of `Scheduler` with the same name says. */
@@ -38,6 +40,7 @@ export class CodeChangeLock {
     // At once: what comes from now on waits for the code.
     work.changes++;
     this.#with.eviction.keep(canister);
+    this.#with.executions.takeBack(canister, 'unbegun');
     if (canister.isAsleep) {
       const problem = await this.#wakeUp(canister);
       if (problem !== undefined) {
@@ -48,6 +51,10 @@ export class CodeChangeLock {
         };
       }
     }
+    if (work.deletions > 0) {
+      work.changes--;
+      return TAKEN_BACK;
+    }
     return await this.#change(canister, module, change);
   }
 
@@ -56,7 +63,9 @@ export class CodeChangeLock {
     const queue = executorQueueOf(canister);
     return new Promise((resolve) => {
       executions.begun(queue);
+      canister.work.executing++;
       execution.change(canister.handle, module, change, (step) => {
+        canister.work.executing--;
         canister.work.changes--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
         if (step.fault === undefined && canister.state !== 'deleted') {
@@ -68,6 +77,7 @@ export class CodeChangeLock {
             calls.endBegun(canister, `Canister ${principalToText(canister.id)} was reinstalled`);
         }
         executions.ended(queue);
+        executions.rests(canister);
         resolve(step);
         executions.goOn(canister, queue);
       });
@@ -109,12 +119,14 @@ export class CodeChangeLock {
       this.#with.calls.delete(context, REJECT_CODE.CANISTER_REJECT, message);
   }
 
-  async lockBetweenMessages(canister: ScheduledCanister): Promise<(() => void) | undefined> {
+  async lockBetweenMessages(canister: ScheduledCanister, pauses: boolean): Promise<(() => void) | undefined> {
     const { work } = canister;
     const release = this.lock(canister);
     if (work.executing > 0) await new Promise<void>((resolve) => work.restWaiters.push(resolve));
     for (const context of work.contexts) {
       if (!context.comesBack) continue;
+      // Before the lock is let go: no further message begins.
+      if (pauses) this.#with.pause(canister);
       release();
       return undefined;
     }
@@ -125,6 +137,7 @@ export class CodeChangeLock {
     const { eviction, executions, executorQueueOf } = this.#with;
     canister.work.changes++;
     eviction.keep(canister);
+    executions.takeBack(canister, 'unbegun');
     return () => {
       canister.work.changes--;
       if (canister.state !== 'deleted') executions.goOn(canister, executorQueueOf(canister));

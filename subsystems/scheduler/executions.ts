@@ -6,10 +6,17 @@
  *
  * Main thread. Touches queues and contexts, and gives tasks to executors.
  */
-import { REJECT_CODE, principalToText, FULL_LIMIT, NOTHING_RAN, type Step, type Task } from '../ic/index.ts';
-import type { CanisterRunner } from '../execution/index.ts';
+import {
+  REJECT_CODE,
+  principalToText,
+  FULL_LIMIT,
+  NOTHING_RAN,
+  type Step,
+  TAKEN_BACK,
+  type Task,
+} from '../ic/index.ts';
+import type { CanisterRunner, Recall } from '../execution/index.ts';
 import type {
-  PendingWork,
   ScheduledCanister,
   Credit,
   QueuedTask,
@@ -37,6 +44,8 @@ export interface ExecutionsNeeds {
 export interface ExecutionsEvents {
   /** Something new waits for a canister. */
   readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
+  /** What an executor was given and has not begun, in order: it waits again, or will never begin. */
+  readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
   /** What waits for a canister may go on, perhaps. */
   readonly begin: (canister: ScheduledCanister) => void;
   /** To be counted: nobody else tells of it. `messages`: 0 for a callback. */
@@ -85,7 +94,7 @@ export class Executions {
           return;
         }
         context.isExecuting = true;
-        this.#run(canister, queue, { kind: 'system', entry }, undefined, (step) => {
+        this.#run(canister, queue, { kind: 'system', entry }, waiting, (step) => {
           if (isNotBegun(step) && exported === GLOBAL_TIMER && this.#with.journal.isKept) ticking.rearm(canister);
           ticking.ended(canister, exported);
           if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#events.lowMemoryRan(canister);
@@ -97,7 +106,7 @@ export class Executions {
       case 'dropFrame':
         // An executor that has died took it along.
         if (waiting.life !== canister.work.life) return;
-        this.#run(canister, queue, { kind: 'dropFrame', frame: waiting.frame }, undefined, () => undefined);
+        this.#run(canister, queue, { kind: 'dropFrame', frame: waiting.frame }, waiting, () => undefined);
         return;
       case 'credit':
         this.credit(waiting.credit);
@@ -186,7 +195,7 @@ export class Executions {
     }
     // The argument is needed again, and a large one would be handed over.
     const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
-    this.#run(canister, queue, task, undefined, (step) => {
+    this.#run(canister, queue, task, waiting, (step) => {
       context.instructions += step.instructions;
       if (step.fault !== undefined) calls.ended(context, step);
       else if (step.isAccepted) goOn();
@@ -208,38 +217,66 @@ export class Executions {
     if (messages + traps > 0) this.#events.executed(context.canister, messages, traps);
   }
 
-  /** `source`: what has to be executed again if it was not. */
+  /** `source`: what waited for that. */
   #run(
     canister: ScheduledCanister,
     queue: ExecutorQueue,
     task: Task,
-    source: QueuedCall | QueuedResponse | undefined,
+    source: QueuedTask,
     done: (step: Step) => void,
   ): void {
     const { journal, ticking } = this.#with;
     this.begun(queue);
     canister.work.executing++;
     const isChange = journal.isKept && changesState(task);
-    this.#with.execution.run(canister.handle, task, (step) => {
+    this.#with.execution.run(canister.handle, task, (step, argument) => {
       canister.work.executing--;
       if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
       this.ended(queue);
-      if (journal.isKept && source !== undefined && isNotBegun(step) && journal.keeps(source)) {
-        this.#interrupted(canister, source, () => done(step));
-      } else {
+      const isRepeated = isNotBegun(step) && isRepeatable(source) && journal.keeps(source);
+      // In the order in which they were given, where the executor has died in the middle of it.
+      if (step === TAKEN_BACK || (isRepeated && canister.work.recall !== 'nothing'))
+        this.#takenBack(canister, source, argument);
+      else if (isRepeated) this.#interrupted(canister, source, () => done(step));
+      else {
         if (isChange || step.charge > 0) journal.changed(canister);
         done(step);
       }
-      this.#rests(canister.work);
+      this.rests(canister);
       this.goOn(canister, queue);
     });
     if (isChange) journal.expectsChange();
   }
 
-  /** Tells those who wait for that when nothing of a canister executes any more. */
-  #rests(work: PendingWork): void {
-    if (work.restWaiters.length === 0 || work.executing > 0) return;
-    for (const waiter of work.restWaiters.splice(0)) waiter();
+  /** Whatever was to be done when nothing of a canister executes any more. */
+  rests(canister: ScheduledCanister): void {
+    const { work } = canister;
+    if (work.executing > 0) return;
+    if (work.recall !== 'nothing') {
+      work.recall = 'nothing';
+      this.#with.execution.recall?.(canister.handle, 'nothing');
+      if (work.takenBack.length > 0) this.#events.takenBack(canister, work.takenBack.splice(0));
+    }
+    if (work.restWaiters.length > 0) for (const waiter of work.restWaiters.splice(0)) waiter();
+  }
+
+  /**
+   * Takes back what a canister's executor was given and has not begun; with `everything`, the message or the change of code that
+   * executes, too, which is undone. Nothing of the canister starts until all of that has come back or ended.
+   */
+  takeBack(canister: ScheduledCanister, recall: Exclude<Recall, 'nothing'>): void {
+    const { work } = canister;
+    if (work.executing === 0 || work.recall === recall || work.recall === 'everything') return;
+    work.recall = recall;
+    this.#with.execution.recall?.(canister.handle, recall);
+  }
+
+  /** `argument`: it was handed over, and is back. */
+  #takenBack(canister: ScheduledCanister, source: QueuedTask, argument: Uint8Array | undefined): void {
+    const context = contextOf(source);
+    if (context !== undefined) context.isExecuting = false;
+    const isEmptied = argument !== undefined && source.kind === 'start' && source.context.pending === undefined;
+    canister.work.takenBack.push(isEmptied ? { ...source, argument } : source);
   }
 
   /**
@@ -289,7 +326,7 @@ export class Executions {
         // Its executor has died before.
         this.#events.enqueue(canister, { kind: 'credit', credit });
       }
-      this.#rests(canister.work);
+      this.rests(canister);
       eviction.settled(canister);
     };
     execution.addCycles(canister.handle, amount).then(
@@ -330,6 +367,26 @@ export class Executions {
       this.#drained = resolve;
     });
   }
+}
+
+/** Whose execution it is; undefined: of no call's. */
+export function contextOf(waiting: QueuedTask): CallContext | undefined {
+  switch (waiting.kind) {
+    case 'start':
+    case 'inspect':
+    case 'system':
+      return waiting.context;
+    case 'response':
+      return waiting.call.context;
+    case 'dropFrame':
+    case 'credit':
+      return undefined;
+  }
+}
+
+/** What has to be executed again if it was not. */
+function isRepeatable(source: QueuedTask): source is QueuedCall | QueuedResponse {
+  return source.kind === 'start' || source.kind === 'response';
 }
 
 /** The step of a task whose executor has died, or begins nothing more. */

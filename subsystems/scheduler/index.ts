@@ -135,7 +135,7 @@ export interface Scheduler {
    * With a key it may reject with ServerError `idempotency-key-reused`, `idempotency-full`, or `state-corrupt`.
    */
   deliver(handle: number, message: DeliveredMessage): Promise<Outcome>;
-  /** Changes a canister's code, after what is executing. A step without fault: it is done. */
+  /** Changes a canister's code, after what is executing; what has not begun follows. A step without fault: it is done. */
   change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step>;
   /**
    * Drops the code and state of a canister that is pinned, after what is executing: its open calls are rejected (code 4),
@@ -148,13 +148,16 @@ export interface Scheduler {
    * ServerError `unavailable` when its executor dies before that; nothing is ended then.
    */
   endCalls(handle: number): Promise<void>;
-  /** Nothing of the canister starts until what is returned is called: its code and state are about to be others. */
+  /**
+   * Nothing of the canister starts until what is returned is called: its code and state are about to be others. What its executor has
+   * been given and has not begun comes back, and is first then.
+   */
   lock(handle: number): () => void;
   /**
    * Locks the canister and resolves when nothing of it executes; what comes meanwhile waits. Undefined: it has called others and
-   * waits for them, and goes on. Whoever changes its code then has to stop it.
+   * waits for them, and goes on. Whoever changes its code then has to `pause` it; with `pauses` nothing of it begins before that.
    */
-  lockBetweenMessages(handle: number): Promise<(() => void) | undefined>;
+  lockBetweenMessages(handle: number, options?: { readonly pauses?: boolean }): Promise<(() => void) | undefined>;
   /**
    * Wakes a canister, and keeps it awake until what this resolves with is called. For everything that is asked of its
    * executor directly. Rejects with the ServerError why it cannot be woken.
@@ -181,18 +184,22 @@ export interface Scheduler {
   /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
   storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
-  /** Resolves when no call of the canister is open any more. Rejects with ServerError `stop-failed` after five minutes, or when it is started again or deleted. */
+  /** Refuses what has not begun; resolves when no call of the canister is open any more. Rejects with ServerError `stop-failed` after five minutes, or when it is started again or deleted. */
   stop(handle: number): Promise<void>;
   /**
-   * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes it. Resolves when no
+   * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes it. What clients
+   * have sent, and has not begun, waits for that; what canisters have sent is refused. Resolves when no
    * call of it is open any more, whoever has stopped it. Rejects as `stop` does; one that is not stopped after five minutes goes on
    * stopping and is not resumed.
    */
   pause(handle: number): Promise<void>;
   /** Starts a canister that was paused, unless it has been stopped by others, or started, meanwhile. */
   resume(handle: number): void;
-  /** The canister is about to be deleted: whoever waits for it to stop, or asks for that, is refused until what is returned is called. */
-  refuseStops(handle: number): () => void;
+  /**
+   * The canister is about to be deleted with its calls, until what is returned is called: whoever waits for it to stop, or asks for
+   * that, is refused; nothing of it starts; and the message or the change of code that executes is undone as if it had never begun.
+   */
+  beginDeletion(handle: number): () => void;
   /** Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers to it dropped. */
   withdraw(handle: number): void;
   /** Calls of other canisters that attach less are rejected, and refunded. */

@@ -28,7 +28,8 @@ import {
 import { CallJournal, type KeptUnits } from './call-journal.ts';
 import { Calls, notFound, type Refusal, standingRefusal, THREAD_STOPPED } from './calls.ts';
 import { DrainReport } from './drain-report.ts';
-import { Executions, INSPECT, LOW_MEMORY } from './executions.ts';
+import { contextOf, Executions, INSPECT, LOW_MEMORY } from './executions.ts';
+import { NotBegun, takeAll } from './not-begun.ts';
 import { CodeChangeLock } from './code-change-lock.ts';
 import type {
   AdmitOptions,
@@ -51,7 +52,7 @@ import { Eviction, type EvictionOptions } from './eviction.ts';
 import { type Need, needOf, needOfAll } from './need.ts';
 import { Stopping } from './stopping.ts';
 import { TextIndex } from './text-index.ts';
-import { GLOBAL_TIMER, Ticking, type TickingOptions } from './ticking.ts';
+import { Ticking, type TickingOptions } from './ticking.ts';
 
 /** Seconds for which keys of calls are known, if nothing else is said: a day. */
 const IDEMPOTENCY_SECS = 86_400;
@@ -82,6 +83,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   readonly #eviction: Eviction;
   readonly #stopping: Stopping;
   readonly #executions: Executions;
+  readonly #notBegun: NotBegun;
   readonly #codeChangeLock: CodeChangeLock;
   readonly #report: DrainReport;
   readonly #idempotency: Idempotency;
@@ -153,11 +155,21 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       },
       {
         enqueue: (canister, waiting) => this.#enqueue(canister, waiting),
+        takenBack: (canister, tasks) => this.#takenBack(canister, tasks),
         begin: (canister) => this.#begin(canister),
         executed: (canister, messages, traps) => this.#host?.executed?.(canister.handle, messages, traps),
         lowMemoryRan: (canister) => this.#host?.lowMemoryRan?.(canister.handle),
       },
     );
+    this.#notBegun = new NotBegun({
+      executions: this.#executions,
+      mayWait: (canister, waiting) => this.#mayWait(canister, waiting),
+      calls: this.#calls,
+      journal: this.#journal,
+      ticking: this.#ticking,
+      begin: (canister) => this.#begin(canister),
+      settle: (canister) => this.#stopping.settle(canister),
+    });
     this.#codeChangeLock = new CodeChangeLock({
       execution: granted.execution,
       journal: this.#journal,
@@ -166,6 +178,9 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       eviction: this.#eviction,
       executions: this.#executions,
       executorQueueOf: (canister) => this.#queueOfExecutor(canister),
+      pause: (canister) => {
+        if (canister.status === 'running') this.#stopping.pause(canister).catch(() => undefined);
+      },
     });
     this.#report = new DrainReport({
       clock: granted.clock,
@@ -231,6 +246,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     for (const credit of restored.credits) this.#executions.credit(credit);
     for (const canister of this.#canisters) {
       if (canister === undefined) continue;
+      if (canister.status !== 'running') this.#notBegun.sort(canister);
       this.#begin(canister);
       this.#stopping.settle(canister);
     }
@@ -252,8 +268,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     return this.#codeChangeLock.lock(this.#canisterOf(handle));
   }
 
-  async lockBetweenMessages(handle: number): Promise<(() => void) | undefined> {
-    return await this.#codeChangeLock.lockBetweenMessages(this.#canisterOf(handle));
+  async lockBetweenMessages(handle: number, { pauses = false } = {}): Promise<(() => void) | undefined> {
+    return await this.#codeChangeLock.lockBetweenMessages(this.#canisterOf(handle), pauses);
   }
 
   async pin(handle: number): Promise<() => void> {
@@ -274,7 +290,8 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   queuedOf(handle: number): number {
-    return this.#canisterOf(handle).workIfAny?.waiting ?? 0;
+    const work = this.#canisterOf(handle).workIfAny;
+    return work === undefined ? 0 : work.waiting + work.held.length;
   }
 
   get idempotency(): IdempotencyFigures {
@@ -382,6 +399,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       // In the order they came, which is not the one in which they were given up.
       const again = work.interrupted.splice(0).sort((a, b) => a.order - b.order);
       work.input.putAhead(again);
+      if (canister.status !== 'running') this.#notBegun.sort(canister);
     }
     if (work.isStatusNew) this.#execution.configure(canister.handle, { status: canister.status });
     work.isStatusNew = false;
@@ -402,7 +420,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
       const isKept = this.#journal.keeps(waiting);
       if (isKept && canister.state === 'unloadable') continue;
       if (isKept && waiting.kind !== 'start') queueOf(work, waiting).push(waiting);
-      else this.#refuse(waiting, refusal);
+      else this.#notBegun.refuse(waiting, refusal);
     }
   }
 
@@ -444,8 +462,14 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.start(handle);
   }
 
-  refuseStops(handle: number): () => void {
-    return this.#stopping.refuse(this.#canisterOf(handle));
+  beginDeletion(handle: number): () => void {
+    const canister = this.#canisterOf(handle);
+    const goOn = this.#stopping.refuse(canister);
+    this.#executions.takeBack(canister, 'everything');
+    return () => {
+      goOn();
+      if (canister.state !== 'deleted') this.#begin(canister);
+    };
   }
 
   #statusChanged(canister: ScheduledCanister): void {
@@ -453,6 +477,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     if (canister.state === 'live') this.#execution.configure(handle, { status });
     else if (canister.state === 'loading') canister.work.isStatusNew = true;
     this.#recordChanged(canister);
+    this.#notBegun.sort(canister);
   }
 
   /** What is stored of a canister besides its memory is another now. */
@@ -563,23 +588,38 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   }
 
   #enqueue(canister: ScheduledCanister, waiting: QueuedTask): void {
-    if (canister.state === 'deleted') {
-      this.#refuse(waiting, notFound(canister.id));
-      return;
-    }
-    if (canister.state === 'lost') {
-      this.#refuse(waiting, THREAD_STOPPED);
-      return;
-    }
-    if (this.#isDraining && waiting.kind !== 'dropFrame' && !this.#journal.keeps(waiting)) {
-      this.#refuse(waiting, SERVER_STOPPING);
-      return;
+    if (!this.#mayWait(canister, waiting)) return;
+    queueOf(canister.work, waiting).push(waiting);
+    // It was let in before the canister began to stop.
+    if (canister.status !== 'running' && waiting.kind === 'start') this.#notBegun.sort(canister);
+    this.#begin(canister, needOf(waiting));
+  }
+
+  /** Refuses what can never begin. Whether the rest waits here: what is kept also goes on after the restart, or whenever its canister can be loaded. */
+  #mayWait(canister: ScheduledCanister, waiting: QueuedTask): boolean {
+    const refusal = this.#refusalOf(canister, waiting);
+    if (refusal !== undefined) {
+      this.#notBegun.refuse(waiting, refusal);
+      return false;
     }
     this.#journal.queued(waiting);
-    // What is kept goes on after the restart, or whenever its canister can be loaded.
-    if (canister.state === 'unloadable' || (this.#isDraining && waiting.kind !== 'dropFrame')) return;
-    queueOf(canister.work, waiting).push(waiting);
-    this.#begin(canister, needOf(waiting));
+    return canister.state !== 'unloadable' && !(this.#isDraining && waiting.kind !== 'dropFrame');
+  }
+
+  #refusalOf({ state, id }: ScheduledCanister, waiting: QueuedTask): Refusal | undefined {
+    if (state === 'deleted') return notFound(id);
+    if (state === 'lost') return THREAD_STOPPED;
+    const isKept = !this.#isDraining || waiting.kind === 'dropFrame' || this.#journal.keeps(waiting);
+    return isKept ? undefined : SERVER_STOPPING;
+  }
+
+  #takenBack(canister: ScheduledCanister, tasks: readonly QueuedTask[]): void {
+    this.#notBegun.takenBack(canister, tasks);
+    if (!this.#isDraining) return;
+    for (const waiting of tasks) {
+      const context = contextOf(waiting);
+      if (context !== undefined) this.#calls.answerStopping(context);
+    }
   }
 
   // ---- turns
@@ -630,33 +670,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   #refuseWaiting(canister: ScheduledCanister, refusal: Refusal): void {
     if (this.#isDraining) canister.workIfAny?.interrupted.splice(0);
     for (const waiting of takeAll(canister)) {
-      if (!(this.#isDraining && this.#journal.keeps(waiting))) this.#refuse(waiting, refusal);
-    }
-  }
-
-  #refuse(waiting: QueuedTask, { code, message }: Refusal): void {
-    const kind = code === REJECT_CODE.SYS_TRANSIENT ? 'unavailable' : 'reject';
-    switch (waiting.kind) {
-      case 'start':
-      case 'inspect':
-        this.#calls.refuse(waiting.context, code, message, kind);
-        return;
-      case 'system':
-        // A timer whose hook did not run is due again, once the canister can be woken.
-        if (waiting.exported === GLOBAL_TIMER && this.#journal.isKept && waiting.context.canister.state !== 'deleted')
-          this.#ticking.rearm(waiting.context.canister);
-        this.#ticking.ended(waiting.context.canister, waiting.exported);
-        waiting.context.canister.work.lowMemoryEnded(waiting.context);
-        this.#calls.refuse(waiting.context, code, message);
-        return;
-      case 'response':
-        this.#calls.callEnded(waiting.call);
-        this.#calls.delete(waiting.call.context, code, message, kind);
-        return;
-      case 'credit':
-        this.#journal.paid(waiting.credit);
-        return;
-      case 'dropFrame':
+      if (!(this.#isDraining && this.#journal.keeps(waiting))) this.#notBegun.refuse(waiting, refusal);
     }
   }
 
@@ -671,12 +685,6 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
 
 function systemContext(canister: ScheduledCanister): CallContext {
   return new CallContext(canister, { kind: 'system' }, { caller: NO_PRINCIPAL });
-}
-
-function takeAll(canister: ScheduledCanister): readonly QueuedTask[] {
-  const work = canister.workIfAny;
-  if (work === undefined || work.waiting === 0) return [];
-  return [work.system, work.input, work.queries].flatMap((queue) => queue.takeAll());
 }
 
 /** Of a message that nothing is executed for, and whose answer waits for nothing. */

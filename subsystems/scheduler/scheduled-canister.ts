@@ -15,7 +15,7 @@ import {
   type Response,
   type StepFault,
 } from '../ic/index.ts';
-import type { ModuleInfo } from '../execution/index.ts';
+import type { ModuleInfo, Recall } from '../execution/index.ts';
 import type { NotedCall, OnAnswer } from './index.ts';
 import type { LruNode } from './lru-list.ts';
 import { type Member, MemberList } from './member-list.ts';
@@ -86,10 +86,16 @@ export class PendingWork {
   readonly openCalls = new MemberList<OpenCall>();
   /** What executed when the executor died, and is to be executed again. */
   interrupted: (QueuedCall | QueuedResponse)[] = [];
+  /** Calls of clients that have not begun, while it is paused: they wait for its new code. */
+  readonly held = new Queue<QueuedTask>();
   /** Changes of its code that are under way: nothing starts until all have ended. */
   changes = 0;
-  /** Tasks at the executor, and cycles on their way there. */
+  /** Tasks and changes of code at the executor, and cycles on their way there. */
   executing = 0;
+  /** What is being taken back of that: nothing starts until nothing of it executes any more. */
+  recall: Recall = 'nothing';
+  /** What has come back, in order; then it goes ahead of what waits. */
+  takenBack: QueuedTask[] = [];
   /** Who needs it to stay awake. */
   pins = 0;
   /** Who is about to delete it with its calls. */
@@ -151,6 +157,7 @@ export class PendingWork {
     return (
       this.isQuiet &&
       this.waiting === 0 &&
+      this.held.length === 0 &&
       this.contexts.size === 0 &&
       this.openCalls.size === 0 &&
       this.stopWaiters.length === 0 &&
@@ -264,7 +271,8 @@ export class ScheduledCanister {
   }
 
   #canStart(work: PendingWork): boolean {
-    return this.#state === 'live' && work.changes === 0 && work.interrupted.length === 0 && !work.isEvictionRequested;
+    const isLocked = work.changes > 0 || work.deletions > 0 || work.recall !== 'nothing' || work.interrupted.length > 0;
+    return this.#state === 'live' && !isLocked && !work.isEvictionRequested;
   }
 }
 

@@ -55,10 +55,6 @@ export class Stopping {
   #stop(canister: ScheduledCanister, isPause: boolean): Promise<void> {
     if (canister.status === 'stopped') return Promise.resolve();
     if ((canister.workIfAny?.deletions ?? 0) > 0) return Promise.reject(failed(canister, DELETED));
-    if (canister.status === 'running') {
-      canister.isPaused = isPause;
-      this.#become(canister, 'stopping');
-    }
     return new Promise((resolve, reject) => {
       const deadline = this.#clock.after(STOP_DEADLINE_MS, () =>
         settle('it still has open calls after five minutes, and goes on stopping'),
@@ -72,6 +68,10 @@ export class Stopping {
         else reject(failed(canister, problem));
       };
       canister.work.stopWaiters.push(settle);
+      if (canister.status === 'running') {
+        canister.isPaused = isPause;
+        this.#become(canister, 'stopping');
+      }
       this.settle(canister);
     });
   }

@@ -1,8 +1,8 @@
 /** A message that executes for seconds holds up nobody but its own actor. */
 import assert from 'node:assert/strict';
-import { availableParallelism, loadavg } from 'node:os';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { crowd } from '../support/crowd.ts';
 import { EXAMPLES, startServer } from '../support/server.ts';
 import { wat } from '../support/wat.ts';
 
@@ -43,11 +43,6 @@ const SPINNER = wat(`(module
   (memory 1)
   (func (export "canister_update spin") (loop $l (i64.store (i32.const 2048) (i64.add (i64.load (i32.const 2048)) (i64.const 1))) (br $l)))
   (func (export "canister_update quick") (call $reply)))`);
-
-/** How many threads want each core, of this machine's other work too: as many times longer does one that is busy wait. */
-function crowd(): number {
-  return Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
-}
 
 test('64 loops on two executors have equal shares, and hold up nobody', async (t) => {
   const args = ['--executors', '2', '--instruction-limit', '400000000', '--heartbeat-ms', '0'];

@@ -17,7 +17,7 @@ import {
   TOO_LONG,
 } from '../../subsystems/execution/engine/engine.ts';
 import type { ThreadEngine, Yields } from '../../subsystems/execution/thread/executor-thread.ts';
-import { faultOf } from '../../subsystems/execution/engine/fault.ts';
+import { type Fault, faultOf } from '../../subsystems/execution/engine/fault.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../../subsystems/execution/index.ts';
 import type { Task } from '../../subsystems/ic/index.ts';
 import type { InstrumentedCode } from '../../subsystems/execution/wire/instrumented-code.ts';
@@ -184,9 +184,14 @@ export class RandomEngine implements ThreadEngine {
     try {
       const fault = yield this.#slices(subject, slices);
       if (fault?.kind === 'long') {
+        this.#told = undefined;
+        if (this.#yields.canSuspend === true) {
+          assert.ok(this.#host.isDoomed(subject.handle), 'nothing but a deletion ends what executes');
+          this.#host.tally.endedByForce++;
+          return TOO_LONG;
+        }
         assert.equal(again, undefined, 'what is begun again can be suspended');
         subject.again = { nowMs, slices };
-        this.#told = undefined;
         this.#host.tally.tooLong++;
         return TOO_LONG;
       }
@@ -194,6 +199,7 @@ export class RandomEngine implements ThreadEngine {
       if (subject.untold.length > 0) this.#tell(subject);
       state.instant(nowMs);
       const result = work.run(slices === 0 ? 1 + this.#host.draw(1000) : slices * SLICE);
+      this.#thread.ended(subject.handle, nowMs);
       return { ...result, changes: this.takeChanges() };
     } finally {
       this.#end(subject);
@@ -241,16 +247,18 @@ export class RandomEngine implements ThreadEngine {
         if (draw(60) === 0) this.#journalBytes = Math.max(this.#journalBytes, draw(JOURNAL_BYTES_MAX));
         let isSuspended = false;
         for (let n = 0; n < slices; n++) {
-          const waiting = onYield();
-          if (!(waiting instanceof Promise)) continue;
-          if (!isSuspended) tally.suspended++;
-          isSuspended = true;
-          thread.suspended++;
-          if (thread.suspended > 1) tally.suspendedTogether++;
-          await waiting;
-          thread.suspended--;
-          if (subject.isAwake) this.#mayDie(1);
-          assert.equal(this.#open, subject, 'an engine goes on with the message that it has begun');
+          const waiting = yieldOrFault(onYield);
+          if (waiting instanceof Promise) {
+            if (!isSuspended) tally.suspended++;
+            isSuspended = true;
+            thread.suspended++;
+            if (thread.suspended > 1) tally.suspendedTogether++;
+            const fault = await waiting.then(nothing, (error: unknown) => faultOf(error, STOP.NONE));
+            thread.suspended--;
+            if (subject.isAwake) this.#mayDie(1);
+            assert.equal(this.#open, subject, 'an engine goes on with the message that it has begun');
+            if (fault !== undefined) return fault;
+          } else if (waiting !== undefined) return waiting;
         }
         return undefined;
       },
@@ -413,6 +421,8 @@ export class RandomEngine implements ThreadEngine {
     const { state, handle } = subject;
     if (subject.isAwake) this.#mayDie();
     assert.ok(!state.isInMessage, `canister ${handle}: ${kind} while a message of its is under way`);
+    // One that was undone to be begun again has been ended by a deletion.
+    if (this.#host.isDoomed(handle)) subject.again = undefined;
     assert.equal(subject.again, undefined, `canister ${handle}: ${kind} before its message was begun again`);
     assert.ok(!subject.isGone, `canister ${handle}: ${kind} after it has gone`);
     this.#thread.begun(handle, kind, nowMs);
@@ -429,5 +439,17 @@ export class RandomEngine implements ThreadEngine {
     const subject = this.#thread.subjects.get(state);
     assert.ok(subject, 'it is a canister of this thread');
     return subject;
+  }
+}
+
+const nothing = (): undefined => undefined;
+
+/** A promise suspends the message; a fault ends it. */
+function yieldOrFault(onYield: () => unknown): Promise<unknown> | Fault | undefined {
+  try {
+    const waiting = onYield();
+    return waiting instanceof Promise ? waiting : undefined;
+  } catch (error) {
+    return faultOf(error, STOP.NONE);
   }
 }

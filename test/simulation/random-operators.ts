@@ -1,5 +1,6 @@
 /** Those who run the host in one of its lives: they change code, capture and restore state, pay, checkpoint, and delete. */
 import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../kernel/index.ts';
 import type { CanisterImage, ModuleInfo } from '../../subsystems/execution/index.ts';
 import type { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
@@ -69,6 +70,11 @@ export class RandomOperators {
     return this.#exclusive.has(handle) || (this.#changes.get(handle) ?? 0) > 0;
   }
 
+  /** Nobody else may change it now. */
+  isExclusive(handle: number): boolean {
+    return this.#exclusive.has(handle);
+  }
+
   // ---- the end of a canister
 
   remove(handle: number): void {
@@ -76,22 +82,59 @@ export class RandomOperators {
     this.#with.threads.remove(handle);
   }
 
-  /** Deletes one that has calls open; false: its executor died before that. */
+  /** Deletes one that has calls open; false: its executor died before that. Whoever changes its code has to be done first. */
   async endAndRemove(handle: number): Promise<boolean> {
     const { scheduler } = this.#with;
-    const letGo = scheduler.lock(handle);
+    const letGoOn = scheduler.beginDeletion(handle);
     this.#exclusive.add(handle);
     try {
-      await scheduler.endCalls(handle);
-      this.remove(handle);
+      while ((this.#changes.get(handle) ?? 0) > 0) await nextTurn();
+      await this.#endCalls(handle);
       return true;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       return false;
     } finally {
       this.#exclusive.delete(handle);
+      letGoOn();
+    }
+  }
+
+  async #endCalls(handle: number): Promise<void> {
+    const { scheduler } = this.#with;
+    const letGo = scheduler.lock(handle);
+    try {
+      await scheduler.endCalls(handle);
+      this.remove(handle);
+    } finally {
       letGo();
     }
+  }
+
+  /** As an upgrade over HTTP: between two messages if no call is open, else when all have come back. */
+  async upgrade(handle: number, module: ModuleInfo): Promise<void> {
+    const { scheduler, tally } = this.#with;
+    let hasPaused = false;
+    while (!this.isChanging(handle) && !this.#isRemoved(handle)) {
+      const unlock = await scheduler.lockBetweenMessages(handle, { pauses: true });
+      if (unlock !== undefined) {
+        if (!this.#isRemoved(handle)) await this.install(handle, module);
+        unlock();
+        break;
+      }
+      if (this.#isRemoved(handle)) return;
+      tally.pauses++;
+      hasPaused = await scheduler.pause(handle).then(
+        () => true,
+        () => false,
+      );
+      if (!hasPaused) return;
+    }
+    if (hasPaused && !this.#isRemoved(handle)) scheduler.resume(handle);
+  }
+
+  #isRemoved(handle: number): boolean {
+    return this.#with.threads.canisters[handle]?.isRemoved === true;
   }
 
   // ---- errands

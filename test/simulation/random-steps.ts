@@ -41,6 +41,8 @@ export interface EngineHost {
   dies(): boolean;
   /** An executor has a canister from now on. */
   arrived(subject: Subject): void;
+  /** What executes of a canister is ended: it is about to be deleted. */
+  isDoomed(handle: number): boolean;
   /** A canister is gone for good. */
   removed(subject: Subject): void;
   /** Something is wrong. */

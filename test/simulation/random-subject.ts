@@ -45,8 +45,13 @@ export class Subject {
   }
 }
 
-/** What has come to a thread and has not begun. */
-type Arrival = { readonly kind: Entry; readonly nowMs: number | undefined };
+/** What has come to a thread. */
+interface Arrival {
+  readonly kind: Entry;
+  readonly nowMs: number | undefined;
+  /** `leftOut`: something that came later has begun. */
+  fate: 'waiting' | 'begun' | 'ended' | 'leftOut' | 'takenBack';
+}
 export type Entry = Task['kind'] | Extract<Work, { readonly kind: string }>['kind'];
 
 /** What is asked of a canister that is not there, too, and comes to nothing then. */
@@ -60,12 +65,18 @@ export class ThreadNotes {
   suspended = 0;
   /** It starts nothing new: what has come may be answered without having begun. */
   readonly isStopping: () => boolean;
+  /** What of a canister has not begun is taken back, or has been a moment ago. */
+  readonly isRecalled: (handle: number) => boolean;
   /** What came as the code of each version. */
   readonly #codes = new Map<number, InstrumentedCode>();
+  /** By canister, what has not begun. */
   readonly #arrivals = new Map<number, Arrival[]>();
+  /** By canister, all tasks and changes of code, in the order in which they were given. */
+  readonly #tasks = new Map<number, Arrival[]>();
 
-  constructor(isStopping: () => boolean) {
+  constructor(isStopping: () => boolean, isRecalled: (handle: number) => boolean) {
     this.isStopping = isStopping;
+    this.isRecalled = isRecalled;
   }
 
   /** Code that has come, or none. */
@@ -81,10 +92,31 @@ export class ThreadNotes {
 
   /** Work has come to the gate. */
   arrived(handle: number, work: Work): void {
-    const arrivals = this.#arrivals.get(handle) ?? [];
-    this.#arrivals.set(handle, arrivals);
-    if ('kind' in work) arrivals.push({ kind: work.kind, nowMs: work.kind === 'install' ? work.nowMs : undefined });
-    else arrivals.push({ kind: work.task.kind, nowMs: work.nowMs });
+    const kind = 'kind' in work ? work.kind : work.task.kind;
+    const nowMs = 'nowMs' in work ? work.nowMs : undefined;
+    const arrival: Arrival = { kind, nowMs, fate: 'waiting' };
+    append(this.#arrivals, handle, arrival);
+    if (nowMs !== undefined) append(this.#tasks, handle, arrival);
+  }
+
+  /** What has begun last of a canister is done. */
+  ended(handle: number, nowMs: number): void {
+    const arrival = this.#tasks.get(handle)?.findLast((each) => each.nowMs === nowMs);
+    assert.ok(arrival, `canister ${handle}: what has ended had come`);
+    assert.equal(arrival.fate, 'begun', `canister ${handle}: it ends once`);
+    arrival.fate = 'ended';
+  }
+
+  /** The main thread has been told of the nth of a canister's tasks. */
+  told(handle: number, place: number, isTakenBack: boolean): void {
+    const arrival = this.#tasks.get(handle)?.[place];
+    assert.ok(arrival, `canister ${handle}: what is told of had come`);
+    const { kind, fate } = arrival;
+    if (!isTakenBack) assert.equal(fate, 'ended', `canister ${handle}: ${kind} has ended where a step tells so`);
+    else {
+      assert.notEqual(fate, 'ended', `canister ${handle}: ${kind} that is taken back has not been executed`);
+      arrival.fate = 'takenBack';
+    }
   }
 
   /** It begins. */
@@ -93,9 +125,15 @@ export class ThreadNotes {
     for (;;) {
       const next = arrivals.shift();
       assert.ok(next, `canister ${handle}: ${kind} has come`);
-      if (next.kind === kind && next.nowMs === nowMs) return;
-      const mayBeLeftOut = this.isStopping() || OF_ANY.includes(next.kind);
+      if (next.kind === kind && next.nowMs === nowMs) {
+        assert.equal(next.fate, 'waiting', `canister ${handle}: ${kind} begins, and was ${next.fate}`);
+        next.fate = 'begun';
+        return;
+      }
+      const isTakenBack = next.fate === 'takenBack' || (next.nowMs !== undefined && this.isRecalled(handle));
+      const mayBeLeftOut = this.isStopping() || OF_ANY.includes(next.kind) || isTakenBack;
       assert.ok(mayBeLeftOut, `canister ${handle}: ${kind} begins before ${next.kind}, which came earlier`);
+      if (next.fate === 'waiting') next.fate = 'leftOut';
     }
   }
 
@@ -103,4 +141,10 @@ export class ThreadNotes {
   next(handle: number, ofAny = false): Entry | undefined {
     return this.#arrivals.get(handle)?.find(({ kind }) => ofAny || !OF_ANY.includes(kind))?.kind;
   }
+}
+
+function append(lists: Map<number, Arrival[]>, handle: number, arrival: Arrival): void {
+  const list = lists.get(handle) ?? [];
+  lists.set(handle, list);
+  list.push(arrival);
 }

@@ -6,8 +6,14 @@ import assert from 'node:assert/strict';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CanisterGate } from '../../subsystems/execution/thread/canister-gate.ts';
 import type { Work } from '../../subsystems/execution/thread/executor-thread.ts';
-import type { CanisterObserver, CodeChange, ModuleInfo, SleepingCanister } from '../../subsystems/execution/index.ts';
-import type { OutputLine, Step, Task, CanisterStatus } from '../../subsystems/ic/index.ts';
+import type {
+  CanisterObserver,
+  CodeChange,
+  ModuleInfo,
+  Recall,
+  SleepingCanister,
+} from '../../subsystems/execution/index.ts';
+import { type OutputLine, type Step, TAKEN_BACK, type Task, type CanisterStatus } from '../../subsystems/ic/index.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 import type { StoredPages } from '../../subsystems/storage/index.ts';
 import { Books, decodeChanges } from './books.ts';
@@ -35,6 +41,8 @@ export interface RandomCanister {
   isLost: boolean;
   /** Tasks given and not ended. */
   underWay: number;
+  /** Tasks and changes of code that its executor has been given. */
+  given: number;
   /** Debug lines of the step that ends next. */
   lines: OutputLine[];
 }
@@ -60,18 +68,36 @@ export interface RandomThreadsOptions {
   readonly settled: () => Promise<void>;
   /** In place of the shipped gate, with a bug in it. */
   readonly createGate?: ((seen: WorkSeen) => CanisterGate<Work>) | undefined;
+  /** In place of what is called when a task has ended, with a bug in it. */
+  readonly plant?: ((task: Task, ended: Done, isRecalled: () => boolean) => Done) | undefined;
 }
+
+/** What is called when a task has ended. */
+export type Done = (step: Step, argument?: Uint8Array) => void;
 
 export class RandomThreads extends SteppedThreads {
   readonly canisters: readonly RandomCanister[];
   readonly #canisters: RandomCanister[];
   readonly #options: RandomThreadsOptions;
   readonly #notes: ThreadNotes[];
-  readonly #world: { isStopping: boolean; deathIn: number; destroyed: bigint };
+  readonly #world: {
+    isStopping: boolean;
+    deathIn: number;
+    destroyed: bigint;
+    /** Of whom something is being taken back, and who is to be deleted. */
+    readonly recalled: Set<number>;
+    readonly doomed: Set<number>;
+  };
 
   constructor(options: RandomThreadsOptions) {
     const notes: ThreadNotes[] = [];
-    const world = { isStopping: false, deathIn: Number.POSITIVE_INFINITY, destroyed: 0n };
+    const world = {
+      isStopping: false,
+      deathIn: Number.POSITIVE_INFINITY,
+      destroyed: 0n,
+      recalled: new Set<number>(),
+      doomed: new Set<number>(),
+    };
     const canisters: RandomCanister[] = [];
     const { lanes, draw, tally, clock, createGate = (seen) => new ObservedGate(seen) } = options;
     const host = hostOf(options, canisters, world);
@@ -86,7 +112,10 @@ export class RandomThreads extends SteppedThreads {
       isHeard: () => draw(2) === 0,
       loader: LOADER,
       partsOf: ({ lane }): SteppedParts => {
-        const thread = new ThreadNotes(() => world.isStopping);
+        const thread = new ThreadNotes(
+          () => world.isStopping,
+          (handle) => world.recalled.has(handle),
+        );
         const before = notes[lane];
         notes[lane] = thread;
         if (before !== undefined) {
@@ -183,6 +212,7 @@ export class RandomThreads extends SteppedThreads {
       isRemoved: false,
       isLost: false,
       underWay: 0,
+      given: 0,
       lines: [],
     };
     this.#canisters.push(canister);
@@ -239,20 +269,55 @@ export class RandomThreads extends SteppedThreads {
 
   // ---- what is watched on its way
 
-  override run(handle: number, task: Task, done: (step: Step) => void): void {
+  override run(handle: number, task: Task, done: Done): void {
     const canister = this.#canisterAt(handle);
     assert.ok(!canister.isAsleep, 'a sleeping canister gets no tasks');
+    assert.ok(!this.#world.recalled.has(handle), 'nothing is given while something is taken back');
     canister.underWay++;
-    super.run(handle, task, (step) => {
+    const told = this.#toldOf(canister);
+    const { plant = (_task, end) => end } = this.#options;
+    const end = (step: Step, argument?: Uint8Array): void => {
+      told(step);
       canister.underWay--;
-      done(step);
-    });
+      done(step, argument);
+    };
+    const ended = plant(task, end, () => this.#world.recalled.has(handle));
+    super.run(handle, task, ended);
+  }
+
+  /** Checks that what is told of the next task is true. */
+  #toldOf(canister: RandomCanister): (step: Step) => void {
+    const { handle } = canister;
+    const place = canister.given++;
+    const notes = this.#notes[this.executorOf(handle)];
+    const { problem, tally } = this.#options;
+    return (step) => {
+      const isTakenBack = step === TAKEN_BACK;
+      if (isTakenBack) tally.takenBack++;
+      if (notes?.isDead !== false || (step.fault?.kind === 'unavailable' && !isTakenBack)) return;
+      try {
+        notes.told(handle, place, isTakenBack);
+      } catch (error) {
+        problem(error);
+      }
+    };
+  }
+
+  override recall(handle: number, recall: Recall): void {
+    const { recalled, doomed } = this.#world;
+    if (recall === 'nothing') recalled.delete(handle);
+    else recalled.add(handle);
+    if (recall === 'everything') doomed.add(handle);
+    super.recall(handle, recall);
   }
 
   override change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
     const canister = this.#canisterAt(handle);
     canister.underWay++;
+    // One that sleeps has no executor that is asked.
+    const told = canister.isAsleep ? undefined : this.#toldOf(canister);
     super.change(handle, module, change, (step) => {
+      told?.(step);
       canister.underWay--;
       done(step);
     });
@@ -314,6 +379,7 @@ export class RandomThreads extends SteppedThreads {
       credited: (balance) => checked(() => checkBalance(balance)),
       lost: () => {
         canister.lines = [];
+        canister.given = 0;
         canister.isAsleep = isKept;
         canister.isLost = !isKept;
         lost(canister.handle);
@@ -334,7 +400,7 @@ const LOADER = {
 function hostOf(
   { draw, tally, hasTimeouts, hasFailures, nextNumber, emptyReplies, problem }: RandomThreadsOptions,
   canisters: RandomCanister[],
-  world: { deathIn: number; destroyed: bigint },
+  world: { deathIn: number; destroyed: bigint; readonly doomed: ReadonlySet<number> },
 ): EngineHost {
   return {
     draw,
@@ -360,6 +426,7 @@ function hostOf(
       assert.ok(isFree, `canister ${subject.handle} is in one executor at a time`);
       canister.subject = subject;
     },
+    isDoomed: (handle) => world.doomed.has(handle),
     removed: ({ books }) => {
       world.destroyed += books.balance;
     },

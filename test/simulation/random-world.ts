@@ -49,7 +49,7 @@ export interface Mix {
 }
 
 /** A mistake in what is tested. */
-export type Planted = Pick<RandomThreadsOptions, 'createGate'>;
+export type Planted = Pick<RandomThreadsOptions, 'createGate' | 'plant'>;
 
 /** What a unit holds besides what the scheduler says. */
 type State = readonly {
@@ -312,11 +312,18 @@ class World {
     else if (what < 96) this.#promises.push(this.#watched(this.#operators.runErrand(handle, what)));
     else if (what < 99) void this.#scheduler.stop(handle).catch(() => undefined);
     else if (what < 102) this.#scheduler.start(handle);
-    else if (what < 105) await this.#change(handle);
+    else if (what < 105) await (this.#draw(2) === 0 ? this.#change(handle) : this.#upgrade(handle));
     else if (what < 106) void this.#operators.uninstall(handle);
+    else if (this.#operators.isExclusive(handle)) return;
+    else if (this.#draw(2) === 0) this.#promises.push(this.#watched(this.#endAndRemove(handle)));
     else if (this.#operators.isChanging(handle)) return;
     else if (this.#scheduler.statusOf(handle) === 'stopped') await this.#remove(handle);
-    else if (this.#draw(2) === 0) this.#promises.push(this.#watched(this.#endAndRemove(handle)));
+  }
+
+  async #upgrade(handle: number): Promise<void> {
+    const module = await this.#operators.moduleOf(++this.#versions);
+    if (this.#threads.canisters[handle]?.isRemoved === true) return;
+    this.#promises.push(this.#watched(this.#operators.upgrade(handle, module)));
   }
 
   async #remove(handle: number): Promise<void> {

@@ -12,6 +12,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { LeakyGate } from './observed-gate.ts';
+import { EMPTIED, LOST, swapped, TWICE } from './planted-recalls.ts';
 import { type Mix, type Planted, simulateScheduler } from './random-world.ts';
 import { Tally } from './tally.ts';
 
@@ -36,7 +37,9 @@ const ALWAYS = [
   'restores',
   'checkpoints',
 ];
-const CHANGES = ['command install', 'command configure'];
+const CHANGES = ['command install', 'command configure', 'takenBack', 'pauses'];
+/** Where nothing is kept, actors are also deleted. */
+const DELETIONS = ['endedByForce'];
 const DEATHS = ['deaths'];
 const KEPT = ['crashes', 'diedSuspended', 'wakeUps', 'replays', 'large changes', 'atBound changes'];
 const CAPPED = ['evictions', 'roused'];
@@ -62,6 +65,7 @@ async function simulate(mix: Mix): Promise<void> {
   const expected = [
     ...ALWAYS,
     ...(mix.hasChanges === true ? CHANGES : []),
+    ...(mix.hasChanges === true && mix.isKept !== true && mix.isDrained !== true ? DELETIONS : []),
     ...(mix.hasDeaths === true ? DEATHS : []),
     ...(mix.isKept === true ? KEPT : []),
     ...(mix.liveCap === undefined ? [] : CAPPED),
@@ -110,19 +114,29 @@ test('with everything at once: upgrades, stops, deaths, crashes, a live cap', as
   await simulate({ lanes: 3, isKept: true, hasChanges: true, hasDeaths: true, liveCap: 3, hasFailures: true });
 });
 
-const MIXES: readonly Mix[] = [{ lanes: 2 }, { lanes: 2, isKept: true, hasChanges: true, hasDeaths: true }];
-const LEAKS: Readonly<Record<string, Planted>> = {
-  'a gate that lets in what is large': { createGate: (seen) => new LeakyGate(seen) },
-  'a gate that lets it in only where nothing else waits': { createGate: (seen) => new LeakyGate(seen, true) },
-};
+const IN_MEMORY: Mix = { lanes: 2 };
+const KEPT_WITH_ALL: Mix = { lanes: 2, isKept: true, hasChanges: true, hasDeaths: true };
+const BOTH = [IN_MEMORY, KEPT_WITH_ALL];
+const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readonly Mix[]])[] = [
+  ['a gate that lets in what is large', () => ({ createGate: (seen) => new LeakyGate(seen) }), BOTH],
+  [
+    'a gate that lets it in only where nothing else waits',
+    () => ({ createGate: (seen) => new LeakyGate(seen, true) }),
+    BOTH,
+  ],
+  ['a message that is executed and taken back', () => ({ plant: TWICE }), [KEPT_WITH_ALL]],
+  ['a message that is taken back and lost', () => ({ plant: LOST }), [KEPT_WITH_ALL]],
+  ['a message that is taken back without its argument', () => ({ plant: EMPTIED }), [IN_MEMORY]],
+  ['messages that come back in another order', () => ({ plant: swapped() }), [IN_MEMORY]],
+];
 
-for (const [leak, planted] of Object.entries(LEAKS)) {
-  for (const mix of MIXES) {
-    test(`the simulation finds ${leak}, ${mix.isKept === true ? 'in state that is kept' : 'in memory'}`, async () => {
+for (const [bug, plant, mixes] of BUGS) {
+  for (const mix of mixes) {
+    test(`the simulation finds ${bug}, ${mix.isKept === true ? 'in state that is kept' : 'in memory'}`, async () => {
       let found: unknown;
       let seed = 0;
       while (found === undefined && ++seed <= SEEDS_UNTIL_FOUND) {
-        await simulateScheduler(seed, mix, OPERATIONS, planted).catch((error: unknown) => (found = error));
+        await simulateScheduler(seed, mix, OPERATIONS, plant()).catch((error: unknown) => (found = error));
       }
       assert.ok(found, `nothing was found in ${SEEDS_UNTIL_FOUND} seeds`);
       // By what was planted: without, the seed holds.

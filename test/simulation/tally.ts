@@ -32,6 +32,11 @@ export class Tally {
   captures = 0;
   restores = 0;
   checkpoints = 0;
+  /** Tasks that came back without having begun, and messages under way that a deletion has ended. */
+  takenBack = 0;
+  endedByForce = 0;
+  /** Upgrades that found calls open, and had to wait. */
+  pauses = 0;
   /** Payloads by kind: above the bound, within two bytes of it, empty. */
   readonly large = counters();
   readonly atBound = counters();

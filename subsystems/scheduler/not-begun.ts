@@ -1,0 +1,155 @@
+/**
+ * What waits for a canister and has not begun: where it goes when an executor gives it back, and when the canister stops.
+ *
+ * A canister that stops begins nothing more but callbacks, as it takes nothing more: calls that wait are refused like those that
+ * come later, and timers are due again when it runs. While it is paused for a change of its code, calls of clients are held back
+ * instead: nobody whom an open call waits for can be among them. They go on with the new code.
+ *
+ * Main thread. Moves tasks between queues, and ends those that are refused.
+ */
+import { principalToText, REJECT_CODE } from '../ic/index.ts';
+import type { CallJournal } from './call-journal.ts';
+import type { Calls, Refusal } from './calls.ts';
+import { contextOf, type Executions } from './executions.ts';
+import type { Queue } from './queue.ts';
+import { type PendingWork, queueOf, type QueuedTask, type ScheduledCanister } from './scheduled-canister.ts';
+import { GLOBAL_TIMER, type Ticking } from './ticking.ts';
+
+export interface NotBegunNeeds {
+  readonly executions: Pick<Executions, 'takeBack'>;
+  readonly calls: Calls;
+  readonly journal: Pick<CallJournal, 'paid'>;
+  readonly ticking: Ticking;
+  /** Whether a task may wait; if not, it has been seen to. */
+  readonly mayWait: (canister: ScheduledCanister, waiting: QueuedTask) => boolean;
+  /** What waits may go on, perhaps. */
+  readonly begin: (canister: ScheduledCanister) => void;
+  /** A canister that stops may have nothing left to wait for. */
+  readonly settle: (canister: ScheduledCanister) => void;
+}
+
+export class NotBegun {
+  readonly #with: NotBegunNeeds;
+
+  constructor(needs: NotBegunNeeds) {
+    this.#with = needs;
+  }
+
+  /** Tasks have come back from the executor, in order: they go ahead of what waits. */
+  takenBack(canister: ScheduledCanister, tasks: readonly QueuedTask[]): void {
+    putAhead(
+      canister.work,
+      tasks.filter((waiting) => this.#with.mayWait(canister, waiting)),
+    );
+    this.sort(canister);
+  }
+
+  /** The canister runs, is paused, stops or has stopped: what waits for it goes where it belongs. */
+  sort(canister: ScheduledCanister): void {
+    const work = canister.workIfAny;
+    if (work === undefined) return;
+    if (canister.status === 'running') this.#letGo(canister, work);
+    else this.#keepOut(canister, work);
+  }
+
+  /** Ends what will never begin, or never go on. */
+  refuse(waiting: QueuedTask, { code, message }: Refusal): void {
+    const { calls, ticking, journal } = this.#with;
+    const kind = code === REJECT_CODE.SYS_TRANSIENT ? 'unavailable' : 'reject';
+    switch (waiting.kind) {
+      case 'start':
+      case 'inspect':
+        calls.refuse(waiting.context, code, message, kind);
+        return;
+      case 'system':
+        // A timer whose hook did not run is due again, once the canister runs, and can be woken.
+        if (waiting.exported === GLOBAL_TIMER && isThere(waiting.context.canister))
+          ticking.rearm(waiting.context.canister);
+        ticking.ended(waiting.context.canister, waiting.exported);
+        waiting.context.canister.work.lowMemoryEnded(waiting.context);
+        calls.refuse(waiting.context, code, message);
+        return;
+      case 'response':
+        calls.callEnded(waiting.call);
+        calls.delete(waiting.call.context, code, message, kind);
+        return;
+      case 'credit':
+        journal.paid(waiting.credit);
+        return;
+      case 'dropFrame':
+    }
+  }
+
+  #letGo(canister: ScheduledCanister, work: PendingWork): void {
+    if (work.held.length === 0) return;
+    const held = work.held.takeAll();
+    for (const waiting of held) {
+      const context = contextOf(waiting);
+      if (context !== undefined && queueOf(work, waiting) === work.input) work.contexts.add(context);
+    }
+    putAhead(work, held);
+    this.#with.begin(canister);
+  }
+
+  #keepOut(canister: ScheduledCanister, work: PendingWork): void {
+    this.#with.executions.takeBack(canister, 'unbegun');
+    const { isPaused, status } = canister;
+    const calls = queuesOf(work).flatMap((queue) => takeCalls(queue));
+    if (!isPaused) calls.push(...work.held.takeAll());
+    if (calls.length === 0) return;
+    const message = `Canister ${principalToText(canister.id)} is ${status}`;
+    for (const waiting of calls) {
+      if (isPaused && isOfClient(waiting)) hold(work, waiting);
+      else this.refuse(waiting, { code: REJECT_CODE.CANISTER_ERROR, message });
+    }
+    this.#with.settle(canister);
+  }
+}
+
+/** It may run again. */
+function isThere({ state }: ScheduledCanister): boolean {
+  return state !== 'deleted' && state !== 'lost';
+}
+
+/** All that wait for a canister. */
+export function takeAll(canister: ScheduledCanister): readonly QueuedTask[] {
+  const work = canister.workIfAny;
+  if (work === undefined || work.waiting + work.held.length === 0) return [];
+  return [work.held, ...queuesOf(work)].flatMap((queue) => queue.takeAll());
+}
+
+function queuesOf(work: PendingWork): readonly Queue<QueuedTask>[] {
+  return [work.system, work.input, work.queries];
+}
+
+function putAhead(work: PendingWork, tasks: readonly QueuedTask[]): void {
+  for (const queue of queuesOf(work)) {
+    const own = tasks.filter((waiting) => queueOf(work, waiting) === queue);
+    if (own.length > 0) queue.putAhead(own);
+  }
+}
+
+/** Takes what begins something out of a queue; callbacks and what is owed to the canister stay. */
+function takeCalls(queue: Queue<QueuedTask>): QueuedTask[] {
+  if (!queue.some(isCall)) return [];
+  const all = queue.takeAll();
+  for (const waiting of all) if (!isCall(waiting)) queue.push(waiting);
+  return all.filter(isCall);
+}
+
+function isCall(waiting: QueuedTask): boolean {
+  // What an outcall has brought is awaited by a call that is open.
+  if (waiting.kind === 'start') return waiting.call !== 'transform';
+  return waiting.kind === 'inspect' || waiting.kind === 'system';
+}
+
+function isOfClient(waiting: QueuedTask): boolean {
+  return contextOf(waiting)?.origin.kind === 'ingress';
+}
+
+/** Stopping does not wait for it. */
+function hold(work: PendingWork, waiting: QueuedTask): void {
+  const context = contextOf(waiting);
+  if (context !== undefined) work.contexts.delete(context);
+  work.held.push(waiting);
+}
