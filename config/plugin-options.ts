@@ -13,7 +13,7 @@ export interface ConfiguredPlugin {
   readonly definition: PluginDefinition;
   /** Which of the server's own plugins it takes the place of. */
   readonly replaces: string | undefined;
-  /** That part runs all the same, below the plugin, and reads its flags. */
+  /** True: that part runs all the same, below the plugin, and reads its flags. */
   readonly wraps: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The member's own class may be long: what it has is looked for up to where every object has it. */
+/** Members of the object and of its classes, by name; the nearest wins. */
 function membersOf(object: object): ReadonlyMap<string, PropertyDescriptor> {
   const members = new Map<string, PropertyDescriptor>();
   for (
@@ -12,8 +12,8 @@ function membersOf(object: object): ReadonlyMap<string, PropertyDescriptor> {
 }
 
 /**
- * What `own` is, with these members instead of its own: for a plugin that wraps a part of which it changes little. Methods are called
- * on `own`, and values are read from it whenever they are read here.
+ * Returns an object that is what `own` is, with these members instead: for a plugin that changes little of what it wraps. Methods
+ * are called on `own`, and values are read from it whenever they are read here.
  */
 export function around<T extends object>(own: T, changes: Partial<T>): T {
   const wrapped = {};

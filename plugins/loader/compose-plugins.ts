@@ -118,7 +118,7 @@ async function restore(
 
 // ---- a part of the server below the plugin that wraps it
 
-/** What both have is everybody else's from the plugin, and the plugin's alone from the server. */
+/** Names that both have: everybody gets these from the plugin, and the plugin alone gets them from the server. */
 function takenFrom(own: Plugin, definition: PluginDefinition): ReadonlySet<string> {
   const theirs = new Set(namesOf(definition));
   return new Set(namesOf(own).filter((name) => theirs.has(name)));

@@ -14,6 +14,6 @@ export interface LoadedPlugin extends PluginRequest {
   readonly definition: PluginDefinition;
   /** Which of the server's own plugins it takes the place of; undefined: it adds something. */
   readonly replaces: string | undefined;
-  /** It requires what it provides: it is granted the server's own, which runs below it. */
+  /** True: the plugin requires what it provides, and is granted the server's own, which runs below it. */
   readonly wraps: boolean;
 }

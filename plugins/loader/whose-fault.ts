@@ -118,7 +118,7 @@ function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/** Files that the stacks of an error and its causes name, from where it was thrown outwards; what throws when it is looked at has none. */
+/** Files that the stacks of an error and its causes name, from where it was thrown outwards; of one that throws itself none. */
 function filesIn(error: unknown): readonly string[] {
   try {
     return filesInStacks(error);

@@ -46,7 +46,7 @@ const EXAMPLES: Readonly<Record<string, readonly [file: string, ...options: stri
   'mops-closures': ['published-sources.js'],
   openapi: ['public-address.js'],
   outcalls: ['cached-outcalls.js'],
-  // Its suites run in test/system/packed-plugins.test.ts, as the page has them.
+  // The suites of storages run in test/system/packed-plugins.test.ts, as the page has them.
   storage: ['sqlite-storage.js', 'path=state.sqlite'],
 };
 const RED = { authorization: 'Bearer red' };
@@ -61,7 +61,7 @@ for (const file of ['src/Main.mo', 'Hidden.mo']) await writeFile(join(directory,
 
 const example = (file: string): { readonly main: string } => ({ main: join(ROOT, `config/examples/${file}.mo`) });
 
-/** What the example makes of the server's own. */
+/** Makes the example's object, of what it is granted. */
 async function madeBy<T>(capability: string, granted: object, config: object = {}): Promise<T> {
   const module = `./${EXAMPLES[capability]?.[0]}`;
   const { loaded, problems } = await loadPlugins([{ capability, module }], { directory, builtin: builtinPlugins });
@@ -198,7 +198,9 @@ test('a plugin that wraps a part and requires who needs that part is a circle, a
   await writeFile(
     join(directory, 'circle.js'),
     `import { definePlugin, Execution, Metering } from 'svc/plugin';
-    export default definePlugin({ apiVersion: 1, name: 'round', provides: Metering, requires: { own: Metering, execution: Execution }, create: ({ own }) => own });`,
+    export default definePlugin({
+      apiVersion: 1, name: 'round', provides: Metering, requires: { own: Metering, execution: Execution }, create: ({ own }) => own,
+    });`,
   );
   const args = [join(ROOT, 'config/svc.js'), '--plugin', 'metering=./circle.js', '--no-manifest'];
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: directory, encoding: 'utf8' });

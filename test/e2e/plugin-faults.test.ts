@@ -52,7 +52,7 @@ describe('a fault of a plugin that nobody catches', { timeout: 300_000 }, () => 
     });
 
   test('one at the start, and an operating error, which is no bug', async (t) => {
-    // Whether it is ready before is chance.
+    // The server may be ready before.
     const said = await leaky(t, ['--plugin-option', 'leaky.at-start=text']).then(
       async (server) => (await endOf(server))[1],
       ({ message }: Error) => messageIn(message),

@@ -45,7 +45,7 @@ export function describeAuth(
       for (let times = 0; times < 3; times++) for (const header of allowed) assert.equal(auth.allows(header), true);
     });
 
-    test('what is nearly allowed is refused, and so is what no client means well with; the next is judged alone', async (t) => {
+    test('what is nearly allowed, or meant badly, is refused, and the next is judged alone', async (t) => {
       const { auth, allowed } = await made(t);
       const near = allowed.flatMap((header) => [
         header.slice(0, -1),

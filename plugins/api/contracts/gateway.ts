@@ -9,7 +9,7 @@ import type { Gateway, SiteAnswer, SiteRequest } from '../../../subsystems/gatew
 import type { Outcome } from '../../../subsystems/ic/index.ts';
 import { nodeRunner, suite, type SuiteContext, type SuiteRunner } from './runner.ts';
 
-/** What a gateway is granted: actors of the suite, one called `site` among them. */
+/** Parts that a gateway is granted: actors of the suite, one called `site` among them. */
 export interface SiteHost {
   readonly canisters: WebsiteCanisters;
   readonly codec: Codec;
@@ -37,7 +37,9 @@ type Answering = (method: string) => Outcome;
 const codec = createCodec();
 const TYPES = codec.parseInterface(`service : {
   request : (record { method : text; url : text; headers : vec record { text; text }; body : blob }) -> ();
-  response : (record { status_code : nat16; headers : vec record { text; text }; body : blob; upgrade : opt bool }) -> ();
+  response : (record {
+    status_code : nat16; headers : vec record { text; text }; body : blob; upgrade : opt bool
+  }) -> ();
 }`).methods;
 const COST = { instructions: 1, charge: 0 };
 const SITE: Pick<Canister, 'name' | 'id'> = { name: 'site', id: Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 7, 1, 1) };
@@ -99,7 +101,7 @@ export function describeGateway(
       );
     });
 
-    test('a request reaches http_request as a query of the anonymous caller, as it was sent, without its token', async (t) => {
+    test('a request reaches http_request as an anonymous query, as it was sent, without its token', async (t) => {
       const { asked, respond } = await made(t, () => replied({}));
       const { isUpdate, answer } = await respond();
       assert.equal(isUpdate, false);

@@ -43,7 +43,7 @@ export function describeInspector(
   });
 }
 
-/** Of a directive of the page's policy; undefined: it has none. */
+/** Sources that a directive of the page's policy names; undefined: the policy does not have it. */
 function sourcesOf({ headers }: InspectorPage, directive: string): readonly string[] | undefined {
   const at = headers.findIndex(
     (header, index) => index % 2 === 0 && header.toLowerCase() === 'content-security-policy',

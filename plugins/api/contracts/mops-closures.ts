@@ -21,8 +21,8 @@ interface Document {
 
 /** All entries that are asked for lie in `src`. */
 const FILES = {
-  'src/Main.mo':
-    'import Part "parts/Part"; import Gone "./Gone"; persistent actor { public query func f() : async Nat { Part.one } };',
+  'src/Main.mo': `import Part "parts/Part"; import Gone "./Gone";
+    persistent actor { public query func f() : async Nat { Part.one } };`,
   'src/parts/Part.mo': 'module { public let one = 1 };',
   'src/notes.txt': 'no source',
 };
@@ -55,7 +55,7 @@ export function describeMopsClosures(
       return { project, closures };
     };
 
-    test('a document has the entry and all that it imports, with hash and content, and names what is missing', async (t) => {
+    test('a document has all that the entry imports, with hash and content, and names what is missing', async (t) => {
       const { closures } = await made(t);
       const { entry, files, missing } = await read(closures, 'src/Main.mo');
       assert.equal(entry, 'src/Main.mo');

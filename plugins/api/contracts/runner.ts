@@ -24,7 +24,7 @@ export const nodeRunner: SuiteRunner = {
   test: (name, body) => void test(name, body),
 };
 
-/** Declares a suite; each of its tests gets a context of its own, and a time within which it fails if it has not ended. */
+/** Declares a suite; each of its tests gets a context of its own, and fails when it has not ended in time. */
 export function suite(runner: SuiteRunner, name: string, body: (declare: SuiteTest) => void): void {
   const { testMs = TEST_MS } = runner;
   runner.describe(name, () =>
@@ -41,7 +41,7 @@ export function suite(runner: SuiteRunner, name: string, body: (declare: SuiteTe
   );
 }
 
-/** Rejects when the time is over; what hangs is left behind. The timer keeps the process, which else would end in silence. */
+/** Rejects when the time is over; what hangs is left behind. The timer keeps the process, which would end in silence. */
 async function within(ms: number, what: string, work: () => Promise<void>): Promise<void> {
   const over = Promise.withResolvers<never>();
   const timer = setTimeout(() => {

@@ -134,7 +134,7 @@ for (const [mistake, [describe, found]] of Object.entries(MISTAKES))
     assert.equal((await failuresOf(describe)).length, found);
   });
 
-/** What each test of a suite says when it fails. */
+/** Messages of a suite's tests, one of each that fails. */
 async function messagesOf(describe: (runner: SuiteRunner) => void, testMs: number): Promise<readonly string[]> {
   const bodies: (() => Promise<void>)[] = [];
   describe({ testMs, describe: (_name, body) => body(), test: (_title, body) => void bodies.push(body) });

@@ -12,7 +12,7 @@ import { HTTP_STATUS } from '../../../subsystems/http/http-status.ts';
 const ROOT = resolve(import.meta.dirname, '../../..');
 const page = await readFile(join(ROOT, 'docs/plugins.md'), 'utf8');
 
-/** By title, without those below. */
+/** Sections by title, without those below. */
 const parts = new Map(page.split(/^##+ /m).map((part) => [part.slice(0, part.indexOf('\n')), part]));
 
 function rowsOf(title: string): readonly (readonly string[])[] {
