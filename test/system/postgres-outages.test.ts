@@ -1,7 +1,9 @@
 /** A database that goes away and comes back, with an owner and a standby before it. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Host } from '../e2e/semantics/host.ts';
 import { compileMotoko } from '../support/motoko.ts';
@@ -12,6 +14,8 @@ import { startServer } from '../support/server.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const LEASE_MS = 2_000;
+/** The owner is connected so much later than the standby. */
+const LATER_MS = 600;
 
 let postgres: Postgres;
 before(async () => {
@@ -25,9 +29,31 @@ async function away(how: 'crash' | 'fast', ms: number): Promise<void> {
   await postgres.start();
 }
 
+/** A way to the database that opens later than the database does: whoever takes it is connected again after the others. */
+async function slowWay(t: TestContext): Promise<{ readonly url: string; isShut: boolean }> {
+  const way = { url: '', isShut: false };
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    const onward = connect(postgres.port, '127.0.0.1');
+    for (const each of [socket, onward]) sockets.add(each.on('error', () => undefined));
+    if (way.isShut) socket.destroy();
+    socket.pipe(onward).on('close', () => socket.destroy());
+    onward.pipe(socket).on('close', () => onward.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  way.url = postgres.url.replace(`:${postgres.port}/`, `:${(server.address() as AddressInfo).port}/`);
+  return way;
+}
+
 test('an owner that lives keeps its namespace over outages shorter and longer than its lease', async (t) => {
   const options = { url: postgres.url, namespace: 'outages', leaseMs: LEASE_MS };
-  const owner = await openStorage(t, options);
+  const way = await slowWay(t);
+  const owner = await openStorage(t, { ...options, url: way.url });
   const standby = makeStorage(t, options);
   let isTaken = false;
   const owning = standby.storage.own(standby.context).then(() => (isTaken = true));
@@ -39,9 +65,12 @@ test('an owner that lives keeps its namespace over outages shorter and longer th
     ['crash', 3],
   ] as const;
   for (const [at, [how, leases]] of outages.entries()) {
+    way.isShut = true;
     await away(how, leases * LEASE_MS);
+    await sleep(LATER_MS);
+    way.isShut = false;
     put(owner.storage, `behind ${at}`);
-    await owner.storage.settled();
+    while (owner.storage.durable <= at && owner.failures.length === 0) await sleep(10);
     // The next one begins while the standby still counts, now and then.
     await sleep(at === 1 ? 0 : 1.5 * LEASE_MS);
     assert.deepEqual([owner.failures, isTaken], [[], false], `${how} for ${leases} leases`);
