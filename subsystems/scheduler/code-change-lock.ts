@@ -66,16 +66,16 @@ export class CodeChangeLock {
       canister.work.executing++;
       execution.change(canister.handle, module, change, (step) => {
         canister.work.executing--;
-        canister.work.changes--;
         if (step.fault?.kind !== 'unavailable') journal.changed(canister);
         if (step.fault === undefined && canister.state !== 'deleted') {
           canister.module = module;
           ticking.setTimer(canister, step.timerNs ?? 0n);
           ticking.codeChanged(canister);
-          // With the unit that has the new code: a restart finds both, or neither.
+          // With the unit that has the new code: a restart finds both, or neither. Still locked: what is rejected starts others.
           if (change.mode !== 'upgrade' && change.endsCalls === true)
             calls.endBegun(canister, `Canister ${principalToText(canister.id)} was reinstalled`);
         }
+        canister.work.changes--;
         executions.ended(queue);
         executions.rests(canister);
         resolve(step);
