@@ -204,5 +204,6 @@ function isOfCanister({ origin, evaluation }: CallContext): boolean {
 function isAlive(context: CallContext): boolean {
   if (context.pending === undefined && context.openCalls === 0) return false;
   // One that was ended with its code is among them no longer; cycles may come back to it yet.
-  return context.isDeleted || context.canister.workIfAny?.contexts.has(context) === true;
+  const mayBePaid = context.isDeleted && context.openCalls > 0;
+  return mayBePaid || context.canister.workIfAny?.contexts.has(context) === true;
 }
