@@ -443,8 +443,10 @@ export class ExecutorPool implements Execution {
 
   async close(): Promise<void> {
     const live = [...this.#canisters.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
-    using _timeIsUp = this.#clock.after(CLOSING_CHECKPOINTS_MS_MAX, () => (this.#isClosing = true));
-    await Promise.allSettled(live.map(([handle]) => this.checkpoint(handle)));
+    const time = Promise.withResolvers<void>();
+    using _timeIsUp = this.#clock.after(CLOSING_CHECKPOINTS_MS_MAX, () => time.resolve());
+    // Nor is a piece waited for that is being written then: whatever holds up its thread would make this an overrun.
+    await Promise.race([Promise.allSettled(live.map(([handle]) => this.checkpoint(handle))), time.promise]);
     this.#isClosing = true;
     this.#budget.unattend();
     this.#idle.close();
