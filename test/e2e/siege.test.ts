@@ -1,5 +1,5 @@
 /**
- * Everything that could hold others up, at once: loops without end, connections that say nothing, connections that never stop
+ * Everything that could hold others up, at once: loops without end, storms of calls (in the long form), each ended by a forced deletion, connections that say nothing, connections that never stop
  * asking, and a heap that grows without end. A durable counter with a token is called a hundred times a second all the
  * while. `npm run prove -- siege` is the long form, five minutes, in which every answer has to come within 250 ms: of what
  * the server takes. What can be shown not to be the server's is told beside it, and does not count (`hindrances.ts`): a disk that
@@ -27,6 +27,8 @@ const LOOPS = 64;
 const SILENT = 2000;
 const FLOODING = 10;
 const EVERY_MS = 10;
+/** How long a storm of calls blows. */
+const STORM_MS = 1500;
 /** Of the counter's client. */
 const CONNECTIONS = 64;
 const ANSWER_MS_MAX = 250;
@@ -39,7 +41,22 @@ const SHORT_ANSWER_MS_MAX = 1000;
 
 const HOSTILE = wat(`(module
   (import "ic0" "msg_reply" (func $reply))
-  (memory 1)
+  (import "ic0" "canister_self_size" (func $size (result i32)))
+  (import "ic0" "canister_self_copy" (func $copy (param i32 i32 i32)))
+  (import "ic0" "call_new" (func $new (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "ic0" "call_perform" (func $perform (result i32)))
+  (memory 1) (data (i32.const 100) "storm")
+  (table 1 funcref) (elem (i32.const 0) $nothing)
+  (func $nothing (param i32))
+  ;; A million calls to itself, of which 500 can be open.
+  (func (export "canister_update storm") (local $k i32)
+    (call $copy (i32.const 0) (i32.const 0) (call $size))
+    (local.set $k (i32.const 1000000))
+    (loop $l
+      (call $new (i32.const 0) (call $size) (i32.const 100) (i32.const 5) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
+      (drop (call $perform))
+      (br_if $l (local.tee $k (i32.sub (local.get $k) (i32.const 1)))))
+    (call $reply))
   (func (export "canister_update spin") (loop $l (i32.store (i32.const 0) (i32.const 1)) (br $l)))
   ;; 16 MiB more each time, all of it written.
   (func (export "canister_update grow") (local $from i32) (local $at i32)
@@ -102,6 +119,18 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
     }
   })();
 
+  let deletions = 0;
+  const storming = (async () => {
+    while (!isOver && seconds >= PROOF_SECONDS) {
+      await install('storm');
+      void send(server.origin, 'POST', '/call/storm/storm', { headers }).catch(ignore);
+      await sleep(STORM_MS);
+      const gone = await send(server.origin, 'DELETE', '/actors/storm?force=true', { headers });
+      assert.equal(gone.status, 200, gone.text);
+      deletions++;
+    }
+  })();
+
   const answers: { readonly sentMs: number; readonly ms: number }[] = [];
   let highest = 0;
   const calls: Promise<void>[] = [];
@@ -115,8 +144,10 @@ test('a durable counter answers in time under siege, and nothing of it is lost',
   const silentInTheEnd = silent;
   isOver = true;
   await watch.end();
+  await storming;
   await server.kill();
   await growing;
+  assert.ok(deletions > 0 || seconds < PROOF_SECONDS, 'no storm was ended');
 
   async function call(): Promise<void> {
     const sentMs = performance.now();
