@@ -1,6 +1,7 @@
 /** From a command line and an environment to a checked, frozen configuration. */
-import { dirname, join, resolve } from 'node:path';
-import { cacheHome } from './cache-home.ts';
+import { join, resolve } from 'node:path';
+import { platform } from 'node:process';
+import { cacheHome, mopsPackages } from './cache-home.ts';
 import { COMPILER_KEEPS_FROM_BYTES } from './defaults.ts';
 import { FlagProblem, type NamedValue } from './flag.ts';
 import { checkReaders } from './flag-readers.ts';
@@ -226,12 +227,11 @@ function motokoCache(state: string | undefined, environment: Environment): strin
   return home === undefined ? undefined : join(home, 'motoko');
 }
 
-/** The user's cache of mops, wherever the own one is. */
 function mopsOf(environment: Environment): { readonly stores: readonly string[]; readonly environment: string } {
-  const own = cacheHome(environment);
+  const packages = mopsPackages(environment, platform);
   const { MOPS_ENV: name } = environment;
   return {
-    stores: own === undefined ? [] : [join(dirname(own), 'mops', 'packages')],
+    stores: packages === undefined ? [] : [packages],
     environment: name === undefined || name === '' ? 'local' : name,
   };
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
+import { platform } from 'node:process';
 import { test } from 'node:test';
 import { splitAddress } from '../../config/listen.ts';
+import { mopsPackages } from '../../config/cache-home.ts';
 import { loadConfig, type LoadOptions, type Request } from '../../config/load.ts';
 
 type Serve = Extract<Request, { kind: 'serve' }>;
@@ -227,12 +229,27 @@ test('a flag of the contract that has no effect beside the others is warned of, 
   assert.match(await refused(['--no-outcalls', '--outcalls-deny-private'], options), /contradict/);
 });
 
+test("the cache of mops is where mops has it: by system, XDG_CACHE_HOME, and the network's name", () => {
+  const HOME = '/users/ada';
+  for (const [environment, system, folder] of [
+    [{ HOME }, 'linux', '/users/ada/.cache/mops/packages'],
+    [{ HOME }, 'darwin', '/users/ada/Library/Caches/mops/packages'],
+    [{ HOME, XDG_CACHE_HOME: '/cache' }, 'darwin', '/cache/mops/packages'],
+    [{ HOME, XDG_CACHE_HOME: 'cache' }, 'linux', '/users/ada/.cache/mops/packages'],
+    [{ HOME, MOPS_NETWORK: 'ic' }, 'linux', '/users/ada/.cache/mops/packages'],
+    [{ HOME, MOPS_NETWORK: 'local' }, 'linux', '/users/ada/.cache/mops/local/packages'],
+    [{ HOME, MOPS_NETWORK: '../..' }, 'linux', undefined],
+    [{}, 'linux', undefined],
+  ] as const)
+    assert.equal(mopsPackages(environment, system), folder);
+});
+
 test('the project is told to mops-closure as an absolute path, the cache of mops to the compiler', async () => {
   const options = { pluginNames: ['mops-closure'] };
   const environment = { HOME: '/users/ada', MOPS_ENV: 'test' };
   const { config } = await accepted(['--project=shop'], { ...options, environment });
   assert.equal(config['mops-closure'].project, resolve('/srv', 'shop'));
-  assert.deepEqual(config.compiler.mops, { stores: ['/users/ada/.cache/mops/packages'], environment: 'test' });
+  assert.deepEqual(config.compiler.mops, { stores: [mopsPackages(environment, platform)], environment: 'test' });
   const elsewhere = await accepted([], { environment: { XDG_CACHE_HOME: '/cache' } });
   assert.deepEqual(elsewhere.config.compiler.mops, { stores: ['/cache/mops/packages'], environment: 'local' });
   assert.equal((await accepted([], options)).config['mops-closure'].project, undefined);

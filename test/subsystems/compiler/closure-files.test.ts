@@ -192,3 +192,15 @@ describe('the library that comes with the compiler', () => {
     await assert.rejects(diskSources.list(join(root, 'none')), { code: 'source-unreadable' });
   });
 });
+
+describe('a mops.lock of 10 MB', () => {
+  it('is refused by name, with the way out', async () => {
+    const root = await temporaryDirectory();
+    await writeFile(join(root, 'Main.mo'), 'import A "mo:a"; actor {}');
+    await writeFile(join(root, 'mops.toml'), '[dependencies]\na = "1.0.0"\n');
+    await writeFile(join(root, 'mops.lock'), ' '.repeat(10_000_000));
+    await assert.rejects(collectClosure(join(root, 'Main.mo'), diskSources), {
+      message: /cannot read .*mops\.lock: it has more than 8388608 bytes; remove it: then mops\.toml is asked/u,
+    });
+  });
+});
