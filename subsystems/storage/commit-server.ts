@@ -9,6 +9,7 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { assert, ServerError } from '../../kernel/index.ts';
 import { RingConsumer, RingProducer } from '../threads/index.ts';
 import { BackupReader } from './backup.ts';
+import type { StoredCanister } from './index.ts';
 import type { StateStore } from './state-store.ts';
 import {
   carried,
@@ -29,6 +30,15 @@ import { bytesOf, type Unit } from './unit.ts';
 /** Units that one flush makes durable have so many bytes, or the last one makes it more: a disk takes some tens of milliseconds for them. */
 const COMMIT_BYTES = 8 * 2 ** 20;
 
+/** What is answered at once. */
+type AnsweredRequest = Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' | 'canister' }>;
+
+/** A canister that is read for who has asked for it. */
+interface Reading {
+  readonly call: number;
+  readonly slices: Generator<undefined, StoredCanister>;
+}
+
 interface Asked<R extends StorageRequest = StorageRequest> {
   readonly call: number;
   readonly request: R;
@@ -43,6 +53,8 @@ export class CommitServer {
   #units: Unit[] = [];
   #unitBytes = 0;
   readonly #requests: Asked[] = [];
+  /** Canisters that are being read, a slice of one in each round. */
+  readonly #readings: Reading[] = [];
   readonly #backups = new Map<number, BackupReader>();
   #backupsOpened = 0;
   /** The request to close. */
@@ -93,15 +105,19 @@ export class CommitServer {
   /** Commits and answers what was taken, and does a slice of what can wait. True: there is more to do. */
   round(): boolean {
     if (this.#units.length > 0) this.#commit();
+    const reading = this.#readings.shift();
+    if (reading !== undefined) this.#read(reading);
     for (const { call, request } of this.#requests.splice(0)) {
       if (request.kind === 'close') {
         this.#closing = call;
+        for (let left = this.#readings.shift(); left !== undefined; left = this.#readings.shift()) this.#read(left);
         return false;
       }
       if (request.kind === 'openBackup') this.#openBackup(call);
+      else if (request.kind === 'canister') this.#read({ call, slices: this.#store.readingCanister(request.id) });
       else this.#answer({ call, request });
     }
-    return this.#store.settle();
+    return this.#store.settle() || this.#readings.length > 0;
   }
 
   #commit(): void {
@@ -120,24 +136,41 @@ export class CommitServer {
     outbox.publish();
   }
 
-  #answer({ call, request }: Asked<Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' }>>): void {
+  /** Reads a slice. A small canister is one; of a large one commits and other reads come between them. */
+  #read(reading: Reading): void {
+    const { call, slices } = reading;
+    try {
+      const slice = slices.next();
+      if (slice.done !== true) {
+        this.#readings.push(reading);
+        return;
+      }
+      const { memory, records } = slice.value;
+      const buffers = [...buffersOf(memory.heap), ...buffersOf(memory.stable), records.bytes.buffer as ArrayBuffer];
+      this.#send({ kind: 'answer', call, answer: slice.value }, buffers);
+    } catch (error) {
+      this.#refuse(call, error);
+    }
+  }
+
+  #answer({ call, request }: Asked<AnsweredRequest>): void {
     try {
       const result = this.#answerTo(request);
       const transferred: ArrayBuffer[] = [];
-      if (request.kind === 'canister') {
-        const { memory, records } = result as StorageAnswers['canister'];
-        transferred.push(...buffersOf(memory.heap), ...buffersOf(memory.stable), records.bytes.buffer as ArrayBuffer);
-      }
       if (request.kind === 'values') transferred.push((result as StorageAnswers['values']).bytes.buffer as ArrayBuffer);
       if (request.kind === 'nextPiece' && result instanceof Uint8Array) transferred.push(result.buffer as ArrayBuffer);
       this.#send({ kind: 'answer', call, answer: result }, transferred);
     } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      this.#send({ kind: 'refusal', call, error: carried(error) });
+      this.#refuse(call, error);
     }
   }
 
-  #answerTo(request: Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' }>): unknown {
+  #refuse(call: number, error: unknown): void {
+    if (!(error instanceof ServerError)) throw error;
+    this.#send({ kind: 'refusal', call, error: carried(error) });
+  }
+
+  #answerTo(request: AnsweredRequest): unknown {
     switch (request.kind) {
       case 'range':
         return this.#store.range(request.family, request.prefix);
@@ -147,8 +180,6 @@ export class CommitServer {
         return this.#store.get(request.family, request.key);
       case 'values':
         return this.#store.values(request.family, request.prefix);
-      case 'canister':
-        return this.#store.canister(request.id);
       case 'figures':
         return this.#store.figures;
       case 'nextPiece': {

@@ -24,7 +24,7 @@ import type { PageRuns } from './page-runs.ts';
 import { RecordPacker } from './record-packer.ts';
 import type { KeyPage } from './storage-wire.ts';
 import type { Change, Entry, Family, Tables } from './tables.ts';
-import { PageCollector, type StoredPages } from './stored-pages.ts';
+import { CHUNK_PAGES, PageCollector, type StoredPages } from './stored-pages.ts';
 import { applyWriteBatch, type WriteBatchVisitor } from './write-batch.ts';
 import { PAGE_BYTES } from '../bytes/index.ts';
 
@@ -215,10 +215,21 @@ export class Overlay {
   }
 
   memoryOf(id: Uint8Array): StoredMemory {
-    return { heap: this.#pagesOf('heap', id), stable: this.#pagesOf('stable', id) };
+    return endOf(this.readingMemory(id));
   }
 
-  #pagesOf(family: PageFamily, id: Uint8Array): StoredPages {
+  /** The same a slice at a time; whoever reads sees to it that nothing of that memory changes meanwhile. Layers may be frozen and folded. */
+  *readingMemory(id: Uint8Array): Generator<undefined, StoredMemory> {
+    const heapLayers = this.#layersWith('heap', id);
+    const stableLayers = this.#layersWith('stable', id);
+    return {
+      heap: yield* this.#readingPages('heap', id, heapLayers),
+      stable: yield* this.#readingPages('stable', id, stableLayers),
+    };
+  }
+
+  /** Oldest first. */
+  #layersWith(family: PageFamily, id: Uint8Array): LayerPages[] {
     const idKey = latin1Of(id);
     const layers: LayerPages[] = [];
     for (const layer of this.#layers().toReversed()) {
@@ -226,6 +237,10 @@ export class Overlay {
       if (own?.isCleared === true) layers.length = 0;
       if (own !== undefined) layers.push(own);
     }
+    return layers;
+  }
+
+  *#readingPages(family: PageFamily, id: Uint8Array, layers: readonly LayerPages[]): Generator<undefined, StoredPages> {
     const isCleared = layers[0]?.isCleared === true;
     const numbers = Uint32Array.from(new Set(layers.flatMap(({ pages }) => [...pages.keys()]))).sort();
     const collector = new PageCollector(this.#garbage);
@@ -234,13 +249,22 @@ export class Overlay {
       const content = pageOver(layers, number, stored);
       if (content !== undefined) collector.add(number, content);
     };
-    for (const [key, value] of isCleared ? [] : this.#tables.range(family, id, prefixEnd(id))) {
-      if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
-      const stored = pageNumberOf(key);
-      for (let number = numbers[at]; number !== undefined && number < stored; number = numbers[++at])
-        add(number, undefined);
-      if (numbers[at] === stored) at++;
-      add(stored, value);
+    for (let from = isCleared ? undefined : id; from !== undefined;) {
+      let last: Uint8Array | undefined;
+      let count = 0;
+      for (const [key, value] of this.#tables.range(family, from, prefixEnd(id))) {
+        if (value.length !== PAGE_BYTES || key.length !== id.length + 4) throw damagedPage(family, key, value.length);
+        const stored = pageNumberOf(key);
+        for (let number = numbers[at]; number !== undefined && number < stored; number = numbers[++at])
+          add(number, undefined);
+        if (numbers[at] === stored) at++;
+        add(stored, value);
+        if (++count < CHUNK_PAGES) continue;
+        last = key;
+        break;
+      }
+      from = last && Buffer.concat([last, Uint8Array.of(0)]);
+      if (from !== undefined) yield;
     }
     for (let number = numbers[at]; number !== undefined; number = numbers[++at]) add(number, undefined);
     return collector.take();
@@ -298,6 +322,14 @@ export class Overlay {
     if (isSynced) this.#unsyncedBytes = 0;
     this.#tables.write(changes, { isSynced });
     return false;
+  }
+}
+
+/** What comes of something that is done a slice at a time, done at once. */
+export function endOf<T>(slices: Generator<undefined, T>): T {
+  for (;;) {
+    const slice = slices.next();
+    if (slice.done === true) return slice.value;
   }
 }
 

@@ -14,7 +14,7 @@ import { CommitFigures } from './commit-figures.ts';
 import { letGo } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-import { Overlay } from './overlay.ts';
+import { endOf, Overlay } from './overlay.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { KeyPage } from './storage-wire.ts';
@@ -229,18 +229,23 @@ export class StateStore {
   }
 
   canister(id: Uint8Array): StoredCanister {
+    return endOf(this.readingCanister(id));
+  }
+
+  /** The same of a canister that no executor has: a slice at a time, since it may have gigabytes. Commits may come between. */
+  *readingCanister(id: Uint8Array): Generator<undefined, StoredCanister> {
     this.#apply();
     const overlay = this.#overlay;
     const meta = (letter: MetaLetter): Uint8Array | undefined => overlay.get('meta', metaKey(letter, id));
     const copy = meta(META.copy)?.[0] ?? 0;
-    return {
-      memory: overlay.memoryOf(memoryId(id, copy)),
+    const rest = {
       copy,
       globals: meta(META.globals),
       certifiedData: meta(META.certifiedData),
       checkpoint: meta(META.checkpoint),
       records: overlay.values('log', id),
     };
+    return { memory: yield* overlay.readingMemory(memoryId(id, copy)), ...rest };
   }
 
   /**

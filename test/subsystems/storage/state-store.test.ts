@@ -354,3 +354,46 @@ test('what is committed beside large units waits for a few slices, each of a bou
   while (store.settle());
   assert.equal(store.range('blob', new Uint8Array(0)).length, 250);
 });
+
+test('a large canister is read a slice at a time, and units of others are committed and folded between them', () => {
+  const tables = new MemoryTables();
+  const segmentBytes = 2 ** 24;
+  const openLog = (known: KnownLog): StepLog => StepLog.open(new FaultyDisk(), { ...known, segmentBytes });
+  const store = new StateStore(tables, openLog, { isSynced: true, foldBytes: 2 ** 20 });
+  const [large = Buffer.alloc(10), other = Buffer.alloc(10)] = IDS;
+  const pageOf = (n: number): Buffer => Buffer.alloc(PAGE_BYTES, 1 + (n % 250));
+  const patchOf = (n: number): Buffer => {
+    const head = Buffer.alloc(10);
+    head.writeUInt32LE(n, 0);
+    // One run, from the first byte to the last.
+    head.writeUInt16LE(1, 4);
+    head.writeUInt16LE(PAGE_BYTES, 8);
+    return Buffer.concat([head, pageOf(n)]);
+  };
+  const unitOf = (id: Buffer, family: 'heap' | 'stable', numbers: readonly number[]): Uint8Array => {
+    const batch = new WriteBatch();
+    for (let at = 0; at < numbers.length; at += 100) {
+      const some = numbers.slice(at, at + 100);
+      batch.patch(family, id, some.length, Buffer.concat(some.map(patchOf)));
+    }
+    return batch.take();
+  };
+  const pages = Array.from({ length: 1200 }, (_, n) => 2 * n);
+  store.commit([unitOf(large, 'heap', pages.slice(0, 1150))]);
+  store.fold();
+  // Some are above the tables, and are folded while it is read.
+  store.commit([unitOf(large, 'heap', pages.slice(1100)), unitOf(large, 'stable', [1, 2, 3])]);
+  const slices = store.readingCanister(large);
+  let read = slices.next();
+  let count = 1;
+  for (; read.done !== true; read = slices.next(), count++) {
+    store.commit([unitOf(other, 'heap', pages.slice(count * 10, count * 10 + 300))]);
+    while (store.settle());
+  }
+  assert.ok(count >= 2, `${count} slices`);
+  const { heap, stable } = read.value.memory;
+  assert.deepEqual([[...heap.numbers], [...stable.numbers]], [pages, [1, 2, 3]]);
+  const bytes = Buffer.concat(heap.chunks);
+  for (const [at, n] of pages.entries())
+    assert.ok(bytes.subarray(at * PAGE_BYTES, (at + 1) * PAGE_BYTES).equals(pageOf(n)), `page ${n}`);
+});
