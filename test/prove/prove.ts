@@ -140,7 +140,10 @@ const PARTS: readonly Part[] = [
       'endless loops, silent and flooding connections and a growing heap at once: a durable counter answers in time',
     unit: 'seconds',
     count: 300,
-    runs: [{ file: new URL('../e2e/siege.test.ts', import.meta.url), label: '' }],
+    runs: [
+      { file: new URL('../e2e/siege.test.ts', import.meta.url), label: '' },
+      { file: new URL('../e2e/live-bytes.test.ts', import.meta.url), label: 'more bytes of actors than may be live' },
+    ],
   },
   {
     name: 'any-order',
