@@ -12,6 +12,7 @@ import {
   STOP,
 } from '../../instrument/abi/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
+import { TooLong } from '../engine/fault.ts';
 import { type HeapTally, PAGE } from './heap-tally.ts';
 import { PAGE_BYTES, type PageSink } from '../../bytes/index.ts';
 import { MemoryBudget } from './memory-budget.ts';
@@ -205,9 +206,17 @@ export class ControlMemory {
     return ROOM.LATER;
   }
 
-  /** Lets others in between two pieces of the host's own work for the message, if that can be suspended. */
+  /**
+   * Lets others in between two pieces of the host's own work for the message, if that can be suspended. What would end the
+   * message in wasm does not end it here: half of a rollback is nothing, so the rest is done at once.
+   */
   async pause(): Promise<void> {
-    if (this.#canSuspend) await this.#onYield();
+    if (!this.#canSuspend) return;
+    try {
+      await this.#onYield();
+    } catch (error) {
+      if (!(error instanceof TooLong)) throw error;
+    }
   }
 
   #growJournal(): boolean {

@@ -84,6 +84,8 @@ class Thread {
   #running: CanisterState | undefined;
   #touched = 0;
   yields = 0;
+  /** With so many yields its deletion is wanted, which ends a message that executes. */
+  endsAfter = Infinity;
   /** Pages touched or untouched between two yields. */
   mostPages = 0;
 
@@ -133,6 +135,7 @@ class Thread {
 
   async #yielded(): Promise<void> {
     this.#look();
+    if (this.yields >= this.endsAfter) throw new TooLong();
     if (this.yields++ % 16 !== 0) return;
     await Promise.resolve();
     const task = taskOf(32, 'fill', 'update', hogArgument(4096, 0, 8192));
@@ -325,6 +328,43 @@ describe('a message that touches much memory', () => {
     for (const seed of SEEDS) await checkCase(seed, thread, seen);
     SEEDS.saw(seen);
     assert.ok(seen.suspended > SEEDS.count / 2, JSON.stringify(seen));
+  });
+
+  it('is kept or taken back as a whole when a deletion ends it, wherever it is', async () => {
+    const thread = new Thread();
+    const argument = hogArgument(16, 0, 6 * MIB);
+    const ended = { 'before its end': 0, 'at its end': 0 };
+    for (const [snapshotBelowBytes, end] of [
+      [1 << 30, 'update'],
+      [0, 'query'],
+    ] as const) {
+      thread.endsAfter = Infinity;
+      const canister = thread.install(thread.home, 32, snapshotBelowBytes);
+      await thread.run(canister, taskOf(32, 'prepare', '', argument));
+      const task = taskOf(32, 'fill', end, argument);
+      const before = canister.installed?.instance.heap().slice() ?? assert.fail();
+      await thread.run(canister, task);
+      const after = canister.installed?.instance.heap().slice() ?? assert.fail();
+      const all = thread.yields;
+      for (let yields = all - 1; yields >= 0; yields -= Math.ceil(all / 24)) {
+        const one = thread.install(thread.home, 32, snapshotBelowBytes);
+        await thread.run(one, taskOf(32, 'prepare', '', argument));
+        thread.endsAfter = yields;
+        const result = await thread.run(one, task);
+        thread.endsAfter = Infinity;
+        const heap = one.installed?.instance.heap() ?? assert.fail();
+        const isUndone = result === TOO_LONG;
+        ended[isUndone ? 'before its end' : 'at its end']++;
+        assert.equal(
+          Buffer.compare(heap, isUndone ? before : after),
+          0,
+          `${end} ended after ${yields} of ${all} yields`,
+        );
+        thread.remove(one);
+      }
+      thread.remove(canister);
+    }
+    assert.ok(ended['before its end'] > 0 && ended['at its end'] > 0, JSON.stringify(ended));
   });
 
   /** By what is found out, with messages in which it shows. */
