@@ -35,6 +35,11 @@ export type LeaseConnection = Pick<Connection, 'isBroken' | 'run' | 'query' | 't
 
 /** So many beats in a lease: one or two may be late. */
 const BEATS = 4;
+/**
+ * This part of a lease a beat may be without an answer, then another one is sent over a connection of its own: one connection may hang
+ * alone (half open behind a failover, or a router that has forgotten it) while the database is there for everybody else.
+ */
+const PATIENCE = 1 / 3;
 /** This part of a lease is not counted on: for clocks that do not run alike, and the way from the last look to the socket. */
 const MARGIN = 1 / 5;
 /** How often one who waits looks: so many times in a lease, and within these bounds in milliseconds. */
@@ -59,6 +64,8 @@ export class Lease {
   readonly #connectionOptions: ConnectionOptions;
   #connection: LeaseConnection | undefined;
   #opening: Promise<LeaseConnection> | undefined;
+  /** With a beat that may be answered yet; each ends with that, or when its statement counts as lost. */
+  readonly #hanging = new Set<LeaseConnection>();
   /** It is known to hold until then. */
   #untilMs = 0;
   readonly #held: (() => void)[] = [];
@@ -194,32 +201,51 @@ export class Lease {
     // A beat that was on its way when all was over.
     if (this.#isEnded) return;
     const { leaseMs } = this.#options;
-    this.#untilMs = sentMs + leaseMs * (1 - MARGIN);
+    // An answer may come behind that of a later one.
+    this.#untilMs = Math.max(this.#untilMs, sentMs + leaseMs * (1 - MARGIN));
     while (this.#held.length > 0 && this.holds) for (const callback of this.#held.splice(0)) callback();
   }
 
   async #beat(): Promise<void> {
-    const { namespace, leaseMs, clock } = this.#options;
+    const { leaseMs, clock } = this.#options;
     let isHeard = true;
     while (!this.#isEnded) {
       await sleep(clock, Math.min(leaseMs / BEATS, isHeard && this.holds ? Infinity : RETRY_MS));
       if (this.#isEnded) return;
-      const sentMs = clock.nowMs();
-      let isTaken: boolean;
-      try {
-        const connection = await this.#connected();
-        isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
-        isHeard = true;
-      } catch {
-        isHeard = false;
-        // Whether the database is there is told by the ones who write. What was only read waits.
-        if (!this.#isEnded) this.#drop();
-        continue;
-      }
-      // Not within the try: who waited for it is called, and what they throw ends the process.
-      if (isTaken) this.#extend(sentMs);
-      else return await this.lost();
+      const answer = Promise.withResolvers<boolean>();
+      using _patience = clock.after(leaseMs * PATIENCE, () => answer.resolve(false));
+      // Not awaited alone: a late answer counts, and what a rejection says ends the process also then.
+      void this.#sendBeat().then(answer.resolve);
+      isHeard = await answer.promise;
+      if (!isHeard && this.#connection !== undefined) this.#leaveHanging(this.#connection);
     }
+  }
+
+  /** Resolves with whether it was answered, however late. */
+  async #sendBeat(): Promise<boolean> {
+    const { namespace, clock } = this.#options;
+    const sentMs = clock.nowMs();
+    let connection: LeaseConnection | undefined;
+    let isTaken: boolean;
+    try {
+      connection = await this.#connected();
+      isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
+    } catch {
+      // Whether the database is there is told by the ones who write. What was only read waits.
+      if (!this.#isEnded && connection === this.#connection) this.#drop();
+      return false;
+    } finally {
+      if (connection !== undefined && this.#hanging.delete(connection)) connection.destroy();
+    }
+    // Not within the try: who waited for it is called, and what they throw ends the process.
+    if (isTaken) this.#extend(sentMs);
+    else await this.lost();
+    return true;
+  }
+
+  #leaveHanging(connection: LeaseConnection): void {
+    this.#hanging.add(connection);
+    this.#connection = undefined;
   }
 
   /** One that is not known to be broken. */
@@ -264,9 +290,11 @@ export class Lease {
     this.#connection = undefined;
   }
 
-  /** The connection that is being opened meanwhile, too. */
+  /** The connection that is being opened meanwhile, and those that hang, too. */
   #dropAll(): void {
     this.#drop();
+    for (const connection of this.#hanging) connection.destroy();
+    this.#hanging.clear();
     void this.#opening?.then(
       (connection) => connection.destroy(),
       () => undefined,
