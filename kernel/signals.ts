@@ -46,6 +46,7 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
       stop(signal);
     } else if (nowMs - firstMs >= REPEAT_IGNORED_MS && signal !== 'SIGHUP') {
       // A terminal that is closed after Ctrl-C shows no impatience.
+      stopListening();
       force(signal);
     }
   };
@@ -57,10 +58,10 @@ export function handleSignals({ source, clock, stopsOnHangup, stop, force, paren
           // Whoever was told to stop already has patience.
           if (firstMs === undefined && parent.current() !== parent.pid) listener('SIGTERM');
         });
-  return {
-    [Symbol.dispose]() {
-      looking?.[Symbol.dispose]();
-      for (const signal of signals) source.off(signal, listener);
-    },
-  };
+  /** Node waits for its threads when it exits, and one may hang in the system: the next signal then has the system's own effect. */
+  function stopListening(): void {
+    looking?.[Symbol.dispose]();
+    for (const signal of signals) source.off(signal, listener);
+  }
+  return { [Symbol.dispose]: stopListening };
 }

@@ -29,6 +29,7 @@ test('the first signal stops, a repeat within a second is ignored, a later one f
   clock.advance(1);
   source.emit('SIGTERM', 'SIGTERM');
   assert.deepEqual(diary, ['stop SIGINT', 'force SIGTERM']);
+  assert.deepEqual(source.eventNames(), [], 'where leaving hangs, a third one ends the process as the system does');
 });
 
 test('the end of a terminal stops, and never forces; where it is ignored nobody listens', () => {
