@@ -6,6 +6,7 @@ export * from './errors.ts';
 export { createKernel, startKernel, PluginError, type Ambient, type Kernel, type KernelOptions } from './kernel.ts';
 export type { LifecycleState } from './lifecycle.ts';
 export * from './logger.ts';
+export { isDirectory, makeDirectory } from './make-directory.ts';
 export * from './plugin.ts';
 export * from './random.ts';
 export { Readiness, type ReadinessNote } from './readiness.ts';

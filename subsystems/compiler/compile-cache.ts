@@ -11,8 +11,9 @@
  * own checksum is treated as absent. The cache is only ever a shortcut: no failure to read or write it is an error.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../../kernel/index.ts';
 import type { Diagnostic } from './diagnostics.ts';
 
 export interface CacheEntry {
@@ -55,7 +56,7 @@ export class CompileCache {
   async write(key: string, entry: CacheEntry): Promise<unknown> {
     const temporary = join(this.#directory, `.${key}.${randomUUID()}`);
     try {
-      await mkdir(this.#directory, { recursive: true });
+      await makeDirectory(this.#directory);
       await writeFile(temporary, encodeEntry(entry));
       await rename(temporary, this.#fileOf(key));
       await this.#prune();

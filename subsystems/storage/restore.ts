@@ -18,7 +18,7 @@ import { PRIVATE_DIRECTORY } from './private-files.ts';
 import { RocksdbTables } from './rocksdb-tables.ts';
 import { FORMAT_FILE, HARMLESS, LOCK_FILE, syncDirectory, UNFINISHED_RESTORE, writeFormat } from './state-directory.ts';
 import { takeStateLock } from './state-lock.ts';
-import { codeOf, makeDirectory, notDirectory, reasonOf } from './state-problems.ts';
+import { codeOf, makePrivateDirectory, notDirectory, reasonOf } from './state-problems.ts';
 
 /** What a killed restore may have left beside `unfinished-restore`. */
 const RESTORED: ReadonlySet<string> = new Set(['tables', FORMAT_FILE]);
@@ -50,7 +50,7 @@ export async function restoreBackup(file: string, directory: string, options: Re
   const batches = parser.changes();
   // A file that is no backup is refused before anything is made.
   const first = await batches.next();
-  const created = await guarded(root, () => makeDirectory(root));
+  const [created] = await guarded(root, () => makePrivateDirectory(root));
   try {
     const unlock = await guarded(root, () => takeStateLock(root, LOCK_FILE));
     try {

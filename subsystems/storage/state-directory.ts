@@ -16,7 +16,7 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { closeToOthers, PRIVATE_DIRECTORY, PRIVATE_FILE } from './private-files.ts';
 import { takeStateLock } from './state-lock.ts';
-import { codeOf, guarded, makeDirectory, notDirectory, unwritable } from './state-problems.ts';
+import { codeOf, guarded, makePrivateDirectory, notDirectory, unwritable } from './state-problems.ts';
 
 export interface StateDirectory {
   /** Absolute. */
@@ -73,7 +73,7 @@ export async function openStateDirectory(path: string): Promise<StateDirectory> 
 
 async function createDirectory(root: string): Promise<void> {
   try {
-    if ((await makeDirectory(root)) !== undefined) await syncDirectory(dirname(root));
+    for (const made of await makePrivateDirectory(root)) await syncDirectory(dirname(made));
   } catch (error) {
     throw (await notDirectory(root)) ?? unwritable(root, error);
   }

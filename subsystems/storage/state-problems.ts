@@ -1,7 +1,7 @@
 /** Why a state directory cannot be one, or cannot be written, with what to do about it. */
-import { lstat, mkdir, readlink, stat } from 'node:fs/promises';
+import { lstat, readlink, stat } from 'node:fs/promises';
 import { dirname, join, parse, resolve, sep } from 'node:path';
-import { messageOf, ServerError } from '../../kernel/index.ts';
+import { isDirectory, makeDirectory, messageOf, ServerError } from '../../kernel/index.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 
 /** What to do, by what the system says. */
@@ -14,21 +14,11 @@ const FIXES: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'the path is too long: name a shorter one',
 };
 
-/** Makes the directory and those above it; the first one that was made, or undefined. Rejects with what the system says. */
-export async function makeDirectory(root: string): Promise<string | undefined> {
-  try {
-    return await mkdir(root, { recursive: true, mode: PRIVATE_DIRECTORY });
-  } catch (error) {
-    // Node says so of a file system that is read-only as well: the system is asked for the first one that is missing.
-    if (codeOf(error) === 'ENOENT') await mkdir(await firstMissing(root), { mode: PRIVATE_DIRECTORY });
-    throw error;
-  }
-}
+const UNMAKEABLE = 'nobody can make a directory there: name one on another file system';
 
-async function firstMissing(root: string): Promise<string> {
-  let path = root;
-  while ((await lstat(dirname(path)).catch(() => undefined)) === undefined) path = dirname(path);
-  return path;
+/** Makes the directory and those above it; what was made, the outermost first. Rejects with what the system says. */
+export function makePrivateDirectory(root: string): Promise<readonly string[]> {
+  return makeDirectory(root, { mode: PRIVATE_DIRECTORY });
 }
 
 /** What the system refuses is the operator's to mend. */
@@ -47,8 +37,13 @@ export function unwritable(root: string, error: unknown): ServerError {
 
 /** What the system says, behind what to do about it where that is known. */
 export function reasonOf(error: unknown): string {
-  const fix = new Map(Object.entries(FIXES)).get(codeOf(error));
+  const fix = isUnmakeable(error) ? UNMAKEABLE : new Map(Object.entries(FIXES)).get(codeOf(error));
   return fix === undefined ? messageOf(error) : `${fix} (${messageOf(error)})`;
+}
+
+/** Those above it are there: it is their file system that makes none. */
+function isUnmakeable(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT' && error instanceof Error && 'syscall' in error && error.syscall === 'mkdir';
 }
 
 /** What on the way to `root` is no directory, and why; undefined: nothing that is there already. */
@@ -84,10 +79,6 @@ async function linkProblem(path: string): Promise<string | undefined> {
     if (codeOf(error) === 'ELOOP') return `${shown}, and its links lead in a circle; mend the link`;
     return `${shown}, which cannot be followed (${messageOf(error)}); mend the link`;
   }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return (await stat(path)).isDirectory();
 }
 
 export function codeOf(error: unknown): string {

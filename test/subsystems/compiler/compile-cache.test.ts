@@ -13,11 +13,18 @@ const ENTRY = {
   warnings: [],
 };
 
+/** Elsewhere no file system that is always there makes no directories. */
+const LINUX = { timeout: 60_000, skip: process.platform !== 'linux' && 'there is no /proc' };
+
 async function folder(t: TestContext): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'svc-cache-'));
   t.after(() => rm(path, { recursive: true, force: true }));
   return path;
 }
+
+test('where no directory can be made, as below /proc, nothing is stored, and that is said at once', LINUX, async () => {
+  assert.match(String(await new CompileCache('/proc/nowhere/motoko').write('a', ENTRY)), /mkdir '\/proc\/nowhere'/);
+});
 
 test('what was stored is read back, by another cache too, and nothing else lies around', async (t) => {
   const directory = join(await folder(t), 'made', 'on', 'demand');

@@ -6,8 +6,12 @@ import { ServerError } from '../../../kernel/index.ts';
 import { restoreBackup } from '../../../subsystems/storage/restore.ts';
 import { openStateDirectory } from '../../../subsystems/storage/state-directory.ts';
 import { unwritable } from '../../../subsystems/storage/state-problems.ts';
+import { backupOf, filledTables } from './backup-files.ts';
 import { killed, runStateProcess } from '../../support/state-process.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+/** Elsewhere no file system that is always there makes no directories. */
+const LINUX = { timeout: 60_000, skip: process.platform !== 'linux' && 'there is no /proc' };
 
 /** What every refusal has in common: the code, the words, and that nothing was left behind. */
 async function refused(path: string, code: string, words: readonly string[]): Promise<void> {
@@ -91,6 +95,16 @@ test('a link that leads nowhere, or in a circle, is named with what to do', asyn
   await mkdir(missing, { recursive: true });
   await (await openStateDirectory(dangling)).close();
   assert.ok((await readdir(missing)).includes('format'));
+});
+
+test('where the system makes no directories, as below /proc, that is said at once', LINUX, async () => {
+  const path = '/proc/self/of/no/use';
+  const words = ['/proc/self/of', 'nobody can make a directory there: name one on another file system'];
+  await refused(path, 'state-unwritable', words);
+  const file = join(await temporaryDirectory(), 'a.backup');
+  await writeFile(file, backupOf(filledTables()));
+  const message = /nobody can make a directory there/;
+  await assert.rejects(restoreBackup(file, path), { code: 'state-unwritable', message });
 });
 
 test('a file system that is read-only or full, and a user without rights, are told with what to do', () => {
