@@ -5,13 +5,6 @@ export function sharedBytes(length: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(length));
 }
 
-/** Throws as `sharedBytes` does. */
-export function sharedCopy(bytes: Uint8Array): Uint8Array {
-  const copy = sharedBytes(bytes.length);
-  copy.set(bytes);
-  return copy;
-}
-
 const SLAB_BYTES = 1 << 20;
 
 /** Many small stretches of shared bytes, cut from larger ones: each buffer of its own takes a page, and a while to hand over. */

@@ -289,18 +289,20 @@ export class RandomEngine implements ThreadEngine {
     return state.account.balance;
   }
 
-  capture(state: CanisterState): Omit<CanisterImage, 'module'> {
+  // oxlint-disable-next-line require-yield -- driven as the engine's
+  *capturing(state: CanisterState): Running<Omit<CanisterImage, 'module'>> {
     const subject = this.#subjectOf(state);
     this.#enter(subject, 'capture');
     const heap = seal(Buffer.from(JSON.stringify([subject.handle, subject.books.memory])), drawBytes(this.#host.draw));
     return { heap, globals: NO_BYTES, stable: [], stablePages: 0, certifiedData: NO_BYTES };
   }
 
-  restore(
+  // oxlint-disable-next-line require-yield -- driven as the engine's
+  *restoring(
     state: CanisterState,
     code: InstrumentedCode | undefined,
     image: Omit<CanisterImage, 'module'>,
-  ): string | undefined {
+  ): Running<string | undefined> {
     const subject = this.#subjectOf(state);
     this.#enter(subject, 'restore');
     this.#thread.seen(code);

@@ -34,6 +34,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { MemoryOfNewCode } from '../persistence/change-recorder.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY } from '../../instrument/abi/index.ts';
+import { inOneGo } from '../memory/pieces.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
@@ -109,7 +110,7 @@ function* install(
   canister.certifiedData = NO_BYTES;
   const isBalanceMoved = parts.moveCycles(canister);
   const charge = canister.account.charge(instructions);
-  return installed(parts, canister, instance, 'new', instructions, charge, isBalanceMoved);
+  return yield* installed(parts, canister, instance, 'new', instructions, charge, isBalanceMoved);
 }
 
 function* upgrade(
@@ -162,7 +163,7 @@ function* upgrade(
   canister.timerNs = 0n;
   let place: NewPlace;
   try {
-    place = newPlace(parts, old, code, change.keepsHeap);
+    place = yield* newPlace(parts, old, code, change.keepsHeap);
   } catch (error) {
     yield* parts.rollingBack(canister, old);
     giveUp();
@@ -211,19 +212,19 @@ function* upgrade(
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
   const memory = isShared ? 'kept' : 'heap-new';
-  return installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
+  return yield* installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
 }
 
 /** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
 type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
 
 /** May throw RangeError: no room. */
-function newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, keepsHeap: boolean): NewPlace {
+function* newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, keepsHeap: boolean): Running<NewPlace> {
   const { imports, control, heaps } = parts;
   if (!keepsHeap) {
     // Where there is no room for it the old one's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
-    old.rollback();
+    yield* parts.inPieces(old.rollbackInPieces());
     return { instance, isShared: false };
   }
   const { layout } = code;
@@ -238,8 +239,8 @@ function newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, k
     old.keepGlobals();
     return { instance: Instance.onSameHeap(code, imports, control, old), isShared: true };
   }
-  const instance = Instance.onCopy(code, imports, control, old.heap(), heaps);
-  old.rollback();
+  const instance = yield* parts.inPieces(Instance.onCopy(code, imports, control, old.heap(), heaps));
+  yield* parts.inPieces(old.rollbackInPieces());
   return { instance, isShared: false };
 }
 
@@ -261,7 +262,7 @@ function* runHooks({ execution }: EngineRuntime, instance: Instance, hook: strin
 }
 
 /** Puts new code in place whose memory is committed. */
-function installed(
+function* installed(
   parts: EngineRuntime,
   canister: CanisterState,
   instance: Instance,
@@ -269,14 +270,14 @@ function installed(
   instructions: number,
   charge: number,
   isBalanceMoved: boolean,
-): EngineResult {
+): Running<EngineResult> {
   const { execution } = parts;
   parts.frames.dropAll(canister);
   canister.installed?.instance.release();
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (execution.certifiedData !== undefined) canister.certifiedData = execution.certifiedData;
   canister.timerNs = execution.timerNs ?? 0n;
-  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, memory);
+  if (canister.kept !== undefined) yield* parts.inPieces(parts.changes.newCode(canister, canister.kept, memory));
   const step = {
     fault: undefined,
     answer: undefined,
@@ -316,5 +317,6 @@ export function uninstallCode(parts: EngineRuntime, canister: CanisterState): vo
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;
   canister.version++;
-  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, 'new');
+  // Nothing is left to be written.
+  if (canister.kept !== undefined) inOneGo(parts.changes.newCode(canister, canister.kept, 'new'));
 }

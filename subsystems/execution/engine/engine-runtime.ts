@@ -19,7 +19,6 @@ import type { Fault } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
-import type { Pieces } from '../memory/pieces.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -150,8 +149,12 @@ export class EngineRuntime {
   }
 
   /** Work of the host's own, with pauses in which others are let in. */
-  *inPieces(pieces: Pieces): Running<void> {
-    while (pieces.next().done !== true) yield this.pause;
+  *inPieces<T>(pieces: Generator<void, T, void>): Running<T> {
+    for (;;) {
+      const next = pieces.next();
+      if (next.done === true) return next.value;
+      yield this.pause;
+    }
   }
 
   /** Applies what a replicated execution that returned accepted, burned and put on calls; whether there was anything. */

@@ -316,8 +316,13 @@ export class Engine {
 
   /** A copy of the whole state, less the code. */
   capture(canister: CanisterState): Omit<CanisterImage, 'module'> {
+    return runToEnd(this.capturing(canister));
+  }
+
+  /** The same, for whoever drives it, and keeps everything else from the canister meanwhile. */
+  capturing(canister: CanisterState): Running<Omit<CanisterImage, 'module'>> {
     assertClosed(canister);
-    return captureState(canister, this.#shared.budget);
+    return this.#parts.inPieces(captureState(canister, this.#shared.budget));
   }
 
   /** Puts code and state in place of the present ones, running nothing; why it cannot be, or undefined. */
@@ -326,6 +331,15 @@ export class Engine {
     code: InstrumentedCode | undefined,
     image: Omit<CanisterImage, 'module'>,
   ): string | undefined {
+    return runToEnd(this.restoring(canister, code, image));
+  }
+
+  /** The same, driven as `capturing` is. */
+  restoring(
+    canister: CanisterState,
+    code: InstrumentedCode | undefined,
+    image: Omit<CanisterImage, 'module'>,
+  ): Running<string | undefined> {
     assertClosed(canister);
     return restoreState(this.#parts, canister, code, image);
   }

@@ -36,7 +36,7 @@ import { type Fault, faultOf, type HostTrap, OutOfInstructions } from './fault.t
 import type { BoundInstance, HeapPool, HeapShape, SpareHeap } from '../memory/heap-pool.ts';
 import { HeapTally, PAGE } from '../memory/heap-tally.ts';
 import { OutOfMemory } from '../memory/memory-budget.ts';
-import { inOneGo, type Pieces } from '../memory/pieces.ts';
+import { copyBytesInPieces, inOneGo, type Pieces } from '../memory/pieces.ts';
 import { type PackedHeap, pagesOf, readPacked } from '../memory/packed-memory.ts';
 
 const CANDID_TEXT_BYTES_MAX = 1024 * 1024;
@@ -151,17 +151,21 @@ export class Instance {
   }
 
   /** On a copy of a heap that exists, as it is. Throws RangeError when there is no room for it. */
-  static onCopy(
+  static *onCopy(
     code: InstrumentedCode,
     imports: Ic0Imports,
     control: ControlMemory,
     heap: Uint8Array,
     heaps?: HeapPool,
-  ): Instance {
+  ): Generator<void, Instance, void> {
     const pages = Math.max(code.layout.heapPagesInitial, heap.length / WASM_PAGE_BYTES);
     const used = heap.length / PAGE_BYTES;
     const instance = Instance.#onZeros(code, imports, control, pages, used, heaps);
-    instance.#heap.set(heap);
+    yield* copyBytesInPieces(
+      heap.length,
+      () => heap,
+      () => instance.#heap,
+    );
     instance.#use(0, used);
     return instance.#placed();
   }
@@ -453,14 +457,16 @@ export class Instance {
   }
 
   /** The whole heap as page entries: every page that is not all zeros. */
-  image(sink: PageSink): void {
+  *image(sink: PageSink): Pieces {
     const heap = this.heap();
     const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     const entries = new PageEntries(sink, end);
     // To read a page for the first time costs a fault, even where nothing is.
     const marks = this.#isInMessage ? undefined : this.#tally.marks;
-    for (let page = 0; page < end; page++)
+    for (let page = 0; page < end; page++) {
       if (marks === undefined || marks[page] === PAGE.USED) entries.addWhole(page, heap, page * PAGE_BYTES);
+      if (page % IMAGE_PAGES === IMAGE_PAGES - 1) yield;
+    }
     entries.end();
   }
 
@@ -780,6 +786,7 @@ const CALLBACK = -1;
 const UNDONE_PAGES = 512;
 const COPIED_PAGES = 128;
 const MARKED_PAGES = 4096;
+const IMAGE_PAGES = 256;
 const NO_BYTES = new Uint8Array(0);
 const NO_WORDS: Int32Array = new Int32Array(0);
 const WORD_BYTES = 4;

@@ -34,6 +34,7 @@ const TABLE_ENTRIES = 1024;
 const TABLE_BYTES = TABLE_ENTRIES * PAGE_BYTES;
 /** Granules that are done between two pauses. */
 const ENDED_GRANULES = 4096;
+const IMAGE_GRANULES = 256;
 const COMPARED_GRANULES = 128;
 
 export class StableMemory {
@@ -210,14 +211,14 @@ export class StableMemory {
   }
 
   /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
-  image(sink: PageSink): void {
+  *image(sink: PageSink): Pieces {
     const entries = new PageEntries(sink, this.storedBytes / PAGE_BYTES);
-    this.addTo(entries);
+    yield* this.addTo(entries);
     entries.end();
   }
 
   /** The same, for whoever collects page entries. */
-  addTo(entries: PageEntries): void {
+  *addTo(entries: PageEntries): Pieces {
     for (const [key, table] of this.#tablesInOrder()) {
       // A table has a thousand places, most of them empty: no pairs are made of them.
       for (let index = 0; index < TABLE_ENTRIES; index++) {
@@ -225,6 +226,7 @@ export class StableMemory {
         if (entry === 0) continue;
         const slot = slotOf(entry);
         entries.addWhole(key * TABLE_ENTRIES + index, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot));
+        if (index % IMAGE_GRANULES === IMAGE_GRANULES - 1) yield;
       }
     }
   }
@@ -248,8 +250,8 @@ export class StableMemory {
     for (const [granule, bytes] of granules) this.write(granule * PAGE_BYTES, bytes, 0, bytes.length);
   }
 
-  /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes. */
-  contents(runBytesMax: number): { offset: number; bytes: Uint8Array }[] {
+  /** Copies of what has storage, in order of offset, in runs of at most `runBytesMax` bytes; with a pause behind each. */
+  *contents(runBytesMax: number): Generator<void, { offset: number; bytes: Uint8Array }[], void> {
     const runs: { offset: number; bytes: Uint8Array }[] = [];
     const slabs = new SharedSlabs();
     const runMax = Math.max(1, Math.floor(runBytesMax / PAGE_BYTES));
@@ -268,6 +270,7 @@ export class StableMemory {
         const granule = key * TABLE_ENTRIES + index;
         if (granule !== last + 1 || granule - first >= runMax) {
           end();
+          if (first >= 0) yield;
           first = granule;
         }
         last = granule;

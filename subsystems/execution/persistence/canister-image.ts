@@ -6,13 +6,14 @@ import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { WASM_PAGE_BYTES } from '../../ic/index.ts';
 import { CHUNK_PAGES, letGo, type StoredMemory, type StoredPages } from '../../storage/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import type { EngineRuntime } from '../engine/engine-runtime.ts';
+import type { EngineRuntime, Running } from '../engine/engine-runtime.ts';
 import { rolesOf } from '../engine/entry-roles.ts';
 import type { CanisterImage, SleepingCanister } from '../index.ts';
 import { Instance } from '../engine/instance.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
-import { PAGE_BYTES, sharedCopy } from '../../bytes/index.ts';
+import { PAGE_BYTES, sharedBytes } from '../../bytes/index.ts';
 import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
+import { copyBytesInPieces } from '../memory/pieces.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
@@ -23,17 +24,22 @@ const RUN_BYTES_MAX = 1 << 20;
  * A copy of the state that goes with the code, which others may have without copying it: the main thread hands it on. Throws OutOfMemory when there is no room for it. What becomes of it is not
  * this thread's: the host bounds snapshots (management/stored-bytes.ts).
  */
-export function captureState(
+export function* captureState(
   { installed: code, stable, certifiedData }: CanisterState,
   budget: MemoryBudget,
-): Omit<CanisterImage, 'module'> {
+): Generator<void, Omit<CanisterImage, 'module'>, void> {
   const pages = Math.ceil((code?.instance.heapBytes ?? 0) / PAGE_BYTES);
   budget.demand(pages, 'there is no room for a copy of the state now');
   budget.giveBack(pages);
+  const heap = code === undefined ? new Uint8Array(0) : sharedBytes(code.instance.heapBytes);
+  if (code !== undefined) {
+    const from = (): Uint8Array => code.instance.heap();
+    yield* copyBytesInPieces(heap.length, from, () => heap);
+  }
   return {
-    heap: code === undefined ? new Uint8Array(0) : sharedCopy(code.instance.heap()),
+    heap,
     globals: code === undefined ? new Uint8Array(0) : code.instance.saveGlobals(),
-    stable: stable.contents(RUN_BYTES_MAX),
+    stable: yield* stable.contents(RUN_BYTES_MAX),
     stablePages: stable.pages,
     certifiedData: certifiedData.slice(),
   };
@@ -43,12 +49,12 @@ export function captureState(
  * Puts code and state in place of what there is; no hook runs. Timer, version and open calls stay.
  * Why it cannot be, in words, or undefined when it is done. Throws when there is no memory for it (`isLackOfMemory`).
  */
-export function restoreState(
+export function* restoreState(
   parts: EngineRuntime,
   canister: CanisterState,
   code: InstrumentedCode | undefined,
   image: Omit<CanisterImage, 'module'>,
-): string | undefined {
+): Running<string | undefined> {
   const problem = problemOf(code, image);
   if (problem !== undefined) return problem;
   const stable = new StableMemory(parts.pool);
@@ -56,10 +62,14 @@ export function restoreState(
   try {
     stable.grow(image.stablePages);
     stable.reserve(image.stable.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES), 0));
-    for (const { offset, bytes } of image.stable) stable.write(offset, bytes, 0, bytes.length);
+    for (const { offset, bytes } of image.stable) {
+      stable.write(offset, bytes, 0, bytes.length);
+      yield parts.pause;
+    }
+    yield* parts.inPieces(stable.commitInPieces());
     stable.commit();
     if (code !== undefined) {
-      instance = Instance.onCopy(code, parts.imports, parts.control, image.heap, parts.heaps);
+      instance = yield* parts.inPieces(Instance.onCopy(code, parts.imports, parts.control, image.heap, parts.heaps));
       instance.loadGlobals(image.globals);
     }
   } catch (error) {
@@ -73,7 +83,7 @@ export function restoreState(
   canister.stable = stable;
   canister.certifiedData = image.certifiedData.slice();
   canister.installed = code === undefined || instance === undefined ? undefined : { instance, roles: rolesOf(code) };
-  if (canister.kept !== undefined) parts.changes.newCode(canister, canister.kept, 'new');
+  if (canister.kept !== undefined) yield* parts.inPieces(parts.changes.newCode(canister, canister.kept, 'new'));
   return undefined;
 }
 

@@ -12,7 +12,7 @@ import type { CanisterState } from '../engine/canister-state.ts';
 import type { Instance } from '../engine/instance.ts';
 import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHeader } from './log-record.ts';
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
-import type { Pieces } from '../memory/pieces.ts';
+import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import type { PersistenceState } from './persistence-state.ts';
 
 /**
@@ -90,10 +90,10 @@ export class ChangeRecorder {
   }
 
   /** A canister has other code, or none. Its log ends here: none spans a change of code. */
-  newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): void {
+  *newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): Pieces {
     kept.globals = undefined;
-    if (has !== 'kept') this.#image(canister, kept, has === 'new');
-    else if (kept.isLogged) this.checkpoint(canister, kept);
+    if (has !== 'kept') yield* this.#image(canister, kept, has === 'new');
+    else if (kept.isLogged) yield* this.#checkpointInPieces(canister, kept);
     else this.#withoutPages(canister, kept);
   }
 
@@ -108,18 +108,19 @@ export class ChangeRecorder {
     if (!kept.isLogged) this.#forgetOther(id, kept);
   }
 
-  #image(canister: CanisterState, kept: PersistenceState, isStableNew: boolean): void {
+  *#image(canister: CanisterState, kept: PersistenceState, isStableNew: boolean): Pieces {
     const { id, installed, stable } = canister;
     const set = this.#set;
     const memory = memoryId(id, kept.copy);
     this.#forgetOther(id, kept);
     set.clear('heap', memory);
-    installed?.instance.image((pages, body) => set.patch('heap', memory, pages, body));
+    if (installed !== undefined)
+      yield* installed.instance.image((pages, body) => set.patch('heap', memory, pages, body));
     if (isStableNew) {
       set.clear('stable', memory);
-      stable.image((granules, body) => set.patch('stable', memory, granules, body));
+      yield* stable.image((granules, body) => set.patch('stable', memory, granules, body));
     } else {
-      this.#writeStable(canister, memory, kept.stale.stable);
+      yield* this.#writeStable(canister, memory, kept.stale.stable);
     }
     kept.stale.clear();
     this.#withoutPages(canister, kept);
@@ -180,8 +181,8 @@ export class ChangeRecorder {
     const lag = kept.otherStale;
     if (lag.pages > SLICE_PAGES && kept.piecesLeft > 0) {
       kept.piecesLeft--;
-      this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES));
-      this.#writeStable(canister, memory, lag.stable.take(SLICE_PAGES));
+      inOneGo(this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES)));
+      inOneGo(this.#writeStable(canister, memory, lag.stable.take(SLICE_PAGES)));
     }
     return lag.pages <= SLICE_PAGES || kept.piecesLeft === 0;
   }
@@ -201,15 +202,18 @@ export class ChangeRecorder {
 
   /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
   checkpoint(canister: CanisterState, kept: PersistenceState): void {
-    if (!kept.isLogged) return;
+    if (kept.isLogged) inOneGo(this.#checkpointInPieces(canister, kept));
+  }
+
+  *#checkpointInPieces(canister: CanisterState, kept: PersistenceState): Pieces {
     const { id } = canister;
     if (kept.isCopying) {
       kept.switchCopy();
       this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
     }
     const memory = memoryId(id, kept.copy);
-    this.#writeHeap(canister, memory, kept.stale.heap);
-    this.#writeStable(canister, memory, kept.stale.stable);
+    yield* this.#writeHeap(canister, memory, kept.stale.heap);
+    yield* this.#writeStable(canister, memory, kept.stale.stable);
     kept.stale.clear();
     this.#withoutPages(canister, kept);
   }
@@ -235,20 +239,26 @@ export class ChangeRecorder {
 
   // ---- whole pages
 
-  #writeHeap({ installed }: CanisterState, memory: Uint8Array, pages: Iterable<number>): void {
+  *#writeHeap({ installed }: CanisterState, memory: Uint8Array, pages: Iterable<number>): Pieces {
     if (installed === undefined) return;
     const heap = installed.instance.heap();
     const entries = new PageEntries((count, body) => this.#set.patch('heap', memory, count, body), SLICE_PAGES);
-    for (const page of pages) entries.addWhole(page, heap, page * PAGE_BYTES, ADD_ZEROS);
+    let added = 0;
+    for (const page of pages) {
+      entries.addWhole(page, heap, page * PAGE_BYTES, ADD_ZEROS);
+      if (++added % SLICE_PAGES === 0) yield;
+    }
     entries.end();
   }
 
-  #writeStable({ stable }: CanisterState, memory: Uint8Array, granules: Iterable<number>): void {
+  *#writeStable({ stable }: CanisterState, memory: Uint8Array, granules: Iterable<number>): Pieces {
     const entries = new PageEntries((count, body) => this.#set.patch('stable', memory, count, body), SLICE_PAGES);
     const content = new Uint8Array(PAGE_BYTES);
+    let added = 0;
     for (const granule of granules) {
       stable.read(granule * PAGE_BYTES, content, 0, PAGE_BYTES);
       entries.addWhole(granule, content, 0, ADD_ZEROS);
+      if (++added % SLICE_PAGES === 0) yield;
     }
     entries.end();
   }

@@ -18,6 +18,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE } from '../memory/heap-tally.ts';
 import type { HeapTemplate, HeapTemplates } from '../memory/heap-template.ts';
 import type { PackedHeap, PackedMemory, PackedPages } from '../memory/packed-memory.ts';
+import { inOneGo } from '../memory/pieces.ts';
 
 /** Heap and stable memory of one that is packed have at most so many bytes. */
 const PACKED_BYTES_MAX = 4 * 2 ** 20;
@@ -63,7 +64,7 @@ export class CanisterPacker {
     const pages = installed?.instance.usedPages ?? 0;
     if (pages * PAGE_BYTES + stable.storedBytes > PACKED_BYTES_MAX) return undefined;
     this.#bytes = 0;
-    stable.addTo(this.#entries);
+    inOneGo(stable.addTo(this.#entries));
     const stablePages = this.#take();
     const heap = code && marks && this.#heap(code, installed?.instance.heap() ?? NO_BYTES, marks);
     const globals = installed?.instance.saveGlobals() ?? NO_BYTES;

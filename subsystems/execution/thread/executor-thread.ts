@@ -46,6 +46,7 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
+import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { DozingCanister } from '../index.ts';
 import type { StoredCanisterState } from '../persistence/wake-canister.ts';
@@ -111,7 +112,7 @@ export type ThreadEngine = Pick<
   Engine,
   | 'addCycles'
   | 'adopt'
-  | 'capture'
+  | 'capturing'
   | 'change'
   | 'changing'
   | 'checkpoint'
@@ -125,7 +126,7 @@ export type ThreadEngine = Pick<
   | 'prepareCheckpoint'
   | 'putToSleep'
   | 'removeCanister'
-  | 'restore'
+  | 'restoring'
   | 'takeChanges'
   | 'uninstall'
   | 'waking'
@@ -396,13 +397,32 @@ export class ExecutorThread {
       case 'rouse':
         this.#rouse(work);
         return true;
+      case 'capture':
+      case 'restore':
+        return this.#moveState(work);
       default:
         this.#command(work);
         return true;
     }
   };
 
-  #command(command: Exclude<CanisterCommand, { readonly kind: 'install' | 'wake' | 'rouse' }>): void {
+  #moveState(command: StateCommand): boolean {
+    const { handle } = command;
+    const canister = this.#canisterAt(handle);
+    const code = command.kind === 'restore' ? this.#codeOf(command.hash) : undefined;
+    const moving = (engine: ThreadEngine): Running<PortMessage> => movingState(engine, canister, code, command);
+    if (isMovedAtOnce(canister, command)) {
+      this.#sendByPort(runToEnd(moving(this.#home)));
+      return true;
+    }
+    this.#long.add(canister, async (engine) => {
+      this.#sendByPort(await runSuspendable(moving(engine)));
+      this.#gate.ended(handle);
+    });
+    return false;
+  }
+
+  #command(command: Exclude<CanisterCommand, StateCommand | { readonly kind: 'install' | 'wake' | 'rouse' }>): void {
     const { handle } = command;
     const engine = this.#home;
     switch (command.kind) {
@@ -425,30 +445,6 @@ export class ExecutorThread {
       case 'giveCertificate': {
         const canister = this.#canisters[handle];
         if (canister !== undefined) canister.hasCertificate = true;
-        return;
-      }
-      case 'capture': {
-        const { call } = command;
-        try {
-          this.#sendByPort({ kind: 'image', call, image: engine.capture(this.#canisterAt(handle)) });
-        } catch (error) {
-          if (!isLackOfMemory(error)) throw error;
-          this.#sendByPort({ kind: 'short', call, problem: messageOf(error) });
-        }
-        return;
-      }
-      case 'restore': {
-        const code = this.#codeOf(command.hash);
-        const { call } = command;
-        let problem: Problem | undefined;
-        try {
-          const reason = engine.restore(this.#canisterAt(handle), code, command.image);
-          if (reason !== undefined) problem = { problem: reason, isShort: false };
-        } catch (error) {
-          if (!isLackOfMemory(error)) throw error;
-          problem = problemOf(error);
-        }
-        this.#sendByPort({ kind: 'restored', call, handle, ...(problem ?? NO_PROBLEM), changes: engine.takeChanges() });
         return;
       }
       case 'addCycles': {

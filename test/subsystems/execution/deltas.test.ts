@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
 import { Instance } from '../../../subsystems/execution/engine/instance.ts';
 import { CONTROL_OPTIONS, NO_ARGUMENTS, prepare, startCanister } from '../../support/bare-canister.ts';
 import { compileMotoko } from '../../support/motoko.ts';
@@ -69,7 +70,7 @@ function checkAllChange(before: Uint8Array, entries: CollectedEntries): void {
 
 function checkImage(instance: Instance, what: string): void {
   const image = collectEntries();
-  instance.image(image.sink);
+  inOneGo(instance.image(image.sink));
   const heap = instance.heap();
   assertSameBytes(applied(new Uint8Array(0), image, heap.length), heap, `${what}, image`);
   for (const { offset, bytes } of runsOf(image)) {

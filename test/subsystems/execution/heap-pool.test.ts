@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
+import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
 import {
   createStores,
   Engine,
@@ -253,7 +254,7 @@ function assertSame(one: CanisterState, other: CanisterState): void {
   assert.deepEqual(a.saveGlobals(), b.saveGlobals());
   assert.equal(Buffer.compare(stableOf(one), stableOf(other)), 0, 'the stable memories differ');
   const image = collectEntries();
-  a.image(image.sink);
+  inOneGo(a.image(image.sink));
   const stored = storedPages(a.heap());
   const pages = runsOf(image);
   assert.deepEqual(

@@ -5,6 +5,7 @@ import { ServerError } from '../../../kernel/index.ts';
 import { PAGE_BYTES } from '../../../subsystems/bytes/index.ts';
 import { WASM_PAGE_BYTES } from '../../../subsystems/ic/index.ts';
 import { STABLE_PAGES_MAX, StableMemory, StablePagePool } from '../../../subsystems/execution/memory/stable-memory.ts';
+import { inOneGo } from '../../../subsystems/execution/memory/pieces.ts';
 import { applied, assertSameBytes, collectEntries, runsOf } from '../../support/page-entries.ts';
 
 const MEBIBYTE = 1 << 20;
@@ -216,7 +217,7 @@ test('the deltas of a message are what it changed, and the image is everything',
           changes++;
         }
         const image = collectEntries();
-        stable.image(image.sink);
+        inOneGo(stable.image(image.sink));
         assertSameBytes(applied(new Uint8Array(0), image, after.length), after, 'image');
         assert.ok(runsOf(image).every(({ bytes }) => bytes.length === 4096 && bytes.some((byte) => byte !== 0)));
       };
@@ -249,9 +250,9 @@ test('deltas of many granules come in chunks, and granules at the end of the add
   const bytes = new Uint8Array(40 * PAGE_BYTES).fill(7);
   const far = STABLE_PAGES_MAX * WASM_PAGE_BYTES - bytes.length;
   stable.write(far, bytes, 0, bytes.length);
-  for (const collect of ['deltas', 'image'] as const) {
+  for (const collect of ['deltasInPieces', 'image'] as const) {
     const entries = collectEntries();
-    stable[collect](entries.sink);
+    inOneGo(stable[collect](entries.sink));
     assert.equal(entries.chunks.length, 3, collect);
     const runs = runsOf(entries);
     assert.deepEqual(

@@ -1,0 +1,46 @@
+/**
+ * A canister's whole state, out of it and into it, and what is answered. That may be gigabytes: in the turns of a long message then.
+ *
+ * Executor thread; touches the canister through the engine, while its gate is closed.
+ */
+import { messageOf } from '../../../kernel/index.ts';
+import type { CanisterState } from '../engine/canister-state.ts';
+import type { Engine, Running } from '../engine/engine.ts';
+import { isLackOfMemory } from '../persistence/canister-image.ts';
+import type { CanisterCommand, PortMessage } from '../wire/port-messages.ts';
+import type { InstrumentedCode } from '../wire/instrumented-code.ts';
+
+export type StateCommand = Extract<CanisterCommand, { readonly kind: 'capture' | 'restore' }>;
+export type MovingEngine = Pick<Engine, 'capturing' | 'restoring' | 'takeChanges'>;
+
+/** Up to so many bytes are moved in one go: some milliseconds. */
+const BYTES_AT_ONCE_MAX = 4 * 2 ** 20;
+
+export function isMovedAtOnce({ installed, stable }: CanisterState, command: StateCommand): boolean {
+  let bytes = (installed?.instance.heapBytes ?? 0) + stable.storedBytes;
+  if (command.kind === 'restore') {
+    bytes += command.image.heap.length;
+    for (const run of command.image.stable) bytes += run.bytes.length;
+  }
+  return bytes <= BYTES_AT_ONCE_MAX;
+}
+
+/** Does it, and returns the answer. */
+export function* movingState(
+  engine: MovingEngine,
+  canister: CanisterState,
+  code: InstrumentedCode | undefined,
+  command: StateCommand,
+): Running<PortMessage> {
+  const { kind, call, handle } = command;
+  try {
+    if (kind === 'capture') return { kind: 'image', call, image: yield* engine.capturing(canister) };
+    const problem = yield* engine.restoring(canister, code, command.image);
+    return { kind: 'restored', call, handle, problem, isShort: false, changes: engine.takeChanges() };
+  } catch (error) {
+    if (!isLackOfMemory(error)) throw error;
+    const problem = messageOf(error);
+    if (kind === 'capture') return { kind: 'short', call, problem };
+    return { kind: 'restored', call, handle, problem, isShort: true, changes: engine.takeChanges() };
+  }
+}

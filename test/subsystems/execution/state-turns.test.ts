@@ -1,0 +1,181 @@
+/**
+ * Changes of a large canister that are no messages, or do much behind one, let others in: installation, upgrade, a snapshot
+ * taken and loaded. What becomes of the canister, and what storage is told, is what an engine that never pauses makes of it.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Logger } from '../../../kernel/index.ts';
+import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
+import type { Engine, EngineResult, Running } from '../../../subsystems/execution/engine/engine.ts';
+import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
+import type { CodeChange } from '../../../subsystems/execution/index.ts';
+import { FULL_LIMIT, type Step } from '../../../subsystems/ic/index.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
+import { wat } from '../../support/wat.ts';
+import {
+  ANONYMOUS,
+  CANISTER_ID,
+  contextOf,
+  EMPTY_ARGS,
+  load,
+  newEngine,
+  POLICY,
+  STACK_BYTES,
+} from './engine-fixture.ts';
+
+const MIB = 2 ** 20;
+const NOW_MS = 1_800_000_000_000;
+/** Of the heap, and of stable memory. */
+const BYTES = 6 * MIB;
+/** What may be done between two pauses. */
+const AT_ONCE_BYTES = MIB;
+const WASM_PAGE_BYTES = 65_536;
+
+/** `canister_init` and `canister_post_upgrade` fill both memories; `maximum` in pages. */
+const moduleOf = (maximum: number, value: number): Uint8Array =>
+  wat(`(module
+  (import "ic0" "msg_reply" (func $reply))
+  (import "ic0" "stable64_size" (func $size (result i64)))
+  (import "ic0" "stable64_grow" (func $grow (param i64) (result i64)))
+  (import "ic0" "stable64_write" (func $write (param i64 i64 i64)))
+  (memory (export "memory") 2 ${maximum})
+  (func $fill
+    (if (i32.lt_u (memory.size) (i32.const 200)) (then (drop (memory.grow (i32.const 198)))))
+    (if (i64.eqz (call $size)) (then (drop (call $grow (i64.const 200)))))
+    (memory.fill (i32.const 16) (i32.const ${value}) (i32.const ${BYTES}))
+    (call $write (i64.const 4096) (i64.const 16) (i64.const ${BYTES})))
+  (func (export "canister_init") (call $fill))
+  (func (export "canister_post_upgrade") (call $fill))
+  (func (export "canister_query quick") (call $reply)))`);
+const FIRST_BYTES = moduleOf(300, 7);
+const FIRST = load(FIRST_BYTES);
+const SECOND = load(moduleOf(301, 9));
+
+/** Drives it, and counts the pauses behind its last wasm. */
+function paused<T>(running: Running<T>): { readonly result: T; readonly pauses: number } {
+  let pauses = 0;
+  for (let next = running.next(); ;) {
+    if (next.done === true) return { result: next.value, pauses };
+    const fault = next.value.runToEnd();
+    pauses = isPause(next.value) ? pauses + 1 : 0;
+    next = running.next(fault);
+  }
+}
+
+function isPause(runnable: object): boolean {
+  return !('heapBytes' in runnable);
+}
+
+interface Side {
+  readonly engine: Engine;
+  readonly canister: CanisterState;
+}
+
+function sideOf(snapshotBelowBytes: number | undefined): Side {
+  const engine = newEngine();
+  const spec = { id: CANISTER_ID, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
+  const canister = engine.createCanister(snapshotBelowBytes === undefined ? spec : { ...spec, snapshotBelowBytes });
+  return { engine, canister };
+}
+
+const CHANGES: readonly (readonly [CodeChange, typeof FIRST])[] = [
+  [{ mode: 'install', argument: EMPTY_ARGS, caller: ANONYMOUS }, FIRST],
+  [{ mode: 'upgrade', keepsHeap: false, skipsPreUpgrade: false, argument: EMPTY_ARGS, caller: ANONYMOUS }, SECOND],
+  [{ mode: 'upgrade', keepsHeap: true, skipsPreUpgrade: false, argument: EMPTY_ARGS, caller: ANONYMOUS }, FIRST],
+  [{ mode: 'upgrade', keepsHeap: true, skipsPreUpgrade: false, argument: EMPTY_ARGS, caller: ANONYMOUS }, FIRST],
+  [{ mode: 'reinstall', argument: EMPTY_ARGS, caller: ANONYMOUS }, SECOND],
+];
+
+function assertSame(a: Side, b: Side): void {
+  const [ours, theirs] = [a, b].map(({ engine, canister }) => engine.capture(canister));
+  assert.ok(ours !== undefined && theirs !== undefined);
+  assert.equal(Buffer.compare(ours.heap, theirs.heap), 0, 'the heap');
+  assert.deepEqual(ours.globals, theirs.globals);
+  assert.equal(ours.stablePages, theirs.stablePages);
+  const stable = [ours, theirs].map((image) => Buffer.concat(image.stable.map(({ bytes }) => bytes)));
+  assert.equal(Buffer.compare(stable[0] ?? EMPTY_ARGS, stable[1] ?? EMPTY_ARGS), 0, 'stable memory');
+  assert.deepEqual(
+    ours.stable.map(({ offset }) => offset),
+    theirs.stable.map(({ offset }) => offset),
+  );
+}
+
+const told = (changes: EngineResult['changes']): readonly string[] | undefined =>
+  changes?.map((piece) => Buffer.from(piece).toString('base64'));
+
+for (const snapshotBelowBytes of [0, 1 << 30]) {
+  test(`others are let in while a change of code is written, with a ${snapshotBelowBytes === 0 ? 'log' : 'image'}`, () => {
+    const ours = sideOf(snapshotBelowBytes);
+    const twin = sideOf(snapshotBelowBytes);
+    for (const [at, [change, { code }]] of CHANGES.entries()) {
+      const expected = twin.engine.change(twin.canister, code, change, NOW_MS);
+      const { result, pauses } = paused(ours.engine.changing(ours.canister, code, change, NOW_MS));
+      const what = `change ${at}`;
+      assert.equal(result.step.fault, undefined, what);
+      assert.deepEqual(result.step, expected.step, what);
+      assert.deepEqual(told(result.changes), told(expected.changes), what);
+      assert.ok(pauses >= BYTES / AT_ONCE_BYTES, `${what}: ${pauses} pauses for ${BYTES} bytes and more`);
+    }
+    assertSame(ours, twin);
+  });
+}
+
+test('others are let in while a state is captured and restored', () => {
+  for (const snapshotBelowBytes of [undefined, 0, 1 << 30]) {
+    const ours = sideOf(snapshotBelowBytes);
+    const [change] = CHANGES[0] ?? [];
+    assert.ok(change !== undefined);
+    assert.equal(ours.engine.change(ours.canister, FIRST.code, change, NOW_MS).step.fault, undefined);
+    const { result: image, pauses } = paused(ours.engine.capturing(ours.canister));
+    assert.equal(image.heap.length, 200 * WASM_PAGE_BYTES);
+    assert.ok(pauses >= (2 * BYTES) / AT_ONCE_BYTES - 2, `captured with ${pauses} pauses`);
+
+    const again = sideOf(snapshotBelowBytes);
+    const twin = sideOf(snapshotBelowBytes);
+    assert.equal(twin.engine.restore(twin.canister, FIRST.code, image), undefined);
+    const restored = paused(again.engine.restoring(again.canister, FIRST.code, image));
+    assert.equal(restored.result, undefined);
+    const least = ((snapshotBelowBytes === undefined ? 2 : 4) * BYTES) / AT_ONCE_BYTES - 2;
+    assert.ok(restored.pauses >= least, `restored with ${restored.pauses} pauses, stored ${snapshotBelowBytes}`);
+    assertSame(again, ours);
+    assertSame(again, twin);
+    assert.deepEqual(told(again.engine.takeChanges()), told(twin.engine.takeChanges()));
+  }
+});
+
+test('an executor answers others before a state is captured or restored that was asked for before', async () => {
+  const silent = (): void => undefined;
+  const log: Logger = { info: silent, warn: silent, error: silent, debug: silent, announce: silent, event: silent };
+  const clock = new FakeClock(NOW_MS);
+  const pool = new ExecutorPool({ policy: POLICY, clock, log }, { executors: 1, wasmStackBytes: STACK_BYTES });
+  after(() => pool.close());
+  const module = await pool.prepare(FIRST_BYTES);
+  const install: CodeChange = { mode: 'install', argument: EMPTY_ARGS, caller: ANONYMOUS };
+  const [large, other] = await Promise.all(
+    [1, 2].map(async (n) => {
+      const id = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, n, 1, 1);
+      const spec = { id, balance: POLICY.startingCycles, controllers: [], env: new Map<string, string>() };
+      const handle = pool.create(spec, { debug: silent, ended: silent, lost: silent });
+      const step = await new Promise<Step>((done) => pool.change(handle, module, install, done));
+      assert.equal(step.fault, undefined);
+      return handle;
+    }),
+  );
+  assert.ok(large !== undefined && other !== undefined);
+  const entry = module.entries.get('canister_query quick') ?? -1;
+  const order: string[] = [];
+  const ask = (handle: number, name: string): Promise<void> =>
+    new Promise((done) => {
+      const context = contextOf(ANONYMOUS);
+      pool.run(handle, { kind: 'query', entry, argument: EMPTY_ARGS, context, instructionsMax: FULL_LIMIT }, (step) => {
+        assert.equal(step.fault, undefined);
+        order.push(name);
+        done();
+      });
+    });
+  const captured = pool.capture(large, module);
+  await Promise.all([ask(large, 'its own'), ask(other, 'of another'), captured]);
+  const restored = pool.restore(large, await captured);
+  await Promise.all([ask(large, 'its own'), ask(other, 'of another'), restored]);
+  assert.deepEqual(order, ['of another', 'its own', 'of another', 'its own']);
+});
