@@ -55,6 +55,11 @@ export function isFromDatabase(error: unknown): boolean {
   return SQL_STATE.test(codeOf(error));
 }
 
+/** The database answers, and does not do what was asked for. */
+export function isRefusal(error: unknown): boolean {
+  return isFromDatabase(error) && !isFatal(error);
+}
+
 export function isDamage(error: unknown): boolean {
   return DAMAGED.has(codeOf(error));
 }

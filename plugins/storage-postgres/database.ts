@@ -5,7 +5,8 @@ import { byteaArray } from './arrays.ts';
 import { Connection, type ConnectionOptions, type Statement, type Value } from './connection.ts';
 import { placeOf } from './connection-url.ts';
 import { ConnectionLost, damaged, isDamage, isFromDatabase, isTransient, wordsOf } from './database-errors.ts';
-import { type Lease, NO_ANSWER, type Starting } from './lease.ts';
+import type { Lease, Starting } from './lease.ts';
+import { NO_ANSWER } from './outage.ts';
 import { familyNumber, PIECE_BYTES, SQL } from './schema.ts';
 
 /** Units that are committed together. */
@@ -98,7 +99,7 @@ export class Database {
           if (!isTransient(error)) throw isFromDatabase(error) ? this.#refused(error) : error;
           if (session !== undefined) this.#giveUpBroken(session);
           if (failures === 0) this.#isAway(error);
-          starting?.readiness.waiting(NO_ANSWER);
+          starting?.readiness.waiting(`the database ${NO_ANSWER}`);
           await sleep(this.#options.clock, Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(9, failures++)));
         }
       }

@@ -12,8 +12,9 @@ import { hostname } from 'node:os';
 import { type Clock, type Logger, ServerError, sleep, type StartContext } from '../api/plugin.ts';
 import { CONNECT_MS, Connection, type ConnectionOptions, STATEMENT_MS } from './connection.ts';
 import { placeOf } from './connection-url.ts';
-import { isTransient, startProblem, wordsOf } from './database-errors.ts';
+import { isRefusal, isTransient, startProblem, wordsOf } from './database-errors.ts';
 import { prepareSchema, SQL } from './schema.ts';
+import { NO_ANSWER, NO_WRITES, Outage } from './outage.ts';
 import { type Seen, Watch } from './watch.ts';
 
 /** Where a storage that starts says what it waits for, and hears that it need not start any more. */
@@ -55,7 +56,6 @@ const CONNECTING = 1 / 2;
 const CONNECTING_MS_MIN = 1_000;
 /** A database that is being made, or whose rows another standby takes. */
 const STANDBY = 'standby, the namespace has another owner';
-export const NO_ANSWER = 'the database does not answer';
 
 export class Lease {
   /** Of this process, and of no other. */
@@ -128,24 +128,22 @@ export class Lease {
     } catch (error) {
       throw startProblem(error, url);
     }
-    let isAway = false;
     const { watch = new Watch(this.#options) } = this.#options;
+    const outage = new Outage(log, placeOf(url));
     for (;;) {
       if (signal.aborted) throw stopped();
       try {
         if (await this.#tryOnce(await this.#connected(), watch, readiness)) return;
-        if (isAway) log.info(`${placeOf(url)} answers again`);
-        isAway = false;
-        readiness.waiting(STANDBY);
+        readiness.waiting(outage.answered(watch.takesWrites) ?? STANDBY);
         onStandby();
         await sleep(clock, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, watch.leaseMs / LOOKS)));
       } catch (error) {
         if (signal.aborted || !isTransient(error)) throw startProblem(error, url);
+        const kind = isRefusal(error) ? NO_WRITES : NO_ANSWER;
         this.#drop();
         watch.beginAnew();
-        if (!isAway) log.warn(`${placeOf(url)} does not answer: ${wordsOf(error, url)}`);
-        isAway = true;
-        readiness.waiting(NO_ANSWER);
+        outage.failed(kind, wordsOf(error, url));
+        readiness.waiting(`the database ${kind}`);
         await sleep(clock, RETRY_MS);
       }
     }

@@ -34,6 +34,7 @@ export class Watch {
   #sinceMs = 0;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #writableMs = Number.POSITIVE_INFINITY;
+  #takesWrites = true;
 
   constructor(options: WatchOptions) {
     this.#options = options;
@@ -44,8 +45,14 @@ export class Watch {
     return Math.max(this.#options.leaseMs, this.#seen?.leaseMs ?? 0);
   }
 
+  /** False: since it was away, or refused something, nobody has been seen to write. */
+  get takesWrites(): boolean {
+    return this.#takesWrites;
+  }
+
   /** The database was away, or refuses something: nobody could be heard. */
   beginAnew(): void {
+    this.#takesWrites = false;
     this.#lookedMs = Number.NEGATIVE_INFINITY;
   }
 
@@ -57,6 +64,7 @@ export class Watch {
       log.info(`standby: the namespace '${namespace}' is owned by ${seen.holder} (lease ${seen.leaseMs} ms)`);
     const nowMs = clock.nowMs();
     const isHeard = this.#seen?.beat !== seen.beat;
+    if (isHeard) this.#takesWrites = true;
     this.#seen = seen;
     const stoodStill = nowMs - this.#lookedMs > this.leaseMs * QUIET;
     this.#lookedMs = nowMs;
@@ -71,6 +79,7 @@ export class Watch {
 
   /** The database has taken a write while the owner was quiet. */
   isWritable(): void {
+    this.#takesWrites = true;
     this.#writableMs = Math.min(this.#writableMs, this.#options.clock.nowMs());
   }
 }

@@ -224,6 +224,8 @@ interface Played {
   /** When the standby took the namespace; undefined: never. */
   readonly takenMs: number | undefined;
   readonly lostMs: number | undefined;
+  /** What the standby has said. */
+  readonly logged: readonly string[];
 }
 
 async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Promise<Played> {
@@ -231,8 +233,10 @@ async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Pr
   const database = new FakeDatabase(clock, plan);
   const clocks = { owner: new ProcessClock(clock), standby: new ProcessClock(clock) };
   const { leaseMs, connectMs, dies, pause, untilMs } = plan;
-  const log = { info: () => undefined, warn: () => undefined };
+  const logged: string[] = [];
+  const say = (who: Who) => (line: string) => void (who === 'standby' && logged.push(line));
   const leaseOf = (who: Who): Lease => {
+    const log = { info: say(who), warn: say(who) };
     const options = { url: 'postgres://host/svc', namespace: 'svc', leaseMs, clock: clocks[who], log };
     return new Lease({
       ...options,
@@ -271,7 +275,7 @@ async function play(plan: Plan, makeWatch: (options: WatchOptions) => Watch): Pr
   owner.abandon();
   standby.abandon();
   clock.dropTimers();
-  return { takenMs: database.takenMs[1], lostMs };
+  return { takenMs: database.takenMs[1], lostMs, logged };
 }
 
 async function advance(work: Promise<void>, clock: FakeClock): Promise<void> {
@@ -355,6 +359,20 @@ describe('a lease', () => {
         assert.deepEqual([played.takenMs, played.lostMs], [undefined, undefined], `${part} of 8`);
       }
     });
+
+  test('has a standby that says once that the database is away or takes no writes, and once that it is back', async () => {
+    const leaseMs = 2_000;
+    const connectMs = { owner: 50, standby: 50 };
+    for (const [trouble, away, back] of [
+      ['refused', 'does not answer: terminated', 'answers again'],
+      ['readOnly', 'takes no writes: cannot execute UPDATE in a read-only transaction', 'takes writes again'],
+    ] as const) {
+      const outage = { fromMs: 4_000, untilMs: 20_000, whom: ['owner', 'standby'] as const, trouble };
+      const { logged } = await play({ leaseMs, outages: [outage], connectMs, untilMs: 24_000 }, shipped);
+      const [, ...said] = logged;
+      assert.deepEqual(said, [`the database host/svc ${away}`, `the database host/svc ${back}`]);
+    }
+  });
 
   test('is found to be lost by a standby that counts while the database is away', async () => {
     let lost = 0;
