@@ -3,6 +3,10 @@ import assert from 'node:assert/strict';
 import { deserialize, serialize } from 'node:v8';
 import { seal, unseal } from './sealed.ts';
 
+/** What a call was made for: of a timer or a heartbeat, to itself, to the management canister, without callbacks; or none of these. */
+export const CALL_KINDS = ['timer', 'own', 'system', 'oneWay', 'other'] as const;
+export type CallKind = (typeof CALL_KINDS)[number];
+
 /** What is to be stored of a canister. */
 export class Books {
   balance = 0n;
@@ -11,8 +15,14 @@ export class Books {
   memory = 0;
   /** How often something was told: what is lost on the way shows. */
   told = 0;
+  /** Counts what has taken the place of its code. */
+  instance = 0;
+  /** Nothing that earlier instances have asked for comes to this one, nor to a later one. */
+  sealedInstance = 0;
+  /** The timer was set since the code has changed. */
+  isArmed = false;
   /** Its calls that are not answered, by number. */
-  openCalls = new Set<number>();
+  openCalls = new Map<number, CallKind>();
   /** Calls of others that have started here, by number. */
   started = new Set<number>();
   /** Calls to each canister, and the last that started of each. */
@@ -22,7 +32,7 @@ export class Books {
   copy(): Books {
     const { openCalls, started, made, startedOf } = this;
     return Object.assign(new Books(), this, {
-      openCalls: new Set(openCalls),
+      openCalls: new Map(openCalls),
       started: new Set(started),
       made: new Map(made),
       startedOf: new Map(startedOf),
@@ -37,6 +47,12 @@ export class Books {
         break;
       case 'code':
         this.version = change.version;
+        this.instance++;
+        if (change.by === 'operator') this.sealedInstance = this.instance;
+        if (change.by !== 'snapshot') this.isArmed = false;
+        break;
+      case 'armed':
+        this.isArmed = true;
         break;
       case 'memory':
         this.memory = change.value;
@@ -45,7 +61,7 @@ export class Books {
         this.made.set(change.to, change.number);
         break;
       case 'called':
-        this.openCalls.add(change.call);
+        this.openCalls.set(change.call, change.as);
         break;
       case 'answered':
         this.openCalls.delete(change.call);
@@ -71,11 +87,18 @@ export class Books {
 
 export type Change =
   | { readonly kind: 'balance'; readonly by: bigint }
-  | { readonly kind: 'code'; readonly version: number | undefined }
+  /** Operators seal it off from those before, as does whoever drops code; canisters that install code or load a snapshot do not. */
+  | {
+      readonly kind: 'code';
+      readonly version: number | undefined;
+      readonly by: 'operator' | 'canister' | 'snapshot';
+    }
+  | { readonly kind: 'armed' }
   | { readonly kind: 'memory'; readonly value: number }
   /** The last call to that canister has this number. */
   | { readonly kind: 'numbered'; readonly to: number; readonly number: number }
-  | { readonly kind: 'called' | 'answered'; readonly call: number }
+  | { readonly kind: 'called'; readonly call: number; readonly as: CallKind }
+  | { readonly kind: 'answered'; readonly call: number }
   /** No call of its will be answered. */
   | { readonly kind: 'emptied' }
   | { readonly kind: 'started'; readonly call: number; readonly caller: string; readonly number: number };

@@ -163,7 +163,7 @@ export class RandomEngine implements ThreadEngine {
     this.#thread.seen(code);
     return yield* this.#message(subject, 'install', nowMs, {
       begun: () => void unseal(change.argument, 'the argument of an installation'),
-      run: (instructions) => this.#steps.install(subject, fromCode(code), instructions),
+      run: (instructions) => this.#steps.install(subject, fromCode(code), change, instructions),
     });
   }
 
@@ -271,7 +271,7 @@ export class RandomEngine implements ThreadEngine {
     const subject = this.#subjectOf(state);
     this.#enter(subject, 'uninstall');
     subject.dropFrames();
-    this.#change(subject, { kind: 'code', version: undefined });
+    this.#change(subject, { kind: 'code', version: undefined, by: 'operator' });
     this.#change(subject, { kind: 'emptied' });
   }
 
@@ -311,7 +311,8 @@ export class RandomEngine implements ThreadEngine {
     if (this.#host.draw(6) === 0) return 'the image does not fit';
     subject.dropFrames();
     this.#change(subject, { kind: 'memory', value: memory });
-    this.#change(subject, { kind: 'code', version: code === undefined ? undefined : fromCode(code).version });
+    const version = code === undefined ? undefined : fromCode(code).version;
+    this.#change(subject, { kind: 'code', version, by: 'snapshot' });
     if (code !== undefined) subject.longOneIn = fromCode(code).longOneIn;
     return undefined;
   }

@@ -16,6 +16,7 @@ const EXPORTS = [
   ['canister_update n', 'n', 'update'],
 ] as const;
 export const COMPOSITE = 2;
+export const TIMER = 4;
 export const EMPTY = 6;
 
 /** What executors get in place of code. */

@@ -1,19 +1,40 @@
 /** Those who run the host in one of its lives: they change code, capture and restore state, pay, checkpoint, and delete. */
 import assert from 'node:assert/strict';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServerError } from '../../kernel/index.ts';
-import type { CanisterImage, ModuleInfo } from '../../subsystems/execution/index.ts';
+import type { RecordedCode } from '../../subsystems/canisters/canister-record.ts';
+import type { ChangingCanister } from '../../subsystems/canisters/code-changes.ts';
+import { upgrade, type UpgradeNeeds } from '../../subsystems/canisters/upgrade.ts';
+import type { UpgradeFindings } from '../../subsystems/compatibility/index.ts';
+import type { CanisterImage, CodeChange, ModuleInfo } from '../../subsystems/execution/index.ts';
 import type { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
+import type { Step } from '../../subsystems/ic/index.ts';
 import { moduleBytes } from './random-modules.ts';
+import { OPERATOR } from './random-steps.ts';
 import type { RandomThreads } from './random-threads.ts';
 import { type Draw, drawBytes, seal } from './sealed.ts';
 import type { Tally } from './tally.ts';
 
 const CALLER = Uint8Array.of(5);
+const NO_BYTES = new Uint8Array(0);
+const UPGRADE = { keepsHeap: false, skipsPreUpgrade: false };
+const nothing = (): void => undefined;
+const NO_LOG = { event: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing, announce: nothing };
+const NO_DIFFERENCES = { compatible: true, added: [], removed: [], changed: [] };
+/** Nobody compares modules without code. */
+const SAME: UpgradeFindings = {
+  stable: { ...NO_DIFFERENCES, checked: true, checker: null, message: null },
+  candid: NO_DIFFERENCES,
+  refusal: undefined,
+  warnings: [],
+};
 /** What is asked of an executor directly. */
 const ERRANDS = ['capture', 'restore', 'pay', 'checkpoint'] as const;
 
+/** Mistakes of theirs. */
+export type PlantedOperators = 'reinstall-ends-nothing' | 'upgrade-stops-nothing';
+
 export interface RandomOperatorsOptions {
+  readonly planted?: PlantedOperators | undefined;
   readonly draw: Draw;
   readonly tally: Tally;
   readonly threads: RandomThreads;
@@ -26,10 +47,8 @@ export class RandomOperators {
   readonly #with: RandomOperatorsOptions;
   readonly #modules = new Map<number, ModuleInfo>();
   readonly #images = new Map<number, CanisterImage>();
-  /** By canister, changes of its code that are under way. */
-  readonly #changes = new Map<number, number>();
-  /** Canisters that are given an image, or deleted with calls open: that has to be the only change, as in the registry. */
-  readonly #exclusive = new Set<number>();
+  /** By canister, the end of the last change that waits or is made. */
+  readonly #turns = new Map<number, Promise<void>>();
 
   constructor(options: RandomOperatorsOptions) {
     this.#with = options;
@@ -43,98 +62,139 @@ export class RandomOperators {
     return module;
   }
 
-  // ---- code
+  // ---- code, in turn with each other change of the canister
 
+  /** As a canister changes code through the management canister: whatever is open. */
   async install(handle: number, module: ModuleInfo): Promise<void> {
-    const argument = seal(Buffer.from('install'), drawBytes(this.#with.draw));
-    const change = { mode: 'install', argument, caller: CALLER } as const;
-    await this.#changing(handle, () => this.#with.scheduler.change(handle, module, change));
+    await this.#inTurn(handle, async () => void (await this.#change(handle, module, this.#changeBy('canister'))));
   }
 
   async uninstall(handle: number): Promise<void> {
-    await this.#changing(handle, () => this.#with.scheduler.uninstall(handle)).catch(() => undefined);
+    await this.#inTurn(handle, () => this.#pinned(handle, () => this.#with.scheduler.uninstall(handle)));
   }
 
-  async #changing(handle: number, change: () => Promise<unknown>): Promise<void> {
-    const changes = this.#changes;
-    if (this.#exclusive.has(handle)) return;
-    changes.set(handle, (changes.get(handle) ?? 0) + 1);
+  /** As `?mode=reinstall` on /install. */
+  async reinstall(handle: number, module: ModuleInfo): Promise<void> {
+    const { planted, tally } = this.#with;
+    const endsCalls = planted !== 'reinstall-ends-nothing';
+    await this.#inTurn(handle, async () => {
+      tally.reinstalls++;
+      await this.#change(handle, module, { ...this.#changeBy(OPERATOR), mode: 'reinstall', endsCalls });
+    });
+  }
+
+  /** As /upgrade and `--watch`: by what the server runs. */
+  async upgrade(handle: number, module: ModuleInfo): Promise<void> {
+    const { scheduler, tally, threads } = this.#with;
+    const record = {
+      name: String(handle),
+      handle,
+      get isRemoved() {
+        return threads.canisters[handle]?.isRemoved === true;
+      },
+      get status() {
+        return scheduler.statusOf(handle);
+      },
+      steps: { checkMemory: () => undefined },
+    } as unknown as ChangingCanister;
+    const needs: UpgradeNeeds = {
+      changes: {
+        prepare: () => Promise.resolve({ module } as RecordedCode),
+        encodeArgument: () => Promise.resolve(NO_BYTES),
+        storeKeptHeap: () => Promise.resolve(),
+        apply: async (_record, _code, { mode }) => {
+          tally.upgrades++;
+          const step = await this.#change(handle, module, { ...this.#changeBy(OPERATOR), ...UPGRADE, mode });
+          if (step.fault !== undefined) throw new ServerError('invalid', 'install-failed', step.fault.message);
+          return step;
+        },
+      },
+      scheduler: {
+        lockBetweenMessages: async (of, options) =>
+          this.#with.planted === 'upgrade-stops-nothing'
+            ? scheduler.lock(of)
+            : await scheduler.lockBetweenMessages(of, options),
+        pause: async (of) => {
+          tally.pauses++;
+          await scheduler.pause(of);
+        },
+        resume: (of) => scheduler.resume(of),
+      },
+      compatibility: { compare: () => Promise.resolve(SAME) },
+      log: NO_LOG,
+      inTurn: (change) => this.#takeTurn(handle, change),
+      isDone: () => undefined,
+    };
+    await this.#withoutRefusal(handle, () => upgrade(needs, record, NO_BYTES, { argument: undefined, caller: CALLER }));
+  }
+
+  #changeBy(who: string): Extract<CodeChange, { readonly mode: 'install' | 'reinstall' }> {
+    const argument = seal(Buffer.from(who), drawBytes(this.#with.draw));
+    return { mode: 'install', argument, caller: CALLER };
+  }
+
+  #change(handle: number, module: ModuleInfo, change: CodeChange): Promise<Step> {
+    return this.#pinned(handle, () => this.#with.scheduler.change(handle, module, change));
+  }
+
+  async #pinned<T>(handle: number, work: () => Promise<T>): Promise<T> {
+    const release = await this.#with.scheduler.pin(handle);
     try {
-      await change();
+      return await work();
     } finally {
-      changes.set(handle, (changes.get(handle) ?? 1) - 1);
+      release();
     }
   }
 
-  isChanging(handle: number): boolean {
-    return this.#exclusive.has(handle) || (this.#changes.get(handle) ?? 0) > 0;
+  /** What is refused is none of the simulation's business. */
+  async #inTurn(handle: number, change: () => Promise<void>): Promise<void> {
+    await this.#withoutRefusal(handle, () => this.#takeTurn(handle, change));
   }
 
-  /** Nobody else may change it now. */
-  isExclusive(handle: number): boolean {
-    return this.#exclusive.has(handle);
+  async #withoutRefusal(handle: number, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      // It cannot be woken, its executor has died, or it was deleted.
+      if (!(error instanceof ServerError) && this.#with.threads.canisters[handle]?.isRemoved !== true) throw error;
+    }
+  }
+
+  async #takeTurn<T>(handle: number, change: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(handle);
+    const turn = Promise.withResolvers<void>();
+    this.#turns.set(handle, turn.promise);
+    await before;
+    try {
+      if (this.#with.threads.canisters[handle]?.isRemoved === true)
+        throw new ServerError('missing', 'actor-missing', 'it has been deleted meanwhile');
+      return await change();
+    } finally {
+      turn.resolve();
+    }
   }
 
   // ---- the end of a canister
 
-  remove(handle: number): void {
-    this.#with.scheduler.withdraw(handle);
-    this.#with.threads.remove(handle);
-  }
-
-  /** Deletes one that has calls open; false: its executor died before that. Whoever changes its code has to be done first. */
-  async endAndRemove(handle: number): Promise<boolean> {
-    const { scheduler } = this.#with;
-    const letGoOn = scheduler.beginDeletion(handle);
-    this.#exclusive.add(handle);
-    try {
-      while ((this.#changes.get(handle) ?? 0) > 0) await nextTurn();
-      await this.#endCalls(handle);
-      return true;
-    } catch (error) {
-      if (!(error instanceof ServerError)) throw error;
-      return false;
-    } finally {
-      this.#exclusive.delete(handle);
-      letGoOn();
-    }
-  }
-
-  async #endCalls(handle: number): Promise<void> {
-    const { scheduler } = this.#with;
-    const letGo = scheduler.lock(handle);
-    try {
-      await scheduler.endCalls(handle);
-      this.remove(handle);
-    } finally {
-      letGo();
-    }
-  }
-
-  /** As an upgrade over HTTP: between two messages if no call is open, else when all have come back. */
-  async upgrade(handle: number, module: ModuleInfo): Promise<void> {
-    const { scheduler, tally } = this.#with;
-    let hasPaused = false;
-    while (!this.isChanging(handle) && !this.#isRemoved(handle)) {
-      const unlock = await scheduler.lockBetweenMessages(handle, { pauses: true });
-      if (unlock !== undefined) {
-        if (!this.#isRemoved(handle)) await this.install(handle, module);
-        unlock();
-        break;
+  /** Deletes a stopped one, or one with the calls that it has open; false: its executor died before that, or it runs. */
+  async remove(handle: number, endsCalls: boolean): Promise<boolean> {
+    const { scheduler, threads } = this.#with;
+    const letStop = endsCalls ? scheduler.beginDeletion(handle) : undefined;
+    let isRemoved = false;
+    await this.#inTurn(handle, async () => {
+      if (!endsCalls && scheduler.storedStatusOf(handle) !== 'stopped') return;
+      const letGo = scheduler.lock(handle);
+      try {
+        if (endsCalls) await scheduler.endCalls(handle);
+        scheduler.withdraw(handle);
+        threads.remove(handle);
+        isRemoved = true;
+      } finally {
+        letGo();
       }
-      if (this.#isRemoved(handle)) return;
-      tally.pauses++;
-      hasPaused = await scheduler.pause(handle).then(
-        () => true,
-        () => false,
-      );
-      if (!hasPaused) return;
-    }
-    if (hasPaused && !this.#isRemoved(handle)) scheduler.resume(handle);
-  }
-
-  #isRemoved(handle: number): boolean {
-    return this.#with.threads.canisters[handle]?.isRemoved === true;
+    });
+    letStop?.();
+    return isRemoved;
   }
 
   // ---- errands
@@ -178,17 +238,17 @@ export class RandomOperators {
     const { threads, scheduler, tally } = this.#with;
     if (!this.#images.has(handle)) await this.#capture(handle);
     const image = this.#images.get(handle);
-    if (image === undefined || this.isChanging(handle)) return;
-    this.#exclusive.add(handle);
-    const release = scheduler.lock(handle);
-    try {
-      await threads.restore(handle, image);
-      scheduler.restored(handle, image.module);
-      tally.restores++;
-    } finally {
-      this.#exclusive.delete(handle);
-      release();
-    }
+    if (image === undefined) return;
+    await this.#takeTurn(handle, async () => {
+      const release = scheduler.lock(handle);
+      try {
+        await threads.restore(handle, image);
+        scheduler.restored(handle, image.module);
+        tally.restores++;
+      } finally {
+        release();
+      }
+    });
   }
 
   async #pay(handle: number): Promise<void> {

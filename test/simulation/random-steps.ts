@@ -16,8 +16,9 @@ import {
   type StepFault,
   type Task,
 } from '../../subsystems/ic/index.ts';
-import type { Change } from './books.ts';
-import { COMPOSITE, EMPTY, ENTRIES_PER_VERSION, type RandomCode } from './random-modules.ts';
+import type { CodeChange } from '../../subsystems/execution/index.ts';
+import { CALL_KINDS, type CallKind, type Change } from './books.ts';
+import { COMPOSITE, EMPTY, ENTRIES_PER_VERSION, type RandomCode, TIMER } from './random-modules.ts';
 import type { Subject } from './random-subject.ts';
 import { type Draw, drawBytes, seal, sealText, unseal, unsealText } from './sealed.ts';
 import type { Tally } from './tally.ts';
@@ -49,6 +50,9 @@ export interface EngineHost {
   problem(error: unknown): void;
 }
 
+/** What an installation of somebody who runs the host is called with. */
+export const OPERATOR = 'operator';
+
 const FAULTS = ['trap', 'limit', 'calledTrap', 'noCallback'] as const;
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
@@ -62,6 +66,9 @@ interface CallNote {
   readonly isEmpty: boolean;
   /** The call that its context answers; 0: nobody's, or nobody knows whose. */
   readonly cause: number;
+  /** Of the code that has made it. */
+  readonly instance: number;
+  readonly as: CallKind;
 }
 
 /** What one message has to do with. */
@@ -76,15 +83,18 @@ interface Message {
   /** Of a composite query: calls that are open already. */
   readonly open: number;
   readonly cause: number;
+  /** Of a timer or a heartbeat. */
+  readonly isTimer?: boolean;
 }
 
 export function simulatedId(handle: number): Uint8Array {
   return Uint8Array.of(handle >> 8, handle & 255, 1, 1);
 }
 
-/** What is called `m` or `c` with: how deep it may go, its place among the calls of the pair, its number. */
-export function sealArgument(fuel: number, place: number, call: number, bytes: number): Uint8Array {
-  const content = Buffer.alloc(12);
+/** What is called `m` or `c` with: how deep it may go, its place among the calls of the pair, its number, the caller's instance. */
+export function sealArgument(fuel: number, place: number, call: number, bytes: number, instance = 0): Uint8Array {
+  const content = Buffer.alloc(16);
+  content.writeUInt32LE(instance, 12);
   content.writeUInt32LE(fuel, 0);
   content.writeUInt32LE(place, 4);
   content.writeUInt32LE(call, 8);
@@ -129,6 +139,7 @@ export class RandomSteps {
   run(subject: Subject, task: Task, instructions: number): EngineResult {
     const balance = subject.books.balance;
     const step = this.#run(subject, task);
+    if (step.timerNs !== undefined) this.#change(subject, { kind: 'armed' });
     return {
       step: { ...step, instructions },
       debug: this.#lines(),
@@ -137,13 +148,25 @@ export class RandomSteps {
     };
   }
 
-  install(subject: Subject, { version, longOneIn }: RandomCode, instructions: number): EngineResult {
+  install(
+    subject: Subject,
+    { version, longOneIn }: RandomCode,
+    change: CodeChange,
+    instructions: number,
+  ): EngineResult {
     let step: Step = { ...NOTHING_RAN, timerNs: 0n, instructions };
     if (this.#host.draw(4) === 0) step = this.#faulted('trap', 0);
     else {
+      const { tally } = this.#host;
+      const endsCalls = change.mode !== 'upgrade' && change.endsCalls === true;
+      tally.framesLost += subject.frames.size;
+      for (const as of subject.books.openCalls.values()) (endsCalls ? tally.ended : tally.survived)[as]++;
       subject.dropFrames();
       subject.longOneIn = longOneIn;
-      this.#change(subject, { kind: 'code', version });
+      const by =
+        unseal(change.argument, 'the argument of an installation').toString() === OPERATOR ? OPERATOR : 'canister';
+      this.#change(subject, { kind: 'code', version, by });
+      if (endsCalls) this.#change(subject, { kind: 'emptied' });
     }
     return { step, debug: this.#lines(), isBalanceMoved: false };
   }
@@ -165,12 +188,19 @@ export class RandomSteps {
       return { ...NOTHING_RAN, isAccepted: this.#host.draw(4) > 0 };
     }
     const plain = { subject, available: 0n, isComposite: false, open: 0 };
-    if (task.kind === 'system') return this.#step({ ...plain, fuel: 2, canAnswer: false, cause: 0 });
     const entry = task.entry % ENTRIES_PER_VERSION;
+    if (task.kind === 'system') {
+      if (entry === TIMER) assert.ok(subject.books.isArmed, 'a timer fires that the code before has set');
+      return this.#step({ ...plain, fuel: 2, canAnswer: false, cause: 0, isTimer: true });
+    }
     const { context } = task;
     assert.ok(context.canAnswer, 'a call starts unanswered');
-    const { fuel, place, call } = this.#argument(task.argument, entry === EMPTY);
-    if (task.kind === 'update' && place > 0) this.#checkOrder(subject, context.caller, place, call);
+    const { fuel, place, call, instance } = this.#argument(task.argument, entry === EMPTY);
+    if (task.kind === 'update' && place > 0) {
+      this.#checkOrder(subject, context.caller, place, call);
+      if (Buffer.compare(context.caller, simulatedId(subject.handle)) === 0)
+        this.#checkInstance(subject, instance, call);
+    }
     const isComposite = task.kind === 'query' && entry === COMPOSITE;
     const mayCall = task.kind === 'update' || isComposite;
     const message = { ...plain, isComposite, canAnswer: true, cause: call, fuel: mayCall ? fuel : 0 };
@@ -179,7 +209,7 @@ export class RandomSteps {
   }
 
   #callback(subject: Subject, { callbacks, context, frame }: CallbackTask): Step {
-    const { fuel, isComposite, cause } = noteOf(callbacks);
+    const { call, fuel, isComposite, cause, instance, as } = noteOf(callbacks);
     assert.equal(isComposite, frame !== 0, 'a composite query goes on with its frame');
     let open = 0;
     if (isComposite) {
@@ -188,18 +218,32 @@ export class RandomSteps {
       open = (subject.frames.get(frame) ?? 0) - 1;
       assert.ok(open >= 0, `the frame ${frame} is there`);
       subject.frames.delete(frame);
-    }
+      assert.equal(instance, subject.books.instance, 'a composite query goes on in its own code');
+    } else this.#checkInstance(subject, instance, call);
+    if (as === 'oneWay') return this.#faulted('noCallback', cause);
     const { canAnswer, cyclesAvailable: available } = context;
     return this.#step({ subject, fuel, canAnswer, available, isComposite, open, cause });
   }
 
-  #argument(argument: Uint8Array, isEmpty: boolean): { fuel: number; place: number; call: number } {
+  /** What an instance has asked for comes to another only where canisters have changed code. */
+  #checkInstance({ handle, books }: Subject, instance: number, call: number): void {
+    const { sealedInstance } = books;
+    const what = `canister ${handle}: call ${call} of instance ${instance} comes back to instance ${books.instance}`;
+    assert.ok(instance >= sealedInstance, `${what}, behind ${sealedInstance}`);
+    if (instance < books.instance) this.#host.tally.across++;
+  }
+
+  #argument(
+    argument: Uint8Array,
+    isEmpty: boolean,
+  ): { readonly fuel: number; readonly place: number; readonly call: number; readonly instance: number } {
     if (isEmpty) {
       assert.equal(argument.length, 0, 'what is called with nothing gets nothing');
-      return { fuel: 1, place: 0, call: 0 };
+      return { fuel: 1, place: 0, call: 0, instance: 0 };
     }
     const content = unseal(argument, 'an argument');
-    return { fuel: content.readUInt32LE(0), place: content.readUInt32LE(4), call: content.readUInt32LE(8) };
+    const [fuel = 0, place = 0, call = 0, instance = 0] = [0, 4, 8, 12].map((at) => content.readUInt32LE(at));
+    return { fuel, place, call, instance };
   }
 
   #checkOrder(subject: Subject, principal: Uint8Array, place: number, call: number): void {
@@ -246,24 +290,27 @@ export class RandomSteps {
     return { kind: 'reply', data };
   }
 
-  #call({ subject, fuel, isComposite, cause }: Message): OutgoingCall {
+  #call({ subject, fuel, isComposite, cause, isTimer = false }: Message): OutgoingCall {
     const { draw, count, tally, hasTimeouts } = this.#host;
     const { books } = subject;
     const call = this.#host.nextNumber();
-    const to = draw(12) === 0 ? 999 : draw(count);
+    const to = draw(12) === 0 ? 999 : draw(6) === 0 ? subject.handle : draw(count);
     const callee = !isComposite && draw(10) === 0 ? new Uint8Array(0) : simulatedId(to);
+    const isOwn = to === subject.handle;
+    const as = draw(10) === 0 ? 'oneWay' : isTimer ? 'timer' : callee.length === 0 ? 'system' : isOwn ? 'own' : 'other';
     const cycles = isComposite ? 0n : BigInt(draw(Math.min(100, Number(books.balance)) + 1));
     const isEmpty = !isComposite && draw(12) === 0;
     const method = isComposite ? (draw(2) === 0 ? 'c' : 'q') : draw(15) === 0 ? 'missing' : draw(8) === 0 ? 'q' : 'm';
     const place = (books.made.get(to) ?? 0) + 1;
     if (isComposite) subject.queryCalls.add(call);
-    else this.#change(subject, { kind: 'called', call });
+    else this.#change(subject, { kind: 'called', call, as });
     if (cycles > 0n) this.#change(subject, { kind: 'balance', by: -cycles });
     this.#change(subject, { kind: 'numbered', to, number: place });
-    const payload = isEmpty ? new Uint8Array(0) : sealArgument(fuel - 1, place, call, drawBytes(draw));
+    const payload = isEmpty ? new Uint8Array(0) : sealArgument(fuel - 1, place, call, drawBytes(draw), books.instance);
     tally.payload('call', payload.length);
     const timeoutSeconds = hasTimeouts && draw(3) === 0 ? 1 + draw(3) : undefined;
-    const callbacks = callbacksOf({ call, fuel: fuel - 1, isComposite, isEmpty, cause });
+    const { instance } = books;
+    const callbacks = callbacksOf({ call, fuel: fuel - 1, isComposite, isEmpty, cause, instance, as });
     return { callee, method: isEmpty ? 'n' : method, payload, cycles, timeoutSeconds, callbacks };
   }
 
@@ -308,12 +355,14 @@ function unavailable(message: string): Step {
   return { ...NOTHING_RAN, fault: { kind: 'unavailable', code: 5, message } };
 }
 
-function callbacksOf({ call, fuel, isComposite, isEmpty, cause }: CallNote): Uint8Array {
+function callbacksOf({ call, fuel, isComposite, isEmpty, cause, instance, as }: CallNote): Uint8Array {
   const callbacks = Buffer.alloc(56);
   callbacks.writeUInt32LE(call, 0);
   callbacks.writeUInt8(fuel, 4);
   callbacks.writeUInt8((isComposite ? 1 : 0) | (isEmpty ? 2 : 0), 5);
+  callbacks.writeUInt8(CALL_KINDS.indexOf(as), 6);
   callbacks.writeUInt32LE(cause, 8);
+  callbacks.writeUInt32LE(instance, 12);
   return new Uint8Array(callbacks);
 }
 
@@ -326,5 +375,7 @@ export function noteOf(callbacks: Uint8Array): CallNote {
     isComposite: (flags & 1) !== 0,
     isEmpty: (flags & 2) !== 0,
     cause: view.readUInt32LE(8),
+    instance: view.readUInt32LE(12),
+    as: CALL_KINDS[view.readUInt8(6)] ?? 'other',
   };
 }

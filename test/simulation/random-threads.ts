@@ -43,6 +43,8 @@ export interface RandomCanister {
   underWay: number;
   /** Tasks and changes of code that its executor has been given. */
   given: number;
+  /** That executor: one that dies while the canister sleeps tells nobody. */
+  givenTo: ThreadNotes | undefined;
   /** Debug lines of the step that ends next. */
   lines: OutputLine[];
 }
@@ -213,6 +215,7 @@ export class RandomThreads extends SteppedThreads {
       isLost: false,
       underWay: 0,
       given: 0,
+      givenTo: undefined,
       lines: [],
     };
     this.#canisters.push(canister);
@@ -288,8 +291,10 @@ export class RandomThreads extends SteppedThreads {
   /** Checks that what is told of the next task is true. */
   #toldOf(canister: RandomCanister): (step: Step) => void {
     const { handle } = canister;
-    const place = canister.given++;
     const notes = this.#notes[this.executorOf(handle)];
+    if (canister.givenTo !== notes) canister.given = 0;
+    canister.givenTo = notes;
+    const place = canister.given++;
     const { problem, tally } = this.#options;
     return (step) => {
       const isTakenBack = step === TAKEN_BACK;

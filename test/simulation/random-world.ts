@@ -15,7 +15,7 @@ import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { seeded } from '../support/seeded.ts';
 import type { Books } from './books.ts';
-import { RandomOperators } from './random-operators.ts';
+import { type PlantedOperators, RandomOperators } from './random-operators.ts';
 import { checkEcho, sealArgument, sealEcho, simulatedId } from './random-steps.ts';
 import { RandomThreads, type RandomThreadsOptions } from './random-threads.ts';
 import { RecordingJournal } from './recording-journal.ts';
@@ -49,7 +49,9 @@ export interface Mix {
 }
 
 /** A mistake in what is tested. */
-export type Planted = Pick<RandomThreadsOptions, 'createGate' | 'plant'>;
+export interface Planted extends Pick<RandomThreadsOptions, 'createGate' | 'plant'> {
+  readonly operators?: PlantedOperators;
+}
 
 /** What a unit holds besides what the scheduler says. */
 type State = readonly {
@@ -110,6 +112,7 @@ class World {
       threads: this.#threads,
       scheduler: this.#scheduler,
       minted,
+      planted: this.#planted.operators,
     });
   }
 
@@ -119,7 +122,8 @@ class World {
     const journal = this.#journal;
     const problems = this.#problems;
     return new RandomThreads({
-      ...this.#planted,
+      createGate: this.#planted.createGate,
+      plant: this.#planted.plant,
       lanes,
       draw: this.#draw,
       tally: this.tally,
@@ -286,12 +290,14 @@ class World {
     await this.#change(handle);
   }
 
-  async #change(handle: number): Promise<void> {
+  async #change(handle: number, how: 'install' | 'upgrade' | 'reinstall' = 'install'): Promise<void> {
     const module = await this.#operators.moduleOf(++this.#versions);
     // It may have been deleted meanwhile.
     if (this.#threads.canisters[handle]?.isRemoved === true) return;
     this.#journal?.markDirty();
-    this.#promises.push(this.#watched(this.#operators.install(handle, module)));
+    // A composite query is likely to wait for others then.
+    if (how !== 'install' && this.#threads.canisters[handle]?.isLost !== true) this.#deliver(handle, 80);
+    this.#promises.push(this.#watched(this.#operators[how](handle, module)));
   }
 
   get #handles(): number[] {
@@ -301,8 +307,8 @@ class World {
   async #act(): Promise<void> {
     const handles = this.#handles;
     const handle = handles[this.#draw(handles.length)] ?? 0;
-    // What is uninstalled or deleted leaves calls without callbacks, which the books do not tell from lost ones.
-    const changes = this.#journal === undefined ? 12 : 9;
+    // A canister that is deleted leaves nothing for a crash to bring back.
+    const changes = this.#journal === undefined ? 18 : 15;
     const what = this.#draw(this.#mix.hasChanges === true ? 96 + changes : 96);
     // Now and then more than an executor's window holds: then messages wait in the actors' own queues.
     if (what < 86) for (let n = this.#draw(50) === 0 ? 150 : 1; n > 0; n--) this.#deliver(handle, what);
@@ -312,28 +318,18 @@ class World {
     else if (what < 96) this.#promises.push(this.#watched(this.#operators.runErrand(handle, what)));
     else if (what < 99) void this.#scheduler.stop(handle).catch(() => undefined);
     else if (what < 102) this.#scheduler.start(handle);
-    else if (what < 105) await (this.#draw(2) === 0 ? this.#change(handle) : this.#upgrade(handle));
-    else if (what < 106) void this.#operators.uninstall(handle);
-    else if (this.#operators.isExclusive(handle)) return;
-    else if (this.#draw(2) === 0) this.#promises.push(this.#watched(this.#endAndRemove(handle)));
-    else if (this.#operators.isChanging(handle)) return;
-    else if (this.#scheduler.statusOf(handle) === 'stopped') await this.#remove(handle);
-  }
-
-  async #upgrade(handle: number): Promise<void> {
-    const module = await this.#operators.moduleOf(++this.#versions);
-    if (this.#threads.canisters[handle]?.isRemoved === true) return;
-    this.#promises.push(this.#watched(this.#operators.upgrade(handle, module)));
+    else if (what < 104) await this.#change(handle);
+    else if (what < 107) await this.#change(handle, 'upgrade');
+    else if (what < 110) await this.#change(handle, 'reinstall');
+    else if (what < 111) this.#promises.push(this.#watched(this.#operators.uninstall(handle)));
+    else this.#promises.push(this.#watched(this.#remove(handle)));
   }
 
   async #remove(handle: number): Promise<void> {
-    this.#operators.remove(handle);
-    await this.#create();
-  }
-
-  async #endAndRemove(handle: number): Promise<void> {
-    this.#hasEnded = true;
-    if (await this.#operators.endAndRemove(handle)) await this.#create();
+    const endsCalls = this.#scheduler.storedStatusOf(handle) !== 'stopped';
+    if (endsCalls && this.#draw(2) === 0) return;
+    this.#hasEnded ||= endsCalls;
+    if (await this.#operators.remove(handle, endsCalls)) await this.#create();
   }
 
   #deliver(handle: number, what: number): void {
@@ -351,8 +347,15 @@ class World {
       outcomes[at] = outcome;
       checkEcho(answerOf(outcome), isEmpty ? 0 : number, isEmpty || this.#emptyReplies.has(number));
     };
-    const delivered = this.#scheduler.deliver(handle, { ...message, caller: CALLER, argument });
+    const delivered = this.#scheduler.deliver(handle, { ...message, caller: CALLER, argument, onAnswer: this.#once() });
     this.#promises.push(this.#watched(delivered.then(answered)));
+  }
+
+  /** A client that is answered twice is a problem. */
+  #once(): () => void {
+    const problems = this.#problems;
+    let count = 0;
+    return () => void (++count > 1 && problems.push(new Error(`a client was answered ${count} times`)));
   }
 
   /** What goes wrong in it is a problem of the host that lives now. */

@@ -11,6 +11,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProofSeeds } from '../support/proof-seeds.ts';
+import { CALL_KINDS } from './books.ts';
 import { LeakyGate } from './observed-gate.ts';
 import { EMPTIED, LOST, swapped, TWICE } from './planted-recalls.ts';
 import { type Mix, type Planted, simulateScheduler } from './random-world.ts';
@@ -37,7 +38,16 @@ const ALWAYS = [
   'restores',
   'checkpoints',
 ];
-const CHANGES = ['command install', 'command configure', 'takenBack', 'pauses'];
+const CHANGES = [
+  'command install',
+  'command configure',
+  'upgrades',
+  'pauses',
+  'takenBack',
+  'reinstalls',
+  'across',
+  ...CALL_KINDS.flatMap((kind) => [`ended ${kind}`, `survived ${kind}`]),
+];
 /** Where nothing is kept, actors are also deleted. */
 const DELETIONS = ['endedByForce'];
 const DEATHS = ['deaths'];
@@ -66,6 +76,8 @@ async function simulate(mix: Mix): Promise<void> {
     ...ALWAYS,
     ...(mix.hasChanges === true ? CHANGES : []),
     ...(mix.hasChanges === true && mix.isKept !== true && mix.isDrained !== true ? DELETIONS : []),
+    // Rare where a drain comes soon.
+    ...(mix.hasChanges === true && mix.isDrained !== true ? ['framesLost'] : []),
     ...(mix.hasDeaths === true ? DEATHS : []),
     ...(mix.isKept === true ? KEPT : []),
     ...(mix.liveCap === undefined ? [] : CAPPED),
@@ -114,7 +126,7 @@ test('with everything at once: upgrades, stops, deaths, crashes, a live cap', as
   await simulate({ lanes: 3, isKept: true, hasChanges: true, hasDeaths: true, liveCap: 3, hasFailures: true });
 });
 
-const IN_MEMORY: Mix = { lanes: 2 };
+const IN_MEMORY: Mix = { lanes: 2, hasChanges: true };
 const KEPT_WITH_ALL: Mix = { lanes: 2, isKept: true, hasChanges: true, hasDeaths: true };
 const BOTH = [IN_MEMORY, KEPT_WITH_ALL];
 const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readonly Mix[]])[] = [
@@ -124,6 +136,8 @@ const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readon
     () => ({ createGate: (seen) => new LeakyGate(seen, true) }),
     BOTH,
   ],
+  ['a reinstallation that ends no calls', () => ({ operators: 'reinstall-ends-nothing' }), BOTH],
+  ['an upgrade that waits for no calls', () => ({ operators: 'upgrade-stops-nothing' }), BOTH],
   ['a message that is executed and taken back', () => ({ plant: TWICE }), [KEPT_WITH_ALL]],
   ['a message that is taken back and lost', () => ({ plant: LOST }), [KEPT_WITH_ALL]],
   ['a message that is taken back without its argument', () => ({ plant: EMPTIED }), [IN_MEMORY]],

@@ -1,3 +1,4 @@
+import { CALL_KINDS, type CallKind } from './books.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** What is carried from thread to thread. */
@@ -37,10 +38,20 @@ export class Tally {
   endedByForce = 0;
   /** Upgrades that found calls open, and had to wait. */
   pauses = 0;
+  /** Changes of code by those who run the host. */
+  upgrades = 0;
+  reinstalls = 0;
+  /** What canisters have changed code for all the same: what one instance has asked for, come to another. */
+  across = 0;
+  /** Composite queries that waited when code was changed. */
+  framesLost = 0;
+  /** Calls, by kind, that were open when code was changed: those that ended with it, and those that did not. */
+  readonly ended = counters(CALL_KINDS);
+  readonly survived = counters(CALL_KINDS);
   /** Payloads by kind: above the bound, within two bytes of it, empty. */
-  readonly large = counters();
-  readonly atBound = counters();
-  readonly empty = counters();
+  readonly large = counters(PAYLOADS);
+  readonly atBound = counters(PAYLOADS);
+  readonly empty = counters(PAYLOADS);
 
   /** A command for a canister waited. */
   commandWaited(kind: string): void {
@@ -62,7 +73,7 @@ export class Tally {
   /** Each number by name, such as `large reply`. */
   flat(): Record<string, number> {
     const flat: Record<string, number> = {};
-    for (const [name, value] of Object.entries(this) as [string, number | Counters][]) {
+    for (const [name, value] of Object.entries(this) as [string, number | Record<string, number>][]) {
       if (typeof value === 'number') flat[name] = value;
       else for (const [kind, count] of Object.entries(value)) flat[`${name} ${kind}`] = count;
     }
@@ -77,8 +88,6 @@ export class Tally {
   }
 }
 
-type Counters = Record<Payload, number>;
-
-function counters(): Counters {
-  return { argument: 0, reply: 0, reject: 0, trap: 0, call: 0, debug: 0, changes: 0 };
+function counters<K extends Payload | CallKind>(kinds: readonly K[]): Record<K, number> {
+  return Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<K, number>;
 }
