@@ -256,6 +256,8 @@ export class Executions {
       work.recall = 'nothing';
       this.#with.execution.recall?.(canister.handle, 'nothing');
       if (work.takenBack.length > 0) this.#events.takenBack(canister, work.takenBack.splice(0));
+      // Cycles that were on their way may be the last to end, and give no turn.
+      this.#events.begin(canister);
     }
     if (work.restWaiters.length > 0) for (const waiter of work.restWaiters.splice(0)) waiter();
   }
