@@ -85,7 +85,10 @@ export interface CanisterLoader {
   heapBytesOf?(handle: number): number;
   /** Its status or its timer is another now, and no step brings that about. Both are to be stored with this unit. */
   changed(handle: number): void;
-  /** An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped, or reached its limit. */
+  /**
+   * An execution has ended of which no client's outcome tells. `messages`: 0 if it was a callback; `traps`: 1 if it trapped,
+   * or reached its limit.
+   */
   executed?(handle: number, messages: 0 | 1, traps: 0 | 1): void;
   /** The low-memory hook has run, or the canister's code has none: to be stored with this unit. */
   lowMemoryRan?(handle: number): void;
@@ -184,7 +187,10 @@ export interface Scheduler {
   /** The timer as it has to be stored: one whose hook has not ended yet is still due. */
   storedTimerOf(handle: number): number | undefined;
   start(handle: number): void;
-  /** Refuses what has not begun; resolves when no call of the canister is open any more. Rejects with ServerError `stop-failed` after five minutes, or when it is started again or deleted. */
+  /**
+   * Refuses what has not begun; resolves when no call of the canister is open any more. Rejects with ServerError
+   * `stop-failed` after five minutes, or when it is started again or deleted.
+   */
   stop(handle: number): Promise<void>;
   /**
    * Stops a canister that runs until `resume`, for a change of its code; it is stored as running, so a crash resumes it. What clients
@@ -200,7 +206,10 @@ export interface Scheduler {
    * that, is refused; nothing of it starts; and the message or the change of code that executes is undone as if it had never begun.
    */
   beginDeletion(handle: number): () => void;
-  /** Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers to it dropped. */
+  /**
+   * Forgets a canister that is stopped, or whose calls are ended: calls to it are answered that there is none, and answers
+   * to it dropped.
+   */
   withdraw(handle: number): void;
   /** Calls of other canisters that attach less are rejected, and refunded. */
   setMinimumCycles(handle: number, cycles: bigint): void;

@@ -595,7 +595,10 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
     this.#begin(canister, needOf(waiting));
   }
 
-  /** Refuses what can never begin. Whether the rest waits here: what is kept also goes on after the restart, or whenever its canister can be loaded. */
+  /**
+   * Refuses what can never begin. Whether the rest waits here: what is kept also goes on after the restart, or whenever its
+   * canister can be loaded.
+   */
   #mayWait(canister: ScheduledCanister, waiting: QueuedTask): boolean {
     const refusal = this.#refusalOf(canister, waiting);
     if (refusal !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * Everything that could hold others up, at once: loops without end, storms of calls (in the long form), each ended by a forced deletion, connections that say nothing, connections that never stop
- * asking, and a heap that grows without end. A durable counter with a token is called a hundred times a second all the
+ * Everything that could hold others up, at once: loops without end, storms of calls (in the long form), each ended by a
+ * forced deletion, connections that say nothing, connections that never stop asking, and a heap that grows without end. A durable counter with a token is called a hundred times a second all the
  * while. `npm run prove -- siege` is the long form, five minutes, in which every answer has to come within 250 ms: of what
  * the server takes. What can be shown not to be the server's is told beside it, and does not count (`hindrances.ts`): a disk that
  * was slow for a bystander, too, processors that the machine did not have, and a tester who did not look. Flushes that are slow
