@@ -35,10 +35,12 @@ export function lineChart(title: string, subtitle: string, xLabel: string, panel
   const xOf = logarithmic(ticks[0] ?? 1, ticks.at(-1) ?? 1, LEFT, LEFT + PLOT);
   const parts = panels.flatMap((panel, at) => drawn(panel, TOP + at * (PANEL + GAP), ticks, xOf));
   const height = TOP + panels.length * (PANEL + GAP) + 8;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-label="${escaped(title)}">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}"
+  role="img" aria-label="${escaped(title)}">
 <style>${STYLE}
   .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 5 4 }
-  .s0 { stroke: #2f6fbd } .s1 { stroke: #c4501b } .s2 { stroke: #2d8a4e } .s3 { stroke: #8250df } .s4 { stroke: #9a6700 } .s5 { stroke: #bf3989 }
+  .s0 { stroke: #2f6fbd } .s1 { stroke: #c4501b } .s2 { stroke: #2d8a4e }
+  .s3 { stroke: #8250df } .s4 { stroke: #9a6700 } .s5 { stroke: #bf3989 }
 </style>
 <rect class="page" width="${WIDTH}" height="${height}" rx="6"/>
 <text class="text title" x="16" y="26">${escaped(title)}</text>

@@ -15,7 +15,7 @@ const PROBE = `process.stdout.write(JSON.stringify({
 }));
 process.stdin.on('data', (text) => process.stderr.write('read ' + text)).on('end', () => process.exit(Number(process.argv[2])));
 `;
-/** What is found on the PATH where Node is too old, or is not ours. */
+/** Program that the PATH has as `node` where that Node is too old, or is not ours. */
 const FOREIGN_NODE = '#!/bin/sh\necho "foreign node $*"\nexit 9\n';
 
 interface Installed {

@@ -78,7 +78,7 @@ suite('the part that reads a flag', () => {
       const [before, after] = await Promise.all([load(baseOf(name)), load([...baseOf(name), ...argv], environment)]);
       assert.ok(before.kind === 'serve');
       if (after.kind !== 'serve') {
-        // Whoever asks for help, or for what there is not, starts no server.
+        // A command that asks for help, or for something that does not exist, starts no server.
         assert.equal(part, undefined, `${name}: ${JSON.stringify(after)}`);
         continue;
       }
@@ -104,7 +104,9 @@ suite('the part that reads a flag', () => {
       for (const other of PARTS) {
         const problems = await problemsOf([...baseOf(name, other), ...argv], environment, [inPlaceOf(other, false)]);
         const shown = flagsByName.has(name) ? `--${name}` : name;
-        const told = `${shown} and --plugin ${other}=./mine.js contradict each other: only the server's own ${other} reads it; drop one of them`;
+        const told =
+          `${shown} and --plugin ${other}=./mine.js contradict each other: ` +
+          `only the server's own ${other} reads it; drop one of them`;
         assert.equal(problems.includes(told), other === part, `${name} beside ${other}: ${problems.join('; ')}`);
         const wrapped = await problemsOf([...baseOf(name, other), ...argv], environment, [inPlaceOf(other, true)]);
         assert.ok(!wrapped.some((problem) => problem.includes("only the server's own")), `${name}, wrapped`);

@@ -1,4 +1,7 @@
-/** What npm makes of a clone that was not built: nothing, or a package that says what it lacks. With the npm that is there. */
+/**
+ * Tests what npm, in the version that is installed, makes of a clone that was not built: nothing, or a package that
+ * says what is missing.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';

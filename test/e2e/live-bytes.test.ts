@@ -22,7 +22,7 @@ const IS_PROOF = SECONDS >= PROOF_SECONDS;
 const LARGE_MB = IS_PROOF ? 400 : 40;
 const BYTES_MAX = 20_000_000;
 const ANSWER_MS_MAX = 1000;
-/** Those that take turns have so many answers each, however long that takes. */
+/** Answers that each actor has to give where actors take turns, however long that takes. */
 const TURNS = 2;
 
 function ticking(megabytes: number): Uint8Array {

@@ -1,4 +1,7 @@
-/** Motoko projects as templates make them: what their `mops.toml` says of the compiler, blobs, principals, a clone without `mops install`. */
+/**
+ * Motoko projects as templates make them: what their `mops.toml` says of the compiler, blobs, principals, a clone
+ * without `mops install`.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -12,9 +15,9 @@ import { wat } from '../support/wat.ts';
 
 const require = createRequire(import.meta.url);
 const bundle: unknown = JSON.parse(readFileSync(require.resolve('motoko/packages/latest/core.json'), 'utf8'));
-/** Of the library that comes with the compiler. */
+/** Version of the library that comes with the compiler. */
 const CORE = (bundle as { readonly version: string }).version.replace(/^v/u, '');
-/** Of the first actor of a manifest. */
+/** Principal of the first actor of a manifest. */
 const FIRST = 'bkyz2-fmaaa-aaaaa-qaaaq-cai';
 /** No text: not UTF-8, with zero and a byte order mark. */
 const BYTES = Uint8Array.of(0xef, 0xbb, 0xbf, 0, 255, 128, 1, 200, 10, 13);

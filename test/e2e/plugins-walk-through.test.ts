@@ -83,7 +83,11 @@ test('what a plugin that was loaded before throws meanwhile is not laid at the d
   const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { env, cwd: folder, encoding: 'utf8' });
   assert.match(
     stderr,
-    /^svc: plugin slow=\.\/slow\.mjs: \S+ was not loaded to its end: plugin outcalls=\.\/early\.mjs, loaded before it, throws: Error: no luck \(\S+early\.mjs:1:\d+\)$/m,
+    new RegExp(
+      String.raw`^svc: plugin slow=\./slow\.mjs: \S+ was not loaded to its end: ` +
+        String.raw`plugin outcalls=\./early\.mjs, loaded before it, throws: Error: no luck \(\S+early\.mjs:1:\d+\)$`,
+      'm',
+    ),
   );
   assert.equal(status, 2);
 });

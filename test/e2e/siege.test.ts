@@ -1,10 +1,11 @@
 /**
  * Everything that could hold others up, at once: loops without end, storms of calls (in the long form), each ended by a
- * forced deletion, connections that say nothing, connections that never stop asking, and a heap that grows without end. A durable counter with a token is called a hundred times a second all the
- * while. `npm run prove -- siege` is the long form, five minutes, in which every answer has to come within 250 ms: of what
- * the server takes. What can be shown not to be the server's is told beside it, and does not count (`hindrances.ts`): a disk that
- * was slow for a bystander, too, processors that the machine did not have, and a tester who did not look. Flushes that are slow
- * because the server has much to write count.
+ * forced deletion, connections that say nothing, connections that never stop asking, and a heap that grows without end.
+ * A durable counter with a token is called a hundred times a second all the while. `npm run prove -- siege` is the long
+ * form, five minutes, in which every answer has to come within 250 ms of the server's own time. Time that can be shown
+ * not to be the server's is told beside the answers, and does not count (`hindrances.ts`): a disk that was slow for a
+ * bystander, too, processors that the machine did not have, and a tester that did not look. Flushes that are slow because
+ * the server has much to write count.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -27,9 +28,9 @@ const LOOPS = 64;
 const SILENT = 2000;
 const FLOODING = 10;
 const EVERY_MS = 10;
-/** How long a storm of calls blows. */
+/** Duration of a storm of calls. */
 const STORM_MS = 1500;
-/** Of the counter's client. */
+/** Connections of the counter's client. */
 const CONNECTIONS = 64;
 const ANSWER_MS_MAX = 250;
 /** From so many seconds on, the run is a proof: no answer may be late. */

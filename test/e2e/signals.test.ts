@@ -1,4 +1,4 @@
-/** What signals do to a real server. */
+/** Tests what signals do to a real server. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ const STARTS: readonly (readonly [string, ServerOptions])[] = [
 ];
 const DEADLINE_MS = 60_000;
 
-/** How many sockets of the process listen. */
+/** Returns the number of sockets of the process that listen. */
 function listeners(pid: number): number {
   const inodes = new Set(
     ['tcp', 'tcp6'].flatMap((table) =>

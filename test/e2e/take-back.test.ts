@@ -1,7 +1,7 @@
 /**
- * What an executor has been given and has not begun is taken back: for a deletion, a change of code, a stop, and the server's own
- * stop. A forced deletion ends what executes, too, whatever it does; nothing else does that. What is taken back has not been executed
- * or charged, and whoever waits for it gets one answer.
+ * Tasks that an executor has been given and has not begun are taken back: for a deletion, a change of code, a stop, and
+ * the server's own stop. A forced deletion also ends the task that executes, whatever that task does; nothing else does
+ * that. A task that is taken back has not been executed or charged, and the caller that waits for it gets one answer.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -14,7 +14,7 @@ const NO_LIMIT = ['--instruction-limit', '1000000000000000', '--cycles', '0', '-
 /** A forced deletion takes no longer, whatever it ends. */
 const REACH_MS = 2000;
 
-/** What every module here imports, and a call of its own method `storm` by `$call`. */
+/** Imports of every module here, and a function `$call` that calls the own method `storm`. */
 const PRELUDE = `
   (import "ic0" "msg_reply" (func $reply))
   (import "ic0" "msg_reply_data_append" (func $append (param i32 i32)))
@@ -86,7 +86,7 @@ async function slowCalls(server: RunningServer, count: number): Promise<{ readon
   return { answers };
 }
 
-/** What the executor has been given and has not ended. */
+/** Returns the number of tasks that the executor has been given and has not ended. */
 async function tasks(server: RunningServer): Promise<number> {
   return Number(/^svc_executor_tasks\{executor="0"\} (\d+)$/m.exec((await server.get('/metrics')).body)?.[1]);
 }

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { deserialize, serialize } from 'node:v8';
 import { seal, unseal } from './sealed.ts';
 
-/** What a call was made for: of a timer or a heartbeat, to itself, to the management canister, without callbacks; or none of these. */
+/**
+ * Kinds of calls: those that a timer or a heartbeat makes, those to the canister itself, to the management canister,
+ * without callbacks, and all others.
+ */
 export const CALL_KINDS = ['timer', 'own', 'system', 'oneWay', 'other'] as const;
 export type CallKind = (typeof CALL_KINDS)[number];
 

@@ -24,9 +24,12 @@ const TIMER_NS = 200_000_000n;
 const LONG_MS = 400;
 const LOAD_MS_A_UNIT = 2;
 const BYTES_MAX = 100;
-/** What bounds are made of, with those of scheduler/eviction.ts: how long who is awake keeps a place, and heartbeats wait for one. */
+/**
+ * Parts of the bounds, together with those of scheduler/eviction.ts: how long an actor that is awake keeps a place, and
+ * how long heartbeats wait for one.
+ */
 const SLOT_MS = 200;
-/** Whoever waits may have come just behind all others, and behind a heartbeat that has stood in line. */
+/** Rounds that an actor waits at most: just behind all others, and behind a heartbeat that has stood in line. */
 const ROUNDS_MAX = 1.5;
 const TICK_PATIENCE_MS = 1_000;
 const TICK_PAUSES = 7;
@@ -298,7 +301,10 @@ class CrowdedHost {
     };
   }
 
-  /** In which each has had its heartbeat once, with the pauses between them, and each has stood in line with those that clients want. */
+  /**
+   * Time in which each actor has had its heartbeat once, with the pauses between them, and each has stood in line with
+   * those that clients want.
+   */
   get #tickRoundMs(): number {
     const ticking = this.#actors.filter(({ hasHeartbeat, hasTimer }) => hasHeartbeat || hasTimer);
     return (
@@ -310,7 +316,7 @@ class CrowdedHost {
   #checkTicks(lifeMs: number): void {
     for (const actor of this.#actors) if (actor.hasHeartbeat) this.#checkBeat(actor);
     const isUsed = this.#actors.some(({ hasClient, thinkMs }) => hasClient && thinkMs < 1000);
-    // Those that fit and those that do not have a gate each, and the last load of each has no pause yet.
+    // There is a gate for actors that fit and one for actors that do not; the last load at each gate has no pause yet.
     const mostMs = 2 * (lifeMs / (1 + TICK_PAUSES) + Math.max(...this.#actors.map(({ loadMs }) => loadMs)));
     if (isUsed) assert.ok(this.#tickLoadMs <= mostMs, `${this.#tickLoadMs} ms of ${lifeMs} for ticks: ${this.#told}`);
   }

@@ -74,7 +74,7 @@ for (const [bug, [from, plant]] of Object.entries(PLANTED)) {
       mock.restoreAll();
     }
     assert.ok(found, `nothing was found in ${SEEDS_UNTIL_FOUND} seeds`);
-    // By what was planted: without, the seed holds.
+    // The planted bug was found, and nothing else: without the bug, the seed holds.
     await simulateCrowd(seed - 1);
   });
 }

@@ -17,7 +17,7 @@ export const LOST: Plant = (task, ended) => (step, argument) =>
 /** A large argument does not come back. */
 export const EMPTIED: Plant = (_task, ended) => (step) => ended(step);
 
-/** Of two that follow each other, the second comes back first. */
+/** Plants that the second of two tasks that follow each other comes back first. */
 export function swapped(): Plant {
   let first: (() => void) | undefined;
   return (task: Task, ended: Done): Done =>

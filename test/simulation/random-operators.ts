@@ -47,7 +47,7 @@ export class RandomOperators {
   readonly #with: RandomOperatorsOptions;
   readonly #modules = new Map<number, ModuleInfo>();
   readonly #images = new Map<number, CanisterImage>();
-  /** By canister, the end of the last change that waits or is made. */
+  /** End of the last change that waits or is made, by canister. */
   readonly #turns = new Map<number, Promise<void>>();
 
   constructor(options: RandomOperatorsOptions) {
@@ -146,7 +146,7 @@ export class RandomOperators {
     }
   }
 
-  /** What is refused is none of the simulation's business. */
+  /** Makes a change in its turn. A refusal is none of the simulation's business. */
   async #inTurn(handle: number, change: () => Promise<void>): Promise<void> {
     await this.#withoutRefusal(handle, () => this.#takeTurn(handle, change));
   }
@@ -155,7 +155,7 @@ export class RandomOperators {
     try {
       await work();
     } catch (error) {
-      // It cannot be woken, its executor has died, or it was deleted.
+      // The canister cannot be woken, the executor has died, or the canister was deleted.
       if (!(error instanceof ServerError) && this.#with.threads.canisters[handle]?.isRemoved !== true) throw error;
     }
   }
@@ -216,7 +216,7 @@ export class RandomOperators {
         release();
       }
     } catch (error) {
-      // It cannot be woken, its executor has died, or it was deleted.
+      // The canister cannot be woken, the executor has died, or the canister was deleted.
       if (!(error instanceof ServerError) && threads.canisters[handle]?.isRemoved !== true) throw error;
     }
   }

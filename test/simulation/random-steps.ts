@@ -42,7 +42,7 @@ export interface EngineHost {
   dies(): boolean;
   /** An executor has a canister from now on. */
   arrived(subject: Subject): void;
-  /** What executes of a canister is ended: it is about to be deleted. */
+  /** Returns whether a canister is about to be deleted, so that its executing message is ended. */
   isDoomed(handle: number): boolean;
   /** A canister is gone for good. */
   removed(subject: Subject): void;
@@ -50,7 +50,7 @@ export interface EngineHost {
   problem(error: unknown): void;
 }
 
-/** What an installation of somebody who runs the host is called with. */
+/** Argument of an installation by somebody who runs the host. */
 export const OPERATOR = 'operator';
 
 const FAULTS = ['trap', 'limit', 'calledTrap', 'noCallback'] as const;
@@ -66,7 +66,7 @@ interface CallNote {
   readonly isEmpty: boolean;
   /** The call that its context answers; 0: nobody's, or nobody knows whose. */
   readonly cause: number;
-  /** Of the code that has made it. */
+  /** Instance of the code that has made the call. */
   readonly instance: number;
   readonly as: CallKind;
 }
@@ -80,10 +80,10 @@ interface Message {
   /** Cycles that it may accept. */
   readonly available: bigint;
   readonly isComposite: boolean;
-  /** Of a composite query: calls that are open already. */
+  /** Calls of a composite query that are open already. */
   readonly open: number;
   readonly cause: number;
-  /** Of a timer or a heartbeat. */
+  /** The message is a timer or a heartbeat. */
   readonly isTimer?: boolean;
 }
 
@@ -91,7 +91,10 @@ export function simulatedId(handle: number): Uint8Array {
   return Uint8Array.of(handle >> 8, handle & 255, 1, 1);
 }
 
-/** What is called `m` or `c` with: how deep it may go, its place among the calls of the pair, its number, the caller's instance. */
+/**
+ * Returns the argument of a call of `m` or `c`: how deep calls may go, the call's place among the calls of the pair,
+ * the call's number, the caller's instance.
+ */
 export function sealArgument(fuel: number, place: number, call: number, bytes: number, instance = 0): Uint8Array {
   const content = Buffer.alloc(16);
   content.writeUInt32LE(instance, 12);
@@ -225,7 +228,7 @@ export class RandomSteps {
     return this.#step({ subject, fuel, canAnswer, available, isComposite, open, cause });
   }
 
-  /** What an instance has asked for comes to another only where canisters have changed code. */
+  /** Checks that what an instance has asked for comes to another only where a canister has changed code. */
   #checkInstance({ handle, books }: Subject, instance: number, call: number): void {
     const { sealedInstance } = books;
     const what = `canister ${handle}: call ${call} of instance ${instance} comes back to instance ${books.instance}`;

@@ -45,7 +45,7 @@ export class Subject {
   }
 }
 
-/** What has come to a thread. */
+/** Work that has come to a thread. */
 interface Arrival {
   readonly kind: Entry;
   readonly nowMs: number | undefined;
@@ -63,15 +63,15 @@ export class ThreadNotes {
   isDead = false;
   /** Messages that are suspended now. */
   suspended = 0;
-  /** It starts nothing new: what has come may be answered without having begun. */
+  /** Returns whether the thread starts nothing new: work that has come may be answered without having begun. */
   readonly isStopping: () => boolean;
-  /** What of a canister has not begun is taken back, or has been a moment ago. */
+  /** Returns whether work of a canister that has not begun is taken back, or was a moment ago. */
   readonly isRecalled: (handle: number) => boolean;
-  /** What came as the code of each version. */
+  /** Code that has come, by version. */
   readonly #codes = new Map<number, InstrumentedCode>();
-  /** By canister, what has not begun. */
+  /** Work that has not begun, by canister. */
   readonly #arrivals = new Map<number, Arrival[]>();
-  /** By canister, all tasks and changes of code, in the order in which they were given. */
+  /** All tasks and changes of code, by canister, in the order in which they were given. */
   readonly #tasks = new Map<number, Arrival[]>();
 
   constructor(isStopping: () => boolean, isRecalled: (handle: number) => boolean) {
@@ -99,7 +99,7 @@ export class ThreadNotes {
     if (nowMs !== undefined) append(this.#tasks, handle, arrival);
   }
 
-  /** What has begun last of a canister is done. */
+  /** Notes that the work of a canister that began last is done. */
   ended(handle: number, nowMs: number): void {
     const arrival = this.#tasks.get(handle)?.findLast((each) => each.nowMs === nowMs);
     assert.ok(arrival, `canister ${handle}: what has ended had come`);

@@ -74,7 +74,7 @@ export interface RandomThreadsOptions {
   readonly plant?: ((task: Task, ended: Done, isRecalled: () => boolean) => Done) | undefined;
 }
 
-/** What is called when a task has ended. */
+/** Function that is called when a task has ended. */
 export type Done = (step: Step, argument?: Uint8Array) => void;
 
 export class RandomThreads extends SteppedThreads {
@@ -86,8 +86,9 @@ export class RandomThreads extends SteppedThreads {
     isStopping: boolean;
     deathIn: number;
     destroyed: bigint;
-    /** Of whom something is being taken back, and who is to be deleted. */
+    /** Canisters of which something is being taken back. */
     readonly recalled: Set<number>;
+    /** Canisters that are to be deleted. */
     readonly doomed: Set<number>;
   };
 

@@ -41,7 +41,7 @@ export class Tally {
   /** Changes of code by those who run the host. */
   upgrades = 0;
   reinstalls = 0;
-  /** What canisters have changed code for all the same: what one instance has asked for, come to another. */
+  /** Calls and callbacks that one instance asked for and that came to another, since a canister had changed code. */
   across = 0;
   /** Composite queries that waited when code was changed. */
   framesLost = 0;

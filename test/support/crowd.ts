@@ -1,6 +1,9 @@
 import { availableParallelism, loadavg } from 'node:os';
 
-/** How many threads want each core, of this machine's other work too: as many times longer does one that is busy wait. */
+/**
+ * Returns the number of threads that want each core, those of the machine's other work included: a busy thread waits as
+ * many times longer.
+ */
 export function crowd(): number {
   return Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
 }

@@ -17,13 +17,13 @@ export const HOG_OPERATIONS = [
 ] as const;
 export type HogOperation = (typeof HOG_OPERATIONS)[number];
 
-/** How a message ends: its changes are kept, it traps, it runs out of instructions, it is a query. */
+/** Ends of a message: its changes are kept, the message traps, runs out of instructions, or is a query. */
 export const HOG_ENDS = ['update', 'trap', 'spin', 'query'] as const;
 export type HogEnd = (typeof HOG_ENDS)[number];
 
-/** Of its data segment, in bytes. */
+/** Size of the module's data segment, in bytes. */
 export const HOG_SEGMENT_BYTES = 2.5 * 2 ** 20;
-/** Before the heap that operations work on. */
+/** Bytes of parameters, before the part of the heap that operations work on. */
 const PARAMETERS = 12;
 
 /** Methods `<operation>_<end>`, and `prepare`, which grows both memories. The heap grows in the message where it is too small. */

@@ -1,4 +1,4 @@
-/** What a standby reads while it waits, and what it has of that when it takes over. */
+/** Tests what a standby reads while it waits, and what the standby has of that when it takes over. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -66,7 +66,7 @@ test('one who waits reads a family ahead, as it is then, over outages too, write
   put(owner.storage, 'c');
   await reading.has('b', 'c');
   assert.deepEqual([...reading.values.values()], ['b', 'c']);
-  // What it has not seen in the tables is in the log, for the start.
+  // At its start, the standby finds in the log what it has not seen in the tables.
   put(owner.storage, 'd');
   await owner.storage.settled();
   owner.storage.abandon();

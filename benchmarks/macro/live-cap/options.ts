@@ -13,7 +13,7 @@ export interface LiveCapOptions {
   readonly connections: number;
   readonly seconds: number;
   readonly rounds: number;
-  /** How many sleeping actors are asked, 0: none. */
+  /** Number of sleeping actors that are asked, 0: none. */
   readonly wakes: number;
   readonly dir: string | undefined;
   readonly manifest: string | undefined;

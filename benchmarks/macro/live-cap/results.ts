@@ -96,7 +96,7 @@ export function comparisonOf(rows: readonly Row[]): readonly string[] {
   });
 }
 
-/** What stands in `--json FILE`. */
+/** Returns the content of `--json FILE`. */
 export function jsonOf(about: Readonly<Record<string, unknown>>, rows: readonly Row[]): string {
   return `${JSON.stringify({ ...about, rows: rows.map((row) => ({ ...row, median: middleOf(row) })) }, null, 2)}\n`;
 }

@@ -1,8 +1,8 @@
 /**
- * What waking an actor adds: ten times as many hosted as live, one connection asks an actor that sleeps, and at once asks
- * it again. The difference of the medians is what waking adds; p99 is that of the first answers less the median of the
- * second ones, so it has what the machine and HTTP add as well. Beside it what the server measured itself
- * (svc_wake_seconds), interpolated within its buckets.
+ * Measures the time that waking an actor adds. Ten times as many actors are hosted as may be live; one connection asks
+ * an actor that sleeps, and at once asks the same actor again. Waking adds the difference of the medians. The p99 is
+ * that of the first answers less the median of the second ones, so the figure includes what the machine and HTTP add.
+ * Beside both stands the server's own measurement (svc_wake_seconds), interpolated within its buckets.
  */
 import type { Goal } from '../../figures.ts';
 import { Client, NO_ARGUMENTS } from '../client.ts';
@@ -15,7 +15,7 @@ export const WAKE_RATIO = 10;
 export interface WakeOptions {
   readonly origin: string;
   readonly token: string | undefined;
-  /** What is sent to each actor: a path, and a body if it is not Candid's empty tuple. */
+  /** Message to each actor: a path, and a body unless the body is Candid's empty tuple. */
   readonly messages: readonly { readonly path: string; readonly body?: string }[];
   readonly wakes: number;
   /** Stands in front of the figures: `64-bit`. */
@@ -30,7 +30,7 @@ export async function measureWaking({ origin, token, messages, wakes, label, goa
     const { ms } = await client.send(path, body === undefined ? NO_ARGUMENTS : Buffer.from(body));
     return ms;
   };
-  // What runs for the first time is slow for other reasons.
+  // Code that runs for the first time is slow for other reasons.
   for (let at = 0; at < messages.length; at++) await ask(at);
   const before = await metricsOf(origin, token);
   const asleep: number[] = [];

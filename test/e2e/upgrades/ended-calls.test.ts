@@ -23,7 +23,8 @@ persistent actor Self {
   type Response = { status : Nat; headers : [Header]; body : Blob };
   transient let management = actor "aaaaa-aa" : actor {
     http_request : ({ url : Text; max_response_bytes : ?Nat64; method : { #get }; headers : [Header]; body : ?Blob;
-      transform : ?{ function : shared query ({ response : Response; context : Blob }) -> async Response; context : Blob } }) -> async Response;
+      transform : ?{ function : shared query ({ response : Response; context : Blob }) -> async Response;
+        context : Blob } }) -> async Response;
   };
   type Holder = actor { hold : () -> async Nat; peek : query () -> async Nat };
   func holder(p : Principal) : Holder = actor (debug_show p) : Holder;

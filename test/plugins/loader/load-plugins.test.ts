@@ -301,7 +301,8 @@ test('one that requires what it replaces wraps it: it cannot have the name of wh
   );
   assert.match(
     await refusal(
-      "export default definePlugin({ apiVersion: 1, name: 'mine', provides: Storage, isDurable: true, requires: { own: Storage }, create: ({ own }) => own });",
+      "export default definePlugin({ apiVersion: 1, name: 'mine', provides: Storage, isDurable: true, " +
+        'requires: { own: Storage }, create: ({ own }) => own });',
       'storage',
     ),
     /says isDurable, and requires 'storage' itself: with --state that one is durable, so take isDurable out/,

@@ -1,6 +1,7 @@
 /**
- * The shipped lease of an owner and of a standby over a clock that is moved by hand and a database that goes away as chance says: for all of
- * them or for one, by refusing connections, by saying nothing, by taking no writes; and the owner dies, or stands still for a while.
+ * The shipped lease of an owner and of a standby over a clock that is moved by hand and a database that goes away as
+ * chance says: for all of them or for one, by refusing connections, by saying nothing, by taking no writes; and the
+ * owner dies, or stands still for a while.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -110,7 +111,7 @@ class FakeDatabase {
   }
 }
 
-/** What a process waits for when it stands still: its timers are called when it goes on. */
+/** Clock of a process that may stand still: timers that are due meanwhile are called when the process goes on. */
 class ProcessClock implements Pick<Clock, 'nowMs' | 'after' | 'every'> {
   readonly #clock: FakeClock;
   #late: (() => void)[] | undefined;
@@ -166,7 +167,7 @@ class FakeConnection implements LeaseConnection {
     }
     const silent = this.#database.troubleOf(this.#who);
     if (silent?.trouble === 'silent') {
-      // What is sent again, at gaps that double, is as late as the outage was long.
+      // A packet that is sent again, at gaps that double, may come as late after the outage as the outage was long.
       const left = silent.untilMs - this.#database.nowMs;
       await this.#wait(Math.min(this.#statementMs, left * 2));
       if (left * 2 > this.#statementMs) this.#lose('nothing was answered');
@@ -224,7 +225,7 @@ interface Played {
   /** When the standby took the namespace; undefined: never. */
   readonly takenMs: number | undefined;
   readonly lostMs: number | undefined;
-  /** What the standby has said. */
+  /** Log lines of the standby. */
   readonly logged: readonly string[];
 }
 

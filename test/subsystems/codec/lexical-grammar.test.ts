@@ -134,7 +134,7 @@ suite('numbers', () => {
   });
 
   test('a hexadecimal float is rounded once, to the nearest float of its type', () => {
-    // By way of a double it would be a tie, and 1.
+    // Rounded to a double first, the number would be a tie, and become 1.
     assert.equal(encoded(FLOAT32, '0x1.0000010000000001p0'), encoded(FLOAT32, '1.00000011920929'));
     assert.equal(encoded(FLOAT32, '0x1.000001p0'), encoded(FLOAT32, '1'));
     assert.equal(encoded(FLOAT32, '0x1p-150'), encoded(FLOAT32, '0'));
@@ -199,7 +199,7 @@ suite('texts, names and comments', () => {
       [String.raw`\u{41}\u{e9}\u{1F600}\u{0}`, 'Aé😀\0'],
       [String.raw`\u{1_F6_00}\u{000000000000000000000041}\u{10ffff}\u{d7ff}`, '😀A\u{10ffff}\ud7ff'],
       ['é😀 / // /* */', 'é😀 / // /* */'],
-      // By the letter of the grammar they are no characters of a text; the reference implementation takes them, and so do we.
+      // The grammar does not have these as characters of a text; the reference implementation takes them, and so do we.
       ['a\nb\tc', 'a\nb\tc'],
     ];
     for (const [written, text] of rows)

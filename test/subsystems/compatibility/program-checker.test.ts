@@ -20,7 +20,7 @@ async function checkerOf(script: string, deadlineMs = PLENTY_MS): Promise<Progra
   return new ProgramChecker({ name: 'svc_bin', file, title: 'SVC_BIN', searchPath: '/usr/bin:/bin', deadlineMs });
 }
 
-/** Whether any process of the group is left that somebody has not collected. */
+/** Returns whether the group has a process left that nobody has collected. */
 function isThere(group: number): boolean {
   try {
     process.kill(-group, 0);

@@ -1,4 +1,7 @@
-/** What a program is made of besides sources that it imports: blobs, interfaces of principals, packages that serve without an import. */
+/**
+ * Tests what a program has besides the sources that it imports: blobs, interfaces of principals, packages that serve
+ * without an import.
+ */
 import assert from 'node:assert/strict';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -117,7 +120,8 @@ describe('interfaces of principals', () => {
   it('that are missing, or no principals, are told with the way out', async () => {
     const files = { '/p/src/Main.mo': `import B "ic:${OTHER}"; import C "ic:bkyz2"; actor {}` };
     assert.deepEqual(messagesOf(await collect(files)), [
-      `import "ic:${OTHER}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, and put it into idl/${OTHER}.did; an actor of the manifest is imported as "canister:<name>"`,
+      `import "ic:${OTHER}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ` +
+        `and put it into idl/${OTHER}.did; an actor of the manifest is imported as "canister:<name>"`,
       'that is no principal: import "ic:bkyz2" in Main.mo:1',
     ]);
     const closure = await collect(files, ['--actor-idl=idl']);

@@ -423,7 +423,7 @@ describe('a valid mops.lock', () => {
   });
 
   it('has hashes as mops writes them', () => {
-    // Of public locks, and of mops itself.
+    // The hashes are those of public locks, and of mops itself.
     assert.equal(rootHash({ core: '2.2.0' }), 'a82497d581efbd0ce845284ff64ff1d18e7277223c42720c6b478795b2fa0cb0');
     assert.equal(
       rootHash({ base: '0.14.0', dt: 'https://github.com/o/r#v1.0.0', lib: './lib' }),

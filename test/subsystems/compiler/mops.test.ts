@@ -177,7 +177,8 @@ describe('packages of mops', () => {
       'mo:there/../../up leaves its package',
       'the package odd has a baseDir outside of itself (/p/.mops/odd@1.0.0/mops.toml)',
       'the package way is to be in "./no/such", and there is no such folder; correct the path in mops.toml',
-      'mops.toml has no package else, nor has a package of its packages, as far as is known: the manifest of gone@1.0.0 is not there; run mops install',
+      'mops.toml has no package else, nor has a package of its packages, as far as is known: ' +
+        'the manifest of gone@1.0.0 is not there; run mops install',
     ]);
     assert.equal(closure.missing.length, 6);
     assert.deepEqual(closure.missing[0], { url: 'mo:gone/A', from: 'Main.mo' });
@@ -377,7 +378,11 @@ describe('[moc] args of mops.toml', () => {
   for (const [args, says] of [
     [
       ['-W=M0194', '--enhanced-migration', 'x'],
-      /cannot use \/mops\.toml: "--enhanced-migration" in \[moc\] args is not taken here; remove it, or compile it elsewhere \(`mops build`\) and name the module with `wasm`/u,
+      new RegExp(
+        String.raw`cannot use /mops\.toml: "--enhanced-migration" in \[moc\] args is not taken here; ` +
+          'remove it, or compile it elsewhere \\(`mops build`\\) and name the module with `wasm`',
+        'u',
+      ),
     ],
     [['--args', '/etc/passwd'], /"--args" in \[moc\] args reads flags from a file; write them here/u],
     [

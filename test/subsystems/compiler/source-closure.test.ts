@@ -70,12 +70,15 @@ test('each import that cannot be resolved is named with its place and the way ou
   });
   assert.deepEqual(messages(closure), [
     'no mops.toml says where the package foo is',
-    'import "ic:aaaaa-aa" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, and put it into idl/aaaaa-aa.did; an actor of the manifest is imported as "canister:<name>"',
+    'import "ic:aaaaa-aa" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ' +
+      'and put it into idl/aaaaa-aa.did; an actor of the manifest is imported as "canister:<name>"',
     'import "./nope" finds no file: there is neither nope.mo nor nope/lib.mo',
     'import "./Lib.mo" finds no file: there is neither Lib.mo.mo nor Lib.mo/lib.mo; write "./Lib", without .mo',
-    'mo:base does not come with the compiler, which bundles its successor mo:core (the same modules under "mo:core/…"); or add base to mops.toml: import "mo:base/Text" in Main.mo:4',
+    'mo:base does not come with the compiler, which bundles its successor mo:core ' +
+      '(the same modules under "mo:core/…"); or add base to mops.toml: import "mo:base/Text" in Main.mo:4',
     'import "blob:file:x" finds no file: there is no x',
-    'unknown kind of import (known are "./path", "mo:package/Module", "canister:name", "ic:principal" and "blob:file:path"): import "https://x" in Main.mo:4',
+    'unknown kind of import (known are "./path", "mo:package/Module", "canister:name", "ic:principal" and ' +
+      '"blob:file:path"): import "https://x" in Main.mo:4',
     'imports are relative to the importing file; absolute paths are not supported: import "/abs" in Main.mo:4',
     'an import needs a path: import "" in Main.mo:4',
     'name the module of mo:core ("mo:core/Text"): import "mo:core" in Main.mo:4',

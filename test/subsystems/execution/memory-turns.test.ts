@@ -59,7 +59,7 @@ function hogOf(width: HogWidth): { readonly module: ReturnType<typeof load>; rea
   return { module: load(bytes), naive: naiveMetered(bytes) };
 }
 
-/** What the cases were. */
+/** Counts of the messages, of their ends, and of those that were suspended. */
 type Seen = Record<HogEnd | 'messages' | 'suspended', number>;
 const NONE_SEEN: Seen = { messages: 0, suspended: 0, update: 0, trap: 0, spin: 0, query: 0 };
 
@@ -212,7 +212,7 @@ class Plain {
   }
 }
 
-/** What is drawn from. */
+/** Operations and ends that cases are drawn from. */
 interface Choice {
   readonly operations: readonly [HogOperation, ...HogOperation[]];
   readonly ends: readonly [HogEnd, ...HogEnd[]];
@@ -260,7 +260,10 @@ async function checkCase(seed: number, thread: Thread, seen: Seen, choice = ALL)
   await checkMessage(thread, width, ours, twin, plain, first, `seed ${seed}: the first message`);
   for (let message = 0; message < MESSAGES; message++) {
     const drawn = draw(random, thresholds, choice);
-    const what = `seed ${seed}, ${width} bits, stored ${snapshotBelowBytes}, message ${message}: ${drawn.operation}_${drawn.end} of ${drawn.size} bytes, ${new Uint32Array(drawn.argument.slice(0, 12).buffer).join(' ')}`;
+    const what =
+      `seed ${seed}, ${width} bits, stored ${snapshotBelowBytes}, message ${message}: ` +
+      `${drawn.operation}_${drawn.end} of ${drawn.size} bytes, ` +
+      new Uint32Array(drawn.argument.slice(0, 12).buffer).join(' ');
     await checkMessage(thread, width, ours, twin, plain, drawn, what);
     seen['messages']++;
     if (thread.yields > 0) seen['suspended']++;
@@ -367,7 +370,7 @@ describe('a message that touches much memory', () => {
     assert.ok(ended['before its end'] > 0 && ended['at its end'] > 0, JSON.stringify(ended));
   });
 
-  /** By what is found out, with messages in which it shows. */
+  /** Bugs that are to be found, with the messages in which each shows. */
   const PLANTS: Readonly<Record<string, readonly [Choice, plant: () => () => void]>> = {
     'a system call in pieces leaves out its last byte': [
       { operations: ['argument', 'stableWrite'], ends: ['update'] },

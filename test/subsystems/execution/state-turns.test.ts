@@ -25,9 +25,9 @@ import {
 
 const MIB = 2 ** 20;
 const NOW_MS = 1_800_000_000_000;
-/** Of the heap, and of stable memory. */
+/** Bytes of the heap, and as many of stable memory. */
 const BYTES = 6 * MIB;
-/** What may be done between two pauses. */
+/** Bytes that may be processed between two pauses. */
 const AT_ONCE_BYTES = MIB;
 const WASM_PAGE_BYTES = 65_536;
 

@@ -1,4 +1,4 @@
-/** How query parameters are written, for every parameter of every route that has one. */
+/** Tests how query parameters are written, for every parameter of every route that has one. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';

@@ -400,7 +400,7 @@ test('a stopping canister that was waiting for nothing else is stopped after a r
   next.scheduler.restore(entries);
   assert.deepEqual(
     [0, 1, 2].map((handle) => next.scheduler.statusOf(handle)),
-    // What waits for the second has not begun: it is refused.
+    // The message that waits for the second canister has not begun, and is refused.
     ['stopping', 'stopped', 'stopped'],
   );
   for (let k = 0; k < 3; k++) {
@@ -476,13 +476,13 @@ const REINSTALL = { mode: 'reinstall', endsCalls: true, argument: new Uint8Array
 for (const isRestarted of [false, true]) {
   test(`calls that end with the code hold up nobody, and their cycles come back${isRestarted ? ', after a restart too' : ''}`, async () => {
     const host = new DurableHost().admit([0, 1, 2]);
-    // It waits for another, and another for it.
+    // Canister 0 waits for canister 1, and canister 2 waits for canister 0.
     const client = host.deliver(0);
     host.execution.endOne({ ...STEP, calls: [callOf(idOf(1), { cycles: 40n })] });
     host.deliver(2);
     host.execution.endLast({ ...STEP, calls: [callOf(idOf(0), { cycles: 70n })] });
     host.execution.endLast({ ...STEP, cyclesAccepted: 30n, calls: [callOf(idOf(1), { cycles: 5n })] });
-    // It calls itself, and that has not begun; nor has what a client sends.
+    // Canister 0 calls itself, and the call has not begun; nor has a client's message.
     host.deliver(0);
     const letGo = host.scheduler.lock(0);
     host.execution.endLast({ ...STEP, calls: [callOf(idOf(0), { cycles: 3n })] });
@@ -502,7 +502,7 @@ for (const isRestarted of [false, true]) {
     await host.commit();
     assert.equal(late.outcome?.kind, 'reply', 'the new code answers what the old one had not begun');
 
-    // Its own call carried some, which are back already.
+    // The canister's call to itself carried cycles, which are back already.
     const paid = host.execution.credits.map(({ amount }) => amount);
     for (const { pay } of host.execution.credits.splice(0)) pay(true);
     const next = isRestarted ? await restarted(host, [0, 1, 2]) : host;

@@ -321,7 +321,7 @@ test('where clients use an actor all the time, heartbeats of another take its pl
   for (let step = 0; step < 200; step++) {
     if (told.every(({ outcome }) => outcome !== undefined)) told.push(host.deliver(0, 'query'));
     await host.endTurn();
-    // What is loaded takes a step.
+    // A load takes one step.
     const loaded = host.held.splice(0);
     host.clock.advance(100);
     for (const { handle, settle } of loaded) {
