@@ -48,6 +48,9 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
   },
   execution: {
     prepare: 'method',
+    describe: 'optional',
+    complete: 'optional',
+    storedIs: 'optional',
     keep: 'method',
     expect: 'method',
     create: 'method',

@@ -125,7 +125,7 @@ export class CanisterService implements Canisters {
     this.#changes = new CodeChanges({ ...dependencies, interfaces: this.#interfaces, histories: this.#histories });
     const { execution, scheduler, storage } = dependencies;
     const ids = new CanisterIds();
-    this.#keeper = new CanisterStore(storage, ids);
+    this.#keeper = new CanisterStore(storage, ids, (hash, isStored) => execution.storedIs?.(hash, isStored));
     this.replayBudget = new ReplayBudget<LoggedCanister>({
       clock: dependencies.clock,
       // With 0 the operator wants nothing but the log.

@@ -33,12 +33,14 @@ export class CanisterStore {
   readonly #numbers = new Set<StorableCanister>();
   readonly #identities = new Set<StorableCanister>();
   readonly #removed = new Set<StorableCanister>();
-  readonly #modules = new StoredModules();
+  readonly #modules: StoredModules;
   #idsStored = 0n;
 
-  constructor(storage: Storage, ids: CanisterIds) {
+  /** `moduleIsStored`: told when the state has a module from now on, and when it has it no more. */
+  constructor(storage: Storage, ids: CanisterIds, moduleIsStored?: (hash: string, isStored: boolean) => void) {
     this.#storage = storage;
     this.#ids = ids;
+    this.#modules = new StoredModules(moduleIsStored);
     if (storage.isKept) storage.onSeal((unit) => this.#write(unit));
   }
 

@@ -252,7 +252,8 @@ class StoredCodes {
       throw new ServerError('unavailable', 'state-corrupt', `the state lacks its module: module/${hash}`);
     }
     const [, wasm] = entry;
-    const module = await execution.prepare(wasm);
+    // Its code waits for the first canister that wakes.
+    const module = await (execution.describe?.(wasm) ?? execution.prepare(wasm));
     if (module.hash !== hash) {
       throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);
     }

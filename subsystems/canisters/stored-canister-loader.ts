@@ -1,7 +1,13 @@
 /** Takes canisters out of their executors, and brings them back from what is stored. */
 import { NS_PER_MS, hexOf } from '../ic/index.ts';
 import { type Clock, messageOf, ServerError } from '../../kernel/index.ts';
-import type { CanisterLifecycle, DozingCanister, SharedMemory, SleepingCanister } from '../execution/index.ts';
+import type {
+  CanisterLifecycle,
+  DozingCanister,
+  ModuleStore,
+  SharedMemory,
+  SleepingCanister,
+} from '../execution/index.ts';
 import { Histogram, type HistogramFigures, SECONDS_BOUNDS } from '../figures/index.ts';
 import type { Scheduler } from '../scheduler/index.ts';
 import type { Storage, StoredCanister } from '../storage/index.ts';
@@ -21,7 +27,7 @@ type StoredRecord = SpecifiedCanister &
 
 export interface StoredCanisterLoaderDependencies {
   readonly directory: CanisterDirectory;
-  readonly execution: CanisterLifecycle & SharedMemory;
+  readonly execution: CanisterLifecycle & SharedMemory & Pick<ModuleStore, 'complete'>;
   readonly scheduler: Scheduler;
   readonly storage: Storage;
   readonly clock: Clock;
@@ -68,10 +74,12 @@ export class StoredCanisterLoader {
     if (record.damage !== undefined) throw damaged(record, record.damage);
     await this.#falling.get(record);
     try {
+      await this.#complete(record);
+      throwIfRemoved(record);
       const dozing = this.#asDozing(record);
       if ((await execution.rouse?.(record.handle, dozing)) === true) return;
       const stored = await this.#read(record);
-      if (record.isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${record.name} has been deleted`);
+      throwIfRemoved(record);
       const replayed = await execution.wake(record.handle, asStored(this.#asDozing(record), stored));
       if (replayed === undefined) return;
       // Its settings may have been changed since its last step.
@@ -89,6 +97,17 @@ export class StoredCanisterLoader {
       if (error.code !== 'state-corrupt' && error.code !== 'state-unfit') throw error;
       this.#with.directory.quarantine(record, messageOf(error));
       throw damaged(record, messageOf(error));
+    }
+  }
+
+  /** Its module's code, if nobody has needed that since the start. */
+  async #complete({ module }: StoredRecord): Promise<void> {
+    if (module === undefined) return;
+    try {
+      await this.#with.execution.complete?.(module);
+    } catch (error) {
+      if (!(error instanceof ServerError) || error.kind !== 'invalid') throw error;
+      throw new ServerError('unavailable', 'state-unfit', error.message, { cause: error });
     }
   }
 
@@ -148,6 +167,10 @@ function asStored(
     certifiedData: certifiedData ?? NO_BYTES,
     log: checkpoint === undefined ? undefined : { checkpoint, records },
   };
+}
+
+function throwIfRemoved({ isRemoved, name }: StoredRecord): void {
+  if (isRemoved) throw new ServerError('missing', 'actor-missing', `actor ${name} has been deleted`);
 }
 
 function damaged(record: Pick<StoredRecord, 'id' | 'name'>, reason: string): ServerError {

@@ -18,10 +18,18 @@ export class StoredModules {
   readonly #present = new Set<string>();
   /** Hashes of modules that may have no use at the end of this unit. */
   readonly #left = new Set<string>();
+  readonly #told: (hash: string, isStored: boolean) => void;
+
+  /** `told`: a module has its first use, or is deleted. */
+  constructor(told: (hash: string, isStored: boolean) => void = () => undefined) {
+    this.#told = told;
+  }
 
   /** An identity names that module, in what another process has stored. */
   recovered(hash: string): void {
-    this.#uses.set(hash, (this.#uses.get(hash) ?? 0) + 1);
+    const uses = this.#uses.get(hash) ?? 0;
+    this.#uses.set(hash, uses + 1);
+    if (uses === 0) this.#told(hash, true);
   }
 
   /** The state has its bytes, as another process has stored them. */
@@ -63,6 +71,7 @@ export class StoredModules {
       if (this.#uses.has(hash)) continue;
       this.#present.delete(hash);
       unit.delete('module', keyOf(hash));
+      this.#told(hash, false);
     }
     this.#left.clear();
   }

@@ -216,6 +216,18 @@ export interface ModuleStore {
    * Rejects with ServerError `invalid` and the reason.
    */
   prepare(bytes: Uint8Array): Promise<ModuleInfo>;
+  /**
+   * As `prepare`, but of a module that an earlier process has prepared its code is left for later, where enough is kept of it
+   * to say what it is. The bytes are kept, and stay as they are. Optional: who has no such method is asked to prepare.
+   */
+  describe?(bytes: Uint8Array): Promise<ModuleInfo>;
+  /**
+   * Prepares the code of a module that has only been described; to be done before a canister with it wakes. Resolves at once when its
+   * code is there. Rejects as `prepare` does.
+   */
+  complete?(module: ModuleInfo): Promise<void>;
+  /** The state has a module of that hash from now on, or has it no more: what the next start needs of it is kept, or is not. */
+  storedIs?(hash: string, isStored: boolean): void;
   /** Keeps a module that no canister has yet; until it is disposed of. */
   keep(module: ModuleInfo): Disposable;
   /**

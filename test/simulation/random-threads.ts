@@ -399,6 +399,8 @@ const NO_PAGES = (): StoredPages => ({ numbers: new Uint32Array(0), chunks: [] }
 const LOADER = {
   prepare: () => undefined,
   load: (bytes: Uint8Array) => Promise.resolve(randomModule(bytes)),
+  describe: () => Promise.resolve(undefined),
+  storedIs: () => undefined,
   forget: () => Promise.resolve(),
   close: () => Promise.resolve(),
 };

@@ -14,6 +14,7 @@ import { gaugesOf } from './gauges.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
 import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
 import { countKept } from '../wire/code-cache.ts';
+import { DescribedModules } from './described-modules.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
 import type {
@@ -79,8 +80,10 @@ export interface ExecutionBounds {
 /** What a simulation has of its own: in place of threads. */
 export interface ExecutionParts {
   readonly startThread?: StartExecutorThread;
-  readonly loader?: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
+  readonly loader?: UsedLoader;
 }
+
+type UsedLoader = Pick<ModuleLoader, 'prepare' | 'load' | 'describe' | 'storedIs' | 'forget' | 'close'>;
 
 /**
  * How long checkpoints are written when the host stops. What is not written then stays in the logs, which the next start
@@ -96,7 +99,8 @@ export class ExecutorPool implements Execution {
   readonly #canisters: (Placed | undefined)[] = [];
   /** Those that sleep or fall asleep, of which executors may keep something. What is changed of them without their executor takes them out. */
   readonly #packed = new PackedHandles();
-  readonly #loader: Pick<ModuleLoader, 'prepare' | 'load' | 'forget' | 'close'>;
+  readonly #loader: UsedLoader;
+  readonly #described = new DescribedModules((bytes) => this.#loader.load(bytes));
   readonly #startThread: StartExecutorThread;
   readonly #heaps: HeapBudget;
   readonly #memory: SharedArrayBuffer;
@@ -204,7 +208,26 @@ export class ExecutorPool implements Execution {
   }
 
   async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
-    const loaded = await this.#loader.load(bytes);
+    return this.#take(await this.#loader.load(bytes));
+  }
+
+  async describe(bytes: Uint8Array): Promise<ModuleInfo> {
+    const module = await this.#loader.describe(bytes);
+    if (module === undefined) return await this.prepare(bytes);
+    this.#described.add(module, bytes);
+    return module;
+  }
+
+  async complete(module: ModuleInfo): Promise<void> {
+    const loading = this.#described.load(module);
+    if (loading !== undefined) this.#take(await loading);
+  }
+
+  storedIs(hash: string, isStored: boolean): void {
+    this.#loader.storedIs(hash, isStored);
+  }
+
+  #take(loaded: LoadedModule): ModuleInfo {
     this.#loaded.set(loaded.info, loaded);
     this.#idle.seen(loaded.info.hash);
     return loaded.info;

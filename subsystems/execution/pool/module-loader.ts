@@ -4,7 +4,7 @@
  * Hashing, unpacking, checking and instrumenting a module takes up to a second, and its author may be hostile: all of
  * it happens in a thread of its own, one module at a time, with a time limit that ends the thread. A module that was
  * seen before is found by its hash and not worked on again; what was made of one that an earlier process has seen is found
- * on disk (code-cache.ts), as long as somebody uses it.
+ * on disk (code-cache.ts), as long as somebody uses it or the state has it.
  *
  * Main thread: touches the worker that it starts, and no canister.
  */
@@ -31,6 +31,8 @@ export type ModuleAnswer =
       /** Why the next start will have to instrument it again. */
       readonly notKept: string | undefined;
     }
+  /** Undefined: nothing is kept of it. */
+  | { readonly kind: 'described'; readonly info: ModuleInfo | undefined }
   /** The worker has sent this one before. */
   | { readonly kind: 'known'; readonly hash: string }
   | {
@@ -41,7 +43,7 @@ export type ModuleAnswer =
     };
 
 export type ModuleRequest =
-  | { readonly kind: 'load'; readonly bytes: Uint8Array; readonly wasmStackBytes: number }
+  | { readonly kind: 'load' | 'describe'; readonly bytes: Uint8Array; readonly wasmStackBytes: number }
   | { readonly kind: 'forget'; readonly hash: string };
 
 export interface ModuleWorkerData {
@@ -68,6 +70,8 @@ const OLD_GENERATION_MB = 2048;
 export class ModuleLoader {
   readonly #options: ModuleLoaderOptions;
   readonly #loaded = new Map<string, LoadedModule>();
+  /** Hashes of modules that the next start will need. */
+  readonly #stored = new Set<string>();
   readonly #types: TypeBudget;
   #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
@@ -101,16 +105,37 @@ export class ModuleLoader {
     return loading;
   }
 
+  /** What an earlier process has kept of these bytes, without their code, which nobody has looked at; undefined: nothing. */
+  describe(bytes: Uint8Array): Promise<ModuleInfo | undefined> {
+    const describing = this.#last.then(async () => {
+      const answer = await this.#work('describe', bytes);
+      return answer.kind === 'described' ? answer.info : undefined;
+    });
+    this.#last = describing.catch(() => undefined);
+    return describing;
+  }
+
   /** Lets a module go that nobody uses, after the loads asked for so far: either end must know what the other one does. */
   forget(hash: string): Promise<void> {
-    const { cacheDirectory } = this.#options;
     const forgetting = this.#last.then(async () => {
       this.#loaded.delete(hash);
       this.#worker?.postMessage({ kind: 'forget', hash } satisfies ModuleRequest);
-      if (cacheDirectory !== undefined) await removeCode(cacheDirectory, hash);
+      await this.#removeUnused(hash);
     });
     this.#last = forgetting;
     return forgetting;
+  }
+
+  /** The next start will need the module, or will not. What is kept of it on disk stays for that, whoever uses it now. */
+  storedIs(hash: string, isStored: boolean): void {
+    if (isStored) this.#stored.add(hash);
+    else if (this.#stored.delete(hash)) this.#last = this.#last.then(() => this.#removeUnused(hash));
+  }
+
+  async #removeUnused(hash: string): Promise<void> {
+    const { cacheDirectory } = this.#options;
+    if (cacheDirectory === undefined || this.#loaded.has(hash) || this.#stored.has(hash)) return;
+    await removeCode(cacheDirectory, hash);
   }
 
   /** How many modules it keeps. */
@@ -127,16 +152,7 @@ export class ModuleLoader {
 
   async #load(bytes: Uint8Array): Promise<LoadedModule> {
     if (!this.#types.hasRoom) throw tooManyTypes(this.#types.used);
-    this.#stay();
-    this.#isLoading = true;
-    let answer;
-    try {
-      // The caller may need its bytes again, and a transfer takes them away.
-      answer = await this.#ask(await copyInSlices(bytes));
-    } finally {
-      this.#isLoading = false;
-      this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
-    }
+    const answer = await this.#work('load', bytes);
     switch (answer.kind) {
       case 'refused':
         if (answer.types === undefined) this.#types.addUnknown();
@@ -155,6 +171,20 @@ export class ModuleLoader {
         this.#loaded.set(first.info.hash, first);
         return first;
       }
+      case 'described':
+        throw new Error('a module was described instead of loaded');
+    }
+  }
+
+  async #work(kind: 'load' | 'describe', bytes: Uint8Array): Promise<ModuleAnswer> {
+    this.#stay();
+    this.#isLoading = true;
+    try {
+      // The caller may need its bytes again, and a transfer takes them away.
+      return await this.#ask(kind, await copyInSlices(bytes));
+    } finally {
+      this.#isLoading = false;
+      this.#idle = setTimeout(() => this.#rest(), this.#options.idleMs ?? IDLE_MS).unref();
     }
   }
 
@@ -169,7 +199,9 @@ export class ModuleLoader {
     const { cacheDirectory } = this.#options;
     void this.close();
     if (cacheDirectory === undefined) return;
-    this.#last = this.#last.then(() => keepOnlyCode(cacheDirectory, new Set(this.#loaded.keys())));
+    this.#last = this.#last.then(() =>
+      keepOnlyCode(cacheDirectory, new Set([...this.#stored, ...this.#loaded.keys()])),
+    );
   }
 
   #tellOnce(reason: string): void {
@@ -178,7 +210,7 @@ export class ModuleLoader {
     this.#options.onCacheFailure?.(reason);
   }
 
-  #ask(bytes: Uint8Array<ArrayBuffer>): Promise<ModuleAnswer> {
+  #ask(kind: 'load' | 'describe', bytes: Uint8Array<ArrayBuffer>): Promise<ModuleAnswer> {
     const worker = (this.#worker ??= this.#start());
     return new Promise((resolve) => {
       const settle = (answer: ModuleAnswer): void => {
@@ -189,12 +221,14 @@ export class ModuleLoader {
         resolve(answer);
       };
       const giveUp = (reason: string): void => {
+        // The module is not at fault where its thread was ended from here.
+        const isClosed = this.#worker !== worker;
         this.#dropWorker(worker);
         void worker.terminate();
         settle({
           kind: 'refused',
           types: undefined,
-          error: { kind: 'invalid', code: 'module-too-costly', message: reason },
+          error: isClosed ? CLOSED : { kind: 'invalid', code: 'module-too-costly', message: reason },
         });
       };
       const deadline = setTimeout(
@@ -208,7 +242,7 @@ export class ModuleLoader {
       );
       worker.once('exit', () => giveUp('checking the module ended its thread'));
       const { wasmStackBytes } = this.#options;
-      worker.postMessage({ kind: 'load', bytes, wasmStackBytes } satisfies ModuleRequest, [bytes.buffer]);
+      worker.postMessage({ kind, bytes, wasmStackBytes } satisfies ModuleRequest, [bytes.buffer]);
     });
   }
 
@@ -226,6 +260,12 @@ export class ModuleLoader {
     if (this.#worker === worker) this.#worker = undefined;
   }
 }
+
+const CLOSED = new ServerError(
+  'unavailable',
+  'modules-closed',
+  'the server is stopping: no module is prepared any more',
+);
 
 function tooManyTypes(used: number): ServerError {
   return new ServerError(

@@ -2,6 +2,7 @@
  * Module worker: bytes of a module in, code that can run out. Touches the cache on disk and V8's compiler; runs nothing
  * but `get_candid_pointer`.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { messageOf, ServerError } from '../../../kernel/index.ts';
 import { type InstrumentedModule, instrument } from '../../instrument/index.ts';
@@ -30,7 +31,7 @@ const METHOD_PREFIXES: readonly (readonly [string, MethodKind])[] = [
 export interface LoadOptions {
   readonly wasmStackBytes: number;
   /** Where instrumented modules are kept. */
-  readonly cache?: Pick<CodeCache, 'read' | 'write'> | undefined;
+  readonly cache?: Pick<CodeCache, 'read' | 'write' | 'readInfo' | 'writeInfo'> | undefined;
   /** Told why one could not be kept. */
   readonly notKept?: (reason: unknown) => void;
   /** Told of the module's types just before V8 sees them. */
@@ -66,7 +67,16 @@ export function loadModule(uploaded: Uint8Array, hash: string, options: LoadOpti
     candid: textOf(metadata, 'candid:service') ?? candidFromPointer(code, options.wasmStackBytes),
     candidArgs: textOf(metadata, 'candid:args'),
   };
+  keepInfo(info, code, options);
   return { info, code };
+}
+
+/** Keeps what the next start needs to know before it loads the module. An answer that another stack may change is not kept. */
+function keepInfo(info: ModuleInfo, { layout }: InstrumentedCode, { cache, notKept }: LoadOptions): void {
+  if (layout.hasCandidPointer && info.candid === undefined) return;
+  if (cache === undefined || isDeepStrictEqual(cache.readInfo(info.hash), info)) return;
+  const reason = cache.writeInfo(info);
+  if (reason !== undefined) notKept?.(reason);
 }
 
 function instrumentAndKeep(module: WasmModule, hash: string, { cache, notKept }: LoadOptions): InstrumentedModule {

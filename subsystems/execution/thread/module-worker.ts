@@ -25,14 +25,24 @@ const NO_TYPES: Float64Array = new Float64Array(0);
 
 port.on('message', (request: ModuleRequest) => {
   if (request.kind === 'forget') sent.delete(request.hash);
+  else if (request.kind === 'describe') port.postMessage(descriptionOf(request.bytes));
   else port.postMessage(answerTo(request.bytes, request.wasmStackBytes));
 });
+
+/** The bytes are those that an earlier process has checked: their hash says so, and the tag of what it kept. */
+function descriptionOf(bytes: Uint8Array): ModuleAnswer {
+  return { kind: 'described', info: cache?.readInfo(hashOf(bytes)) };
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
 
 function answerTo(bytes: Uint8Array, wasmStackBytes: number): ModuleAnswer {
   let types = NO_TYPES;
   let notKept: string | undefined;
   try {
-    const hash = createHash('sha256').update(bytes).digest('hex');
+    const hash = hashOf(bytes);
     if (sent.has(hash)) return { kind: 'known', hash };
     const module = loadModule(bytes, hash, {
       wasmStackBytes,

@@ -6,6 +6,9 @@
  *                   <length of layout>    4 bytes, big-endian
  *                   <layout>              as V8 serializes it
  *                   <module>              to the end
+ *     <hash>.info   svc-info-1\n          what is known of the module besides its code, small: a start reads only that
+ *                   <tag>                 as above, of `info ` and the same, so that neither file is taken for the other
+ *                   <ModuleInfo>          as V8 serializes it, to the end
  *     key           32 random bytes, of this directory
  *
  * The tag stands between a file and a module that runs unmetered. With it an entry is what this directory's server made of
@@ -23,18 +26,41 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import type { InstrumentedModule, ModuleLayout } from '../../instrument/index.ts';
+import type { ModuleInfo } from '../index.ts';
 
-const MAGIC = Buffer.from('svc-code-1\n');
 const KEY_BYTES = 32;
 const TAG_BYTES = 32;
-const PREFIX_BYTES = MAGIC.length + TAG_BYTES;
 const LENGTH_BYTES = 4;
 /** Three times the largest module: more is not kept, and not read. */
 const ENTRY_BYTES_MAX = 300 * 1024 * 1024;
+/** Custom sections are most of it. Of a module with more than that nothing is known before it is loaded. */
+const INFO_BYTES_MAX = 4 * 1024 * 1024;
 const KEY_NAME = 'key';
-const ENTRY_NAME = /^([0-9a-f]{64})\.code$/;
-const UNFINISHED_NAME = /^\.(?:key|[0-9a-f]{64}\.code)\.[0-9a-f-]{36}$/;
+const CODE_NAME = /^[0-9a-f]{64}\.code$/;
+const ENTRY_NAME = /^([0-9a-f]{64})\.(?:code|info)$/;
+const UNFINISHED_NAME = /^\.(?:key|[0-9a-f]{64}\.(?:code|info))\.[0-9a-f-]{36}$/;
 const PRIVATE = { file: 0o600, directory: 0o700 } as const;
+
+/** One of the two files that a module has. `label` stands before what its tag is of. */
+interface Kind {
+  readonly magic: Buffer;
+  readonly label: string;
+  readonly bytesMax: number;
+  readonly nameOf: (hash: string) => string;
+}
+
+const CODE: Kind = {
+  magic: Buffer.from('svc-code-1\n'),
+  label: '',
+  bytesMax: ENTRY_BYTES_MAX,
+  nameOf: (hash) => `${hash}.code`,
+};
+const INFO: Kind = {
+  magic: Buffer.from('svc-info-1\n'),
+  label: 'info ',
+  bytesMax: INFO_BYTES_MAX,
+  nameOf: (hash) => `${hash}.info`,
+};
 
 export class CodeCache {
   readonly #directory: string;
@@ -50,13 +76,10 @@ export class CodeCache {
   /** What was made of the upload with this hash; undefined: nothing, or nothing that can be trusted. */
   read(hash: string): InstrumentedModule | undefined {
     try {
-      const file = this.#read(entryName(hash), ENTRY_BYTES_MAX);
-      const content = file.subarray(PREFIX_BYTES);
-      if (content.length < LENGTH_BYTES || !file.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
-      if (!timingSafeEqual(file.subarray(MAGIC.length, PREFIX_BYTES), this.#tagOf(hash, [content]))) return undefined;
+      const content = this.#open(CODE, hash);
+      if (content === undefined || content.length < LENGTH_BYTES) return undefined;
       const layoutEnd = LENGTH_BYTES + content.readUInt32BE();
-      // Of bytes of its own: what comes out has views of them, and is copied from thread to thread.
-      const layout = deserialize(new Uint8Array(content.subarray(LENGTH_BYTES, layoutEnd))) as ModuleLayout;
+      const layout = deserialize(ownBytes(content.subarray(LENGTH_BYTES, layoutEnd))) as ModuleLayout;
       return { bytes: content.subarray(layoutEnd), layout };
     } catch {
       return undefined;
@@ -65,21 +88,49 @@ export class CodeCache {
 
   /** Returns the reason why nothing was kept, or undefined. */
   write(hash: string, { bytes, layout }: InstrumentedModule): unknown {
+    const description = serialize(layout);
+    const length = Buffer.alloc(LENGTH_BYTES);
+    length.writeUInt32BE(description.length);
+    return this.#keep(CODE, hash, [length, description, bytes]);
+  }
+
+  /** What was found out of the upload with this hash; undefined: nothing, or nothing that can be trusted. */
+  readInfo(hash: string): ModuleInfo | undefined {
     try {
-      const description = serialize(layout);
-      const length = Buffer.alloc(LENGTH_BYTES);
-      length.writeUInt32BE(description.length);
-      const content = [length, description, bytes];
-      const total = PREFIX_BYTES + content.reduce((sum, part) => sum + part.length, 0);
-      if (total <= ENTRY_BYTES_MAX) this.#write(entryName(hash), [MAGIC, this.#tagOf(hash, content), ...content]);
+      const content = this.#open(INFO, hash);
+      return content && (deserialize(ownBytes(content)) as ModuleInfo);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** As `write`. */
+  writeInfo(info: ModuleInfo): unknown {
+    return this.#keep(INFO, info.hash, [serialize(info)]);
+  }
+
+  /** Throws when there is none, or it cannot be read. */
+  #open({ magic, label, bytesMax, nameOf }: Kind, hash: string): Buffer | undefined {
+    const file = this.#read(nameOf(hash), bytesMax);
+    const contentAt = magic.length + TAG_BYTES;
+    if (file.length < contentAt || !file.subarray(0, magic.length).equals(magic)) return undefined;
+    const content = file.subarray(contentAt);
+    const isOurs = timingSafeEqual(file.subarray(magic.length, contentAt), this.#tagOf(label, hash, [content]));
+    return isOurs ? content : undefined;
+  }
+
+  #keep({ magic, label, bytesMax, nameOf }: Kind, hash: string, content: readonly Uint8Array[]): unknown {
+    try {
+      const total = content.reduce((sum, part) => sum + part.length, magic.length + TAG_BYTES);
+      if (total <= bytesMax) this.#write(nameOf(hash), [magic, this.#tagOf(label, hash, content), ...content]);
       return undefined;
     } catch (error) {
       return error;
     }
   }
 
-  #tagOf(hash: string, content: readonly Uint8Array[]): Uint8Array {
-    const hmac = createHmac('sha256', (this.#key ??= this.#openKey())).update(`${this.#version} ${hash}\n`);
+  #tagOf(label: string, hash: string, content: readonly Uint8Array[]): Uint8Array {
+    const hmac = createHmac('sha256', (this.#key ??= this.#openKey())).update(`${label}${this.#version} ${hash}\n`);
     for (const part of content) hmac.update(part);
     return hmac.digest();
   }
@@ -122,20 +173,22 @@ export class CodeCache {
   }
 }
 
-function entryName(hash: string): string {
-  return `${hash}.code`;
+/** What comes out of `deserialize` has views of its bytes, and is copied from thread to thread. */
+function ownBytes(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes);
 }
 
-/** Removes the entry of a module that nobody uses any more. */
+/** Removes the entries of a module that nobody uses any more. */
 export async function removeCode(directory: string, hash: string): Promise<void> {
   // What cannot be removed now is found again after the next start.
-  await rm(join(directory, entryName(hash)), { force: true }).catch(() => undefined);
+  for (const { nameOf } of [CODE, INFO])
+    await rm(join(directory, nameOf(hash)), { force: true }).catch(() => undefined);
 }
 
 /** How many modules an earlier process has left there; not that they can be trusted. */
 export async function countKept(directory: string): Promise<number> {
   const names = await readdir(directory).catch(() => []);
-  return names.filter((name) => ENTRY_NAME.test(name)).length;
+  return names.filter((name) => CODE_NAME.test(name)).length;
 }
 
 /** Removes the entries of other modules than these, and what was not written to its end. */

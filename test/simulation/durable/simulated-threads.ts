@@ -11,6 +11,7 @@ import type { DozingCanister } from '../../../subsystems/execution/index.ts';
 import type { Step, Task } from '../../../subsystems/ic/index.ts';
 import { heapsMade } from '../../../subsystems/execution/engine/instance.ts';
 import { loadModule } from '../../../subsystems/execution/thread/load-module.ts';
+import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
@@ -155,6 +156,9 @@ const LOADER = {
     loaded.set(hash, module);
     return Promise.resolve(module);
   },
+  // As if an earlier process had kept everything: code comes when a canister wakes.
+  describe: async (bytes: Uint8Array): Promise<ModuleInfo> => ({ ...(await LOADER.load(bytes)).info }),
+  storedIs: () => undefined,
   // Other seeds use them, too.
   forget: () => Promise.resolve(),
   close: () => Promise.resolve(),

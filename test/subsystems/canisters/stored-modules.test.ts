@@ -50,6 +50,17 @@ suite('stored modules', () => {
     assert.deepEqual(unit(modules, [undefined, A], [A, undefined]), ['put module a', 'delete module a']);
   });
 
+  test('each first use is told, whoever brings it, and each deletion', () => {
+    const told: string[] = [];
+    const modules = new StoredModules((hash, isStored) => told.push(`${isStored ? '+' : '-'}${hash.slice(0, 1)}`));
+    for (const hash of [A, A]) modules.recovered(hash);
+    unit(modules, [undefined, B], [A, B], [A, undefined]);
+    assert.deepEqual(told.splice(0), ['+a', '+b', '-a']);
+    unit(modules, [B, undefined], [undefined, B]);
+    unit(modules, [B, undefined], [B, undefined]);
+    assert.deepEqual(told, ['-b']);
+  });
+
   test('what was there is not put again, and what cannot be read is', () => {
     const modules = new StoredModules();
     for (const hash of [A, A, B]) modules.recovered(hash);

@@ -43,6 +43,10 @@ const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 const made = (bytes: Uint8Array): InstrumentedModule => instrument(decodeModule(bytes));
 const fileOf = (directory: string, bytes: Uint8Array): string => join(directory, `${hashOf(bytes)}.code`);
 
+/** Names of all files of these, in order. */
+const filesOf = (...modules: readonly Uint8Array[]): readonly string[] =>
+  modules.flatMap((bytes) => ['code', 'info'].map((kind) => `${hashOf(bytes)}.${kind}`)).toSorted();
+
 /** A directory with an entry of the small module and one of the other. */
 async function filled(): Promise<string> {
   const directory = join(await temporaryDirectory(), 'modules');
@@ -113,6 +117,34 @@ suite('kept code', () => {
     assert.equal(cache.write(hashOf(SMALL), made(SMALL)), undefined);
     assertSame(readIn(elsewhere), made(SMALL));
     assert.equal((await readFile(join(elsewhere, 'key'))).length, 32);
+  });
+
+  test('says what the module is under a tag of its own', async () => {
+    const directory = await filled();
+    const cache = new CodeCache(directory, VERSION);
+    const hash = hashOf(SMALL);
+    const { info } = loadModule(SMALL, hash, { wasmStackBytes: STACK_BYTES, cache });
+    assert.deepEqual(cache.readInfo(hash), info);
+    assert.equal(new CodeCache(directory, 'version 2').readInfo(hash), undefined);
+    const file = join(directory, `${hash}.info`);
+    const whole = await readFile(file);
+    for (let at = 0; at < whole.length; at++) {
+      const changed = Buffer.from(whole);
+      changed.writeUInt8(changed.readUInt8(at) ^ (1 << (at % 8)), at);
+      await writeFile(file, changed);
+      assert.equal(cache.readInfo(hash), undefined, `byte ${at}`);
+    }
+    // Neither file stands for the other, under the other's first line.
+    const code = await readFile(fileOf(directory, SMALL));
+    await writeFile(file, Buffer.concat([whole.subarray(0, 11), code.subarray(11)]));
+    assert.equal(cache.readInfo(hash), undefined);
+    await writeFile(fileOf(directory, SMALL), Buffer.concat([code.subarray(0, 11), whole.subarray(11)]));
+    assert.equal(readIn(directory), undefined);
+    await truncate(file, 2 ** 40);
+    assert.equal(cache.readInfo(hash), undefined);
+    // What is not there is made anew with the next load.
+    loadModule(SMALL, hash, { wasmStackBytes: STACK_BYTES, cache });
+    assert.deepEqual(cache.readInfo(hash), info);
   });
 
   test('that is no file, or far too large, is not read', { timeout: 120_000 }, async () => {
@@ -210,14 +242,48 @@ suite('a module loader', () => {
     const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
     for (const module of [motoko, SMALL, OTHER]) await loader.load(module);
     await loader.forget(hashOf(SMALL));
-    assert.deepEqual(await names(), [motoko, OTHER].map((module) => `${hashOf(module)}.code`).toSorted());
+    assert.deepEqual(await names(), filesOf(motoko, OTHER));
     await loader.close();
 
     const next = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 50 });
     await next.load(motoko);
-    for (let waitedMs = 0; (await names()).length > 1 && waitedMs < 20_000; waitedMs += 20) await sleep(20);
-    assert.deepEqual(await names(), [`${hashOf(motoko)}.code`]);
+    for (let waitedMs = 0; (await names()).length > 2 && waitedMs < 20_000; waitedMs += 20) await sleep(20);
+    assert.deepEqual(await names(), filesOf(motoko));
     await next.close();
+  });
+
+  test('keeps what the state has, whoever uses it, until the state has it no more', async () => {
+    const cacheDirectory = join(await temporaryDirectory(), 'modules');
+    const names = async (): Promise<string[]> =>
+      (await readdir(cacheDirectory)).filter((name) => name !== 'key').toSorted();
+    const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES, cacheDirectory, idleMs: 20 });
+    const [small, other] = [hashOf(SMALL), hashOf(OTHER)];
+    for (const hash of [small, other]) loader.storedIs(hash, true);
+    for (const module of [SMALL, OTHER]) await loader.load(module);
+    for (const hash of [small, other]) await loader.forget(hash);
+    assert.deepEqual(await names(), filesOf(SMALL, OTHER));
+    loader.storedIs(small, false);
+    await loader.forget('0'.repeat(64));
+    assert.deepEqual(await names(), filesOf(OTHER));
+    // What comes to rest has loaded nothing of it.
+    assert.deepEqual((await loader.describe(OTHER))?.hash, other);
+    assert.equal(await loader.describe(SMALL), undefined);
+    await sleep(200);
+    assert.deepEqual(await names(), filesOf(OTHER));
+    assert.deepEqual((await loader.load(OTHER)).info, await loader.describe(OTHER));
+    loader.storedIs(other, false);
+    assert.deepEqual(await names(), filesOf(OTHER), 'it is in use');
+    await loader.forget(other);
+    assert.deepEqual(await names(), []);
+    await loader.close();
+  });
+
+  test('that is closed while it loads does not say that the module is at fault', async () => {
+    const loader = new ModuleLoader({ wasmStackBytes: STACK_BYTES });
+    const refused = assert.rejects(loader.load(SMALL), { kind: 'unavailable', code: 'modules-closed' });
+    await setImmediate();
+    await loader.close();
+    await refused;
   });
 
   test('that was prepared and is asked for nothing ends its thread, removes nothing, and loads all the same', async () => {

@@ -63,6 +63,8 @@ test('loops in one thread have equal shares of its processor time, and those tha
     loader: {
       prepare: () => undefined,
       load: (bytes) => Promise.resolve(load(bytes)),
+      describe: () => Promise.resolve(undefined),
+      storedIs: () => undefined,
       forget: () => Promise.resolve(),
       close: () => Promise.resolve(),
     },
