@@ -12,7 +12,7 @@ type PartName = keyof ServerConfig | 'gateway';
 export interface FlagReader {
   /** The part whose own implementation gives the flag its meaning; undefined: the program itself, before there are parts. */
   readonly part: keyof ServerConfig | undefined;
-  /** It holds also where that part is turned off. */
+  /** True: the flag holds also where that part is turned off. */
   readonly holdsWhenOff?: boolean;
   /** Another part without which the flag means nothing; who provides it does not matter. */
   readonly needs?: PartName;
@@ -33,7 +33,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   listen: { part: 'http' },
   history: { part: 'canisters' },
   'auth-token': { part: 'auth' },
-  // Whether the address may be open is decided before anything starts, by whoever's auth.
+  // The program decides before anything starts whether the address may be open, with any implementation of auth.
   insecure: PROGRAM,
   'browser-guard': { part: 'http' },
   executors: { part: 'execution' },
@@ -65,7 +65,7 @@ export const FLAG_READERS: Readonly<Record<FlagName | keyof typeof VARIABLES, Fl
   SVC_BIN: { part: 'compatibility' },
 };
 
-/** What is wrong with flags whose part is another one or none, one sentence each. */
+/** Returns the problems of flags whose part is another one or none, one sentence each. */
 export function checkReaders(parsed: ParsedFlags, loaded: readonly ConfiguredPlugin[]): string[] {
   const { disabled, given, sources, flags } = parsed;
   const replaced = new Map(loaded.map((plugin) => [plugin.replaces, plugin]));

@@ -33,8 +33,8 @@ export interface Composed {
 }
 
 /**
- * Those that replace one of the server's own stand in its place, behind it if they wrap it; others come before the last, which is
- * the listener.
+ * Puts plugins in order. A plugin that replaces one of the server's own stands in the place of that one, behind it if
+ * the plugin wraps it; other plugins come before the last one, which is the listener.
  */
 export function composePlugins({ builtin, loaded, backup }: ComposeOptions): Composed {
   const guests = loaded.map((each) => new Guest(each, backup));

@@ -104,7 +104,8 @@ function targetOf(key: string, builtin: readonly Plugin[]): Target {
   if (REPLACEABLE.includes(own.provides.name)) return { capability: own.provides.name, replaces: own.name };
   const reason = NOT_REPLACEABLE[own.provides.name];
   throw new Unusable(
-    `the server's own '${own.name}' cannot be replaced${reason === undefined ? '' : `: ${reason}`}; what can be is ${REPLACEABLE.join(', ')}`,
+    `the server's own '${own.name}' cannot be replaced${reason === undefined ? '' : `: ${reason}`}; ` +
+      `what can be is ${REPLACEABLE.join(', ')}`,
   );
 }
 

@@ -1,6 +1,6 @@
 import type { PluginDefinition } from '../api/definition.ts';
 
-/** What an operator asked for. */
+/** A plugin that an operator asked for. */
 export interface PluginRequest {
   /** A capability, or the name of one of the server's own plugins. */
   readonly capability: string;

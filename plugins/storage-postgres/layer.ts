@@ -108,7 +108,7 @@ export class Layer {
     return next;
   }
 
-  /** It has something of that family. */
+  /** Tells whether the layer has something of that family. */
   touches(family: Family): boolean {
     return this.#tables.has(family);
   }

@@ -31,7 +31,7 @@ export interface LeaseOptions {
   readonly watch?: Watch;
 }
 
-/** What a lease needs of a connection. */
+/** The part of a connection that a lease needs. */
 export type LeaseConnection = Pick<Connection, 'isBroken' | 'run' | 'query' | 'transaction' | 'destroy' | 'end'>;
 
 /** So many beats in a lease: one or two may be late. */
@@ -229,7 +229,7 @@ export class Lease {
       connection = await this.#connected();
       isTaken = (await connection.query(SQL.beat, [namespace, this.owner])).count === 1;
     } catch {
-      // Whether the database is there is told by the ones who write. What was only read waits.
+      // The ones who write tell whether the database is there; one who only reads waits.
       if (!this.#isEnded && connection === this.#connection) this.#drop();
       return false;
     } finally {

@@ -1,8 +1,8 @@
-/** What one who waits for a namespace says of the database: once when it is away, and once when it is back. */
+/** Messages of one who waits for a namespace about the database: one when it is away, and one when it is back. */
 import type { Logger } from '../api/plugin.ts';
 
 export const NO_ANSWER = 'does not answer';
-/** It answers, and refuses what is written: a replica that is not promoted yet, a full disk. */
+/** The database answers, and refuses what is written: a replica that is not promoted yet, a full disk. */
 export const NO_WRITES = 'takes no writes';
 type Kind = typeof NO_ANSWER | typeof NO_WRITES;
 

@@ -46,7 +46,7 @@ const LARGE_BYTES = 2 ** 20;
 const COPIED_BYTES_MAX = 64 * 2 ** 10;
 const NO_UNIT = new Uint8Array(0);
 const FOLD_BYTES = 24 * 2 ** 20;
-/** What is read ahead waits so long for more of it. */
+/** The time that changes of a family that is read ahead wait for more of them. */
 const FOLD_SOON_MS = 1_000;
 /** Commits wait for the tables where the upper layer has become so many times larger than it is to be. */
 const TOO_LARGE_FACTOR = 3;
@@ -183,7 +183,7 @@ export class PostgresPort implements StoragePort {
     this.#lease.abandon();
   }
 
-  /** Whoever waits for the namespace reads this family ahead, and sees the tables alone: what changes in it goes there soon. */
+  /** Has this family folded soon: a process that waits for the namespace reads it ahead, and sees the tables alone. */
   foldsSoon(family: Family): void {
     this.#foldedSoon = family;
   }

@@ -33,7 +33,7 @@ export class PostgresStorage extends CommitQueue {
   /** What waits for the lease, in order. */
   #held: (() => void)[] = [];
   #isOwner = false;
-  /** What is read while another owns the namespace. */
+  /** The family that is read while another process owns the namespace, and its reader. */
   #ahead: StandbyOptions | undefined;
 
   constructor(options: PostgresStorageOptions) {

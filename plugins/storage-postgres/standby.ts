@@ -1,7 +1,7 @@
 /**
- * What one who waits for a namespace reads meanwhile: the entries of one family, so that who needs them is ready when the wait is over.
- * It reads the tables alone, over a connection of its own, and writes nothing. Whatever goes wrong is left to the start, which reads the
- * same again.
+ * Reads the entries of one family while another process owns the namespace, so that who needs them is ready when the
+ * wait is over. A standby reads the tables alone, over a connection of its own, and writes nothing. Anything that goes
+ * wrong is left to the start, which reads the same again.
  */
 import { type AheadReader, type Clock, sleep } from '../api/plugin.ts';
 import type { Family } from '../api/storage.ts';
@@ -54,7 +54,7 @@ export class Standby implements Disposable {
         tookMs = clock.nowMs() - startedMs;
         await this.#handOver(entries, keys);
       } catch {
-        // Whether the database is there is told by the lease.
+        // The lease tells whether the database is there.
         this.#drop();
       }
       await sleep(clock, Math.max(LOOK_MS, LOOK_GAP * tookMs));

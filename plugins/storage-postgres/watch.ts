@@ -1,11 +1,12 @@
 /**
- * How long one who waits for a namespace has heard nothing of its owner. Only time counts in which the owner could have been heard: the
- * database answered, look after look, and took writes. Where it was away the clock begins anew, so that an owner that lives has
- * the whole lease to be heard, however much sooner this process is connected again.
+ * Measures how long one who waits for a namespace has heard nothing of its owner. Only time counts in which the owner
+ * could have been heard: the database answered, look after look, and took writes. Where the database was away the clock
+ * begins anew, so that an owner that lives has the whole lease to be heard, however much sooner this process is
+ * connected again.
  */
 import type { Clock, Logger } from '../api/plugin.ts';
 
-/** What is known of an owner. */
+/** Facts that are known of an owner. */
 export interface Seen {
   readonly owner: string | null;
   readonly holder: string;
@@ -23,9 +24,15 @@ export interface WatchOptions {
   readonly log: Pick<Logger, 'info'>;
 }
 
-/** Of a lease: an owner that lives has been heard before. The next look comes within it, or something stood still. */
+/**
+ * The part of a lease within which an owner that lives is heard. The next look comes within that time, too, or
+ * something stood still.
+ */
 const QUIET = 1 / 2;
-/** Of a lease: for so long writes are taken before the namespace is. A look less than the rest of the lease, which would wait for another look. */
+/**
+ * The part of a lease for which the database takes writes before the namespace is taken: one look less than the rest of
+ * the lease, because all of the rest would wait for another look.
+ */
 const WRITABLE = 2 / 5;
 
 export class Watch {
@@ -56,7 +63,7 @@ export class Watch {
     this.#lookedMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** What a look has found that was answered just now. */
+  /** Takes the findings of a look that was answered just now, and returns how silent the owner is. */
   saw(seen: Seen): Silence {
     const { clock, log, namespace } = this.#options;
     if (seen.owner === null) return 'free';

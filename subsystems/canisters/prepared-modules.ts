@@ -11,7 +11,10 @@ import { hexOf } from '../ic/index.ts';
 import type { HostedCode } from '../management/index.ts';
 import type { AheadReader } from '../storage/index.ts';
 
-/** Of modules as they were uploaded; with their code they take some four times as much. Two hundred programs in Motoko. */
+/**
+ * Bytes of modules as they were uploaded: two hundred programs in Motoko. With their code, modules take some four times
+ * as much.
+ */
 export const PREPARED_BYTES_MAX: number = 64 * 2 ** 20;
 
 interface Prepared extends Disposable {
@@ -23,7 +26,7 @@ export class PreparedModules implements AheadReader {
   readonly #execution: ModuleStore;
   readonly #log: Pick<Logger, 'info'>;
   readonly #bytesMax: number;
-  /** By the hash; undefined: being prepared, refused, or there is no room for it. */
+  /** Modules by hash; undefined: the module is being prepared, was refused, or there is no room for it. */
   readonly #prepared = new Map<string, Prepared | undefined>();
   #bytes = 0;
   #told = 0;
@@ -77,7 +80,7 @@ export class PreparedModules implements AheadReader {
     }
   }
 
-  /** How many there are. */
+  /** The number of modules that are ready. */
   get count(): number {
     return [...this.#prepared.values()].filter((prepared) => prepared !== undefined).length;
   }

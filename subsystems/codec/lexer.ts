@@ -26,7 +26,10 @@ const BLANK = /[\s\ufeff]*/y;
 const IDENTIFIER = /[A-Za-z_][A-Za-z0-9_]*/y;
 /** All that a reader would take for one number; `NUMBER_FORM` says which are. */
 const NUMBER = /[+-]inf\b|[+-]?[0-9](?:[A-Za-z0-9_.]|(?<=[eEpP])[+-])*/y;
-/** By the specification: decimal or 0x, with fraction and exponent (of ten, or with `p` of two) or without, `_` between two digits. */
+/**
+ * The form of numbers in the specification: decimal or 0x, with fraction and exponent (of ten, or with `p` of two) or
+ * without, `_` between two digits.
+ */
 const NUMBER_FORM = new RegExp(
   '^[+-]inf$|^[+-]?(?:0[xX]HEX(?:[.](?:HEX)?)?(?:[pP][+-]?NUM)?|NUM(?:[.](?:NUM)?)?(?:[eE][+-]?NUM)?)$'
     .replaceAll('NUM', '[0-9](?:_?[0-9])*')

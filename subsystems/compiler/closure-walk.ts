@@ -199,7 +199,7 @@ function ownerOf({ path }: SourceNode, owner: MopsPackage | undefined): MopsPack
   return owner !== undefined && isInside(path, owner.root) ? owner : undefined;
 }
 
-/** What the compiler calls a file. */
+/** Returns the name that the compiler has for a file. */
 function nameIn(root: string, { path, package: owner }: SourceNode): string {
   if (owner === undefined || owner.isLocal) return posix.relative(root, path);
   return posix.join(mountOf(owner), posix.relative(owner.root, path));

@@ -1,4 +1,4 @@
-/** What a closure of sources says. */
+/** Types of a closure of sources. */
 import type { ImportParser } from './import-parser.ts';
 import type { ImportPlace, ProblemList } from './import-problems.ts';
 import type { CompilerArgs } from './mops/compiler-args.ts';
@@ -25,7 +25,7 @@ export interface SourceClosure {
   readonly actors: ReadonlyMap<string, ImportPlace>;
   /** Interfaces of what is imported by principal (`ic:aaaaa-aa`), by that: .did text. */
   readonly principals: ReadonlyMap<string, string>;
-  /** By name: what `--actor-alias` says of imported actors, for those that nobody else knows. */
+  /** Facts that `--actor-alias` tells of imported actors which nobody else knows, by name. */
   readonly aliases: ReadonlyMap<string, { readonly principal: string; readonly candid: string }>;
   /** Imports of other things than files: `canister:`, `ic:`. */
   readonly external: readonly NamedImport[];
@@ -35,7 +35,7 @@ export interface SourceClosure {
   readonly unusable: readonly UnusableImport[];
   /** Imports that cannot be resolved, for a person. */
   readonly problems: ProblemList;
-  /** What a person should know of other files. */
+  /** Notes for a person, about other files. */
   readonly notes: readonly FileNote[];
 }
 
@@ -67,7 +67,7 @@ export interface ClosureOptions {
   /** Who decides what a file imports; the scanner alone, if left out. */
   readonly parser?: ImportParser;
   readonly mops?: MopsOptions;
-  /** What the project says of compilations. */
+  /** Arguments that the project gives for compilations. */
   readonly args?: CompilerArgs;
   /** Interfaces of principals that need no file: .did text. */
   readonly builtIn?: ReadonlyMap<string, string>;

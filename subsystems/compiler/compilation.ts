@@ -1,4 +1,4 @@
-/** What a compilation is made of, and what its module is kept under. */
+/** Parts that a compilation is made of, and the key under which its module is kept. */
 import { type CorePackage, motokoRelease } from './core-package.ts';
 import type { Compilation, ImportedActor, Persistence, SourceParts } from './moc-protocol.ts';
 import { type CompilerArgs, compilerArgsOf, NO_ARGS } from './mops/compiler-args.ts';
@@ -7,7 +7,7 @@ import { type MopsOptions, projectOf } from './mops/mops-packages.ts';
 import type { SourceClosure } from './closure.ts';
 import type { SourceReader } from './source-reader.ts';
 
-/** What the compiler is given of a source. */
+/** Returns the parts of a source that the compiler is given. */
 export function partsOf(closure: SourceClosure, core: CorePackage, actors: readonly ImportedActor[]): SourceParts {
   const files = new Map([...closure.files, ...core.filesFor(closure.coreModules.keys())]);
   return { main: closure.main, files, blobs: closure.blobs, packages: closure.packages, actors };
@@ -20,7 +20,7 @@ export function modeOf(
   return { persistence, flags, collector: persistence === 'classical' ? collector : undefined, publicMetadata };
 }
 
-/** What the project says of its compilations. Rejects with ServerError `mops-invalid`. */
+/** Resolves with the arguments that the project gives for compilations. Rejects with ServerError `mops-invalid`. */
 export async function argsFor(mainFile: string, reader: SourceReader, mops: MopsOptions): Promise<CompilerArgs> {
   const project = await projectOf(mainFile, reader, mops);
   return project === undefined ? NO_ARGS : compilerArgsOf(project.manifest.compilerArgs, project.file);

@@ -1,6 +1,7 @@
 /**
- * How files that are no text reach the compiler. Its `saveFile` takes JavaScript strings, and encodes them with the `TextEncoder` of its
- * context; bytes that are not UTF-8 have no such string. So the context gets an encoder that knows some strings, which stand for bytes.
+ * Brings files that are no text to the compiler. The compiler's `saveFile` takes JavaScript strings, and encodes them
+ * with the `TextEncoder` of its context; bytes that are not UTF-8 have no such string. So the context gets an encoder
+ * that knows some strings, which stand for bytes.
  */
 export class ExactEncoder extends TextEncoder {
   static readonly #bytes = new Map<string, Uint8Array>();

@@ -21,7 +21,7 @@ export interface SourceNode {
   readonly kind: FileKind;
   /** Empty: it is a blob. */
   readonly text: string;
-  /** Of a blob. */
+  /** The bytes of a blob. */
   readonly bytes?: Uint8Array;
   readonly lines: TextLines;
   /** As it was read first; the walk says which it is met in first. */
@@ -31,7 +31,7 @@ export interface SourceNode {
 
 export type FileKind = 'source' | 'blob' | 'interface';
 
-/** What an import came to, once the files that it may mean have been looked for. */
+/** The outcome of an import, once the files that it may mean have been looked for. */
 export type Resolution =
   | Exclude<ImportTarget, { readonly kind: 'relative' | 'package' | 'blob' | 'principal' | 'core' | 'actor' }>
   /** `through`: what the project calls the library. */
@@ -59,7 +59,7 @@ export interface ResolvedImport {
 export class SourceFiles {
   readonly #main: string;
   readonly #reader: SourceReader;
-  /** By kind and absolute path: also what is being read; undefined: there is no such file. */
+  /** Files by kind and absolute path, also those that are being read; undefined: there is no such file. */
   readonly #reading = new Map<string, Promise<SourceNode | undefined | ServerError>>();
   readonly #slots = new Slots(READS_MAX);
   #fresh: SourceNode[] = [];
@@ -85,7 +85,7 @@ export class SourceFiles {
     return reading;
   }
 
-  /** Of a source that was not read here. */
+  /** Adds a source that was not read here. */
   add(given: { readonly path: string; readonly text: string }): SourceNode {
     const node = this.#nodeOf(given.path, 'source', given.text, undefined);
     this.#reading.set(`source ${given.path}`, Promise.resolve(node));
@@ -123,7 +123,8 @@ export class SourceFiles {
       throw new ServerError(
         'invalid',
         'source-too-large',
-        `${this.#main} imports more than ${FILES_MAX} files or ${CLOSURE_BYTES_MAX} bytes; compile it elsewhere and name the module with \`wasm\``,
+        `${this.#main} imports more than ${FILES_MAX} files or ${CLOSURE_BYTES_MAX} bytes; ` +
+          'compile it elsewhere and name the module with `wasm`',
       );
     }
     const text = typeof content === 'string' ? content : '';
@@ -164,7 +165,7 @@ class Slots {
   }
 }
 
-/** How `mops.lock` names a file. */
+/** Returns the name that `mops.lock` has for a file. */
 function lockedName({ root }: MopsPackage, path: string): string {
   return `${posix.basename(root)}/${posix.relative(root, path)}`;
 }

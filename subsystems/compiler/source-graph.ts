@@ -36,7 +36,7 @@ export class SourceGraph {
   /** Looked for when a package is imported: what is wrong there does not matter to a program without one. */
   #packages: Promise<MopsPackages> | undefined;
   readonly #files: SourceFiles;
-  /** What serves without an import, as a file that imports all of it. */
+  /** Modules that serve without an import, as a file that imports all of them. */
   implicit: SourceNode | undefined;
   #main: SourceNode | undefined;
 
@@ -63,7 +63,7 @@ export class SourceGraph {
     return (await this.#packages)?.notes ?? [];
   }
 
-  /** Of a file that has been read. */
+  /** The node of the main file, which has been read. */
   get mainNode(): SourceNode {
     if (this.#main === undefined) throw new Error('the main file was not read');
     return this.#main;
@@ -77,7 +77,10 @@ export class SourceGraph {
     }));
   }
 
-  /** What serves without an import (`--implicit-package`), as if the manifest that says so imported all of it. */
+  /**
+   * Adds modules that serve without an import (`--implicit-package`), as if the manifest that says so imported all of
+   * them.
+   */
   async #addImplicit(): Promise<void> {
     const { implicitPackages, file } = this.#args;
     if (implicitPackages.length === 0) return;
@@ -158,7 +161,7 @@ export class SourceGraph {
     const { url } = reference;
     const base = posix.join(posix.dirname(node.path), url).replace(/\/$/u, '');
     const owner = node.package;
-    // What mops has fetched is a world of its own.
+    // A package that mops has fetched is a world of its own.
     if (owner !== undefined && !owner.isLocal && !isInside(base, owner.root))
       return Promise.resolve({ kind: 'unresolved', message: () => `import "${url}" leaves the package ${owner.name}` });
     const candidates = url.endsWith('/') ? [`${base}/lib.mo`] : [`${base}.mo`, `${base}/lib.mo`];
@@ -183,7 +186,8 @@ export class SourceGraph {
       kind: 'unresolved',
       message: (show) =>
         interfaces === undefined
-          ? `import "ic:${principal}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, and put it into idl/${principal}.did; an actor of the manifest is imported as "canister:<name>"`
+          ? `import "ic:${principal}" needs an interface: write args = ["--actor-idl=idl"] below [moc] in mops.toml, ` +
+            `and put it into idl/${principal}.did; an actor of the manifest is imported as "canister:<name>"`
           : `import "ic:${principal}" finds no interface: there is no ${show(posix.join(interfaces, `${principal}.did`))}`,
     };
   }
@@ -233,7 +237,7 @@ export class SourceGraph {
   }
 }
 
-/** Whether a package that is not there is the library that comes with the compiler, in the very version. */
+/** Tells whether a package that is not there is the library that comes with the compiler, in the very version. */
 async function isBundled({ id }: MissingPackage): Promise<boolean> {
   return id?.startsWith('core@') === true && id === `core@${(await readCorePackage()).version}`;
 }

@@ -106,7 +106,7 @@ export function memorySources(files: ReadonlyMap<string, string | Uint8Array>): 
 export async function motokoFilesIn(folder: string): Promise<readonly string[]> {
   const found: string[] = [];
   const folders = [folder];
-  // It grows meanwhile.
+  // The list grows meanwhile.
   for (const each of folders) {
     const entries = await readdir(each, { withFileTypes: true }).catch((error: unknown) => {
       throw unusable(each, `the system says ${String(error)}`, error);
@@ -169,7 +169,7 @@ export async function readBounded(
   }
 }
 
-/** Of a file that is too large, by its kind. */
+/** Advice for a file that is too large, by the kind of file. */
 const FIXES: Readonly<Record<string, string>> = {
   '.mo': 'split it into several files',
   'mops.lock': 'remove it: then mops.toml is asked',

@@ -3,7 +3,8 @@
  *
  * Twice over the code: `analyze/` finds blocks, charges, calls and frames, each in a pass of its own, `rewrite.ts` writes the new bodies.
  * What the result imports and exports is in `abi/`; each transformation is described at the top of its own file:
- * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `bulk.ts`, `undo.ts` and `store-coverage.ts`, `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
+ * `fuel.ts`, `journal.ts` with `page-tests.ts`, `touch-ranges.ts`, `bulk.ts`, `undo.ts` and `store-coverage.ts`,
+ * `growth.ts`, `delta.ts`, `guest-stack.ts` with `call-graph.ts`, `system-calls.ts`, `entry-points.ts`.
  */
 import { numberAt } from '../../kernel/index.ts';
 import {

@@ -65,7 +65,7 @@ const COPYING: ReadonlySet<string> = new Set([
 ]);
 const SIZE = 2;
 
-/** What is left to copy, a piece at a time. */
+/** Returns code that copies what is left to copy, a piece at a time. */
 function rest(name: string, type: ValueType | undefined, host: HostFunctions): Code {
   if (!COPYING.has(name)) return [];
   const isMuch = type === I64 ? code(i64(BULK_PIECE_BYTES), OP.I64_GT_U) : code(i32(BULK_PIECE_BYTES), OP.I32_GT_U);

@@ -26,7 +26,7 @@ export class ConfinedSources implements SourceReader {
   readonly #project: string;
   /** By path: what the system said of it; ABSENT if there was nothing. */
   readonly #seen = new Map<string, string>();
-  /** By path of a folder: what was in it. */
+  /** Contents of folders, by path. */
   readonly #listed = new Map<string, string>();
   readonly #contents = new Map<string, Uint8Array>();
 

@@ -115,7 +115,9 @@ async function lastLineOf(handle: FileHandle, size: number): Promise<number> {
   return 0;
 }
 
-/** What the lines of the first `size` bytes say. Throws ServerError `outcalls-file-bad`, which names the line. */
+/**
+ * Yields what the lines of the first `size` bytes say. Throws ServerError `outcalls-file-bad`, which names the line.
+ */
 async function* parsedLines(
   file: string,
   handle: FileHandle,

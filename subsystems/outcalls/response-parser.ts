@@ -49,7 +49,7 @@ export function mendParser(socket: Socket): void {
   parser.onHeadersComplete = (status, isUpgrade, isKeptAlive) => {
     expectStatus(status);
     const isInterim = status < 200;
-    // What follows an interim answer is the answer, also where that one says `connection: close` or HTTP/1.0.
+    // The answer follows an interim answer, also where the interim one says `connection: close` or HTTP/1.0.
     parser.llhttp.llhttp_set_lenient_keep_alive(parser.ptr, isInterim ? 1 : 0);
     // Undici takes blanks behind it for digits.
     if (parser.contentLength !== -1) parser.contentLength = lengthOf(parser.headers);

@@ -168,6 +168,6 @@ function reasonOf(code: string): string {
   if (/^(?:EAI_)?E?[A-Z0-9]+$/.test(code)) return `the connection failed (${code})`;
   if (/^(?:ERR_SSL|ERR_TLS)_/.test(code)) return `the server speaks no TLS that is taken here (${code})`;
   if (/^(?:UND_ERR|ERR|HPE)_/.test(code)) return UNEXPLAINED;
-  // What OpenSSL says of certificates.
+  // The other codes are those of OpenSSL for certificates.
   return `the certificate is not valid (${code})`;
 }

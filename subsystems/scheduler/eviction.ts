@@ -41,9 +41,12 @@ export interface EvictionEvents {
   readonly warn: (text: string) => void;
 }
 
-/** How long one waits for a place before a busy canister gives way, and how long that has had its own at least. */
+/**
+ * The time that a canister waits for a place before a busy one gives way, and that the busy one has had its own place
+ * at least.
+ */
 const PATIENCE_MS = 100;
-/** How long heartbeats and timers wait for an idle canister before they stand in line with others. */
+/** The time that heartbeats and timers wait for an idle canister before they stand in line with others. */
 const TICK_PATIENCE_MS = 1_000;
 /**
  * Its executor may die while a canister wakes, which is no reason to refuse what waits: the next one wakes it. Unless it is
@@ -87,7 +90,7 @@ export class Eviction {
   readonly #idle = new LruList<ScheduledCanister>();
   readonly #wanted = new WakingLine();
   readonly #ticking = new WakingLine();
-  /** What those lack who wait, each with the first one that does. */
+  /** The things that waiting canisters lack, each with the first canister that lacks it. */
   readonly #lacks = new Map<Lack, ScheduledCanister>();
   readonly #gates: Readonly<Record<Lane, TickGate>>;
   readonly #gated = new Map<ScheduledCanister, Gated>();
@@ -185,7 +188,7 @@ export class Eviction {
     this.busy(canister, needOfAll(canister.work));
   }
 
-  /** It has something to do. */
+  /** Notes that the canister has something to do. */
   busy(canister: ScheduledCanister, need: Need): void {
     if (need === 'tick') this.#crowd.saw(canister);
     else this.#uses++;
@@ -394,7 +397,7 @@ export class Eviction {
   }
 
   #woken(canister: ScheduledCanister): void {
-    // It may have been deleted meanwhile.
+    // The canister may have been deleted meanwhile.
     if (canister.state === 'loading') {
       this.wakeUps++;
       canister.work.lostWakes = 0;
@@ -463,7 +466,7 @@ export class Eviction {
     }
   }
 
-  /** Those that have been awake for longest start nothing more, until there is room for the one that waits. */
+  /** Lets canisters that have been awake for longest start nothing more, until there is room for the one that waits. */
   #askToGiveWay(lack: Lack, next: ScheduledCanister): void {
     if (!this.#wanted.has(next)) return;
     const freed = new Freed();

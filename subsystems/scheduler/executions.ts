@@ -44,7 +44,7 @@ export interface ExecutionsNeeds {
 export interface ExecutionsEvents {
   /** Something new waits for a canister. */
   readonly enqueue: (canister: ScheduledCanister, waiting: QueuedTask) => void;
-  /** What an executor was given and has not begun, in order: it waits again, or will never begin. */
+  /** Takes back tasks that an executor was given and has not begun, in order: they wait again, or will never begin. */
   readonly takenBack: (canister: ScheduledCanister, tasks: readonly QueuedTask[]) => void;
   /** What waits for a canister may go on, perhaps. */
   readonly begin: (canister: ScheduledCanister) => void;
@@ -371,7 +371,7 @@ export class Executions {
   }
 }
 
-/** Whose execution it is; undefined: of no call's. */
+/** Returns the context of the call that the task executes for; undefined: the task belongs to no call. */
 export function contextOf(waiting: QueuedTask): CallContext | undefined {
   switch (waiting.kind) {
     case 'start':
@@ -386,7 +386,7 @@ export function contextOf(waiting: QueuedTask): CallContext | undefined {
   }
 }
 
-/** What has to be executed again if it was not. */
+/** Tells whether the task has to be executed again if it was not executed. */
 function isRepeatable(source: QueuedTask): source is QueuedCall | QueuedResponse {
   return source.kind === 'start' || source.kind === 'response';
 }

@@ -1,7 +1,7 @@
 /**
- * How much room there is for canisters that are awake: so many places, so many bytes, and one place beside those for a canister that is
- * larger than all bytes together. Such a one does not count among the bytes: if it did, nobody else could be awake while it is, nor while
- * it is being woken, which takes seconds.
+ * Counts the room for canisters that are awake: so many places, so many bytes, and one place beside those for a
+ * canister that is larger than all bytes together. Such a canister does not count among the bytes: if it did, nobody
+ * else could be awake while it is, nor while it is being woken, which takes seconds.
  *
  * Main thread; counts.
  */
@@ -9,16 +9,19 @@ import { type LruNode, lruNodeOf } from './lru-list.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
 export interface LiveBounds {
-  /** How many canisters are awake at most; 0 is no limit. */
+  /** The most canisters that are awake; 0 is no limit. */
   readonly liveCap?: number;
-  /** How many bytes of heap and stable memory the awake ones have at most; 0 is no limit. */
+  /** The most bytes of heap and stable memory that the awake ones have; 0 is no limit. */
   readonly liveBytes?: number;
 }
 
-/** What there is too little of: places, bytes for those that fit into them, the place of one that does not, or memory. */
+/**
+ * The thing that there is too little of: places, bytes for canisters that fit into them, the place of one that does
+ * not, or memory.
+ */
 export type Lack = 'place' | 'bytes' | 'oversizedPlace' | 'memory';
 
-/** What some canisters would give back. */
+/** Room that some canisters would give back. */
 export class Freed {
   places = 0;
   bytes = 0;
@@ -30,10 +33,10 @@ export class LivePlaces {
   readonly cap: number;
   readonly bytesMax: number;
   readonly #sizeOf: (canister: ScheduledCanister) => number;
-  /** Of canisters that are awake or waking. */
+  /** Places of canisters that are awake or waking. */
   #places = 0;
   #oversized = 0;
-  /** Of those that fit. */
+  /** Bytes of the canisters that fit. */
   #bytes = 0;
 
   constructor({ liveCap = 0, liveBytes = 0 }: LiveBounds, sizeOf: (canister: ScheduledCanister) => number) {
@@ -76,21 +79,21 @@ export class LivePlaces {
     else this.#bytes += sign * bytes;
   }
 
-  /** What is lacking for one more canister of that size, when `freed` has been given back. */
+  /** Returns what is lacking for one more canister of that size, when `freed` has been given back. */
   lackFor(bytes: number, freed: Freed): Lack | undefined {
     if (this.cap > 0 && this.#places - freed.places + 1 > this.cap) return 'place';
     if (this.isOversized(bytes)) return this.#oversized - freed.oversized > 0 ? 'oversizedPlace' : undefined;
     return this.bytesMax > 0 && this.#bytes - freed.bytes + bytes > this.bytesMax ? 'bytes' : undefined;
   }
 
-  /** What is lacking for those that have their places. */
+  /** The thing that is lacking for canisters that have their places. */
   get excess(): Lack | undefined {
     if (this.cap > 0 && this.#places > this.cap) return 'place';
     if (this.#oversized > 1) return 'oversizedPlace';
     return this.bytesMax > 0 && this.#bytes > this.bytesMax ? 'bytes' : undefined;
   }
 
-  /** Whether there is more of what is lacking when that canister sleeps. */
+  /** Tells whether there is more of what is lacking when that canister sleeps. */
   helps(lack: Lack, canister: ScheduledCanister): boolean {
     if (lack === 'place' || lack === 'memory') return true;
     const bytes = canister.lruNode?.bytes ?? 0;

@@ -54,7 +54,7 @@ export class LruList<T extends Listed<T>> {
 
   #insert(value: T, colder: LruNode<T>): void {
     const node = lruNodeOf(value);
-    // It may be its own neighbour.
+    // The node may be its own neighbour.
     const neighbour = colder === node ? (node.colder ?? this.#end) : colder;
     this.remove(value);
     const warmer = neighbour.warmer ?? neighbour;

@@ -1,5 +1,5 @@
 /**
- * How much what waits for a sleeping canister is in need of it. Main thread; reads what waits.
+ * Tells how much a task that waits for a sleeping canister needs that canister. Main thread; reads what waits.
  */
 import type { PendingWork, QueuedTask } from './scheduled-canister.ts';
 

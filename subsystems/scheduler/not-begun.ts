@@ -1,5 +1,6 @@
 /**
- * What waits for a canister and has not begun: where it goes when an executor gives it back, and when the canister stops.
+ * Tasks that wait for a canister and have not begun: where they go when an executor gives them back, and when the
+ * canister stops.
  *
  * A canister that stops begins nothing more but callbacks, as it takes nothing more: calls that wait are refused like those that
  * come later, and timers are due again when it runs. While it is paused for a change of its code, calls of clients are held back
@@ -20,9 +21,9 @@ export interface NotBegunNeeds {
   readonly calls: Calls;
   readonly journal: Pick<CallJournal, 'paid'>;
   readonly ticking: Ticking;
-  /** Whether a task may wait; if not, it has been seen to. */
+  /** Tells whether a task may wait; if not, the task has been seen to. */
   readonly mayWait: (canister: ScheduledCanister, waiting: QueuedTask) => boolean;
-  /** What waits may go on, perhaps. */
+  /** Lets what waits go on, if it may. */
   readonly begin: (canister: ScheduledCanister) => void;
   /** A canister that stops may have nothing left to wait for. */
   readonly settle: (canister: ScheduledCanister) => void;
@@ -106,7 +107,7 @@ export class NotBegun {
   }
 }
 
-/** It may run again. */
+/** Tells whether the canister may run again. */
 function isThere({ state }: ScheduledCanister): boolean {
   return state !== 'deleted' && state !== 'lost';
 }
@@ -138,7 +139,7 @@ function takeCalls(queue: Queue<QueuedTask>): QueuedTask[] {
 }
 
 function isCall(waiting: QueuedTask): boolean {
-  // What an outcall has brought is awaited by a call that is open.
+  // An open call awaits what an outcall has brought.
   if (waiting.kind === 'start') return waiting.call !== 'transform';
   return waiting.kind === 'inspect' || waiting.kind === 'system';
 }

@@ -590,7 +590,7 @@ export class RoundScheduler implements Scheduler, SchedulerSetup {
   #enqueue(canister: ScheduledCanister, waiting: QueuedTask): void {
     if (!this.#mayWait(canister, waiting)) return;
     queueOf(canister.work, waiting).push(waiting);
-    // It was let in before the canister began to stop.
+    // The task was let in before the canister began to stop.
     if (canister.status !== 'running' && waiting.kind === 'start') this.#notBegun.sort(canister);
     this.#begin(canister, needOf(waiting));
   }

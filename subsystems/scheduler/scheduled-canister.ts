@@ -92,9 +92,9 @@ export class PendingWork {
   changes = 0;
   /** Tasks and changes of code at the executor, and cycles on their way there. */
   executing = 0;
-  /** What is being taken back of that: nothing starts until nothing of it executes any more. */
+  /** The part of `executing` that is being taken back: nothing starts until nothing of that part executes any more. */
   recall: Recall = 'nothing';
-  /** What has come back, in order; then it goes ahead of what waits. */
+  /** Tasks that have come back, in order; then they go ahead of what waits. */
   takenBack: QueuedTask[] = [];
   /** Who needs it to stay awake. */
   pins = 0;
@@ -394,7 +394,10 @@ export class CallContext implements Member<CallContext> {
   note: NotedCall | undefined = undefined;
   /** Code was uninstalled: callbacks do not run any more. */
   isDeleted = false;
-  /** What its caller gets if the execution that was under way then does not answer; undefined: it was ended for good. */
+  /**
+   * The answer that the caller gets if the execution that was under way then does not answer; undefined: the execution
+   * was ended for good.
+   */
   deletion: Deletion | undefined = undefined;
   /** The call of its entry point, until that has ended; only where state is kept, and of calls that canisters made. */
   pending: QueuedCall | undefined = undefined;

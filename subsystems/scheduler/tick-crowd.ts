@@ -1,6 +1,6 @@
 /**
- * Notices when more canisters have heartbeats and timers than may be awake: then most of the time goes into waking, and theirs come late.
- * It is said once, with what would mend it.
+ * Notices when more canisters have heartbeats and timers than may be awake: then most of the time goes into waking, and
+ * theirs come late. A warning says so once, with what would mend it.
  *
  * Main thread; reads the clock.
  */
@@ -8,14 +8,14 @@ import type { Clock } from '../../kernel/index.ts';
 import type { LivePlaces } from './live-places.ts';
 import type { ScheduledCanister } from './scheduled-canister.ts';
 
-/** What comes more seldom is hardly noticed. */
+/** The time in which heartbeats and timers count. A crowd whose ticks come more seldom is hardly noticed. */
 const WINDOW_MS = 10_000;
 
 export class TickCrowd {
   readonly #places: LivePlaces;
   readonly #clock: Clock;
   readonly #warn: (text: string) => void;
-  /** Whose came in this window. */
+  /** Canisters whose heartbeats or timers came in this window. */
   readonly #seen = new Set<ScheduledCanister>();
   #sinceMs: number | undefined;
   #isOver: boolean;

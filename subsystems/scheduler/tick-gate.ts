@@ -43,7 +43,7 @@ export class TickGate {
     this.started();
   }
 
-  /** Its waking begins now, which had to wait. */
+  /** Notes that the canister's waking, which had to wait, begins now. */
   started(): void {
     this.#startedMs = this.#clock.nowMs();
   }

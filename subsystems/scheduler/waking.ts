@@ -23,7 +23,10 @@ export class Waking {
   readonly #memory: MemoryFigures | undefined;
   readonly #relief: Relief | undefined;
   readonly #waking = new Set<ScheduledCanister>();
-  /** Of heaps: those that wake have not taken theirs yet, and those that fall asleep have not given it back. */
+  /**
+   * Bytes of heaps: canisters that wake have not taken theirs yet, and canisters that fall asleep have not given theirs
+   * back.
+   */
   #wakingBytes = 0;
   fallingBytes = 0;
   host: CanisterLoader | undefined;
@@ -46,13 +49,16 @@ export class Waking {
     return this.host?.heapBytesOf?.(handle) ?? 0;
   }
 
-  /** Whether it has to wait for memory; one that can never have it is told so. */
+  /** Tells whether the canister has to wait for memory; one that can never have it is told so. */
   isLarge(canister: ScheduledCanister): boolean {
     const bytes = this.heapBytesOf(canister);
     return this.#memory !== undefined && bytes >= LARGE_HEAP_BYTES && bytes <= this.#memory.bytesMax;
   }
 
-  /** Whether memory is lacking for it, when those are gone that fall asleep, with `freedBytes` more, and those are there that wake. */
+  /**
+   * Tells whether memory is lacking for the canister, when those that fall asleep are gone, with `freedBytes` more, and
+   * those that wake are there.
+   */
   lacksMemory(next: ScheduledCanister, freedBytes: number): boolean {
     if (this.#memory === undefined || !this.isLarge(next)) return false;
     const { bytesUsed, bytesMax } = this.#memory;
@@ -90,7 +96,7 @@ export class Waking {
         const isShort = error instanceof ServerError && error.code === 'memory-full';
         if (!isShort || triesLeft === 0 || canister.state === 'deleted') throw error;
       }
-      // Of its stable memory nobody knows how much was written.
+      // Nobody knows how much of the canister's stable memory was written.
       const bytes = host.heapBytesOf?.(canister.handle) ?? host.bytesOf(canister.handle);
       const hasSlept = await this.#relief?.makeRoom(bytes);
       if (hasSlept !== true) await sleep(this.#clock, MEMORY_RETRY_MS);

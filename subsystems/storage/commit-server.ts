@@ -30,7 +30,7 @@ import { bytesOf, type Unit } from './unit.ts';
 /** Units that one flush makes durable have so many bytes, or the last one makes it more: a disk takes some tens of milliseconds for them. */
 const COMMIT_BYTES = 8 * 2 ** 20;
 
-/** What is answered at once. */
+/** A request that is answered at once. */
 type AnsweredRequest = Exclude<StorageRequest, { readonly kind: 'close' | 'openBackup' | 'canister' }>;
 
 /** A canister that is read for who has asked for it. */

@@ -110,8 +110,8 @@ export interface Storage extends CommitPort {
   canister(id: Uint8Array): Promise<StoredCanister>;
   figures(): Promise<StorageFigures>;
   /**
-   * What a storage that waits for another owner hands over meanwhile: the entries of a family as they are then, again and again. Before
-   * it is opened.
+   * Has a storage that waits for another owner hand over the entries of a family as they are then, again and again.
+   * Called before the storage is opened.
    */
   readAhead?(family: Family, reader: AheadReader): void;
   /** A consistent copy of everything, as of now, in pieces; see backup.ts for the format. */

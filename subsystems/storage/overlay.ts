@@ -218,7 +218,10 @@ export class Overlay {
     return endOf(this.readingMemory(id));
   }
 
-  /** The same a slice at a time; whoever reads sees to it that nothing of that memory changes meanwhile. Layers may be frozen and folded. */
+  /**
+   * The same a slice at a time; whoever reads sees to it that nothing of that memory changes meanwhile. Layers may be
+   * frozen and folded.
+   */
   *readingMemory(id: Uint8Array): Generator<undefined, StoredMemory> {
     const heapLayers = this.#layersWith('heap', id);
     const stableLayers = this.#layersWith('stable', id);
@@ -325,7 +328,7 @@ export class Overlay {
   }
 }
 
-/** What comes of something that is done a slice at a time, done at once. */
+/** Does at once what is done a slice at a time, and returns what comes of it. */
 export function endOf<T>(slices: Generator<undefined, T>): T {
   for (;;) {
     const slice = slices.next();

@@ -4,7 +4,7 @@ import { dirname, join, parse, resolve, sep } from 'node:path';
 import { isDirectory, makeDirectory, messageOf, ServerError } from '../../kernel/index.ts';
 import { PRIVATE_DIRECTORY } from './private-files.ts';
 
-/** What to do, by what the system says. */
+/** Advice by the code that the system gives. */
 const FIXES: Readonly<Record<string, string>> = {
   EROFS: 'its file system is read-only: mount it for writing, or name a directory on another one',
   EACCES: 'this user may not write there: give it the right to, or name another directory',
@@ -21,7 +21,7 @@ export function makePrivateDirectory(root: string): Promise<readonly string[]> {
   return makeDirectory(root, { mode: PRIVATE_DIRECTORY });
 }
 
-/** What the system refuses is the operator's to mend. */
+/** Runs an action, and rejects with `state-unwritable` if the system refuses: then the operator has to mend it. */
 export async function guarded<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
@@ -35,18 +35,18 @@ export function unwritable(root: string, error: unknown): ServerError {
   return new ServerError('unavailable', 'state-unwritable', message, { cause: error });
 }
 
-/** What the system says, behind what to do about it where that is known. */
+/** Returns what the system says, behind what to do about it where that is known. */
 export function reasonOf(error: unknown): string {
   const fix = isUnmakeable(error) ? UNMAKEABLE : new Map(Object.entries(FIXES)).get(codeOf(error));
   return fix === undefined ? messageOf(error) : `${fix} (${messageOf(error)})`;
 }
 
-/** Those above it are there: it is their file system that makes none. */
+/** Tells whether the directories above are there, but their file system makes none. */
 function isUnmakeable(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' && error instanceof Error && 'syscall' in error && error.syscall === 'mkdir';
 }
 
-/** What on the way to `root` is no directory, and why; undefined: nothing that is there already. */
+/** Resolves with what is no directory on the way to `root`, and why; undefined: nothing that is there already. */
 export async function notDirectory(root: string): Promise<ServerError | undefined> {
   const reason = await obstacle(root);
   if (reason === undefined) return undefined;

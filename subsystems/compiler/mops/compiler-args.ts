@@ -1,7 +1,8 @@
 /**
- * What `[moc] args` in a project's `mops.toml` says of a compilation. Each flag of moc is one of four: it says what a source means and
- * goes to the compiler; it changes no module and goes nowhere; moc.js has another entry for it; or it cannot be had, and is refused
- * by name with what to do instead. The first that is refused ends compilations, but not closures.
+ * Reads the arguments of compilations from `[moc] args` in a project's `mops.toml`. Each flag of moc is one of four:
+ * the flag says what a source means and goes to the compiler; it changes no module and goes nowhere; moc.js has another
+ * entry for it; or it cannot be had, and is refused by name with what to do instead. The first flag that is refused
+ * ends compilations, but not closures.
  */
 import { posix } from 'node:path';
 import { ServerError } from '../../../kernel/index.ts';
@@ -13,7 +14,7 @@ export interface CompilerArgs {
   readonly flags: readonly string[];
   /** Undefined: nothing is said of it. */
   readonly persistence: Persistence | undefined;
-  /** Of a classical module, as moc.js calls it; undefined: its own choice. */
+  /** The collector of a classical module, as moc.js calls it; undefined: moc.js's own choice. */
   readonly collector: string | undefined;
   /** The folder with interfaces of principals (`--actor-idl`): absolute. */
   readonly interfaces: string | undefined;
@@ -50,7 +51,7 @@ const PERSISTENCE: ReadonlyMap<string, Persistence> = new Map([
   ['--legacy-persistence', 'classical'],
 ]);
 const INCREMENTAL_GC = '--incremental-gc';
-/** By what moc.js calls them. With enhanced persistence there is only one. */
+/** Names that moc.js has for collectors, by flag. With enhanced persistence there is only one collector. */
 const COLLECTORS: ReadonlyMap<string, string> = new Map([
   [INCREMENTAL_GC, 'incremental'],
   ['--copying-gc', 'copying'],
@@ -107,7 +108,7 @@ export function compilerArgsOf(args: readonly string[], file: string): CompilerA
   return reader.result(refusal);
 }
 
-/** What is behind a flag stays said where a later one is refused. */
+/** Reads the arguments, one flag after another. What a flag says stays read where a later one is refused. */
 class ArgsReader {
   readonly #args: readonly string[];
   readonly #file: string;

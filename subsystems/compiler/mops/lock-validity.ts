@@ -97,7 +97,7 @@ function otherCommits({ lock }: Question): string | undefined {
   return unused && `it has a commit of ${unused.slice(0, 200)}, which is not among its packages from GitHub`;
 }
 
-/** By name: that a version wins which another package does not ask for is usual. */
+/** Looks for names alone: often a version wins that another package does not ask for. */
 function openGraph({ lock }: Question): string | undefined {
   for (const dependency of lock.deps.values()) {
     const id = idOf(dependency);

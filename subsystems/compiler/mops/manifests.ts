@@ -11,9 +11,9 @@ const CHARACTERS_MAX = 8 * 1024 * 1024;
 export interface ManifestsOptions {
   /** The folder of the project's own manifest. */
   readonly root: string;
-  /** What paths are shown from. */
+  /** The folder from which paths are shown. */
   readonly ceiling: string;
-  /** What `{MOPS_ENV}` in a path stands for. */
+  /** The text that `{MOPS_ENV}` in a path stands for. */
   readonly environment: string;
 }
 
@@ -46,7 +46,7 @@ export class Manifests {
     return read;
   }
 
-  /** Of a local package. */
+  /** Resolves with the manifest of a local package. */
   of(local: Declared): Promise<MopsManifest | undefined> {
     return namingWho(this.at(this.folderOf(local)), this.whoNames(local));
   }
@@ -72,15 +72,20 @@ export class Manifests {
   /** Throws ServerError `mops-invalid` if there are more of something than a project has. */
   expectAtMost(count: number, max: number, what: string): void {
     if (count <= max) return;
-    const message = `cannot use ${posix.join(this.root, 'mops.toml')}: with the packages of its packages it has more than ${max} ${what}; remove packages that are not imported`;
+    const message =
+      `cannot use ${posix.join(this.root, 'mops.toml')}: with the packages of its packages ` +
+      `it has more than ${max} ${what}; remove packages that are not imported`;
     throw new ServerError('invalid', 'mops-invalid', message);
   }
 
-  /** What mops writes into a lock as `localDepsHash`: of local packages that are reached by local packages alone; undefined without any. */
+  /**
+   * Resolves with the hash that mops writes into a lock as `localDepsHash`: of local packages that are reached by local
+   * packages alone; undefined without any.
+   */
   async localHash(root: MopsManifest): Promise<string | undefined> {
     const declared = new Map<string, unknown>();
     const queue = ownDependencies(root).map((dependency): Declared => ({ dependency, from: this.root }));
-    // It grows meanwhile.
+    // The queue grows meanwhile.
     for (const local of queue) {
       if (local.dependency.source.kind !== 'local') continue;
       const folder = this.folderOf(local);
@@ -107,12 +112,12 @@ export class Manifests {
   }
 }
 
-/** What the project itself says: of a name in both sections, the second. */
+/** Returns the dependencies that the project itself names: of a name in both sections, the second. */
 export function ownDependencies({ dependencies, devDependencies }: MopsManifest): readonly Dependency[] {
   return [...new Map([...dependencies, ...devDependencies].map((each) => [each.name, each])).values()];
 }
 
-/** What mops writes into a lock as `mopsTomlDepsHash`. */
+/** Returns the hash that mops writes into a lock as `mopsTomlDepsHash`. */
 export function rootHash(root: MopsManifest): string {
   return sha256(JSON.stringify(valuesOf(ownDependencies(root))));
 }

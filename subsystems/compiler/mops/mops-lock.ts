@@ -14,18 +14,21 @@ const LOCK_CHARACTERS_MAX = 2 * 1024 * 1024;
 const LOCK_TABLES_MAX = 10_000;
 export const LOCK_VERSION = 3;
 
-/** What packages of the registry depend on, by `<name>@<version>`. Published versions do not change, so that of a stale lock is as good. */
+/**
+ * Dependencies of packages of the registry, by `<name>@<version>`. Published versions do not change, so the graph of a
+ * stale lock is as good.
+ */
 export type LockGraph = ReadonlyMap<string, readonly Dependency[]>;
 
 export interface MopsLock {
-  /** Of what the root's manifest had. */
+  /** The hash of the dependencies in the root's manifest. */
   readonly rootHash: string;
-  /** Of what manifests of local packages had; undefined: there was none. */
+  /** The hash of the dependencies in manifests of local packages; undefined: there was none. */
   readonly localHash: string | undefined;
   /** All packages, by name. */
   readonly deps: ReadonlyMap<string, Dependency>;
   readonly graph: LockGraph;
-  /** By name: the commit that a package from GitHub is of. */
+  /** Commits of packages from GitHub, by name. */
   readonly commits: ReadonlyMap<string, string>;
   /** Packages of the registry that there are hashes of, as `<name>@<version>`. */
   readonly hashed: ReadonlySet<string>;
@@ -192,5 +195,6 @@ export function lockProblem(content: string | Uint8Array, locked: string | undef
   // A mark at its beginning, which says that it is UTF-8, is not part of the text.
   if (found === locked) return undefined;
   if (typeof content === 'string' && sha256(`\ufeff${content}`) === locked) return undefined;
-  return `is not the file that mops.lock means: its SHA-256 is ${found.slice(0, 16)}…, and not ${locked.slice(0, 16)}…; run mops install`;
+  const [is, meant] = [found.slice(0, 16), locked.slice(0, 16)];
+  return `is not the file that mops.lock means: its SHA-256 is ${is}…, and not ${meant}…; run mops install`;
 }

@@ -39,9 +39,9 @@ export interface MopsPackage {
 /** Why there is no such package, as a part of a sentence. */
 export interface MissingPackage {
   readonly missing: string;
-  /** It is there and cannot be used: the file that says so. */
+  /** The file that says why the package, which is there, cannot be used. */
   readonly because?: string;
-  /** It is of the registry and not installed: what mops calls it. */
+  /** The name that mops has for a package of the registry that is not installed. */
   readonly id?: string;
 }
 
@@ -87,7 +87,7 @@ export class MopsPackages {
     return packages;
   }
 
-  /** What a person should know: that the lock is stale, and why. */
+  /** Notes for a person: that the lock is stale, and why. */
   get notes(): readonly FileNote[] {
     return this.#notes;
   }

@@ -11,9 +11,12 @@ import { compareVersions, versionOfRef } from './mops-version.ts';
 const DEPENDENCIES_MAX = 20_000;
 
 export interface ResolvedPackages {
-  /** By name. */
+  /** Packages by name. */
   readonly packages: ReadonlyMap<string, Declared>;
-  /** What has no place: it is named by versions alone that others have taken the place of. Each with one of those. */
+  /**
+   * Packages that have no place: named only by versions that others have taken the place of. Each with one of these
+   * versions.
+   */
   readonly dropped: ReadonlyMap<string, string>;
   /** Packages whose manifests are not there, so that nobody knows what they depend on. */
   readonly unread: readonly string[];
@@ -21,7 +24,7 @@ export interface ResolvedPackages {
 
 export interface ResolveNeeds {
   readonly manifests: Manifests;
-  /** Of the lock, stale or not. */
+  /** The graph of the lock, stale or not. */
   readonly graph: LockGraph;
   /** The manifest of a package that mops has fetched, with its folder; undefined: it is not there. */
   readonly fetched: (
@@ -84,7 +87,7 @@ class PackageWalk {
 
   result(own: readonly string[]): ResolvedPackages {
     const visible = new Set(own);
-    // It grows meanwhile.
+    // The set grows meanwhile.
     for (const name of visible)
       for (const child of this.#children.get(this.#chosen.get(name)?.identity ?? '') ?? []) visible.add(child);
     const dropped = new Map<string, string>();
@@ -128,7 +131,7 @@ class PackageWalk {
   }
 }
 
-/** Whether a dependency takes the place of one of the same name, where neither is the root's. */
+/** Tells whether a dependency takes the place of one of the same name, where neither is the root's. */
 function replaces({ source: next }: Dependency, { source: before }: Dependency): boolean {
   if (next.kind === 'github' && before.kind === 'github') {
     const [a, b] = [versionOfRef(before.branch), versionOfRef(next.branch)];

@@ -122,7 +122,7 @@ export class EngineRuntime {
     this.#keep(canister, instance);
   }
 
-  /** What nothing can go wrong with any more. */
+  /** Keeps the effects of a message with which nothing can go wrong any more. */
   #keep(canister: CanisterState, instance: Instance): void {
     const { execution } = this;
     const { kept } = canister;

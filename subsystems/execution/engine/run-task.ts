@@ -109,7 +109,7 @@ function faultOf(
   return runFault ?? (parts.execution.mode === 'U' ? parts.heapFault(canister, instance) : undefined);
 }
 
-/** Whether it is a composite query that has not answered, and waits for calls. */
+/** Tells whether the task is a composite query that has not answered, and waits for calls. */
 function waits({ execution }: EngineRuntime): boolean {
   return execution.mode === 'CQ' && execution.calls.length > 0 && execution.answer === 'none';
 }
@@ -145,7 +145,7 @@ function endMethod(
   if (mode === 'CQ' && calls.length > 0) {
     execution.withdrawCalls();
     if (isWaiting && frame === 0) return finished(parts, noRoomForFrame(parts, instructions), false);
-    // Whoever has answered waits for nothing.
+    // A query that has answered waits for nothing.
     if (!isWaiting) calls = execution.calls;
   }
   const isBalanceMoved = isCharged && parts.moveCycles(canister);

@@ -102,7 +102,7 @@ export class ControlMemory {
   #turnPages = 0;
   /** The host touches pages, in a function that wasm has called: there the message cannot be suspended. */
   #isHostTouching = false;
-  /** What a system call has left to copy. */
+  /** The rest that a system call has to copy. */
   #rest: Copying | undefined;
   /** By how much it has grown, in pages of the budget. */
   #counted = 0;
@@ -186,7 +186,7 @@ export class ControlMemory {
    * copied here, the others when the system call has returned (`ROOM.REST`).
    */
   copyInPieces(size: number, copy: Copying['copy']): void {
-    // It will have used up its slice.
+    // The message will have used up its slice.
     this.#endShort?.();
     this.#rest = { copy, size, from: 0 };
     let answer = this.#copyPiece();

@@ -90,13 +90,13 @@ const NOT_STARTED: EngineResult = { step: unavailableStep('the server is stoppin
 /** What passes the gate. */
 export type Work = TaskRecord | CanisterCommand;
 
-/** What is to run as a long message: a task, or a change of the code. */
+/** Work that is to run as a long message: a task, or a change of the code. */
 interface LongWork {
   readonly call: number;
   readonly handle: number;
   readonly canister: CanisterState;
   readonly task: Task | undefined;
-  /** Its first slice has run, and was undone. */
+  /** True: the first slice of the work has run, and was undone. */
   readonly hasBegun: boolean;
   readonly work: (engine: ThreadEngine) => Running<EngineResult>;
 }

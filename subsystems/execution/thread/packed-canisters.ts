@@ -100,7 +100,10 @@ export function packedBytesMax(threads: number, memoryBytesMax: number): number 
   return Math.min(PACKED_BYTES_MAX, PACKED_SHARE * memoryBytesMax) / threads;
 }
 
-/** Whether the host knows the canister as it was packed. What it does to settings and certificates, it does not ask for any more (executor-pool.ts). */
+/**
+ * Tells whether the host knows the canister as it was packed. Once the host has changed settings or certificates, the
+ * host does not ask for the packed canister any more (executor-pool.ts).
+ */
 export function isAsPacked(
   { spec, settings, heapBytes, stablePages }: PackedCanister,
   version: number,

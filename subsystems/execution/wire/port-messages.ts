@@ -134,6 +134,6 @@ export interface ExecutorOptions {
   readonly memory: SharedArrayBuffer;
   /** Where all of them write what they do: executor-book.ts. */
   readonly book: SharedArrayBuffer;
-  /** What of canisters the main thread takes back: recalls.ts. */
+  /** The tasks of canisters that the main thread takes back: recalls.ts. */
   readonly recalls: SharedArrayBuffer;
 }

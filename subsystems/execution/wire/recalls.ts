@@ -1,5 +1,5 @@
 /**
- * What of a canister an executor thread is to give back of all that it has been given.
+ * Tells an executor thread which of the tasks of a canister that it has been given it is to give back.
  *
  * Shared memory, because a thread that executes reads no record before the message's end, and what is to be given back has been
  * sent already. The main thread writes a byte for each canister and, for each thread, how many of its canisters are recalled:
@@ -50,12 +50,12 @@ export class Recalls {
     return Atomics.load(this.#counts, lane * COUNT_STRIDE) !== 0;
   }
 
-  /** What has not begun is to be given back. */
+  /** Tells whether the thread is to give back what has not begun. */
   isUnbegunWanted(handle: number): boolean {
     return this.#of(handle) >= UNBEGUN;
   }
 
-  /** What executes is to be given back, too. */
+  /** Tells whether the thread is to give back what executes, too. */
   isAllWanted(handle: number): boolean {
     return this.#of(handle) === EVERYTHING;
   }

@@ -35,8 +35,8 @@ export interface RouseRecord extends DozingFacts {
 }
 
 /**
- * What these, and the command `wake`, are answered where there is nothing else to tell; all else goes by the port. `takenBack`
- * answers a task, or a change of code: it has not begun, or is as if it had not (recalls.ts).
+ * Answers to these, and to the command `wake`, where there is nothing else to tell; all else goes by the port.
+ * `takenBack` answers a task, or a change of code: the work has not begun, or is as if it had not (recalls.ts).
  */
 export const REST_ANSWERS = ['asleep', 'packed', 'unready', 'awake', 'notPacked', 'takenBack'] as const;
 export type RestAnswer = (typeof REST_ANSWERS)[number];

@@ -105,8 +105,9 @@ export const CONTROL = {
 export const FUEL_SLICE = 2 ** 20;
 
 /**
- * What copies or fills more than this does it in pieces, and yields between them. A slice, so that what is split has used up
- * one: it never runs where yielding ends the message.
+ * The most bytes that are copied or filled at once: more goes in pieces, with a yield between them. The size is that of
+ * a slice, so that a message whose copy is split has used up one: such a copy never runs where yielding ends the
+ * message.
  */
 export const BULK_PIECE_BYTES = FUEL_SLICE;
 

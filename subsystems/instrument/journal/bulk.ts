@@ -130,7 +130,7 @@ export class BulkFunctions {
     );
   }
 
-  /** Whether what begins at the address in `local` is longer than the heap from there on. */
+  /** Tells whether the range that begins at the address in `local` is longer than the heap from there on. */
   #isBeyond(local: number, type: number): Code {
     const { toI64 } = this.#context.address;
     const heapBytes = code(memorySize(HEAP), toI64, i64(Math.log2(WASM_PAGE_BYTES)), OP.I64_SHL);

@@ -23,8 +23,8 @@
  * Saving takes memory, and so does a page that was never written: for either `touch` asks the host in time (`svc.room`), and
  * before anything is recorded.
  *
- * Whoever touches many pages has used much of the thread's time, whatever it was charged: at TOUCH_LIMIT the host may tell
- * `touch` to yield (`ROOM.PAGE`).
+ * A message that touches many pages has used much of the thread's time, whatever it was charged: at TOUCH_LIMIT the
+ * host may tell `touch` to yield (`ROOM.PAGE`).
  *
  * A page beyond the end of memory traps in `touch` exactly as the store would, before anything is recorded. Page numbers
  * of 64-bit addresses are cut to 32 bits; one that comes out as another page is harmless, because the store itself traps.
