@@ -4,8 +4,8 @@
  * A durable counter with a token is called a hundred times a second all the while. `npm run prove -- siege` is the long
  * form, five minutes, in which every answer has to come within 250 ms of the server's own time. Time that can be shown
  * not to be the server's is told beside the answers, and does not count (`hindrances.ts`): a disk that was slow for a
- * bystander, too, processors that the machine did not have, and a tester that did not look. Flushes that are slow because
- * the server has much to write count.
+ * bystander, too, processors that the machine did not have, and a tester that did not look. Flushes that are slow
+ * because the server has much to write count.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
