@@ -142,7 +142,7 @@ suite('kept code', () => {
     assert.equal(readIn(directory), undefined);
     await truncate(file, 2 ** 40);
     assert.equal(cache.readInfo(hash), undefined);
-    // What is not there is made anew with the next load.
+    // The next load makes the missing description anew.
     loadModule(SMALL, hash, { wasmStackBytes: STACK_BYTES, cache });
     assert.deepEqual(cache.readInfo(hash), info);
   });
@@ -265,7 +265,7 @@ suite('a module loader', () => {
     loader.storedIs(small, false);
     await loader.forget('0'.repeat(64));
     assert.deepEqual(await names(), filesOf(OTHER));
-    // What comes to rest has loaded nothing of it.
+    // Descriptions load nothing: no module comes to rest.
     assert.deepEqual((await loader.describe(OTHER))?.hash, other);
     assert.equal(await loader.describe(SMALL), undefined);
     await sleep(200);
