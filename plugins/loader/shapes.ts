@@ -127,7 +127,6 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     newest: 'value',
     expectUnit: 'optional',
     markDirty: 'method',
-    holdUnit: 'optional',
     onSeal: 'method',
     whenDurable: 'method',
     settled: 'method',

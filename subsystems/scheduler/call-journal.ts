@@ -17,7 +17,6 @@ import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } fro
 import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.ts';
 
 const FAMILY = 'queue';
-const NOTHING_HELD = (): void => undefined;
 
 /** What the scheduler needs of the storage. */
 export type KeptUnits = Pick<
@@ -28,7 +27,6 @@ export type KeptUnits = Pick<
   | 'unit'
   | 'expectUnit'
   | 'markDirty'
-  | 'holdUnit'
   | 'onSeal'
   | 'whenDurable'
   | 'settled'
@@ -69,11 +67,6 @@ export class CallJournal {
   resume(number: number, order: number): void {
     this.#numbers = Math.max(this.#numbers, number);
     this.#orders = Math.max(this.#orders, order);
-  }
-
-  /** Has the unit go on until what is returned is called; undefined: that is not possible. */
-  hold(): (() => void) | undefined {
-    return this.isKept ? this.#storage.holdUnit?.() : NOTHING_HELD;
   }
 
   /** Something is executed that will change a canister, as a rule. */

@@ -17,7 +17,6 @@ import { countKept } from '../wire/code-cache.ts';
 import { DescribedModules } from './described-modules.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
 import { IdleModules } from './idle-modules.ts';
-import { LargeSteps } from './large-steps.ts';
 import type {
   CanisterImage,
   CanisterObserver,
@@ -110,7 +109,6 @@ export class ExecutorPool implements Execution {
   readonly #books: readonly ExecutorBook[];
   readonly #recallTable: SharedArrayBuffer;
   readonly #recalls: Recalls;
-  readonly #largeSteps = new LargeSteps();
   #replaced = 0;
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
@@ -365,7 +363,7 @@ export class ExecutorPool implements Execution {
     }
   }
 
-  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => Promise<void> | void): void {
+  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void {
     const { executor } = this.#placed(handle);
     executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
   }
@@ -558,7 +556,6 @@ export class ExecutorPool implements Execution {
         for (const piece of changes) observer?.changed?.(piece);
         observer?.ended(gaugesOf(record));
       },
-      inTurn: (tell: () => Promise<void> | void) => this.#largeSteps.inTurn(tell),
       credited: (handle: number, balance: bigint) => this.#observers[handle]?.credited?.(balance),
       changed: (handle: number, changes: readonly Uint8Array[]) => {
         for (const piece of changes) this.#observers[handle]?.changed?.(piece);

@@ -8,18 +8,10 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import {
-  CALLS_PER_TURN,
-  type OutgoingCall,
-  type OutputLine,
-  type Step,
-  TAKEN_BACK,
-  type Task,
-} from '../../ic/index.ts';
+import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
-import { isLarge } from './large-steps.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
 import { readRest, type RestAnswer, writeRouse, writeSleep } from '../wire/sleep-record.ts';
@@ -55,8 +47,6 @@ export interface ExecutorEvents {
   ended(record: StepRecord, changes: readonly Uint8Array[]): void;
   /** Changes that no step brought. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
-  /** Calls `tell`, which tells a large step, in its turn; resolves when all of it is told. */
-  inTurn(tell: () => Promise<void> | void): Promise<void>;
   /** Cycles came outside of any step; the balance since. */
   credited(handle: number, balance: bigint): void;
   /** A fault of the host's own happened inside a message. */
@@ -73,7 +63,7 @@ const SPIN_US = 20;
 const DRAIN_MS_MAX = 1;
 
 /** `argument`: of a task that was taken back, if it had been handed over. */
-type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
+type Done = (step: Step, argument?: Uint8Array) => void;
 type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
@@ -122,12 +112,6 @@ export class Executor {
   #isEnding = false;
   /** Given while it ends. */
   readonly #late: Done[] = [];
-  /** A large step is being told: nothing is taken meanwhile. */
-  #isTelling = false;
-  /** Called when it has been told: the thread has died meanwhile. */
-  #whenTold: (() => void) | undefined;
-  /** Calls that were taken in this turn. */
-  #callsTaken = 0;
   #isTerminated = false;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents, startThread: StartExecutorThread) {
@@ -238,7 +222,7 @@ export class Executor {
   /** Answers what the thread cannot do any more; while it ends, before its death is told: whoever hears of that has all back. */
   #refuse(done: Done): void {
     if (this.#isEnding) this.#late.push(done);
-    else queueMicrotask(() => void done(stopped()));
+    else queueMicrotask(() => done(stopped()));
   }
 
   #expect(done: Done): number {
@@ -286,16 +270,13 @@ export class Executor {
     const until = performance.now() + DRAIN_MS_MAX;
     do {
       this.#hasSentWhileDraining = false;
-      this.#callsTaken = 0;
-      if (!this.#isTelling) this.#outbox.drain(this.#take, this.#isEnough);
+      this.#outbox.drain(this.#take);
       if (this.#spilled.length > 0) this.#refill();
       this.#inbox.publish();
     } while (this.#hasSentWhileDraining && performance.now() < until && this.#outbox.spin(SPIN_US));
     this.#isDraining = false;
     return this.underWay > 0;
   }
-
-  readonly #isEnough = (): boolean => this.#isTelling || this.#callsTaken >= CALLS_PER_TURN;
 
   #refill(): void {
     const spilled = this.#spilled;
@@ -311,13 +292,10 @@ export class Executor {
         if (calls.length > 0) this.#calls = [];
         const changes = this.#changes;
         if (changes.length > 0) this.#changes = [];
-        const record = readStep(this.#outbox, this.#port, at, calls);
-        if (isLarge(calls)) this.#tellLarge(record, changes);
-        else void this.#ended(record, changes);
+        this.#ended(readStep(this.#outbox, this.#port, at, calls), changes);
         break;
       }
       case CALL:
-        this.#callsTaken++;
         this.#calls.push(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
@@ -330,7 +308,7 @@ export class Executor {
       }
       case REST: {
         const { call, answer } = readRest(this.#outbox, at);
-        if (answer === 'takenBack') void this.#release(call)?.(TAKEN_BACK);
+        if (answer === 'takenBack') this.#release(call)?.(TAKEN_BACK);
         else this.#answer(call, answer);
         break;
       }
@@ -349,7 +327,7 @@ export class Executor {
         this.#events.bug(message.message);
         break;
       case 'takenBack':
-        void this.#release(message.call)?.(TAKEN_BACK, message.argument);
+        this.#release(message.call)?.(TAKEN_BACK, message.argument);
         break;
       default: {
         if ('changes' in message && message.changes !== undefined)
@@ -368,20 +346,9 @@ export class Executor {
     answered?.(answer);
   }
 
-  #ended(record: StepRecord, changes: readonly Uint8Array[]): Promise<void> | void {
+  #ended(record: StepRecord, changes: readonly Uint8Array[]): void {
     this.#events.ended(record, changes);
-    return this.#release(record.call)?.(record.step);
-  }
-
-  #tellLarge(record: StepRecord, changes: readonly Uint8Array[]): void {
-    this.#isTelling = true;
-    const large = { ...record, step: { ...record.step, isLarge: true } };
-    void this.#events
-      .inTurn(() => this.#ended(large, changes))
-      .then(() => {
-        this.#isTelling = false;
-        this.#whenTold?.();
-      });
+    this.#release(record.call)?.(record.step);
   }
 
   #release(call: number): Done | undefined {
@@ -394,19 +361,14 @@ export class Executor {
 
   #end(reason: string): void {
     if (!this.#isAlive) return;
-    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
-    while (!this.#isTerminated && !this.#isTelling && this.#outbox.hasMore) this.#drain();
-    if (this.#isTelling) {
-      // Its death is heard of later: until then it is a thread that does not answer.
-      this.#whenTold = () => this.#end(reason);
-      return;
-    }
     this.#isAlive = false;
     this.#isEnding = true;
+    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
+    if (!this.#isTerminated) this.#drain();
     this.#outbox.close();
     this.#given.length = 0;
-    for (const done of this.#pending.splice(0)) void done?.(stopped());
-    for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) void done(stopped());
+    for (const done of this.#pending.splice(0)) done?.(stopped());
+    for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) done(stopped());
     this.#isEnding = false;
     this.#events.died(reason);
   }

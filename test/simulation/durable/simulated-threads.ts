@@ -122,7 +122,7 @@ export class SimulatedThreads extends SteppedThreads {
     return isRoused;
   }
 
-  override run(handle: number, task: Task, done: (step: Step) => Promise<void> | void): void {
+  override run(handle: number, task: Task, done: (step: Step) => void): void {
     this.steps++;
     super.run(handle, task, done);
   }
