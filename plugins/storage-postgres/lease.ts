@@ -215,6 +215,8 @@ export class Lease {
       // Not awaited alone: a late answer counts, and what a rejection says ends the process also then.
       void this.#sendBeat().then(answer.resolve);
       isHeard = await answer.promise;
+      // The one who hands the lease over goes on with this connection.
+      if (this.#isEnded) return;
       if (!isHeard && this.#connection !== undefined) this.#leaveHanging(this.#connection);
     }
   }
