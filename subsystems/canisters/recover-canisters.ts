@@ -252,7 +252,7 @@ class StoredCodes {
       throw new ServerError('unavailable', 'state-corrupt', `the state lacks its module: module/${hash}`);
     }
     const [, wasm] = entry;
-    // Its code waits for the first canister that wakes.
+    // The code waits for the first canister that wakes.
     const module = await (execution.describe?.(wasm) ?? execution.prepare(wasm));
     if (module.hash !== hash) {
       throw new ServerError('unavailable', 'state-corrupt', `its module is damaged: module/${hash}`);

@@ -100,7 +100,7 @@ export class StoredCanisterLoader {
     }
   }
 
-  /** Its module's code, if nobody has needed that since the start. */
+  /** Makes the code of its module, if nobody has needed that since the start. */
   async #complete({ module }: StoredRecord): Promise<void> {
     if (module === undefined) return;
     try {

@@ -105,7 +105,7 @@ export class ModuleLoader {
     return loading;
   }
 
-  /** What an earlier process has kept of these bytes, without their code, which nobody has looked at; undefined: nothing. */
+  /** Reads the facts that an earlier process kept of these bytes, without their code; undefined: there are none. */
   describe(bytes: Uint8Array): Promise<ModuleInfo | undefined> {
     const describing = this.#last.then(async () => {
       const answer = await this.#work('describe', bytes);

@@ -94,7 +94,7 @@ export class CodeCache {
     return this.#keep(CODE, hash, [length, description, bytes]);
   }
 
-  /** What was found out of the upload with this hash; undefined: nothing, or nothing that can be trusted. */
+  /** Returns the facts of the upload with this hash; undefined: none, or none that can be trusted. */
   readInfo(hash: string): ModuleInfo | undefined {
     try {
       const content = this.#open(INFO, hash);
@@ -173,7 +173,7 @@ export class CodeCache {
   }
 }
 
-/** What comes out of `deserialize` has views of its bytes, and is copied from thread to thread. */
+/** Copies bytes that `deserialize` returned as views, since they go from thread to thread. */
 function ownBytes(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes);
 }
