@@ -70,7 +70,7 @@ for (const persistence of PERSISTENCE) {
       const b = await host.install('b', module);
       await host.call(a, 'add', [4]);
       const holding = host.call(a, 'tryHold', [b.principal]);
-      await host.until(async () => assert.equal(await host.call(b, 'add', [0]), 0));
+      await host.until(async () => assert.equal(await host.query(b, 'holding'), 1));
       const upgrading = host.change(a, 'upgrade', module);
       await host.until(async () => assert.equal(await host.status(a), 'stopping'));
       assert.match((await host.failure(a, 'add', [1])).message, /stopp/i);
@@ -175,6 +175,7 @@ suite('stopping, starting and deleting', () => {
     const a = await host.install('a', module);
     const b = await host.install('b', module);
     const holding = host.call(a, 'tryHold', [b.principal]);
+    await host.until(async () => assert.equal(await host.query(b, 'holding'), 1));
     const stopping = host.change(a, 'stop');
     await host.until(async () => assert.equal(await host.status(a), 'stopping'));
     assert.equal((await host.change(a, 'delete')).status, 400);
@@ -193,7 +194,7 @@ suite('stopping, starting and deleting', () => {
     const host = await sharedHost();
     const a = await host.install('a', await compileActor('Peer'));
     const holding = host.failure(a, 'hold');
-    await host.until(async () => assert.equal(await host.call(a, 'add', [0]), 0));
+    await host.until(async () => assert.equal(await host.query(a, 'holding'), 1));
     assert.deepEqual(await host.change(a, 'stop'), { status: 200, body: 'stopped' });
     assert.match((await holding).message, /stopp/i);
   });

@@ -51,10 +51,11 @@ describe('packages of mops', () => {
       // The compiler's own parser sees the same.
       const parsed = await collectClosure(MAIN, diskSources, { parser: compiler.imports });
       assert.deepEqual(parsed, closure);
-      // What --watch follows: manifests and local packages too, but not what mops has fetched.
+      // --watch follows manifests, a lock that may come and local packages too, but not fetched packages.
       const { files } = await compiler.sourcesOf(MAIN);
       const root = dirname(dirname(MAIN));
       assert.deepEqual(files.map((path) => relative(root, path)).toSorted(), [
+        'mops.lock',
         'mops.toml',
         'shapes/mops.toml',
         'shapes/src/Square.mo',

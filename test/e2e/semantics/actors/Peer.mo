@@ -30,6 +30,7 @@ persistent actor Self {
 
   var count = 0;
   var held = true;
+  var holds = 0;
   var order : [Nat] = [];
   var seen : { before : Nat; accepted : Nat; after : Nat } = { before = 0; accepted = 0; after = 0 };
 
@@ -80,10 +81,13 @@ persistent actor Self {
 
   // Open until released: a call context with an own call under way at all times.
   public func hold() : async Nat {
+    holds += 1;
     while (held) { await step() };
     count;
   };
   public func step() : async () {};
+  // Counts the calls of hold that have begun.
+  public query func holding() : async Nat { holds };
   public func release() : async () { held := false };
   public func rearm() : async () { held := true };
 
