@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { AddressedBy, Canister } from '../canisters/index.ts';
 import type { CallKind, Outcome } from '../ic/index.ts';
-import { type JsonForm, replyAsJson } from './json-form.ts';
+import { changedReplyAsJson, type JsonForm, replyAsJson } from './json-form.ts';
 import { BYTES, JSON_TYPE } from './responder.ts';
 import type { RouteHost } from './route.ts';
 
@@ -99,7 +99,11 @@ export class CanisterCall {
       this.#host.responder.bytes(this.#response, 200, JSON_TYPE, json);
       this.#ended(true);
     };
-    const json = replyAsJson(form, this.#canister, this.#method, reply);
+    const canister = this.#canister;
+    const json =
+      canister.candid === form.candid
+        ? replyAsJson(form, canister, this.#method, reply)
+        : changedReplyAsJson(this.#host, form, canister, this.#method, this.#caller, reply);
     return json instanceof Uint8Array ? answer(json) : json.then(answer);
   }
 

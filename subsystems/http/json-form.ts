@@ -1,6 +1,6 @@
 import { ServerError } from '../../kernel/index.ts';
-import { type Canister, methodMissing, refuseInternal } from '../canisters/index.ts';
-import type { Codec, EncodingOptions, AnySizeTuple } from '../codec/index.ts';
+import { type Canister, type Canisters, methodMissing, refuseInternal } from '../canisters/index.ts';
+import type { CandidInterface, Codec, EncodingOptions, AnySizeTuple } from '../codec/index.ts';
 
 const PLAIN = { lossless: false };
 const LOSSLESS = { lossless: true };
@@ -10,6 +10,8 @@ export interface JsonForm {
   readonly args: AnySizeTuple;
   readonly results: AnySizeTuple;
   readonly encoding: EncodingOptions;
+  /** The interface that the canister had when the form was made. */
+  readonly candid: CandidInterface | undefined;
 }
 
 /** Whether the module may say its interface when it is asked (`interfaceOf`), and whoever wants plain JSON has to wait for that. */
@@ -26,10 +28,11 @@ export function jsonFormOf(
   caller: Uint8Array,
 ): JsonForm {
   const encoding = isLossless ? LOSSLESS : PLAIN;
-  const described = canister.candid?.methods.get(method);
-  if (described !== undefined) return { args: described.args, results: described.results, encoding };
+  const { candid } = canister;
+  const described = candid?.methods.get(method);
+  if (described !== undefined) return { args: described.args, results: described.results, encoding, candid };
   if (!canister.module?.methods.has(method)) throw methodMissing(canister, method);
-  if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding };
+  if (isLossless) return { args: codec.untyped, results: codec.untyped, encoding, candid };
   refuseInternal(canister, method, caller);
   const reason = `${whyUndescribed(canister, method)}: use ?lossless=1, or /call and /query with Candid bytes, or give it an interface with PUT /candid/${canister.name}`;
   throw new ServerError('invalid', 'no-interface', reason);
@@ -61,5 +64,38 @@ export function replyAsJson(
     return json instanceof Uint8Array ? json : json.catch(refused);
   } catch (error) {
     return refused(error);
+  }
+}
+
+/**
+ * Returns the results of a reply to a call that waited while its canister was given another code or interface. The present
+ * interface reads the reply, as a rule it is the one of the code that ran; where it does not fit, `form` reads it, which was made
+ * when the call came. Rejects with ServerError `trapped`, as the present interface has it, where neither fits.
+ */
+export async function changedReplyAsJson(
+  { codec, canisters }: { readonly codec: Pick<Codec, 'untyped'>; readonly canisters: Pick<Canisters, 'interfaceOf'> },
+  form: JsonForm,
+  canister: Canister,
+  method: string,
+  caller: Uint8Array,
+  reply: Uint8Array,
+): Promise<Uint8Array> {
+  const { lossless } = form.encoding;
+  let present: JsonForm;
+  try {
+    if (mustAsk(canister, lossless)) await canisters.interfaceOf(canister);
+    present = jsonFormOf(codec, canister, method, lossless, caller);
+  } catch {
+    // The present code does not have the method, or no interface: it did not run the call.
+    return await replyAsJson(form, canister, method, reply);
+  }
+  try {
+    return await replyAsJson(present, canister, method, reply);
+  } catch (error) {
+    try {
+      return await replyAsJson(form, canister, method, reply);
+    } catch {
+      throw error;
+    }
   }
 }

@@ -182,6 +182,32 @@ for (const [mode, argsOf] of Object.entries(MODES)) {
   });
 }
 
+/** Has a method that runs for a while, and one whose result has another type in each version. */
+const typed = (result: string): string => `
+import Nat64 "mo:core/Nat64";
+persistent actor {
+  public func spin(rounds : Nat64) : async Nat64 {
+    var sum : Nat64 = 0;
+    var k : Nat64 = 0;
+    while (k < rounds) { sum := sum *% 31 +% k; k += 1 };
+    sum;
+  };
+  public func value() : async ${result};
+}`;
+
+test('a call that waits while its actor is reinstalled is answered by the types of the code that runs it', async (t) => {
+  const server = await startInProcess(t);
+  ok(await server.post('/install/asker', await moduleOf(typed('Nat { 1 }'))));
+  const second = await moduleOf(typed('{ word : Text } { { word = "two" } }'));
+  const spinning = server.post('/call-json/asker/spin', json(60_000_000));
+  const waiting = server.post('/call-json/asker/value');
+  // One executes, and the other waits behind it.
+  await until(async () => /^svc_executor_tasks\{[^}]*\} 2$/m.test(ok(await server.get('/metrics'))));
+  ok(await reinstall(server, second));
+  await spinning;
+  assert.deepEqual(JSON.parse(ok(await waiting)), [{ word: 'two' }]);
+});
+
 const isStopping = async (server: Served): Promise<boolean> => (await inspect(server, 'asker')).status === 'stopping';
 
 test('a reinstallation whose init fails ends no call', { timeout: 240_000 }, async (t) => {
