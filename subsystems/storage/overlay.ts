@@ -30,7 +30,7 @@ import { PAGE_BYTES } from '../bytes/index.ts';
 
 /** What goes to the tables in one write: about a megabyte of pages, and of anything else. */
 export const SLICE_CHANGES = 256;
-const SLICE_BYTES = 2 ** 20;
+export const SLICE_BYTES = 2 ** 20;
 const PAGES_READ_AT_ONCE = 64;
 /** After so much of it what was written is synced: to sync a whole layer at once is to wait for all of it, and nothing is committed meanwhile. */
 const UNSYNCED_BYTES_MAX = 4 * 2 ** 20;

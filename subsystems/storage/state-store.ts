@@ -14,7 +14,7 @@ import { CommitFigures } from './commit-figures.ts';
 import { letGo } from './let-go.ts';
 import { decodeFloor, encodeFloor, type LogFloor } from './log-floor.ts';
 import { memoryId, META, metaKey, type MetaLetter } from './keyspace.ts';
-import { endOf, Overlay } from './overlay.ts';
+import { endOf, Overlay, SLICE_BYTES } from './overlay.ts';
 import type { PackedRecords, StorageFigures, StoredCanister } from './index.ts';
 import type { StepLog, StepLogOptions } from './step-log.ts';
 import type { KeyPage } from './storage-wire.ts';
@@ -47,10 +47,16 @@ const BYTES_PER_PAGE = 768;
  * whoever commits a little meanwhile waits for.
  */
 const SLICES_WHEN_LARGE = 4;
+/** Or a little more than has been committed, up to so many: several who store megabytes piece by piece do not bring it to what comes next. */
+const SLICES_WHEN_LARGE_MAX = 16;
 /** One slice of what is applied, of FOLD_BYTES: 2 MiB take a few milliseconds. A unit of 16 MiB at once took 20, and 50 to 80 on a busy machine. */
 const APPLY_SHARE = 1 / 24;
-/** Where they come faster than that, too: they wait until the tables have everything. So log and overlay take twice as much at most. */
+/**
+ * Where they come faster than that, too: so many slices, or as much as has been committed. So log and overlay take little more than twice
+ * as much, and nobody waits until the tables have everything, which is seconds.
+ */
 const TOO_LARGE_FACTOR = 2;
+const SLICES_WHEN_TOO_LARGE = 32;
 /** The newest unit that the tables have: the step log goes on from there. */
 const LAST_UNIT_KEY = metaKey(META.unit);
 /** What the step log must have at least. */
@@ -72,6 +78,8 @@ export class StateStore {
   /** The tables have everything. */
   #isFolded = false;
   #bytesSinceFreeze = 0;
+  /** Committed since the last slice. */
+  #bytesUnsettled = 0;
   /** What the log may reuse when the frozen layer is folded, and the last unit in it. */
   #mark = 0;
   #lastFrozen = 0;
@@ -118,6 +126,7 @@ export class StateStore {
     for (const unit of units) {
       this.#last = this.#log.append(unit);
       this.#bytesSinceFreeze += bytesOf(unit);
+      this.#bytesUnsettled += bytesOf(unit);
     }
     this.#log.flush({ isSynced: this.#options.isSynced });
     for (const unit of units) this.#unapplied.push(...piecesOf(unit));
@@ -129,14 +138,16 @@ export class StateStore {
   /** A slice of what can wait: applies units, folds. True: there is more to do. */
   settle(): boolean {
     if (this.#commitsUntold >= COMMITS_UNTOLD_MAX) this.#confirmLog();
-    this.#apply(this.#slicesMax() * this.#foldBytes * APPLY_SHARE);
+    const owed = 1 + Math.ceil(this.#bytesUnsettled / SLICE_BYTES);
+    this.#bytesUnsettled = 0;
+    this.#apply(this.#slicesMax(owed) * this.#foldBytes * APPLY_SHARE);
     if (!this.#overlay.isFolding) {
       if (this.#unapplied.length > 0) return true;
       if (!this.#isLarge() && this.#wanted.length === 0) return false;
       this.#freeze();
       return true;
     }
-    const slicesMax = this.#slicesMax();
+    const slicesMax = this.#slicesMax(owed);
     for (let slices = 0; slices < slicesMax; slices++)
       if (this.#foldSlice()) return this.#unapplied.length > 0 || this.#isLarge() || this.#wanted.length > 0;
     return true;
@@ -147,10 +158,10 @@ export class StateStore {
     if (this.#options.isSynced) this.#log.confirm();
   }
 
-  /** How many slices may be done after one commit. */
-  #slicesMax(): number {
-    if (this.#isLarge(TOO_LARGE_FACTOR)) return Infinity;
-    return this.#isLarge() ? SLICES_WHEN_LARGE : 1;
+  /** How many slices may be done after one commit; `owed`: a little more than it was. */
+  #slicesMax(owed: number): number {
+    if (this.#isLarge(TOO_LARGE_FACTOR)) return Math.max(SLICES_WHEN_TOO_LARGE, owed);
+    return this.#isLarge() ? Math.max(SLICES_WHEN_LARGE, Math.min(owed, SLICES_WHEN_LARGE_MAX)) : 1;
   }
 
   /** So many times as large as it is to be. */

@@ -14,8 +14,11 @@ import { type RecordStore, unitOf } from './record-store.ts';
 import { piecesOf, touchedPieces } from './snapshot-pieces.ts';
 import { type StoredSnapshot, UNFINISHED, writeSnapshot } from './snapshot-value.ts';
 
-/** Of a large content, so much goes into one unit; the disk must have taken it before more is made. */
-const UNIT_BYTES_MAX = 8 << 20;
+/**
+ * Of a large content, so much goes into one unit; the disk must have taken it before more is made. With 8 MiB the step log
+ * was full after a second, and others waited until the tables had all of it.
+ */
+const UNIT_BYTES_MAX = 1 << 20;
 /** Of a mebibyte each, 0.15 ms; then others get their turn. */
 const ZEROS_PER_TURN = 32;
 
