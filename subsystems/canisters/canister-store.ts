@@ -162,6 +162,7 @@ const OWN_ROWS = [
   META.certifiedData,
   META.checkpoint,
   META.copy,
+  META.ahead,
   META.answers,
 ] as const;
 

@@ -11,6 +11,7 @@ import { META, metaKey, type Storage } from '../storage/index.ts';
 import type { CandidInterfaces } from './candid-interfaces.ts';
 import type { CanisterRecord, RecordedCode } from './canister-record.ts';
 import type { CanisterDirectory } from './canister-directory.ts';
+import { deleteLeftAhead } from './left-ahead.ts';
 import type { PreparedModules } from './prepared-modules.ts';
 import { type StoredIdentity, readIdentity, readNumbers } from './stored-values.ts';
 
@@ -52,11 +53,13 @@ export async function recoverCanisters(
 ): Promise<Recovery> {
   const { directory, management, execution, scheduler, storage, log } = dependencies;
   progress('reading the state');
-  const [ids, identities, numbers] = await Promise.all([
+  const [left, ids, identities, numbers] = await Promise.all([
+    storage.range('meta', metaKey(META.ahead)),
     storage.range('meta', metaKey(META.ids)),
     storage.range('meta', metaKey(META.identity)),
     storage.range('meta', metaKey(META.numbers)),
   ]);
+  await deleteLeftAhead(storage, left);
   for (const [, saved] of ids) directory.ids.load(saved);
   const numbersOf = new Map(numbers.map(([key, value]) => [idOf(key), { key, value }]));
   const codes = new StoredCodes(dependencies);

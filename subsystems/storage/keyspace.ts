@@ -19,6 +19,8 @@ export const META = {
   checkpoint: 'k',
   /** Which of the two copies of its memory is the newest, a byte; without it, the first (execution). */
   copy: 'c',
+  /** The copy of its memory that does not count is written ahead of a change of code; deleted when that is true (execution). */
+  ahead: 'w',
   /** Settings and history that the management canister keeps of it. */
   settings: 'S',
   history: 'H',

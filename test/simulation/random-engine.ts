@@ -16,7 +16,7 @@ import {
   type SharedStores,
   TOO_LONG,
 } from '../../subsystems/execution/engine/engine.ts';
-import type { ThreadEngine, Yields } from '../../subsystems/execution/thread/executor-thread.ts';
+import type { ThreadEngine, Yields } from '../../subsystems/execution/thread/thread-engine.ts';
 import { type Fault, faultOf } from '../../subsystems/execution/engine/fault.ts';
 import type { CanisterImage, CanisterSettings, CanisterSpec, CodeChange } from '../../subsystems/execution/index.ts';
 import type { Task } from '../../subsystems/ic/index.ts';

@@ -7,12 +7,10 @@
 import type { MessagePort } from 'node:worker_threads';
 import { type Clock, type Logger, messageOf } from '../../kernel/index.ts';
 import { ExecutorPool, type ExecutionParts } from '../../subsystems/execution/pool/executor-pool.ts';
-import {
-  type CreateEngine,
-  ExecutorThread,
-  type ThreadParts,
-} from '../../subsystems/execution/thread/executor-thread.ts';
+import { ExecutorThread, type ThreadParts } from '../../subsystems/execution/thread/executor-thread.ts';
+import type { CreateEngine } from '../../subsystems/execution/thread/thread-engine.ts';
 import type { StartExecutorThread } from '../../subsystems/execution/pool/executor.ts';
+import type { PieceSizes } from '../../subsystems/execution/persistence/piece-sizes.ts';
 import type { ExecutorOptions } from '../../subsystems/execution/wire/port-messages.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { type RingListener, RingProducer } from '../../subsystems/threads/index.ts';
@@ -31,6 +29,8 @@ export interface SteppedThreadsOptions {
   /** Whether the main thread works while a long message runs, which is asked at each of its yields; whether it is awake when a step is done. */
   readonly isHeard: () => boolean;
   readonly loader: NonNullable<ExecutionParts['loader']>;
+  /** As shipped unless given. */
+  readonly pieceSizes?: PieceSizes | undefined;
   /** What a thread has of its own that starts now. */
   readonly partsOf: (options: ExecutorOptions) => SteppedParts;
 }
@@ -55,14 +55,14 @@ export class SteppedThreads extends ExecutorPool {
   readonly #log: Logger;
   #isAbandoned = false;
 
-  constructor({ lanes, policy, clock, log, wasmStackBytes, loader, ...rest }: SteppedThreadsOptions) {
+  constructor({ lanes, policy, clock, log, wasmStackBytes, loader, pieceSizes, ...rest }: SteppedThreadsOptions) {
     const threads: SteppedThread[] = [];
     // That a thread dies when the simulation kills it is no problem of the host's.
     const error: Logger['error'] = (text, cause) => (text.includes(KILLED) ? undefined : log.error(text, cause));
     super(
       { policy, clock, log: { ...log, error } },
       { executors: lanes, wasmStackBytes },
-      {},
+      { pieceSizes },
       { startThread: startThread(threads, rest), loader },
     );
     this.#threads = threads;
@@ -198,13 +198,13 @@ function startThread(
     const nowMs = (): number => (ms += passMs());
     const outbox = new TellingOutbox(options.outbox, () => stepped.drain(), isHeard);
     const parts = partsOf(options);
-    const createEngine: CreateEngine = ({ onYield, canSuspend = false }, ...rest) => {
+    const createEngine: CreateEngine = ({ onYield, canSuspend = false, ...others }, ...rest) => {
       const heard = (): unknown => {
         // It hears what there is, and sends what it has: short messages come while the long one runs.
         if (canSuspend && isHeard()) stepped.drain();
         return onYield?.();
       };
-      return parts.createEngine({ onYield: heard, canSuspend }, ...rest);
+      return parts.createEngine({ onYield: heard, canSuspend, ...others }, ...rest);
     };
     const stepped: SteppedThread = {
       thread: new ExecutorThread(options, nowMs, { ...parts, createEngine, outbox }),

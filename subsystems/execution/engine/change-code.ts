@@ -34,7 +34,8 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { MemoryOfNewCode } from '../persistence/change-recorder.ts';
 import { finished } from './run-task.ts';
 import { START_ENTRY } from '../../instrument/abi/index.ts';
-import { inOneGo } from '../memory/pieces.ts';
+import { inOneGo, type Pieces } from '../memory/pieces.ts';
+import { storeAhead, storeChangedAhead } from '../persistence/store-ahead.ts';
 import { StableMemory } from '../memory/stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
@@ -90,14 +91,18 @@ function* install(
     parts.heapFault(canister, instance) ??
     parts.imageFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
-  if (fault !== undefined) {
-    yield* parts.inPieces(instance.rollbackInPieces());
-    yield* parts.inPieces(stable.rollbackInPieces());
+  /** Back to what was. */
+  const giveUp = (): void => {
     instance.release();
     stable.clear();
     canister.stable = stableBefore;
     canister.version = versionBefore;
     canister.timerNs = timerBefore;
+  };
+  if (fault !== undefined) {
+    yield* parts.inPieces(instance.rollbackInPieces());
+    yield* parts.inPieces(stable.rollbackInPieces());
+    giveUp();
     if (fault.kind === 'long') return parts.tooLong();
     const charge = canister.account.charge(instructions);
     const reason = parts.explain(fault, limit, limit < parts.policy.instructionLimit);
@@ -105,6 +110,10 @@ function* install(
   }
   instance.commit();
   yield* parts.inPieces(stable.commitInPieces());
+  if ((yield* storeAhead(parts, canister, { instance, stable, isStableNew: true })) !== undefined) {
+    giveUp();
+    return parts.tooLong();
+  }
   stableBefore.clear();
   if (change.endsCalls === true) canister.openCalls.clear();
   canister.certifiedData = NO_BYTES;
@@ -187,8 +196,14 @@ function* upgrade(
   if (!isShared) fault ??= parts.imageFault(canister, instance);
   const used = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
   instructions += used;
+  const isCommitted = fault === undefined && !isShared;
+  if (isCommitted) {
+    // Nobody has it yet: it may still be given up.
+    instance.commit();
+    fault = yield* storeAhead(parts, canister, { instance, stable, isStableNew: false });
+  }
   if (fault !== undefined) {
-    yield* parts.inPieces((isShared ? old : instance).rollbackInPieces());
+    if (!isCommitted) yield* parts.inPieces((isShared ? old : instance).rollbackInPieces());
     yield* parts.inPieces(stable.rollbackInPieces());
     instance.release();
     giveUp();
@@ -200,19 +215,22 @@ function* upgrade(
     const reason = parts.explain(fault, limit, limit < policy.instructionLimit);
     return finished(parts, faultyStep(reason, instructions, charge), false);
   }
-  const { kept } = canister;
-  if (kept !== undefined) {
-    const { changes } = parts;
-    yield* parts.inPieces(
-      isShared ? changes.beforeCommitInPieces(canister, instance) : changes.beforeStableCommitInPieces(canister, kept),
-    );
-  }
-  instance.commit();
+  yield* parts.inPieces(toldOfUpgrade(parts, canister, isShared ? instance : undefined));
+  if (isShared) instance.commit();
   yield* parts.inPieces(stable.commitInPieces());
   isBalanceMoved = parts.moveCycles(canister) || isBalanceMoved;
   charge += account.charge(used);
   const memory = isShared ? 'kept' : 'heap-new';
   return yield* installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
+}
+
+/** What an upgrade has changed of what is stored: of stable memory, and of the heap that an instance has kept. */
+function* toldOfUpgrade({ changes }: EngineRuntime, canister: CanisterState, keeping: Instance | undefined): Pieces {
+  const { kept } = canister;
+  // All that it has is stored where it will be.
+  if (kept === undefined || kept.isAhead) return;
+  if (keeping !== undefined) yield* changes.beforeCommitInPieces(canister, keeping);
+  else yield* changes.beforeStableCommitInPieces(canister, kept);
 }
 
 /** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
@@ -277,7 +295,11 @@ function* installed(
   canister.installed = { instance, roles: rolesOf(instance.code) };
   if (execution.certifiedData !== undefined) canister.certifiedData = execution.certifiedData;
   canister.timerNs = execution.timerNs ?? 0n;
-  if (canister.kept !== undefined) yield* parts.inPieces(parts.changes.newCode(canister, canister.kept, memory));
+  const { kept } = canister;
+  if (kept !== undefined) {
+    if (memory === 'kept') yield* storeChangedAhead(parts, canister, kept);
+    yield* parts.inPieces(parts.changes.newCode(canister, kept, memory));
+  }
   const step = {
     fault: undefined,
     answer: undefined,

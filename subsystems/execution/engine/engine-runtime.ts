@@ -15,10 +15,12 @@ import type { MeteringPolicy } from '../../metering/index.ts';
 import { sliceBytes, PAGE_BYTES } from '../../bytes/index.ts';
 import type { CanisterState, EntryRole } from './canister-state.ts';
 import type { ControlMemory } from '../memory/control-memory.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, LONG } from './fault.ts';
 import type { HeapPool } from '../memory/heap-pool.ts';
 import type { Instance } from './instance.ts';
 import { ChangeRecorder } from '../persistence/change-recorder.ts';
+import type { AheadStore } from '../persistence/ahead-store.ts';
+import { inPlacePagesMax, PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
 import type { StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
@@ -72,6 +74,8 @@ interface PartsOptions {
   readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
   readonly reportBug: (message: string, cause: unknown) => void;
+  readonly ahead?: AheadStore | undefined;
+  readonly pieceSizes?: PieceSizes | undefined;
 }
 
 export class EngineRuntime {
@@ -86,7 +90,9 @@ export class EngineRuntime {
   /** The functions of the callback in progress. */
   readonly callbacks = new CallbackBuffer();
   /** What steps change, for storage. */
-  readonly changes = new ChangeRecorder();
+  readonly changes: ChangeRecorder;
+  readonly ahead: AheadStore | undefined;
+  readonly pieceSizes: PieceSizes;
   readonly #reportBug: PartsOptions['reportBug'];
   readonly pause: Runnable = {
     runToEnd: () => undefined,
@@ -95,14 +101,26 @@ export class EngineRuntime {
       return undefined;
     },
   };
+  /** Has what was told so far stored, and waits for that: `LONG` if the message is recalled meanwhile. In one go it is told with the step. */
+  readonly storing: Runnable = {
+    runToEnd: () => undefined,
+    runSuspendable: async () => {
+      const changes = this.ahead?.store === undefined ? undefined : this.changes.take();
+      if (changes === undefined || (await this.ahead?.store?.(changes)) === true) return undefined;
+      return LONG;
+    },
+  };
 
-  constructor({ policy, control, pool, heaps, frames, reportBug }: PartsOptions) {
+  constructor({ policy, control, pool, heaps, frames, reportBug, ahead, pieceSizes = PIECE_SIZES }: PartsOptions) {
     this.policy = policy;
     this.control = control;
     this.pool = pool;
     this.heaps = heaps;
     this.frames = frames;
     this.#reportBug = reportBug;
+    this.ahead = ahead;
+    this.pieceSizes = pieceSizes;
+    this.changes = new ChangeRecorder(pieceSizes);
     this.execution = new CurrentExecution(policy);
     this.imports = createSystemApi(this.execution);
   }
@@ -178,6 +196,8 @@ export class EngineRuntime {
     const { budget } = this.control.message;
     if (kept === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
       return undefined;
+    // A piece at a time.
+    if (this.ahead !== undefined && usedPages > inPlacePagesMax(this.pieceSizes)) return undefined;
     // Next time there may be.
     budget.ask(usedPages * IMAGE_COPIES);
     budget.refused();

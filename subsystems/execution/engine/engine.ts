@@ -21,6 +21,8 @@ import type { Task } from '../../ic/index.ts';
 import type { Shortages } from '../memory/shortage.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import type { PersistenceState } from '../persistence/persistence-state.ts';
+import type { PieceSizes } from '../persistence/piece-sizes.ts';
+import type { AheadStore } from '../persistence/ahead-store.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { runCallback } from './run-callback.ts';
 import { dropFrame, runInspection, runMethod, runMethodToEnd, runSystemTask } from './run-task.ts';
@@ -46,6 +48,9 @@ export interface EngineOptions {
   readonly shared: SharedStores;
   /** Told of faults that are the host's own. */
   readonly reportBug: (message: string, cause: unknown) => void;
+  /** Undefined: all that a change makes is told with its step. */
+  readonly ahead?: AheadStore | undefined;
+  readonly pieceSizes?: PieceSizes | undefined;
 }
 
 /** What all engines of one thread share. */
@@ -95,9 +100,9 @@ export class Engine {
   readonly #shared: SharedStores;
   readonly #packer: CanisterPacker;
 
-  constructor({ policy, control, shared, reportBug }: EngineOptions) {
+  constructor({ shared, ...options }: EngineOptions) {
     const { pool, heaps, frames } = shared;
-    this.#parts = new EngineRuntime({ policy, control, reportBug, pool, heaps, frames });
+    this.#parts = new EngineRuntime({ ...options, pool, heaps, frames });
     this.#shared = shared;
     this.#packer = new CanisterPacker(shared.templates);
   }

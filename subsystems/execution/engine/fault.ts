@@ -53,7 +53,7 @@ export const LIMIT_MESSAGE = 'instruction limit exceeded';
 export const STACK_OVERFLOW_MESSAGE = 'stack overflow';
 export const JOURNAL_FULL_MESSAGE = 'memory access limit exceeded: the message changes too much memory';
 
-const TOO_LONG: Fault = Object.freeze({
+export const LONG: Fault = Object.freeze({
   kind: 'long',
   message: 'the message is begun again where it can be suspended',
 });
@@ -79,7 +79,7 @@ const STACK_OVERFLOW: Fault = {
 
 /** What came out of wasm as a value; `stop` is the control memory's reason. */
 export function faultOf(error: unknown, stop: number): Fault {
-  if (error instanceof TooLong) return TOO_LONG;
+  if (error instanceof TooLong) return LONG;
   if (error instanceof CalledTrap)
     return { kind: 'calledTrap', message: error.message, record: recordOf(error.text || '(no message)') };
   if (error instanceof ContractViolation) return { kind: 'trap', message: error.message };

@@ -342,6 +342,13 @@ export class Instance {
     return this.#tally.marks === undefined ? Math.max(this.#freshPage, this.touchedPages) : this.#tally.counted;
   }
 
+  /** Pages of 4 KiB that `image` looks at; between messages. */
+  get imagePages(): number {
+    const { marks } = this.#tally;
+    if (marks === undefined) return this.#freshPage;
+    return marks.reduce((count, mark) => count + Number(mark === PAGE.USED), 0);
+  }
+
   /** How many pages of 4 KiB the message has touched. */
   get touchedPages(): number {
     return this.#control.touchedCount;
@@ -457,15 +464,15 @@ export class Instance {
   }
 
   /** The whole heap as page entries: every page that is not all zeros. */
-  *image(sink: PageSink): Pieces {
+  *image(sink: PageSink, pausePages = IMAGE_PAGES): Pieces {
     const heap = this.heap();
     const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
-    const entries = new PageEntries(sink, end);
+    const entries = new PageEntries(sink, Math.min(end, pausePages));
     // To read a page for the first time costs a fault, even where nothing is.
     const marks = this.#isInMessage ? undefined : this.#tally.marks;
     for (let page = 0; page < end; page++) {
       if (marks === undefined || marks[page] === PAGE.USED) entries.addWhole(page, heap, page * PAGE_BYTES);
-      if (page % IMAGE_PAGES === IMAGE_PAGES - 1) yield;
+      if (page % pausePages === pausePages - 1) yield;
     }
     entries.end();
   }

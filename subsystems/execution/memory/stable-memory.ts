@@ -211,14 +211,14 @@ export class StableMemory {
   }
 
   /** Everything that has storage, as page entries by granule, ascending: every granule that is not all zeros. */
-  *image(sink: PageSink): Pieces {
-    const entries = new PageEntries(sink, this.storedBytes / PAGE_BYTES);
-    yield* this.addTo(entries);
+  *image(sink: PageSink, pauseGranules = IMAGE_GRANULES): Pieces {
+    const entries = new PageEntries(sink, Math.min(this.storedBytes / PAGE_BYTES, pauseGranules));
+    yield* this.addTo(entries, pauseGranules);
     entries.end();
   }
 
   /** The same, for whoever collects page entries. */
-  *addTo(entries: PageEntries): Pieces {
+  *addTo(entries: PageEntries, pauseGranules = IMAGE_GRANULES): Pieces {
     for (const [key, table] of this.#tablesInOrder()) {
       // A table has a thousand places, most of them empty: no pairs are made of them.
       for (let index = 0; index < TABLE_ENTRIES; index++) {
@@ -226,7 +226,7 @@ export class StableMemory {
         if (entry === 0) continue;
         const slot = slotOf(entry);
         entries.addWhole(key * TABLE_ENTRIES + index, this.#pool.slabOf(slot), StablePagePool.offsetOf(slot));
-        if (index % IMAGE_GRANULES === IMAGE_GRANULES - 1) yield;
+        if (index % pauseGranules === pauseGranules - 1) yield;
       }
     }
   }

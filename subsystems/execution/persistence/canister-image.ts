@@ -15,6 +15,7 @@ import { PAGE_BYTES, sharedBytes } from '../../bytes/index.ts';
 import { isPacked, type PackedMemory, type PackedPages, pagesOf, readPacked } from '../memory/packed-memory.ts';
 import { copyBytesInPieces } from '../memory/pieces.ts';
 import type { MemoryBudget } from '../memory/memory-budget.ts';
+import { storeAhead } from './store-ahead.ts';
 import { STABLE_PAGES_MAX, StableMemory } from '../memory/stable-memory.ts';
 
 /** Stable memory leaves in pieces of at most this. */
@@ -76,6 +77,11 @@ export function* restoreState(
     stable.clear();
     if (isLackOfMemory(error)) throw error;
     return messageOf(error);
+  }
+  if ((yield* storeAhead(parts, canister, { instance, stable, isStableNew: true })) !== undefined) {
+    instance?.release();
+    stable.clear();
+    return 'the actor is being deleted';
   }
   parts.frames.dropAll(canister);
   canister.installed?.instance.release();

@@ -14,6 +14,8 @@ import { encodeRecord, encodeCheckpointHeader, type LogRecord, type CheckpointHe
 import { PageEntries, RecordWriter, PAGE_BYTES } from '../../bytes/index.ts';
 import { inOneGo, type Pieces } from '../memory/pieces.ts';
 import type { PersistenceState } from './persistence-state.ts';
+import { PIECE_SIZES, type PieceSizes } from './piece-sizes.ts';
+import type { ComingMemory } from './ahead-store.ts';
 
 /**
  * What of its memory a canister has new with its code: all, all but the stable memory, or nothing but what was told before
@@ -25,6 +27,16 @@ export type MemoryOfNewCode = 'new' | 'heap-new' | 'kept';
 export class ChangeRecorder {
   readonly #set = new WriteBatch();
   readonly #writer = new RecordWriter();
+  readonly #sizes: PieceSizes;
+
+  constructor(sizes: PieceSizes = PIECE_SIZES) {
+    this.#sizes = sizes;
+  }
+
+  /** A piece has been collected that is as large as one is to be. */
+  get hasPiece(): boolean {
+    return this.#set.length >= this.#sizes.slicePages * PAGE_BYTES;
+  }
 
   /** What was collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: nothing. */
   take(): readonly Uint8Array[] | undefined {
@@ -92,7 +104,8 @@ export class ChangeRecorder {
   /** A canister has other code, or none. Its log ends here: none spans a change of code. */
   *newCode(canister: CanisterState, kept: PersistenceState, has: MemoryOfNewCode): Pieces {
     kept.globals = undefined;
-    if (has !== 'kept') yield* this.#image(canister, kept, has === 'new');
+    if (kept.isAhead) this.#useAhead(canister, kept);
+    else if (has !== 'kept') yield* this.#image(canister, kept, has === 'new');
     else if (kept.isLogged) yield* this.#checkpointInPieces(canister, kept);
     else this.#withoutPages(canister, kept);
   }
@@ -123,6 +136,35 @@ export class ChangeRecorder {
       yield* this.#writeStable(canister, memory, kept.stale.stable);
     }
     kept.stale.clear();
+    this.#withoutPages(canister, kept);
+  }
+
+  /** Copies what a canister is about to have to its other copy, which does not count yet. */
+  *copyAhead({ id }: CanisterState, kept: PersistenceState, { instance, stable }: ComingMemory): Pieces {
+    const set = this.#set;
+    const memory = memoryId(id, 1 - kept.copy);
+    const { slicePages } = this.#sizes;
+    kept.forgetOther();
+    kept.hasAhead = true;
+    set.put('meta', metaKey(META.ahead, id), Uint8Array.of(1 - kept.copy));
+    // It may have what a crash has left.
+    for (const family of ['heap', 'stable'] as const) set.clear(family, memory);
+    if (instance !== undefined)
+      yield* instance.image((pages, body) => set.patch('heap', memory, pages, body), slicePages);
+    yield* stable.image((granules, body) => set.patch('stable', memory, granules, body), slicePages);
+    kept.isAhead = true;
+  }
+
+  #useAhead(canister: CanisterState, kept: PersistenceState): void {
+    const { id } = canister;
+    const before = kept.copy;
+    kept.switchCopy();
+    this.#set.put('meta', metaKey(META.copy, id), Uint8Array.of(kept.copy));
+    this.#set.delete('meta', metaKey(META.ahead, id));
+    this.#clear(memoryId(id, before));
+    kept.stale.clear();
+    kept.stale.isWhole = false;
+    kept.forgetOther();
     this.#withoutPages(canister, kept);
   }
 
@@ -174,30 +216,31 @@ export class ChangeRecorder {
   prepareCheckpoint(canister: CanisterState, kept: PersistenceState): boolean {
     if (!kept.isLogged) return true;
     if (!kept.isCopying) {
-      if (kept.stale.pages <= PAGES_AT_ONCE_MAX) return true;
+      if (kept.stale.pages <= this.#sizes.atOncePages) return true;
       this.#beginCopy(canister, kept);
     }
     const memory = memoryId(canister.id, 1 - kept.copy);
     const lag = kept.otherStale;
-    if (lag.pages > SLICE_PAGES && kept.piecesLeft > 0) {
+    const { slicePages } = this.#sizes;
+    if (lag.pages > slicePages && kept.piecesLeft > 0) {
       kept.piecesLeft--;
-      inOneGo(this.#writeHeap(canister, memory, lag.heap.take(SLICE_PAGES)));
-      inOneGo(this.#writeStable(canister, memory, lag.stable.take(SLICE_PAGES)));
+      inOneGo(this.#writeHeap(canister, memory, lag.heap.take(slicePages)));
+      inOneGo(this.#writeStable(canister, memory, lag.stable.take(slicePages)));
     }
-    return lag.pages <= SLICE_PAGES || kept.piecesLeft === 0;
+    return lag.pages <= slicePages || kept.piecesLeft === 0;
   }
 
   #beginCopy({ id, installed, stable }: CanisterState, kept: PersistenceState): void {
     kept.isCopying = true;
     const lag = kept.otherStale;
     if (lag.isWhole) {
+      this.#clearOther(id, kept);
       lag.isWhole = false;
-      this.#clear(memoryId(id, 1 - kept.copy));
       const pages = (installed?.instance.heapBytes ?? 0) / PAGE_BYTES;
       for (let page = 0; page < pages; page++) lag.heap.add(page);
       for (const granule of stable.granules()) lag.stable.add(granule);
     }
-    kept.piecesLeft = Math.ceil((PIECES_FACTOR * lag.pages) / SLICE_PAGES);
+    kept.piecesLeft = Math.ceil((PIECES_FACTOR * lag.pages) / this.#sizes.slicePages);
   }
 
   /** Brings what is stored of a logged canister up to date, and begins its log anew: all at once. */
@@ -229,8 +272,14 @@ export class ChangeRecorder {
   }
 
   #forgetOther(id: Uint8Array, kept: PersistenceState): void {
-    if (!kept.otherStale.isWhole) this.#clear(memoryId(id, 1 - kept.copy));
+    if (!kept.otherStale.isWhole || kept.hasAhead) this.#clearOther(id, kept);
     kept.forgetOther();
+  }
+
+  #clearOther(id: Uint8Array, kept: PersistenceState): void {
+    this.#clear(memoryId(id, 1 - kept.copy));
+    if (kept.hasAhead) this.#set.delete('meta', metaKey(META.ahead, id));
+    kept.hasAhead = false;
   }
 
   #clear(memory: Uint8Array): void {
@@ -272,15 +321,13 @@ function isTooMuch({ stable }: CanisterState, { touchedPages }: Instance): boole
   return touchedPages + stable.dirtyGranules.length > CHANGED_PAGES_MAX;
 }
 
-/** What one message may be held up by: 256 pages are copied in about a tenth of a millisecond. */
-export const SLICE_PAGES = 256;
+/** Pages that are copied between two pauses: about a tenth of a millisecond. */
+const SLICE_PAGES = 256;
 /**
  * A canister that changes pages faster than pieces can be written would never be checkpointed: after so many times the
  * pieces that were lacking in the beginning, the rest is written at once.
  */
 const PIECES_FACTOR = 2;
-/** Up to so many pages a checkpoint is written at once, in place. */
-export const PAGES_AT_ONCE_MAX = 2048;
 /** A page that was something else before is written even if it is zeros now. */
 const ADD_ZEROS = true;
 

@@ -38,7 +38,11 @@ export class PersistenceState {
   copy = 0;
   /** A checkpoint is being written to the other one. */
   isCopying = false;
-  /** How many pieces of it may come yet; then the rest is written at once. */
+  /** What the other copy has is written ahead of a change of code, or was: nothing else tells of it (META.ahead). */
+  hasAhead = false;
+  /** That is whole: the change that comes makes it count. */
+  isAhead = false;
+  /** How many pieces of a checkpoint may come yet; then the rest is written at once. */
   piecesLeft = 0;
   /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
   readonly stales: readonly [StalePages, StalePages] = [new StalePages(), new StalePages()];
@@ -68,5 +72,7 @@ export class PersistenceState {
   switchCopy(): void {
     this.copy = 1 - this.copy;
     this.isCopying = false;
+    this.hasAhead = false;
+    this.isAhead = false;
   }
 }

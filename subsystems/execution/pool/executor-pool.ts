@@ -38,6 +38,8 @@ import type { OutputLine, Step, Task } from '../../ic/index.ts';
 import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { PackedHandles } from './packed-handles.ts';
+import type { PieceSizes } from '../persistence/piece-sizes.ts';
+import { STOPPED_TEXT, threadStopped, unfit } from './refusals.ts';
 import { type LoadedModule, ModuleLoader } from './module-loader.ts';
 import { type Recall, Recalls } from '../wire/recalls.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
@@ -75,6 +77,7 @@ export interface ExecutionBounds {
   readonly heapAddressGibMax?: number;
   readonly typesMax?: number;
   readonly idleModuleMs?: number;
+  readonly pieceSizes?: PieceSizes | undefined;
 }
 
 /** What a simulation has of its own: in place of threads. */
@@ -113,6 +116,7 @@ export class ExecutorPool implements Execution {
   readonly #idle: IdleModules;
   readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
   readonly #policy: MeteringPolicy;
+  readonly #pieceSizes: PieceSizes | undefined;
   readonly #options: ExecutionOptions;
   readonly #clock: Clock;
   readonly #times: CanisterTimes;
@@ -128,6 +132,7 @@ export class ExecutorPool implements Execution {
     { startThread = startExecutorWorker, loader }: ExecutionParts = {},
   ) {
     this.#policy = granted.policy;
+    this.#pieceSizes = bounds.pieceSizes;
     this.#clock = granted.clock;
     this.#times = new CanisterTimes(granted.clock);
     this.#log = granted.log;
@@ -363,6 +368,13 @@ export class ExecutorPool implements Execution {
     }
   }
 
+  /** One piece of each message at a time: so units stay small, and no more waits for the disk. */
+  #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
+    const observer = this.#observers[handle];
+    for (const piece of changes) observer?.changed?.(piece);
+    void (observer?.settled?.() ?? Promise.resolve()).then(stored);
+  }
+
   run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void {
     const { executor } = this.#placed(handle);
     executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
@@ -548,7 +560,8 @@ export class ExecutorPool implements Execution {
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
     const tables = { memory: this.#memory, book: this.#book, recalls: this.#recallTable };
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, ...tables };
+    const pieceSizes = this.#pieceSizes;
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, pieceSizes, ...tables };
     const events = {
       debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
       ended: (record: StepRecord, changes: readonly Uint8Array[]) => {
@@ -560,6 +573,8 @@ export class ExecutorPool implements Execution {
       changed: (handle: number, changes: readonly Uint8Array[]) => {
         for (const piece of changes) this.#observers[handle]?.changed?.(piece);
       },
+      ahead: (handle: number, changes: readonly Uint8Array[], stored: () => void) =>
+        this.#storeAhead(handle, changes, stored),
       bug: (message: string) => this.#log.error(`a message failed by the host's own fault: ${message}`),
       died: (reason: string) => this.#replace(lane, reason),
     };
@@ -593,16 +608,4 @@ export class ExecutorPool implements Execution {
       placed.observer.lost();
     }
   }
-}
-
-const STOPPED_TEXT = "the actor's thread has stopped";
-
-function unfit(problem: string, isShort: boolean): ServerError {
-  return isShort
-    ? new ServerError('unavailable', 'memory-full', problem)
-    : new ServerError('invalid', 'state-unfit', problem);
-}
-
-function threadStopped(): ServerError {
-  return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);
 }

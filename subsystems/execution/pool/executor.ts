@@ -24,7 +24,7 @@ import { type TaskRecord, writeTask } from '../wire/task-record.ts';
 /** What every executor thread is told when it starts. */
 export type ExecutorSettings = Pick<
   ExecutorOptions,
-  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls'
+  'lane' | 'policy' | 'wasmStackBytes' | 'executors' | 'memory' | 'book' | 'recalls' | 'pieceSizes'
 >;
 
 /** The thread at the other end, as `startExecutorWorker` or a simulation has it. */
@@ -47,6 +47,8 @@ export interface ExecutorEvents {
   ended(record: StepRecord, changes: readonly Uint8Array[]): void;
   /** Changes that no step brought. */
   changed(handle: number, changes: readonly Uint8Array[]): void;
+  /** Changes ahead of a step; `stored` is to be called when they are durable. */
+  ahead(handle: number, changes: readonly Uint8Array[], stored: () => void): void;
   /** Cycles came outside of any step; the balance since. */
   credited(handle: number, balance: bigint): void;
   /** A fault of the host's own happened inside a message. */
@@ -323,6 +325,11 @@ export class Executor {
       case 'changes':
         this.#events.changed(message.handle, message.changes);
         break;
+      case 'ahead': {
+        const { ticket } = message;
+        this.#events.ahead(message.handle, message.changes, () => this.send({ kind: 'stored', ticket }));
+        break;
+      }
       case 'bug':
         this.#events.bug(message.message);
         break;

@@ -24,11 +24,8 @@ import { RingConsumer, RingProducer, SpinGate } from '../../threads/index.ts';
 import { CanisterGate } from './canister-gate.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
-import { ControlMemory, type ControlMemoryOptions } from '../memory/control-memory.ts';
 import {
   createStores,
-  Engine,
-  type EngineOptions,
   type EngineResult,
   type Running,
   runSuspendable,
@@ -46,9 +43,12 @@ import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 import { LongMessages } from './long-messages.ts';
+import { type CreateEngine, engineOf, type ThreadEngine } from './thread-engine.ts';
 import { isMovedAtOnce, movingState, type StateCommand } from './moving-state.ts';
 import { isAsPacked, isSameTimer, packedBytesMax, PackedCanisters } from './packed-canisters.ts';
 import type { DozingCanister } from '../index.ts';
+import { PIECE_SIZES, type PieceSizes } from '../persistence/piece-sizes.ts';
+import type { StoreAhead } from '../persistence/ahead-store.ts';
 import type { StoredCanisterState } from '../persistence/wake-canister.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { Recalls } from '../wire/recalls.ts';
@@ -78,8 +78,6 @@ const BRIEF_SPIN_US = 15;
 const NOTE_MS = 100;
 /** How long short messages have the thread while long ones wait for their turn, at most by one message more. */
 const SHORT_MS_MAX = 4;
-/** Pre-images of one message: a message that touches more of its heap than this traps. */
-const JOURNAL_BYTES_MAX = 3 * 2 ** 30;
 /** Written stable memory of all canisters of one thread. */
 const STABLE_BYTES_MAX = 4 * 2 ** 30;
 
@@ -106,41 +104,6 @@ interface Problem {
   readonly problem: string;
   readonly isShort: boolean;
 }
-
-/** What a thread needs of its engines. */
-export type ThreadEngine = Pick<
-  Engine,
-  | 'addCycles'
-  | 'adopt'
-  | 'capturing'
-  | 'change'
-  | 'changing'
-  | 'checkpoint'
-  | 'configure'
-  | 'createCanister'
-  | 'dispose'
-  | 'execute'
-  | 'executing'
-  | 'isHomeOf'
-  | 'journalBytes'
-  | 'prepareCheckpoint'
-  | 'putToSleep'
-  | 'removeCanister'
-  | 'restoring'
-  | 'takeChanges'
-  | 'uninstall'
-  | 'waking'
->;
-
-/** How a thread makes its engines. */
-export type CreateEngine = (
-  yields: Yields,
-  shared: SharedStores,
-  reportBug: EngineOptions['reportBug'],
-) => ThreadEngine;
-
-/** What an engine's messages do about once a millisecond, see `ControlMemoryOptions`. */
-export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'>;
 
 /** What a thread may be told of its surroundings, and what a simulation has of its own. */
 export interface ThreadParts {
@@ -170,6 +133,7 @@ export class ExecutorThread {
   readonly #book: ExecutorBook;
   readonly #lane: number;
   readonly #recalls: Recalls;
+  readonly #pieceSizes: PieceSizes;
   /** Something was to be done when it looked last. */
   #isBusy = false;
   #lookedMs = 0;
@@ -182,6 +146,9 @@ export class ExecutorThread {
   #isMoreExpected = false;
   /** When short messages make room for long ones. */
   #shortUntilMs = 0;
+  /** Who waits until what was handed over is stored, by ticket. */
+  readonly #storing = new Map<number, () => void>();
+  #tickets = 0;
 
   /** `nowMs`: milliseconds, only forwards. */
   constructor(options: ExecutorOptions, nowMs: () => number, parts: ThreadParts = {}) {
@@ -194,6 +161,7 @@ export class ExecutorThread {
     this.#book = new ExecutorBook(options.book, options.lane);
     this.#lane = options.lane;
     this.#recalls = new Recalls(options.recalls);
+    this.#pieceSizes = options.pieceSizes ?? PIECE_SIZES;
     const budget = new MemoryBudget(options.memory, options.lane);
     this.#stores = createStores({
       stableBytesMax: STABLE_BYTES_MAX,
@@ -211,7 +179,10 @@ export class ExecutorThread {
     this.#long = new LongMessages({
       nowMs,
       cpuMs,
-      createEngine: (onYield) => createEngine({ onYield, canSuspend: true }, this.#stores, reportBug),
+      createEngine: ({ onYield, park }) => {
+        const store: StoreAhead = (changes) => park((handle, wake) => this.#storeAhead(handle, changes, wake));
+        return createEngine({ onYield, canSuspend: true, store }, this.#stores, reportBug);
+      },
       dropEngine: (engine) => {
         this.#leave(engine);
         engine.dispose();
@@ -267,8 +238,9 @@ export class ExecutorThread {
       if (this.#isEnough()) break;
     }
     if (isBusy) this.#publish();
-    this.#isBusy = isBusy || this.#long.count > 0;
-    return this.#long.count > 0 ? this.#turn() : isBusy;
+    const { hasReady } = this.#long;
+    this.#isBusy = isBusy || hasReady;
+    return hasReady ? this.#turn() : isBusy;
   }
 
   /** Enters the time since it looked last, if something was to be done; the clock has just been read. */
@@ -310,7 +282,7 @@ export class ExecutorThread {
 
   /** Of that, what is not in the ring any more: nobody wakes the thread for it. */
   get hasTaken(): boolean {
-    return this.#gate.hasDue || this.#long.count > 0;
+    return this.#gate.hasDue || this.#long.hasReady;
   }
 
   /** Heaps in use and in the pool. */
@@ -331,8 +303,7 @@ export class ExecutorThread {
     }
   }
 
-  readonly #isEnough = (): boolean =>
-    (this.#long.count > 0 || this.#gate.hasDue) && this.#nowMs() >= this.#shortUntilMs;
+  readonly #isEnough = (): boolean => (this.#long.hasReady || this.#gate.hasDue) && this.#nowMs() >= this.#shortUntilMs;
 
   readonly #take = (type: number, at: number): void => {
     if (type === TASK) {
@@ -368,6 +339,10 @@ export class ExecutorThread {
         this.#modules.delete(command.hash);
         return;
       }
+      case 'stored':
+        this.#storing.get(command.ticket)?.();
+        this.#storing.delete(command.ticket);
+        return;
       case 'environment':
         this.#stores.environment = new Environment(command.variables);
         return;
@@ -411,14 +386,15 @@ export class ExecutorThread {
     const canister = this.#canisterAt(handle);
     const code = command.kind === 'restore' ? this.#codeOf(command.hash) : undefined;
     const moving = (engine: ThreadEngine): Running<PortMessage> => movingState(engine, canister, code, command);
-    if (isMovedAtOnce(canister, command)) {
+    if (isMovedAtOnce(canister, command, this.#pieceSizes)) {
       this.#sendByPort(runToEnd(moving(this.#home)));
       return true;
     }
-    this.#long.add(canister, async (engine) => {
+    const run = async (engine: ThreadEngine): Promise<void> => {
       this.#sendByPort(await runSuspendable(moving(engine)));
       this.#gate.ended(handle);
-    });
+    };
+    this.#long.add({ canister, handle }, run, () => this.#recalls.isAllWanted(handle));
     return false;
   }
 
@@ -526,7 +502,7 @@ export class ExecutorThread {
       return true;
     }
     const canister = this.#home.createCanister(stored.spec);
-    this.#long.add(canister, async (engine) => {
+    this.#long.add({ canister, handle }, async (engine) => {
       const outcome = await runSuspendable(engine.waking(canister, code, stored)).catch(problemOf);
       letGoOfRead();
       this.#awake(call, handle, engine, canister, outcome);
@@ -636,7 +612,7 @@ export class ExecutorThread {
       }
       this.#gate.ended(handle);
     };
-    this.#long.add(canister, run, isRecalled);
+    this.#long.add({ canister, handle }, run, isRecalled);
   }
 
   get #isRecalling(): boolean {
@@ -674,6 +650,14 @@ export class ExecutorThread {
     this.#unpublishedInstructions += step.instructions;
     const isMuch = ++this.#unpublished >= PUBLISH_EVERY || this.#unpublishedInstructions > PUBLISH_INSTRUCTIONS;
     if (isMuch || this.#outbox.isHeard) this.#publish();
+  }
+
+  /** Hands over what a message has changed so far; `stored` is called when that is durable. */
+  #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
+    const ticket = ++this.#tickets;
+    this.#storing.set(ticket, stored);
+    this.#sendByPort({ kind: 'ahead', ticket, handle, changes });
+    this.#publish();
   }
 
   /** A command is done, and has changed this. */
@@ -739,12 +723,4 @@ function problemOf(error: unknown): Problem {
 
 function endTooLong(): never {
   throw TOO_LONG_ERROR;
-}
-
-function engineOf({ wasmStackBytes: stackBytes, policy }: ExecutorOptions): CreateEngine {
-  return (yields, shared, reportBug) => {
-    const { budget } = shared;
-    const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, budget, ...yields });
-    return new Engine({ policy, control, shared, reportBug });
-  };
 }

@@ -43,8 +43,8 @@ export interface Surroundings<E> {
   readonly nowMs: () => number;
   /** Milliseconds of processor time that the thread has had: never more than passes by the clock. */
   readonly cpuMs: () => number;
-  /** An engine whose messages call `onYield`, and are suspended by a promise that it returns. */
-  readonly createEngine: (onYield: () => Promise<void> | undefined) => E;
+  /** An engine whose messages call `hooks.onYield`, and are suspended by a promise that it returns. */
+  readonly createEngine: (hooks: MessageHooks) => E;
   /** An engine is not used any more: canisters whose instances are on its journal must leave it. */
   readonly dropEngine: (engine: E) => void;
   /** Short messages wait. */
@@ -53,8 +53,20 @@ export interface Surroundings<E> {
   readonly onYield: () => void;
 }
 
+/** Where messages of an engine may be suspended. */
+export interface MessageHooks {
+  readonly onYield: () => Promise<void> | undefined;
+  /**
+   * Suspends the message until something else has happened than its turn: `begin` is told whose message it is, and calls `wake` then. Resolves to
+   * false when the message was recalled meanwhile.
+   */
+  readonly park: (begin: (handle: number, wake: () => void) => void) => Promise<boolean>;
+}
+
 /** A message that has been taken in. */
 interface LongMessage {
+  /** Of its canister. */
+  readonly handle: number;
   /** The host wants it back: it ends at its next yield, or does not begin. */
   readonly isRecalled: () => boolean;
   /** Begins it, or lets it go on. */
@@ -71,6 +83,7 @@ interface Place<E> {
 
 interface Waiting<E> {
   readonly canister: CanisterState;
+  readonly handle: number;
   readonly isRecalled: () => boolean;
   readonly run: (engine: E) => Promise<void>;
 }
@@ -79,6 +92,8 @@ export class LongMessages<E extends LongEngine = Engine> {
   readonly #around: Surroundings<E>;
   /** Whose turn is next, in order. */
   readonly #ready: LongMessage[] = [];
+  /** Those that wait for something else. */
+  readonly #parked = new Set<LongMessage>();
   readonly #spare: Place<E>[] = [];
   /** All that there are. */
   readonly #engines = new Set<E>();
@@ -105,6 +120,11 @@ export class LongMessages<E extends LongEngine = Engine> {
     return this.#underWay;
   }
 
+  /** One of them can go on. */
+  get hasReady(): boolean {
+    return this.#ready.length > 0;
+  }
+
   /** What the journals of all engines have of memory. */
   get journalBytes(): number {
     let bytes = 0;
@@ -126,8 +146,12 @@ export class LongMessages<E extends LongEngine = Engine> {
    * Takes a message in: `run` begins it in its first turn, and resolves when it has ended. Once `isRecalled` says so, it does not come
    * past its next yield.
    */
-  add(canister: CanisterState, run: (engine: E) => Promise<void>, isRecalled = isNeverRecalled): void {
-    const waiting = { canister, run, isRecalled };
+  add(
+    { canister, handle }: Pick<Waiting<E>, 'canister' | 'handle'>,
+    run: (engine: E) => Promise<void>,
+    isRecalled = isNeverRecalled,
+  ): void {
+    const waiting = { canister, handle, run, isRecalled };
     if (this.#underWay >= LONG_MESSAGES_MAX) this.#waiting.push(waiting);
     else this.#begin(waiting);
   }
@@ -139,6 +163,7 @@ export class LongMessages<E extends LongEngine = Engine> {
       if (next?.isRecalled() === true) this.#begin(next);
       else if (next !== undefined) this.#waiting.push(next);
     }
+    for (const message of this.#parked) if (message.isRecalled()) this.#wake(message);
     const isRecalled = this.#ready.map((message) => message.isRecalled());
     if (!isRecalled.includes(true)) return;
     const ready = this.#ready.splice(0);
@@ -174,10 +199,11 @@ export class LongMessages<E extends LongEngine = Engine> {
   }
 
   /** It gets its engine in its first turn: to make many at once would hold up the short messages behind them. */
-  #begin({ canister, isRecalled, run }: Waiting<E>): void {
+  #begin({ canister, handle, isRecalled, run }: Waiting<E>): void {
     this.#underWay++;
     this.#engineless++;
     const message: LongMessage = {
+      handle,
       isRecalled,
       resume: () => {
         this.#engineless--;
@@ -200,7 +226,11 @@ export class LongMessages<E extends LongEngine = Engine> {
       place.message = message;
       return place;
     }
-    const fresh: Place<E> = { engine: this.#around.createEngine(() => this.#yielded(fresh.message)), message };
+    const hooks: MessageHooks = {
+      onYield: () => this.#yielded(fresh.message),
+      park: (begin) => this.#park(fresh.message, begin),
+    };
+    const fresh: Place<E> = { engine: this.#around.createEngine(hooks), message };
     this.#engines.add(fresh.engine);
     return fresh;
   }
@@ -248,6 +278,21 @@ export class LongMessages<E extends LongEngine = Engine> {
       message.resume = () => (message.isRecalled() ? reject(ENDED) : resolve());
       this.#leave();
     });
+  }
+
+  #park(message: LongMessage, begin: Parameters<MessageHooks['park']>[0]): Promise<boolean> {
+    return new Promise((resolve) => {
+      message.resume = () => resolve(!message.isRecalled());
+      message.ranMs = 0;
+      this.#parked.add(message);
+      begin(message.handle, () => this.#wake(message));
+      this.#leave();
+    });
+  }
+
+  /** It may have been woken for another reason. */
+  #wake(message: LongMessage): void {
+    if (this.#parked.delete(message)) this.#ready.push(message);
   }
 
   #leave(): void {

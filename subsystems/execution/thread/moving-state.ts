@@ -6,7 +6,9 @@
 import { messageOf } from '../../../kernel/index.ts';
 import type { CanisterState } from '../engine/canister-state.ts';
 import type { Engine, Running } from '../engine/engine.ts';
+import { PAGE_BYTES } from '../../bytes/index.ts';
 import { isLackOfMemory } from '../persistence/canister-image.ts';
+import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import type { CanisterCommand, PortMessage } from '../wire/port-messages.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 
@@ -16,13 +18,17 @@ export type MovingEngine = Pick<Engine, 'capturing' | 'restoring' | 'takeChanges
 /** Up to so many bytes are moved in one go: some milliseconds. */
 const BYTES_AT_ONCE_MAX = 4 * 2 ** 20;
 
-export function isMovedAtOnce({ installed, stable }: CanisterState, command: StateCommand): boolean {
+export function isMovedAtOnce(
+  { installed, stable }: CanisterState,
+  command: StateCommand,
+  { atOncePages }: PieceSizes,
+): boolean {
   let bytes = (installed?.instance.heapBytes ?? 0) + stable.storedBytes;
   if (command.kind === 'restore') {
     bytes += command.image.heap.length;
     for (const run of command.image.stable) bytes += run.bytes.length;
   }
-  return bytes <= BYTES_AT_ONCE_MAX;
+  return bytes <= Math.min(BYTES_AT_ONCE_MAX, atOncePages * PAGE_BYTES);
 }
 
 /** Does it, and returns the answer. */

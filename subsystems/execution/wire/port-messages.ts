@@ -9,6 +9,7 @@ import type {
   Replayed,
   SleepingCanister,
 } from '../index.ts';
+import type { PieceSizes } from '../persistence/piece-sizes.ts';
 import type { RestAnswer, RouseRecord, SleepRecord } from './sleep-record.ts';
 import type { InstrumentedCode } from './instrumented-code.ts';
 
@@ -25,6 +26,8 @@ export type HostCommand =
   | { readonly kind: 'forgetModule'; readonly hash: string }
   /** The variables of all canisters that come after it. */
   | { readonly kind: 'environment'; readonly variables: ReadonlyMap<string, string> }
+  /** What a message has handed over as `ahead` is durable. */
+  | { readonly kind: 'stored'; readonly ticket: number }
   /** The memory that the thread can spare is needed. */
   | { readonly kind: 'trim'; readonly call: number };
 
@@ -69,6 +72,13 @@ export type CanisterCommand =
 export type PortMessage =
   /** Operations for storage that no step brings; in pieces here, and wherever changes are. */
   | { readonly kind: 'changes'; readonly handle: number; readonly changes: readonly Uint8Array[] }
+  /** Operations ahead of those of a step: its message waits until they are durable (`stored`). */
+  | {
+      readonly kind: 'ahead';
+      readonly ticket: number;
+      readonly handle: number;
+      readonly changes: readonly Uint8Array[];
+    }
   | {
       readonly kind: 'done';
       readonly call: number;
@@ -136,4 +146,6 @@ export interface ExecutorOptions {
   readonly book: SharedArrayBuffer;
   /** The tasks of canisters that the main thread takes back: recalls.ts. */
   readonly recalls: SharedArrayBuffer;
+  /** As shipped unless given. */
+  readonly pieceSizes?: PieceSizes | undefined;
 }

@@ -1,5 +1,9 @@
 /** What must hold in the end, whatever has crashed: what clients were told, against what the actors have. */
 import assert from 'node:assert/strict';
+import { memoryId, META, metaKey } from '../../../subsystems/storage/keyspace.ts';
+import type { MemoryTables } from '../../../subsystems/storage/memory-tables.ts';
+import { prefixEnd } from '../../../subsystems/storage/overlay-layer.ts';
+import { ID_BYTES } from '../../../subsystems/storage/write-batch.ts';
 import type { Life } from './life.ts';
 import type { Sent } from './sent.ts';
 import { FLAGS, type Kind, type Look, LOOK_BYTES, readLook } from './ledger-module.ts';
@@ -87,6 +91,27 @@ export function checkModules(life: Life, { mayHaveMore = false } = {}): void {
   const used = [...new Set(named)].toSorted();
   const found = mayHaveMore ? stored.filter((hash) => used.includes(hash)) : stored;
   assert.deepEqual(found, used, 'the state has the modules of its actors');
+}
+
+/**
+ * The tables have the memory that counts of each actor, and no other; `mayHaveCopies`: logs have been checkpointed, to copies beside
+ * that. Of what was written ahead nothing is under way.
+ */
+export function checkMemories(tables: MemoryTables, ids: readonly Uint8Array[], mayHaveCopies: boolean): void {
+  const nameOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  const allowed = new Set<string>();
+  for (const id of ids) {
+    const copy = tables.get('meta', metaKey(META.copy, id))?.[0] ?? 0;
+    for (const each of mayHaveCopies ? [0, 1] : [copy]) allowed.add(nameOf(memoryId(id, each)));
+  }
+  for (const family of ['heap', 'stable'] as const) {
+    for (const [key] of tables.range(family, new Uint8Array(0), undefined)) {
+      const memory = nameOf(key.subarray(0, ID_BYTES));
+      assert.ok(allowed.has(memory), `the state has pages of ${family}/${memory}, which is no actor's memory`);
+    }
+  }
+  const [ahead] = tables.range('meta', metaKey(META.ahead), prefixEnd(metaKey(META.ahead)));
+  assert.equal(ahead, undefined, 'nothing is being written ahead');
 }
 
 /** Nothing that an answer has shown is gone. */

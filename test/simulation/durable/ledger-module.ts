@@ -75,6 +75,8 @@ export const STABLE_ENTRIES_AT = HEADER_BYTES + 8;
 export const ENTRY_BYTES = 1021;
 const ENTRY_HEADER_BYTES = 15;
 export const FILL_BYTES_MAX = ENTRY_BYTES - ENTRY_HEADER_BYTES;
+/** Behind all entries. */
+const PAD_AT = 2 ** 20;
 /** Far behind all entries. */
 export const PAYLOAD_AT = 2 * 2 ** 20;
 /** Far behind that. */
@@ -224,6 +226,8 @@ export interface LedgerVariant {
   readonly inHeap?: boolean;
   /** It has `askOutside`, too. */
   readonly asksOutside?: boolean;
+  /** So many pages of 4 KiB come with its code, behind everything else of a small heap. */
+  readonly padPages?: number;
 }
 
 const assembled = new Map<string, Uint8Array>();
@@ -290,6 +294,7 @@ function source({
   isBroken = false,
   inHeap = false,
   asksOutside = false,
+  padPages = 0,
 }: LedgerVariant): string {
   const unlessInHeap = (text: string): string => (inHeap ? '' : text);
   return `(module
@@ -318,7 +323,7 @@ function source({
     (import "ic0" "accept_message" (func $accept_message))
     (import "ic0" "time" (func $time (result i64)))
     (import "ic0" "global_timer_set" (func $timer_set (param i64) (result i64)))
-    (memory (export "memory") 1 512)
+    (memory (export "memory") ${padPages === 0 ? 1 : PAD_AT / 65_536 + Math.ceil(padPages / 16)} 512)
     (global $count (mut i32) (i32.const 0))
     (table funcref (elem $onReply $onReject $onCleanup $onRelayReply $onRelayReject $onPeekReply $onPeekReject))
     (data (i32.const 128) "credit")
@@ -330,6 +335,7 @@ function source({
     (data (i32.const 192) "version ${version}")
     ${asksOutside ? OUTSIDE_DATA : ''}
     ${inHeap ? `(data (i32.const ${IN_HEAP}) "\\01")` : ''}
+    ${padPages === 0 ? '' : `(data (i32.const ${PAD_AT}) "${'p'.repeat(padPages * 4096)}")`}
 
     (func $flag (param $flag i32) (result i32)
       (i32.and (i32.load (i32.const ${ARGUMENT + 4})) (local.get $flag)))

@@ -92,7 +92,8 @@ export class Life {
     const log = this.#logger();
     const passMs = (): number => drawPassedMs((below) => parts.seeded.below(below));
     const isHeard = (): boolean => parts.seeded.oneIn(2);
-    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, isHeard, ...planted });
+    const own = { pieceSizes: plan.pieceSizes, ...planted };
+    const execution = new SimulatedThreads({ lanes, policy: POLICY, clock, log, passMs, isHeard, ...own });
     const scheduler = new RoundScheduler(
       { execution, clock, storage },
       {

@@ -281,9 +281,11 @@ export class Operators {
   }
 }
 
-function variantOf({ likeness, hasHeartbeat }: Plan, index: number): LedgerVariant {
+function variantOf({ likeness, hasHeartbeat, actors, padPages }: Plan, index: number): LedgerVariant {
   switch (likeness) {
     case 'different':
+      // The last that stays, and those that do not.
+      if (index >= actors - 1) return { padPages };
       return { hasHeartbeat: hasHeartbeat && index === 0, keepsHeap: index === 1, inspects: index === 2 };
     case 'alike':
       return {};

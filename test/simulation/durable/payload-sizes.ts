@@ -7,7 +7,7 @@
  */
 import { BUFFER_BYTES_MAX } from '../../../subsystems/canisters/debug-buffer.ts';
 import { LARGE_BODY_BYTES } from '../../../subsystems/codec/faults.ts';
-import { PAGES_AT_ONCE_MAX, SLICE_PAGES } from '../../../subsystems/execution/persistence/change-recorder.ts';
+import { PIECE_SIZES } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { CHUNK_BYTES } from '../../../subsystems/bytes/page-patch.ts';
 import { DEBUG_BYTES_MAX, DEBUG_LINE_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/debug-output.ts';
 import { QUERY_REPLY_BYTES_MAX, REPLY_BYTES_MAX } from '../../../subsystems/execution/engine/system-api/responding.ts';
@@ -25,7 +25,7 @@ export type Use = (typeof USES)[number];
 /** Payloads are not larger than this and a little. */
 export const PAYLOAD_BYTES_MAX = Math.max(storageWire.RING_BYTES, QUERY_REPLY_BYTES_MAX);
 /** One actor changes more pages than a checkpoint writes at once. */
-export const SPREAD_PAGES = PAGES_AT_ONCE_MAX + SLICE_PAGES;
+export const SPREAD_PAGES = PIECE_SIZES.atOncePages + PIECE_SIZES.slicePages;
 
 type Threshold = readonly [name: string, bytes: number];
 
@@ -38,7 +38,7 @@ const REPLY: Threshold = ['a reply', REPLY_BYTES_MAX];
 const QUERY_REPLY: Threshold = ["a query's reply", QUERY_REPLY_BYTES_MAX];
 const ROW: Threshold = ['a row of kept answers', ROW_BYTES];
 const CHUNK: Threshold = ['page entries at once', CHUNK_BYTES];
-const PIECE: Threshold = ['a piece of a checkpoint', SLICE_PAGES * PAGE_BYTES];
+const PIECE: Threshold = ['a piece of a checkpoint', PIECE_SIZES.slicePages * PAGE_BYTES];
 const SLICE: Threshold = ['a slice for the tables', SLICE_CHANGES * PAGE_BYTES];
 /** The seed's own. */
 const SEGMENT: Threshold = ['a segment of the step log', 0];

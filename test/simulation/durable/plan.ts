@@ -1,5 +1,6 @@
 /** What a seed makes different. */
 import type { Seeded } from '../../support/seeded.ts';
+import { PIECE_SIZES, type PieceSizes } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import { RING_BYTES } from '../../../subsystems/storage/storage-wire.ts';
 
 /** Mistakes that the simulator must find. */
@@ -32,6 +33,8 @@ export const BUGS = [
   'key-ignored',
   /** Keys are forgotten before their time. */
   'key-expires-early',
+  /** What a change of code had stored ahead when the process ended is not deleted. */
+  'left-ahead-stays',
 ] as const;
 /** What mistakes are made with, and none is: nothing may be found. */
 export const CONTROL = 'control';
@@ -78,6 +81,10 @@ export interface Plan {
   readonly hasDiskFaults: boolean;
   /** It may also crash while it recovers. */
   readonly crashesInRecovery: boolean;
+  /** From how many pages on what a change of code makes is stored ahead, and in which pieces. */
+  readonly pieceSizes: PieceSizes;
+  /** Pages that come with the code of some actors. */
+  readonly padPages: number;
   readonly keys: KeyPlan;
   /** Actors ask servers outside. */
   readonly asksOutside: boolean;
@@ -92,20 +99,36 @@ export interface KeyPlan {
 }
 
 const PAGE = 65_536;
+/** Heaps are kept by what changed. */
+export const NEVER_LOGGED_BYTES = 2 ** 40;
 
 /** Chance for one thing alone: what it decides changes no other draw. */
 interface OwnChances {
   readonly keyed: Seeded;
   readonly alike: Seeded;
+  readonly pieces: Seeded;
 }
 
-export function planOf(seeded: Seeded, bug: Bug | undefined, { keyed, alike }: OwnChances, asksOutside: boolean): Plan {
+/** Actors that are not large have a dozen pages, but for payloads: of those each piece takes turns of the host. */
+const PIECES: readonly [PieceSizes, ...PieceSizes[]] = [
+  PIECE_SIZES,
+  { atOncePages: 0, slicePages: 3 },
+  { atOncePages: 4, slicePages: 4 },
+  { atOncePages: 8, slicePages: 8 },
+];
+
+export function planOf(
+  seeded: Seeded,
+  bug: Bug | undefined,
+  { keyed, alike, pieces }: OwnChances,
+  asksOutside: boolean,
+): Plan {
   const weight = (): number => seeded.pick([1, 2, 4, 8]);
   const hasLargeHeaps = seeded.oneIn(40);
   return {
     lanes: 1 + seeded.below(3),
     liveCap: seeded.pick([0, 0, 1, 2, 3]),
-    snapshotBelowBytes: seeded.pick([2 ** 40, 2 ** 40, 0, 0, 2 * PAGE, 3 * PAGE]),
+    snapshotBelowBytes: seeded.pick([NEVER_LOGGED_BYTES, NEVER_LOGGED_BYTES, 0, 0, 2 * PAGE, 3 * PAGE]),
     replayBudgetSecs: seeded.pick([10, 0.0005, 0.005]),
     isSynced: !seeded.oneIn(6),
     ringBytes: seeded.pick([512, 8192, 131_072, RING_BYTES]),
@@ -130,6 +153,9 @@ export function planOf(seeded: Seeded, bug: Bug | undefined, { keyed, alike }: O
       keysMax: keyed.pick([undefined, undefined, 8, 24]),
     },
     hasLeftModules: keyed.oneIn(3),
+    // What fills a large heap is what is shipped.
+    pieceSizes: hasLargeHeaps ? PIECE_SIZES : pieces.pick(PIECES),
+    padPages: pieces.pick([0, 7, 20]),
     asksOutside,
     bug,
   };

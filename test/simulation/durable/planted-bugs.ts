@@ -5,6 +5,7 @@
  * the right one.
  */
 import { applyWriteBatch, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
+import { META, metaKey } from '../../../subsystems/storage/keyspace.ts';
 import type { StateStore } from '../../../subsystems/storage/state-store.ts';
 import { INLINE_BYTES_MAX, type ToStorage } from '../../../subsystems/storage/storage-wire.ts';
 import { RecordWriter } from '../../../subsystems/bytes/index.ts';
@@ -47,6 +48,8 @@ export function storageWith(
       return withPort({ arrive: onUnits((unit) => familyFirst('module', unit)) });
     case 'key-after-effect':
       return withPort({ arrive: onUnits(answersLast) });
+    case 'left-ahead-stays':
+      return new BlindStorage(store, options);
     case 'key-not-in-context':
       return withPort({ arrive: onUnits((unit) => [withoutKeys(unit)]) });
     default:
@@ -68,6 +71,15 @@ export function hastySettled(storage: SimulatedStorage): SimulatedStorage {
 class EarlyStorage extends SimulatedStorage {
   override whenDurable(unit: number, callback: () => void): void {
     super.whenDurable(unit - 1, callback);
+  }
+}
+
+/** Nobody finds in it what a change of code had written ahead when its process ended. */
+class BlindStorage extends SimulatedStorage {
+  override range(...asked: Parameters<SimulatedStorage['range']>): ReturnType<SimulatedStorage['range']> {
+    const [family, prefix] = asked;
+    const isBlind = family === 'meta' && Buffer.compare(prefix, metaKey(META.ahead)) === 0;
+    return isBlind ? Promise.resolve([]) : super.range(...asked);
   }
 }
 
@@ -192,7 +204,7 @@ function withoutKey(key: Uint8Array, value: Uint8Array): Uint8Array {
 }
 
 /** Copies each operation into the set that `choose` names, if it names one; values as `change` makes them. */
-function visit(
+export function visit(
   operations: Uint8Array,
   choose: (family: string, page?: number) => WriteBatch | undefined,
   change = (value: Uint8Array, _family: string, _key: Uint8Array): Uint8Array => value,

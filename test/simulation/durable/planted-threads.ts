@@ -4,10 +4,18 @@
  * that does not, so that the simulator has to find what comes of it. And mistakes in what is kept of sleeping actors.
  */
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
-import { Engine, type EngineResult, type Running } from '../../../subsystems/execution/engine/engine.ts';
+import {
+  Engine,
+  type EngineOptions,
+  type EngineResult,
+  type Running,
+} from '../../../subsystems/execution/engine/engine.ts';
 import type { HeapTemplate } from '../../../subsystems/execution/memory/heap-template.ts';
 import type { PackedHeap, PackedPages } from '../../../subsystems/execution/memory/packed-memory.ts';
 import type { PackedCanister } from '../../../subsystems/execution/persistence/packed-canister.ts';
+import type { StoreAhead } from '../../../subsystems/execution/persistence/ahead-store.ts';
+import { META, metaKey } from '../../../subsystems/storage/keyspace.ts';
+import { applyWriteBatch, joinPieces, WriteBatch } from '../../../subsystems/storage/write-batch.ts';
 import type { Task } from '../../../subsystems/ic/index.ts';
 import { LeakyGate } from '../observed-gate.ts';
 import type { PlantedThreads } from './simulated-threads.ts';
@@ -82,6 +90,37 @@ class SharingEngine extends Engine {
   }
 }
 
+/** Something else is told of what a change of code stores ahead; undefined: nothing of it. */
+function telling(
+  options: EngineOptions,
+  change: (changes: Uint8Array, isFirst: boolean) => Uint8Array | undefined,
+): Engine {
+  const store = options.ahead?.store;
+  if (store === undefined) return new Engine(options);
+  let stored = 0;
+  const wrong: StoreAhead = async (changes) => {
+    const told = change(joinPieces(changes), stored++ % 2 === 0);
+    return told === undefined || (await store([told]));
+  };
+  return new Engine({ ...options, ahead: { store: wrong } });
+}
+
+/** The copy that is written counts from its first piece on. */
+function countsAtOnce(changes: Uint8Array): Uint8Array {
+  const set = new WriteBatch();
+  set.append(changes.slice());
+  applyWriteBatch(changes, {
+    put: (family, key, value) => {
+      if (family === 'meta' && key[0] === META.ahead.charCodeAt(0))
+        set.put('meta', metaKey(META.copy, key.slice(1)), value);
+    },
+    delete: () => undefined,
+    clear: () => undefined,
+    patch: () => undefined,
+  });
+  return set.take();
+}
+
 export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   'a gate that lets in what is large': { createGate: (seen) => new LeakyGate(seen) },
   'such a gate, and an engine that does not notice': {
@@ -92,6 +131,12 @@ export const PLANTED_THREADS: Readonly<Record<string, PlantedThreads>> = {
   'sleeping actors of which not everything is kept': { createEngine: (options) => new ForgetfulEngine(options) },
   'sleeping actors of which something old is kept': { createEngine: (options) => new StaleEngine(options) },
   'sleeping actors that get what is kept of the next': { createEngine: (options) => new SharingEngine(options) },
+  'new memory of which a piece is lost': {
+    createEngine: (options) => telling(options, (changes, isKept) => (isKept ? changes : undefined)),
+  },
+  'new memory that counts before all of it is there': {
+    createEngine: (options) => telling(options, countsAtOnce),
+  },
 };
 
 /** The same without the gate: that is no mistake, and nothing may be found. */

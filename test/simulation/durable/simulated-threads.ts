@@ -5,7 +5,8 @@ import type { CanisterGate } from '../../../subsystems/execution/thread/canister
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { Engine, type EngineOptions } from '../../../subsystems/execution/engine/engine.ts';
-import type { CreateEngine, Work } from '../../../subsystems/execution/thread/executor-thread.ts';
+import type { Work } from '../../../subsystems/execution/thread/executor-thread.ts';
+import type { CreateEngine } from '../../../subsystems/execution/thread/thread-engine.ts';
 import { HeapGarbage } from '../../../subsystems/execution/thread/heap-garbage.ts';
 import type { DozingCanister } from '../../../subsystems/execution/index.ts';
 import type { Step, Task } from '../../../subsystems/ic/index.ts';
@@ -14,6 +15,7 @@ import { loadModule } from '../../../subsystems/execution/thread/load-module.ts'
 import type { ModuleInfo } from '../../../subsystems/execution/index.ts';
 import type { LoadedModule } from '../../../subsystems/execution/pool/module-loader.ts';
 import { INLINE_BYTES_MAX } from '../../../subsystems/execution/wire/ring-bytes.ts';
+import type { PieceSizes } from '../../../subsystems/execution/persistence/piece-sizes.ts';
 import type { MeteringPolicy } from '../../../subsystems/metering/index.ts';
 import { bytesOf, ObservedGate, type WorkSeen } from '../observed-gate.ts';
 import { type SteppedParts, SteppedThreads } from '../stepped-threads.ts';
@@ -62,6 +64,7 @@ export interface SimulatedThreadsOptions extends PlantedThreads {
   /** As of `SteppedThreads`. */
   readonly passMs: () => number;
   readonly isHeard: () => boolean;
+  readonly pieceSizes?: PieceSizes;
 }
 
 /** How often messages were long, and what waited for them. */
@@ -74,6 +77,8 @@ export interface ThreadCounts {
   waitedLarge: number;
   /** Canisters that were brought back from what executors had kept. */
   roused: number;
+  /** Pieces that changes of code had stored ahead. */
+  pieces: number;
 }
 
 export class SimulatedThreads extends SteppedThreads {
@@ -84,14 +89,14 @@ export class SimulatedThreads extends SteppedThreads {
 
   constructor({ createGate, createEngine, ...options }: SimulatedThreadsOptions) {
     const controls: SpareControl[] = [];
-    const counts: ThreadCounts = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0, roused: 0 };
+    const counts: ThreadCounts = { tooLong: 0, suspensions: 0, waited: 0, waitedLarge: 0, roused: 0, pieces: 0 };
     const seen: WorkSeen = (_handle, work, isAdmitted) => {
       if (isAdmitted) return;
       counts.waited++;
       if (bytesOf(work) > INLINE_BYTES_MAX) counts.waitedLarge++;
     };
     const partsOf = (): SteppedParts => ({
-      createEngine: engineOf(controls, counts, options.policy, createEngine),
+      createEngine: engineOf(controls, counts, options, createEngine),
       heapGarbage,
       gate: createGate?.(seen) ?? new ObservedGate(seen),
     });
@@ -131,10 +136,10 @@ export class SimulatedThreads extends SteppedThreads {
 function engineOf(
   controls: SpareControl[],
   counts: ThreadCounts,
-  policy: MeteringPolicy,
+  { policy, pieceSizes }: Pick<SimulatedThreadsOptions, 'policy' | 'pieceSizes'>,
   createEngine: SimulatedThreadsOptions['createEngine'] = (options) => new Engine(options),
 ): CreateEngine {
-  return ({ onYield = (): undefined => undefined, canSuspend = false }, shared, reportBug) => {
+  return ({ onYield = (): undefined => undefined, canSuspend = false, store }, shared, reportBug) => {
     const at = spares.findIndex((each) => each.canSuspend === canSuspend);
     const spare = spares.splice(at, at < 0 ? 0 : 1)[0] ?? new SpareControl(canSuspend);
     spare.onYield = () => {
@@ -144,7 +149,15 @@ function engineOf(
       return waiting;
     };
     controls.push(spare);
-    return createEngine({ policy, control: spare.control, shared, reportBug });
+    const counting = store && ((changes: readonly Uint8Array[]) => (counts.pieces++, store(changes)));
+    return createEngine({
+      policy,
+      control: spare.control,
+      shared,
+      reportBug,
+      ahead: { store: counting },
+      pieceSizes,
+    });
   };
 }
 

@@ -13,7 +13,7 @@ import { FakeClock } from '../../support/fake-clock.ts';
 import { Crash as TablesCrash, type FaultyTables, LastingTables } from '../../support/faulty-tables.ts';
 import { SeededRandom } from '../../support/kernel.ts';
 import { type Seeded, seeded } from '../../support/seeded.ts';
-import { checkLooks, checkMessages, checkModules, checkPayloads, checkTimers } from './checks.ts';
+import { checkLooks, checkMemories, checkMessages, checkModules, checkPayloads, checkTimers } from './checks.ts';
 import { Clients } from './clients.ts';
 import { ledgerModule } from './ledger-module.ts';
 import { describe, type Described, type Ledger, readLedger } from './ledger-state.ts';
@@ -21,7 +21,7 @@ import { Life, POLICY } from './life.ts';
 import { Operators } from './operators.ts';
 import { Outside } from './outside.ts';
 import { PayloadSizes, type SizeCounts } from './payload-sizes.ts';
-import { type Bug, type Plan, planOf } from './plan.ts';
+import { type Bug, NEVER_LOGGED_BYTES, type Plan, planOf } from './plan.ts';
 import type { PlantedThreads, ThreadCounts } from './simulated-threads.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -68,6 +68,7 @@ const THREAD_COUNTS = [
   'waited',
   'waitedLarge',
   'roused',
+  'pieces',
 ] as const satisfies (keyof ThreadCounts)[];
 
 class World {
@@ -104,6 +105,7 @@ class World {
     waited: 0,
     waitedLarge: 0,
     roused: 0,
+    pieces: 0,
     repeats: 0,
     expired: 0,
     full: 0,
@@ -122,7 +124,7 @@ class World {
     this.#plan = planOf(
       this.#seeded,
       bug,
-      { keyed: seeded(seed * 6133 + 11), alike: seeded(seed * 4099 + 5) },
+      { keyed: seeded(seed * 6133 + 11), alike: seeded(seed * 4099 + 5), pieces: seeded(seed * 104_729 + 13) },
       asksOutside,
     );
     this.#outside = asksOutside ? new Outside() : undefined;
@@ -374,8 +376,12 @@ class World {
 
   /** A restart, after a stop or without, changes nothing. */
   async #again(life: Life, there: readonly string[], states: ReadonlyMap<string, Described>): Promise<void> {
-    if (this.#seeded.oneIn(2)) await this.#stop(life);
-    else this.#crash();
+    if (this.#seeded.oneIn(2)) {
+      const ids = life.registry.list().map(({ id }) => id);
+      await this.#stop(life);
+      const { snapshotBelowBytes, hasLargeHeaps } = this.#plan;
+      checkMemories(this.#tables, ids, snapshotBelowBytes < NEVER_LOGGED_BYTES || hasLargeHeaps);
+    } else this.#crash();
     const next = await this.#start(false);
     const after = await this.#states(next, there);
     assert.deepEqual(after.states, states, 'a restart leaves everything as it was');

@@ -6,7 +6,7 @@ import type { Logger } from '../../../kernel/index.ts';
 import { Engine } from '../../../subsystems/execution/engine/engine.ts';
 import { ControlMemory } from '../../../subsystems/execution/memory/control-memory.ts';
 import { cpuMs } from '../../../subsystems/execution/thread/cpu-time.ts';
-import type { CreateEngine } from '../../../subsystems/execution/thread/executor-thread.ts';
+import type { CreateEngine } from '../../../subsystems/execution/thread/thread-engine.ts';
 import { TURN_MS } from '../../../subsystems/execution/thread/long-messages.ts';
 import { SteppedThreads } from '../../simulation/stepped-threads.ts';
 import { FakeClock } from '../../support/fake-clock.ts';

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CanisterState } from '../../../subsystems/execution/engine/canister-state.ts';
-import { LONG_MESSAGES_MAX, LongMessages, TURN_MS } from '../../../subsystems/execution/thread/long-messages.ts';
+import {
+  LONG_MESSAGES_MAX,
+  LongMessages,
+  type MessageHooks,
+  TURN_MS,
+} from '../../../subsystems/execution/thread/long-messages.ts';
 
 type Canister = CanisterState;
 
 /** An engine whose messages take time and yield, and do nothing else. */
-interface SlowEngine {
-  readonly onYield: () => Promise<void> | undefined;
+interface SlowEngine extends MessageHooks {
   /** Canisters whose instances are on its journal. */
   readonly homeOf: Set<Canister>;
   journalBytes: number;
@@ -37,9 +41,9 @@ class Thread {
   readonly long = new LongMessages<SlowEngine>({
     nowMs: () => this.nowMs,
     cpuMs: () => this.nowMs - this.lostMs,
-    createEngine: (onYield) => {
+    createEngine: (hooks) => {
       const homeOf = new Set<Canister>();
-      const engine = { onYield, homeOf, journalBytes: 0, isHomeOf: (canister: Canister) => homeOf.has(canister) };
+      const engine = { ...hooks, homeOf, journalBytes: 0, isHomeOf: (canister: Canister) => homeOf.has(canister) };
       this.engines.push(engine);
       return engine;
     },
@@ -63,7 +67,7 @@ class Thread {
     journalBytes = 0,
     meanwhile = (): void => undefined,
   ): Canister {
-    this.long.add(canister, async (engine) => {
+    this.long.add({ canister, handle: 0 }, async (engine) => {
       for (const each of this.engines) each.homeOf.delete(canister);
       engine.homeOf.add(canister);
       engine.journalBytes = Math.max(engine.journalBytes, journalBytes);
@@ -267,8 +271,57 @@ test('an engine whose journal a message has made large is dropped, and so is wha
   assert.equal(thread.dropped.length, thread.engines.length - 16, '16 are kept');
 });
 
+/** A message that waits for something else between two slices: `wake` lets it go on. */
+function addWaiting(thread: Thread, isRecalled?: () => boolean): { wake: () => void; outcome: boolean | undefined } {
+  const waiting: ReturnType<typeof addWaiting> = { wake: () => undefined, outcome: undefined };
+  const run = async (engine: SlowEngine): Promise<void> => {
+    await engine.onYield();
+    waiting.outcome = await engine.park((handle, wake) => {
+      assert.equal(handle, 7);
+      waiting.wake = wake;
+    });
+    await engine.onYield();
+    thread.ended.push('waiting');
+  };
+  thread.long.add({ canister: canisterOf('waiting'), handle: 7 }, run, isRecalled);
+  return waiting;
+}
+
+test('a message that waits for something else has no turn until that has happened, and others have theirs', async () => {
+  const thread = new Thread();
+  const waiting = addWaiting(thread);
+  thread.add('a', 20);
+  await thread.turns(20);
+  assert.deepEqual(thread.ended, ['a']);
+  assert.equal(thread.long.count, 1);
+  assert.equal(thread.long.hasReady, false, 'the thread may sleep');
+  await thread.long.turn();
+  assert.equal(waiting.outcome, undefined);
+  waiting.wake();
+  assert.equal(thread.long.hasReady, true);
+  await thread.untilDone();
+  assert.equal(waiting.outcome, true);
+  // That it has happened may be told twice.
+  waiting.wake();
+  assert.equal(thread.long.hasReady, false);
+});
+
+test('a message that is recalled while it waits goes on at once, and is told so', async () => {
+  const thread = new Thread();
+  let isRecalled = false;
+  const waiting = addWaiting(thread, () => isRecalled);
+  await thread.turns(2);
+  thread.long.hurryRecalled();
+  assert.equal(thread.long.hasReady, false);
+  isRecalled = true;
+  thread.long.hurryRecalled();
+  assert.equal(thread.long.hasReady, true);
+  await assert.rejects(thread.untilDone(), 'it ends at its next yield');
+  assert.equal(waiting.outcome, false);
+});
+
 test('what goes wrong in the host inside of a message ends the turn with it', async () => {
   const thread = new Thread();
-  thread.long.add(canisterOf('a'), () => Promise.reject(new Error('broken')));
+  thread.long.add({ canister: canisterOf('a'), handle: 0 }, () => Promise.reject(new Error('broken')));
   await assert.rejects(thread.long.turn(), /broken/);
 });

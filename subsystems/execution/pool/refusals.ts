@@ -1,0 +1,14 @@
+/** Main thread: why an executor cannot do what is asked of it. */
+import { ServerError } from '../../../kernel/index.ts';
+
+export const STOPPED_TEXT = "the actor's thread has stopped";
+
+export function unfit(problem: string, isShort: boolean): ServerError {
+  return isShort
+    ? new ServerError('unavailable', 'memory-full', problem)
+    : new ServerError('invalid', 'state-unfit', problem);
+}
+
+export function threadStopped(): ServerError {
+  return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);
+}

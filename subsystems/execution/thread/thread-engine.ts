@@ -1,0 +1,57 @@
+/**
+ * The engines of an executor thread: what it needs of them, and how they are made.
+ * Executor thread.
+ */
+import { ControlMemory, type ControlMemoryOptions } from '../memory/control-memory.ts';
+import { Engine, type EngineOptions, type SharedStores } from '../engine/engine.ts';
+import type { StoreAhead } from '../persistence/ahead-store.ts';
+import type { ExecutorOptions } from '../wire/port-messages.ts';
+
+/** Pre-images of one message: a message that touches more of its heap than this traps. */
+const JOURNAL_BYTES_MAX = 3 * 2 ** 30;
+
+/** What a thread needs of its engines. */
+export type ThreadEngine = Pick<
+  Engine,
+  | 'addCycles'
+  | 'adopt'
+  | 'capturing'
+  | 'change'
+  | 'changing'
+  | 'checkpoint'
+  | 'configure'
+  | 'createCanister'
+  | 'dispose'
+  | 'execute'
+  | 'executing'
+  | 'isHomeOf'
+  | 'journalBytes'
+  | 'prepareCheckpoint'
+  | 'putToSleep'
+  | 'removeCanister'
+  | 'restoring'
+  | 'takeChanges'
+  | 'uninstall'
+  | 'waking'
+>;
+
+/** How a thread makes its engines. */
+export type CreateEngine = (
+  yields: Yields,
+  shared: SharedStores,
+  reportBug: EngineOptions['reportBug'],
+) => ThreadEngine;
+
+/**
+ * What an engine's messages do about once a millisecond, see `ControlMemoryOptions`; and where they can be suspended, how what they change is
+ * stored ahead.
+ */
+export type Yields = Pick<ControlMemoryOptions, 'onYield' | 'canSuspend'> & { readonly store?: StoreAhead };
+
+export function engineOf({ wasmStackBytes: stackBytes, policy, pieceSizes }: ExecutorOptions): CreateEngine {
+  return ({ store, ...yields }, shared, reportBug) => {
+    const { budget } = shared;
+    const control = new ControlMemory({ stackBytes, journalBytesMax: JOURNAL_BYTES_MAX, budget, ...yields });
+    return new Engine({ policy, control, shared, reportBug, ahead: { store }, pieceSizes });
+  };
+}
