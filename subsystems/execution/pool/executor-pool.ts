@@ -7,16 +7,14 @@
  *
  * Main thread; reaches canisters only by the executors that it gives work to.
  */
-import { type Clock, type Logger, ServerError } from '../../../kernel/index.ts';
+import type { Clock, Logger } from '../../../kernel/index.ts';
 import type { MeteringPolicy } from '../../metering/index.ts';
 import { CanisterTimes } from './canister-times.ts';
 import { gaugesOf } from './gauges.ts';
 import { Executor, type StartExecutorThread } from './executor.ts';
-import { ExecutorBook, MEMORY_KINDS, type MemoryKind } from '../wire/executor-book.ts';
+import { ExecutorTables } from './executor-tables.ts';
 import { countKept } from '../wire/code-cache.ts';
-import { DescribedModules } from './described-modules.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
-import { IdleModules } from './idle-modules.ts';
 import type {
   CanisterImage,
   CanisterObserver,
@@ -35,13 +33,12 @@ import type {
   SleepingCanister,
 } from '../index.ts';
 import type { OutputLine, Step, Task } from '../../ic/index.ts';
-import { MEMORY_BYTES_MAX, MemoryBudget } from '../memory/memory-budget.ts';
-import { PAGE_BYTES } from '../../bytes/index.ts';
-import { PackedHandles } from './packed-handles.ts';
 import type { PieceSizes } from '../persistence/piece-sizes.ts';
-import { STOPPED_TEXT, threadStopped, unfit } from './refusals.ts';
-import { type LoadedModule, ModuleLoader } from './module-loader.ts';
-import { type Recall, Recalls } from '../wire/recalls.ts';
+import { ModuleLoader } from './module-loader.ts';
+import { type Placed, PlacedCanisters } from './placed-canisters.ts';
+import { STOPPED_TEXT, threadStopped, tooManyHeaps, unfit } from './refusals.ts';
+import { PoolModules, type UsedLoader } from './pool-modules.ts';
+import type { Recall } from '../wire/recalls.ts';
 import { TypeBudget } from '../wire/type-budget.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { startExecutorWorker } from './start-executor-worker.ts';
@@ -59,19 +56,6 @@ export interface ExecutionOptions {
   readonly memoryBytes?: number;
 }
 
-interface Placed {
-  executor: Executor;
-  /** Its steps' changes are told, so that it can come back when its executor dies. */
-  readonly isKept: boolean;
-  /** No executor has it: what is asked of it in the meantime, its observer keeps. */
-  isAsleep: boolean;
-  readonly observer: CanisterObserver;
-  /** What it has now, and with it a heap. */
-  module: ModuleInfo | undefined;
-  /** Counts how often it was emptied: a change asked for before that leaves no code behind. */
-  emptied: number;
-}
-
 /** What tests make smaller. */
 export interface ExecutionBounds {
   readonly heapAddressGibMax?: number;
@@ -86,8 +70,6 @@ export interface ExecutionParts {
   readonly loader?: UsedLoader;
 }
 
-type UsedLoader = Pick<ModuleLoader, 'prepare' | 'load' | 'describe' | 'storedIs' | 'forget' | 'close'>;
-
 /**
  * How long checkpoints are written when the host stops. What is not written then stays in the logs, which the next start
  * runs again: a heap of gigabytes on a busy disk would outlast the plugin's deadline.
@@ -97,24 +79,12 @@ const CLOSING_CHECKPOINTS_MS_MAX = 6_000;
 export class ExecutorPool implements Execution {
   /** By lane. A thread is started for the first canister of its lane: it takes 40 ms and 12 MB. */
   readonly #executors: (Executor | undefined)[];
-  readonly #observers: (CanisterObserver | undefined)[] = [];
-  /** Those that an executor has, or is asked about. The others sleep. */
-  readonly #canisters: (Placed | undefined)[] = [];
-  /** Those that sleep or fall asleep, of which executors may keep something. What is changed of them without their executor takes them out. */
-  readonly #packed = new PackedHandles();
+  readonly #canisters: PlacedCanisters;
   readonly #loader: UsedLoader;
-  readonly #described = new DescribedModules((bytes) => this.#loader.load(bytes));
+  readonly #modules: PoolModules;
   readonly #startThread: StartExecutorThread;
-  readonly #heaps: HeapBudget;
-  readonly #memory: SharedArrayBuffer;
-  readonly #budget: MemoryBudget;
-  readonly #book: SharedArrayBuffer;
-  readonly #books: readonly ExecutorBook[];
-  readonly #recallTable: SharedArrayBuffer;
-  readonly #recalls: Recalls;
+  readonly #tables: ExecutorTables;
   #replaced = 0;
-  readonly #idle: IdleModules;
-  readonly #loaded = new WeakMap<ModuleInfo, LoadedModule>();
   readonly #policy: MeteringPolicy;
   readonly #pieceSizes: PieceSizes | undefined;
   readonly #options: ExecutionOptions;
@@ -142,14 +112,13 @@ export class ExecutorPool implements Execution {
       this.#log.warn(`instrumented modules cannot be kept, so the next start makes them anew: ${reason}`);
     const types = new TypeBudget(bounds.typesMax);
     this.#loader = loader ?? new ModuleLoader({ ...options, onCacheFailure, types });
-    this.#heaps = new HeapBudget(bounds.heapAddressGibMax);
-    this.#memory = MemoryBudget.table(options.memoryBytes ?? MEMORY_BYTES_MAX, options.executors + 1);
-    this.#budget = new MemoryBudget(this.#memory, options.executors);
-    this.#book = ExecutorBook.table(options.executors);
-    this.#recallTable = Recalls.table(options.executors);
-    this.#recalls = new Recalls(this.#recallTable);
-    this.#books = Array.from({ length: options.executors }, (_, lane) => new ExecutorBook(this.#book, lane));
-    this.#idle = new IdleModules((hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
+    this.#modules = new PoolModules(this.#loader, (hash) => this.#letGo(hash), granted.clock, bounds.idleModuleMs);
+    this.#tables = new ExecutorTables(options.executors, options.memoryBytes);
+    this.#canisters = new PlacedCanisters({
+      heaps: new HeapBudget(bounds.heapAddressGibMax),
+      uses: this.#modules.uses,
+      executorFor: (handle) => this.#executorAt(this.executorOf(handle)),
+    });
     this.#executors = new Array<Executor | undefined>(options.executors).fill(undefined);
     // What one thread lacks another may be able to spare.
     this.attendMemory(() => this.trim());
@@ -166,19 +135,15 @@ export class ExecutorPool implements Execution {
   }
 
   get memory(): MemoryFigures {
-    return this.#budget;
+    return this.#tables.budget;
   }
 
   attendMemory(answer: (bytesWanted: number) => Promise<void>): void {
-    this.#budget.attend(answer);
+    this.#tables.budget.attend(answer);
   }
 
   holdMemory(bytes: number): () => void {
-    const pages = Math.ceil(bytes / PAGE_BYTES);
-    const budget = this.#budget;
-    if (!budget.take(pages))
-      throw unfit(budget.explain(`there is no room for the ${bytes} bytes of the actor's heap`), true);
-    return () => budget.giveBack(pages);
+    return this.#tables.holdMemory(bytes);
   }
 
   async trim(): Promise<void> {
@@ -186,22 +151,12 @@ export class ExecutorPool implements Execution {
   }
 
   executorFigures(): ExecutorFigures {
-    const executors = this.#books.map(({ busySeconds, steps, instructions }, lane) => ({
-      busySeconds,
-      steps,
-      instructions,
-      underWay: this.#executors[lane]?.underWay ?? 0,
-    }));
+    const executors = this.#tables.figuresOf((lane) => this.#executors[lane]?.underWay ?? 0);
     return { executors, replaced: this.#replaced, ringBytes: executors.length * Executor.ringBytes };
   }
 
   memoryByKind(): MemoryByKind {
-    const sum = (kind: MemoryKind): number => this.#books.reduce((bytes, book) => bytes + book.bytesOf(kind), 0);
-    const rest = Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, sum(kind)])) as Record<MemoryKind, number>;
-    const waking = this.#budget.bytesOf(this.executorCount);
-    const others = waking + MEMORY_KINDS.reduce((bytes, kind) => bytes + rest[kind], 0);
-    // Threads write down what they have a moment after the budget has counted it.
-    return { heaps: Math.max(0, this.#budget.bytesUsed - others), waking, ...rest };
+    return this.#tables.memoryByKind();
   }
 
   get executorCount(): number {
@@ -212,35 +167,24 @@ export class ExecutorPool implements Execution {
     return handle % this.executorCount;
   }
 
-  async prepare(bytes: Uint8Array): Promise<ModuleInfo> {
-    return this.#take(await this.#loader.load(bytes));
+  prepare(bytes: Uint8Array): Promise<ModuleInfo> {
+    return this.#modules.prepare(bytes);
   }
 
-  async describe(bytes: Uint8Array): Promise<ModuleInfo> {
-    const module = await this.#loader.describe(bytes);
-    if (module === undefined) return await this.prepare(bytes);
-    this.#described.add(module, bytes);
-    return module;
+  describe(bytes: Uint8Array): Promise<ModuleInfo> {
+    return this.#modules.describe(bytes);
   }
 
-  async complete(module: ModuleInfo): Promise<void> {
-    const loading = this.#described.load(module);
-    if (loading !== undefined) this.#take(await loading);
+  complete(module: ModuleInfo): Promise<void> {
+    return this.#modules.complete(module);
   }
 
   storedIs(hash: string, isStored: boolean): void {
     this.#loader.storedIs(hash, isStored);
   }
 
-  #take(loaded: LoadedModule): ModuleInfo {
-    this.#loaded.set(loaded.info, loaded);
-    this.#idle.seen(loaded.info.hash);
-    return loaded.info;
-  }
-
-  keep({ hash }: ModuleInfo): Disposable {
-    this.#idle.take(hash);
-    return { [Symbol.dispose]: () => this.#idle.giveBack(hash) };
+  keep(module: ModuleInfo): Disposable {
+    return this.#modules.keep(module);
   }
 
   expect(kept = 0): void {
@@ -254,15 +198,14 @@ export class ExecutorPool implements Execution {
   }
 
   create(spec: CanisterSpec, observer: CanisterObserver): number {
-    const handle = this.#observers.push(observer) - 1;
-    const { executor } = this.#place(handle, { observer, isKept: spec.snapshotBelowBytes !== undefined });
+    const handle = this.#canisters.add(observer);
+    const { executor } = this.#canisters.place(handle, { observer, isKept: spec.snapshotBelowBytes !== undefined });
     executor.send({ kind: 'create', handle, spec });
     return handle;
   }
 
   createAsleep(observer: CanisterObserver, instantMs: number): number {
-    this.#canisters.push(undefined);
-    const handle = this.#observers.push(observer) - 1;
+    const handle = this.#canisters.add(observer);
     // Somebody may call it as soon as the server listens.
     this.#executorAt(this.executorOf(handle));
     this.#times.goOn(handle, instantMs);
@@ -273,24 +216,17 @@ export class ExecutorPool implements Execution {
     return this.#times.aheadOf(handle);
   }
 
-  #place(handle: number, of: Pick<Placed, 'observer' | 'isKept'>, isAsleep = false): Placed {
-    const executor = this.#executorAt(this.executorOf(handle));
-    const placed = { ...of, executor, isAsleep, module: undefined, emptied: 0 };
-    this.#canisters[handle] = placed;
-    return placed;
-  }
-
   async sleep(handle: number): Promise<void> {
-    const placed = this.#placed(handle);
+    const placed = this.#canisters.of(handle);
     // From now on: its settings may be changed before the executor has answered.
-    this.#packed.add(handle, placed.module?.hash);
-    this.#empty(placed);
+    this.#canisters.packed.add(handle, placed.module?.hash);
+    this.#canisters.empty(placed);
     placed.isAsleep = true;
     // A thread that has died has dropped it, too.
     const isPacked = await this.#drop(handle, placed);
-    if (!isPacked) this.#packed.delete(handle);
+    if (!isPacked) this.#canisters.packed.delete(handle);
     // Unless it is being woken already.
-    if (placed.isAsleep && this.#canisters[handle] === placed) this.#canisters[handle] = undefined;
+    if (placed.isAsleep && this.#canisters.isStill(handle, placed)) this.#canisters.fellAsleep(handle);
   }
 
   /** Has the executor drop a canister, when what a checkpoint has to write is durable but for the last piece. Whether it is kept packed. */
@@ -302,12 +238,12 @@ export class ExecutorPool implements Execution {
       const answer = typeof said === 'object' && said.kind === 'asleep' ? said.answer : said;
       if (answer !== 'unready') return answer === 'packed';
       await observer.settled?.();
-      if (this.#canisters[handle] !== placed) return false;
+      if (!this.#canisters.isStill(handle, placed)) return false;
     }
   }
 
   async wake(handle: number, { module, ...canister }: SleepingCanister): Promise<Replayed | undefined> {
-    this.#packed.delete(handle);
+    this.#canisters.packed.delete(handle);
     const answer = await this.#bring(handle, module, ({ executor }, hash) =>
       executor.askRest((call) => ({ kind: 'wake', call, handle, hash, canister })),
     );
@@ -316,7 +252,7 @@ export class ExecutorPool implements Execution {
 
   async rouse(handle: number, canister: DozingCanister): Promise<boolean> {
     const { module, spec, settings, openCalls, timerNs, instantMs, heapBytes, stablePages } = canister;
-    if (!this.#packed.delete(handle) || openCalls.length > 0) return false;
+    if (!this.#canisters.packed.delete(handle) || openCalls.length > 0) return false;
     const { status, version } = settings;
     const facts = { status, version, balance: spec.balance, timerNs, instantMs, heapBytes, stablePages };
     const answer = await this.#bring(handle, module, ({ executor }) =>
@@ -330,9 +266,9 @@ export class ExecutorPool implements Execution {
     module: ModuleInfo | undefined,
     ask: (placed: Placed, hash: string | undefined) => Promise<PortMessage | RestAnswer | undefined>,
   ): Promise<PortMessage | RestAnswer> {
-    const placed = this.#placed(handle);
-    const place = module === undefined ? undefined : this.#takePlace(placed, module);
-    if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
+    const placed = this.#canisters.of(handle);
+    const place = module === undefined ? undefined : this.#canisters.takePlace(placed, module);
+    if (typeof place === 'string') throw tooManyHeaps(place);
     const hash = module === undefined ? undefined : this.#provide(placed.executor, module);
     placed.isAsleep = false;
     const answer = await ask(placed, hash);
@@ -349,10 +285,10 @@ export class ExecutorPool implements Execution {
   }
 
   async checkpoint(handle: number, pause?: PieceWritten): Promise<void> {
-    const placed = this.#placed(handle);
+    const placed = this.#canisters.of(handle);
     const { executor } = placed;
     await this.#prepareCheckpoint(handle, placed, pause);
-    if (this.#isClosing || placed.isAsleep || this.#canisters[handle] !== placed) return;
+    if (this.#isClosing || placed.isAsleep || !this.#canisters.isStill(handle, placed)) return;
     const answer = await executor.ask((call) => ({ kind: 'checkpoint', call, handle, isPreparing: false }));
     if (answer?.kind !== 'done') throw threadStopped();
   }
@@ -370,23 +306,23 @@ export class ExecutorPool implements Execution {
 
   /** One piece of each message at a time: so units stay small, and no more waits for the disk. */
   #storeAhead(handle: number, changes: readonly Uint8Array[], stored: () => void): void {
-    const observer = this.#observers[handle];
+    const observer = this.#canisters.observerOf(handle);
     for (const piece of changes) observer?.changed?.(piece);
     void (observer?.settled?.() ?? Promise.resolve()).then(stored);
   }
 
   run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void {
-    const { executor } = this.#placed(handle);
+    const { executor } = this.#canisters.of(handle);
     executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
   }
 
   recall(handle: number, recall: Recall): void {
-    this.#recalls.set(this.executorOf(handle), handle, recall);
+    this.#tables.recalls.set(this.executorOf(handle), handle, recall);
   }
 
   change(handle: number, module: ModuleInfo, change: CodeChange, done: (step: Step) => void): void {
-    const placed = this.#placed(handle);
-    const place = placed.isAsleep ? STOPPED_TEXT : this.#takePlace(placed, module);
+    const placed = this.#canisters.of(handle);
+    const place = placed.isAsleep ? STOPPED_TEXT : this.#canisters.takePlace(placed, module);
     if (typeof place === 'string') {
       queueMicrotask(() => done(unavailableStep(place)));
       return;
@@ -404,60 +340,55 @@ export class ExecutorPool implements Execution {
   }
 
   async uninstall(handle: number): Promise<void> {
-    const placed = this.#awake(handle);
-    this.#empty(placed);
+    const placed = this.#canisters.awake(handle);
+    this.#canisters.empty(placed);
     const answer = await placed.executor.ask((call) => ({ kind: 'uninstall', call, handle }));
     if (answer?.kind !== 'done') throw threadStopped();
   }
 
   configure(handle: number, settings: CanisterSettings): void {
-    const placed = this.#canisters[handle];
-    if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'configure', handle, settings });
-    // What is packed, or about to be, has the former ones.
-    else this.#packed.delete(handle);
+    this.#canisters.toChange(handle)?.send({ kind: 'configure', handle, settings });
   }
 
   giveCertificate(handle: number): void {
-    const placed = this.#canisters[handle];
-    if (placed !== undefined && !placed.isAsleep) placed.executor.send({ kind: 'giveCertificate', handle });
-    else this.#packed.delete(handle);
+    this.#canisters.toChange(handle)?.send({ kind: 'giveCertificate', handle });
   }
 
   async capture(handle: number, module: ModuleInfo | undefined): Promise<CanisterImage> {
-    const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
+    const answer = await this.#canisters.awake(handle).executor.ask((call) => ({ kind: 'capture', call, handle }));
     if (answer?.kind === 'short') throw unfit(answer.problem, true);
     if (answer?.kind !== 'image') throw threadStopped();
     return { ...answer.image, module };
   }
 
   async restore(handle: number, image: CanisterImage): Promise<void> {
-    const placed = this.#awake(handle);
+    const placed = this.#canisters.awake(handle);
     const { executor } = placed;
     const { module, ...state } = image;
-    const place = module === undefined ? undefined : this.#takePlace(placed, module);
-    if (typeof place === 'string') throw new ServerError('unavailable', 'too-many-heaps', place);
+    const place = module === undefined ? undefined : this.#canisters.takePlace(placed, module);
+    if (typeof place === 'string') throw tooManyHeaps(place);
     const hash = module === undefined ? undefined : this.#provide(executor, module);
     const answer = await executor.ask((call) => ({ kind: 'restore', call, handle, image: state, hash }));
     const isDone = answer?.kind === 'restored' && answer.problem === undefined;
     place?.(isDone);
-    if (module === undefined && isDone) this.#empty(placed);
+    if (module === undefined && isDone) this.#canisters.empty(placed);
     if (answer?.kind !== 'restored') throw threadStopped();
     if (answer.problem !== undefined) throw unfit(answer.problem, answer.isShort);
   }
 
   async addCycles(handle: number, amount: bigint): Promise<bigint> {
-    const answer = await this.#awake(handle).executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
+    const answer = await this.#canisters
+      .awake(handle)
+      .executor.ask((call) => ({ kind: 'addCycles', call, handle, amount }));
     if (answer?.kind !== 'balance') throw threadStopped();
     return answer.balance;
   }
 
   remove(handle: number): void {
-    const placed = this.#placed(handle);
+    const placed = this.#canisters.of(handle);
     placed.executor.send({ kind: 'remove', handle });
-    this.#empty(placed);
-    this.#canisters[handle] = undefined;
-    this.#packed.delete(handle);
-    this.#observers[handle] = undefined;
+    this.#canisters.empty(placed);
+    this.#canisters.remove(handle);
     this.#times.forget(handle);
   }
 
@@ -477,76 +408,26 @@ export class ExecutorPool implements Execution {
   }
 
   async close(): Promise<void> {
-    const live = [...this.#canisters.entries()].filter(([, placed]) => placed?.isKept && placed.module !== undefined);
+    const { live } = this.#canisters;
     const time = Promise.withResolvers<void>();
     using _timeIsUp = this.#clock.after(CLOSING_CHECKPOINTS_MS_MAX, () => time.resolve());
     // Nor is a piece waited for that is being written then: whatever holds up its thread would make this an overrun.
-    await Promise.race([Promise.allSettled(live.map(([handle]) => this.checkpoint(handle))), time.promise]);
+    await Promise.race([Promise.allSettled(live.map((handle) => this.checkpoint(handle))), time.promise]);
     this.#isClosing = true;
-    this.#budget.unattend();
-    this.#idle.close();
-    await Promise.all([this.#loader.close(), ...this.#started().map((executor) => executor.terminate())]);
+    this.#tables.budget.unattend();
+    await Promise.all([this.#modules.close(), ...this.#started().map((executor) => executor.terminate())]);
   }
 
   /** Makes sure that an executor has a module; its name there. */
   #provide(executor: Executor, module: ModuleInfo): string {
-    const loaded = this.#loaded.get(module);
-    if (loaded === undefined) throw new Error(`module ${module.hash} does not come from prepare`);
-    executor.provide(module.hash, loaded.code);
+    executor.provide(module.hash, this.#modules.codeOf(module));
     return module.hash;
-  }
-
-  /**
-   * A heap and the use of a module for a canister that is about to get it: counted beside those it has, until what is
-   * returned is told whether it took their place. Or why there is no room for another heap.
-   */
-  #takePlace(placed: Placed, module: ModuleInfo): string | ((isInPlace: boolean) => void) {
-    const refusal = this.#heaps.take(module.pointerWidth, placed.module !== undefined);
-    if (refusal !== undefined) return refusal;
-    this.#idle.take(module.hash);
-    const { emptied } = placed;
-    return (isInPlace) => {
-      if (!isInPlace || placed.emptied !== emptied) {
-        this.#giveBack(module);
-        return;
-      }
-      if (placed.module !== undefined) this.#giveBack(placed.module);
-      placed.module = module;
-    };
-  }
-
-  #giveBack(module: ModuleInfo): void {
-    this.#heaps.giveBack(module.pointerWidth);
-    this.#idle.giveBack(module.hash);
-  }
-
-  #empty(placed: Placed): void {
-    placed.emptied++;
-    if (placed.module === undefined) return;
-    this.#giveBack(placed.module);
-    placed.module = undefined;
   }
 
   /** Nobody uses a module any more; whoever still has its description may install it all the same. */
   #letGo(hash: string): void {
-    void this.#loader.forget(hash);
-    this.#packed.forget(hash);
+    this.#canisters.packed.forget(hash);
     for (const executor of this.#started()) executor.forget(hash);
-  }
-
-  #placed(handle: number): Placed {
-    const placed = this.#canisters[handle];
-    if (placed !== undefined) return placed;
-    const observer = this.#observers[handle];
-    if (observer === undefined) throw new Error(`no canister ${handle}`);
-    return this.#place(handle, { observer, isKept: true }, true);
-  }
-
-  /** One that an executor has. It was woken for whoever asks, but that executor may have died since: the new one has it not. */
-  #awake(handle: number): Placed {
-    const placed = this.#placed(handle);
-    if (placed.isAsleep) throw threadStopped();
-    return placed;
   }
 
   #started(): readonly Executor[] {
@@ -559,19 +440,18 @@ export class ExecutorPool implements Execution {
 
   #startExecutor(lane: number): Executor {
     const { wasmStackBytes, executors } = this.#options;
-    const tables = { memory: this.#memory, book: this.#book, recalls: this.#recallTable };
     const pieceSizes = this.#pieceSizes;
-    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, pieceSizes, ...tables };
+    const settings = { lane, policy: this.#policy, wasmStackBytes, executors, pieceSizes, ...this.#tables.shared };
     const events = {
-      debug: (handle: number, line: OutputLine) => this.#observers[handle]?.debug(line),
+      debug: (handle: number, line: OutputLine) => this.#canisters.observerOf(handle)?.debug(line),
       ended: (record: StepRecord, changes: readonly Uint8Array[]) => {
-        const observer = this.#observers[record.handle];
+        const observer = this.#canisters.observerOf(record.handle);
         for (const piece of changes) observer?.changed?.(piece);
         observer?.ended(gaugesOf(record));
       },
-      credited: (handle: number, balance: bigint) => this.#observers[handle]?.credited?.(balance),
+      credited: (handle: number, balance: bigint) => this.#canisters.observerOf(handle)?.credited?.(balance),
       changed: (handle: number, changes: readonly Uint8Array[]) => {
-        for (const piece of changes) this.#observers[handle]?.changed?.(piece);
+        for (const piece of changes) this.#canisters.observerOf(handle)?.changed?.(piece);
       },
       ahead: (handle: number, changes: readonly Uint8Array[], stored: () => void) =>
         this.#storeAhead(handle, changes, stored),
@@ -586,21 +466,19 @@ export class ExecutorPool implements Execution {
 
   #replace(lane: number, reason: string): void {
     if (this.#isClosing) return;
-    this.#budget.forget(lane);
-    this.#books[lane]?.forgetMemory();
+    this.#tables.forget(lane);
     this.#replaced++;
-    const lost = this.#canisters.filter((placed) => placed?.executor === this.#executors[lane]);
+    const lost = this.#canisters.allIn(this.#executors[lane]);
     const executor = this.#startExecutor(lane);
     this.#executors[lane] = executor;
-    const kept = lost.filter((placed) => placed?.isKept).length;
+    const kept = lost.filter(({ isKept }) => isKept).length;
     const fates = [
       ...(kept > 0 ? [`${kept} actor(s) come back from the state directory`] : []),
       ...(lost.length > kept ? [`${lost.length - kept} actor(s) answer 503 from now on`] : []),
     ];
     this.#log.error([`executor ${lane} has stopped (${reason})`, ...fates].join(': '));
     for (const placed of lost) {
-      if (placed === undefined) continue;
-      this.#empty(placed);
+      this.#canisters.empty(placed);
       if (placed.isKept) {
         placed.executor = executor;
         placed.isAsleep = true;

@@ -12,6 +12,7 @@ import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task } 
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
+import { STOPPED_TEXT } from './refusals.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
 import { readRest, type RestAnswer, writeRouse, writeSleep } from '../wire/sleep-record.ts';
@@ -56,8 +57,6 @@ export interface ExecutorEvents {
   /** The thread has ended without being asked to. */
   died(reason: string): void;
 }
-
-const STOPPED_TEXT = "the actor's thread has stopped";
 
 /** About what a wake-up costs on each side when it crosses cores. */
 const SPIN_US = 20;

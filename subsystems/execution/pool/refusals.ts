@@ -12,3 +12,7 @@ export function unfit(problem: string, isShort: boolean): ServerError {
 export function threadStopped(): ServerError {
   return new ServerError('unavailable', 'executor-stopped', STOPPED_TEXT);
 }
+
+export function tooManyHeaps(refusal: string): ServerError {
+  return new ServerError('unavailable', 'too-many-heaps', refusal);
+}
