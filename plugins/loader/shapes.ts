@@ -127,6 +127,7 @@ const SHAPES: { readonly [N in keyof Faces]: Shape<Faces[N]> } = {
     newest: 'value',
     expectUnit: 'optional',
     markDirty: 'method',
+    holdUnit: 'optional',
     onSeal: 'method',
     whenDurable: 'method',
     settled: 'method',

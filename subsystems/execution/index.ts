@@ -282,9 +282,10 @@ export interface CanisterRunner {
   executorOf(handle: number): number;
   /**
    * Runs one task; `done` is called exactly once, later, from the event loop. Tasks of one canister run in the order given. With the
-   * step TAKEN_BACK it was recalled, and is as if it had never been given; `argument` is its own again, if that was large.
+   * step TAKEN_BACK it was recalled, and is as if it had never been given; `argument` is its own again, if that was large. What `done`
+   * returns for a step that is large is waited for before the thread tells anything else.
    */
-  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void;
+  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => Promise<void> | void): void;
   /**
    * Takes back what the canister's executor has been given and has not begun, until this is called with `nothing`: `done` is called
    * with TAKEN_BACK. With `everything` also the message, or the change of code, that executes: it is undone. Not to be given

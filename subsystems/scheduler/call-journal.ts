@@ -17,6 +17,7 @@ import type { ScheduledCanister, Credit, QueuedTask, CallContext, OpenCall } fro
 import { CALL, CONTEXT, CREDIT, keyOf, CallRecordWriter } from './call-records.ts';
 
 const FAMILY = 'queue';
+const NOTHING_HELD = (): void => undefined;
 
 /** What the scheduler needs of the storage. */
 export type KeptUnits = Pick<
@@ -27,6 +28,7 @@ export type KeptUnits = Pick<
   | 'unit'
   | 'expectUnit'
   | 'markDirty'
+  | 'holdUnit'
   | 'onSeal'
   | 'whenDurable'
   | 'settled'
@@ -67,6 +69,11 @@ export class CallJournal {
   resume(number: number, order: number): void {
     this.#numbers = Math.max(this.#numbers, number);
     this.#orders = Math.max(this.#orders, order);
+  }
+
+  /** Has the unit go on until what is returned is called; undefined: that is not possible. */
+  hold(): (() => void) | undefined {
+    return this.isKept ? this.#storage.holdUnit?.() : NOTHING_HELD;
   }
 
   /** Something is executed that will change a canister, as a rule. */

@@ -16,7 +16,10 @@
  *
  * Main thread. Touches contexts and open calls; what canisters wait for it hands on.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
+  CALL_BYTES_PER_TURN,
+  CALLS_PER_TURN,
   REJECT_CODE,
   type CallKind,
   outcomeKindOf,
@@ -74,8 +77,11 @@ export class Calls {
     this.#journal = journal;
   }
 
-  /** A step of a context has ended: its effects, and what follows from them. */
-  ended(context: CallContext, step: Step): void {
+  /**
+   * A step of a context has ended: its effects, and what follows from them. Of a large one the calls are sent in several turns, which
+   * are one unit all the same; resolves when all are sent.
+   */
+  ended(context: CallContext, step: Step): Promise<void> | undefined {
     context.instructions += step.instructions;
     context.charge += step.charge;
     context.pending = undefined;
@@ -87,21 +93,44 @@ export class Calls {
       if (step.cyclesAccepted !== 0n) context.cyclesAvailable -= step.cyclesAccepted;
       context.frame = step.frame;
       if (step.answer !== undefined) this.#answer(context, step.answer, undefined);
+      const release = step.isLarge === true ? this.#journal.hold() : undefined;
+      if (release !== undefined) return this.#sendInPieces(context, step.calls, release);
       for (const call of step.calls) this.#send(context, call);
     } else {
       context.fault = step.fault;
       context.frame = 0;
     }
+    this.#stepEnded(context);
+    return undefined;
+  }
+
+  /** Its executions end when all calls are sent: nothing else of the context starts meanwhile, and its canister does not rest. */
+  async #sendInPieces(context: CallContext, calls: readonly OutgoingCall[], release: () => void): Promise<void> {
+    let [count, bytes] = [0, 0];
+    for (const call of calls) {
+      if (count >= CALLS_PER_TURN || bytes >= CALL_BYTES_PER_TURN) {
+        [count, bytes] = [0, 0];
+        await nextTurn();
+      }
+      count++;
+      bytes += call.payload.length;
+      this.#send(context, call);
+    }
+    this.#stepEnded(context);
+    release();
+  }
+
+  #stepEnded(context: CallContext): void {
     this.#answerDeleted(context);
     // Not before: a call may be answered while the ones after it have not been sent.
     context.isExecuting = false;
     this.#finish(context);
   }
 
-  /** The callback of a call has ended, with this step. */
-  callbackEnded(call: OpenCall, step: Step): void {
+  /** The callback of a call has ended, with this step; as `ended`. */
+  callbackEnded(call: OpenCall, step: Step): Promise<void> | undefined {
     this.callEnded(call);
-    this.ended(call.context, step);
+    return this.ended(call.context, step);
   }
 
   /** A call is open no longer. */

@@ -90,7 +90,7 @@ export class Executions {
         if (entry === undefined || context.isDeleted || isForgotten) {
           ticking.ended(canister, exported);
           work.lowMemoryEnded(context);
-          calls.ended(context, NOTHING_RAN);
+          void calls.ended(context, NOTHING_RAN);
           return;
         }
         context.isExecuting = true;
@@ -99,7 +99,7 @@ export class Executions {
           ticking.ended(canister, exported);
           if (work.lowMemoryEnded(context) && !isNotBegun(step)) this.#events.lowMemoryRan(canister);
           this.#count(context, step, 1);
-          calls.ended(context, step);
+          return calls.ended(context, step);
         });
         return;
       }
@@ -118,7 +118,7 @@ export class Executions {
     const { context, call, method, argument } = waiting;
     // Its code was uninstalled; other code may be here by now. Its caller knows, unless an execution was to answer.
     if (context.isDeleted) {
-      if (context.canAnswer) calls.ended(context, NOTHING_RAN);
+      if (context.canAnswer) void calls.ended(context, NOTHING_RAN);
       return;
     }
     const kind = canister.module?.methods.get(method);
@@ -146,7 +146,7 @@ export class Executions {
     this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 1);
       context.underWay?.ran(step);
-      calls.ended(context, step);
+      return calls.ended(context, step);
     });
   }
 
@@ -160,7 +160,7 @@ export class Executions {
     // Without its frame a composite query cannot go on: one of its callbacks has trapped.
     if (context.isDeleted || (context.evaluation !== undefined && context.frame === 0)) {
       if (refunded > 0n) this.credit(journal.credit(canister, refunded));
-      calls.callbackEnded(call, NOTHING_RAN);
+      void calls.callbackEnded(call, NOTHING_RAN);
       return;
     }
     const { callbacks } = call;
@@ -178,7 +178,7 @@ export class Executions {
     this.#run(canister, queue, task, waiting, (step) => {
       this.#count(context, step, 0);
       context.underWay?.ran(step);
-      calls.callbackEnded(call, step);
+      return calls.callbackEnded(call, step);
     });
   }
 
@@ -197,7 +197,7 @@ export class Executions {
     const task: Task = { kind: 'inspect', entry, method, argument: argument.slice(), caller: context.caller };
     this.#run(canister, queue, task, waiting, (step) => {
       context.instructions += step.instructions;
-      if (step.fault !== undefined) calls.ended(context, step);
+      if (step.fault !== undefined) void calls.ended(context, step);
       else if (step.isAccepted) goOn();
       else
         calls.refuse(
@@ -223,29 +223,49 @@ export class Executions {
     queue: ExecutorQueue,
     task: Task,
     source: QueuedTask,
-    done: (step: Step) => void,
+    done: (step: Step) => Promise<void> | void,
   ): void {
     const { journal, ticking } = this.#with;
     this.begun(queue);
     canister.work.executing++;
     const isChange = journal.isKept && changesState(task);
     this.#with.execution.run(canister.handle, task, (step, argument) => {
-      canister.work.executing--;
       if (step.timerNs !== undefined) ticking.setTimer(canister, step.timerNs);
+      if (step.isLarge === true) {
+        const isChanged = isChange || step.charge > 0;
+        return this.#largeEnded(canister, queue, isChanged, () => done(step));
+      }
+      canister.work.executing--;
       this.ended(queue);
       const isRepeated = isNotBegun(step) && isRepeatable(source) && journal.keeps(source);
       // In the order in which they were given, where the executor has died in the middle of it.
       if (step === TAKEN_BACK || (isRepeated && canister.work.recall !== 'nothing'))
         this.#takenBack(canister, source, argument);
-      else if (isRepeated) this.#interrupted(canister, source, () => done(step));
+      else if (isRepeated) this.#interrupted(canister, source, () => void done(step));
       else {
         if (isChange || step.charge > 0) journal.changed(canister);
-        done(step);
+        void done(step);
       }
       this.rests(canister);
       this.goOn(canister, queue);
+      return undefined;
     });
     if (isChange) journal.expectsChange();
+  }
+
+  /** Its executor counts as at work until all calls of the step are sent: nobody changes, stops or drops it in the middle. */
+  async #largeEnded(
+    canister: ScheduledCanister,
+    queue: ExecutorQueue,
+    isChanged: boolean,
+    done: () => Promise<void> | void,
+  ): Promise<void> {
+    if (isChanged) this.#with.journal.changed(canister);
+    await done();
+    canister.work.executing--;
+    this.ended(queue);
+    this.rests(canister);
+    this.goOn(canister, queue);
   }
 
   /** Whatever was to be done when nothing of a canister executes any more. */

@@ -85,6 +85,8 @@ export class CommitQueue implements OpenableStorage {
   readonly #asked = new Map<number, Asked>();
   #calls = 0;
   #isSealDue = false;
+  /** Who has not told yet all that belongs to the unit. */
+  #holds = 0;
   /** Requests of a turn whose unit is not sealed yet: what the turn has changed comes first. */
   readonly #held: ToStorage[] = [];
   /** What the port had no room for, in order. */
@@ -126,6 +128,12 @@ export class CommitQueue implements OpenableStorage {
     this.#atTurnsEnd(this.#seal);
   }
 
+  holdUnit(): () => void {
+    this.markDirty();
+    this.#holds++;
+    return () => void this.#holds--;
+  }
+
   onSeal(write: (unit: WriteBatch) => void): void {
     this.#writers.push(write);
   }
@@ -150,6 +158,11 @@ export class CommitQueue implements OpenableStorage {
     this.#isSealDue = false;
     const { unit } = this;
     for (const write of this.#writers) write(unit);
+    // What this turn has changed is written down, so that no turn has all of it to write.
+    if (this.#holds > 0) {
+      this.markDirty();
+      return;
+    }
     if (unit.length === 0) unit.delete('meta', NOTHING_KEY);
     this.current++;
     const small = this.#spilled.length === 0 ? unit.view() : undefined;

@@ -33,6 +33,11 @@ export interface CommitPort {
   expectUnit?(): void;
   /** Something has changed in this turn: there will be a unit. */
   markDirty(): void;
+  /**
+   * The unit goes on over several turns, until what this returns is called: what is changed meanwhile is all in it. Whoever waits
+   * for something to be durable waits for that. Optional: without it, turns are long.
+   */
+  holdUnit?(): () => void;
   /** `write` is called once for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. */
   onSeal(write: (unit: WriteBatch) => void): void;
   /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */

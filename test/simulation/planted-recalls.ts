@@ -7,7 +7,7 @@ type Plant = NonNullable<RandomThreadsOptions['plant']>;
 /** One that has been executed is given back as well, and so executed twice. */
 export const TWICE: Plant = (task, ended, isRecalled) => (step, argument) => {
   const isExecuted = task.kind === 'update' && step.fault === undefined && isRecalled();
-  ended(isExecuted ? TAKEN_BACK : step, argument);
+  return ended(isExecuted ? TAKEN_BACK : step, argument);
 };
 
 /** One that is given back is told as if it had been executed. */
@@ -22,7 +22,7 @@ export function swapped(): Plant {
   let first: (() => void) | undefined;
   return (task: Task, ended: Done): Done =>
     (step, argument) => {
-      const end = (): void => ended(step, argument);
+      const end = (): void => void ended(step, argument);
       const before = first;
       first = undefined;
       if (step === TAKEN_BACK && task.kind === 'update' && before === undefined) {

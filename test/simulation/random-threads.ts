@@ -2,6 +2,7 @@
  * Stepped threads with engines without code, and what the main thread has been told of their canisters: that is what is
  * stored, and what those that slept or died are woken with.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import assert from 'node:assert/strict';
 import { type Clock, type Logger, ServerError } from '../../kernel/index.ts';
 import type { CanisterGate } from '../../subsystems/execution/thread/canister-gate.ts';
@@ -74,8 +75,8 @@ export interface RandomThreadsOptions {
   readonly plant?: ((task: Task, ended: Done, isRecalled: () => boolean) => Done) | undefined;
 }
 
-/** Function that is called when a task has ended. */
-export type Done = (step: Step, argument?: Uint8Array) => void;
+/** Function that is called when a task has ended; a promise: its step is still being told. */
+export type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
 
 export class RandomThreads extends SteppedThreads {
   readonly canisters: readonly RandomCanister[];
@@ -172,6 +173,8 @@ export class RandomThreads extends SteppedThreads {
     const lane = draw(this.executorCount);
     if (draw(2) === 0) {
       if (this.canTell(lane)) this.tell(lane);
+      // A large step is being told, over turns of the event loop.
+      if (this.canTell(lane)) await nextTurn();
     } else if (this.canExecute(lane)) {
       this.execute(lane);
       await this.turnOf(lane);
@@ -280,10 +283,10 @@ export class RandomThreads extends SteppedThreads {
     canister.underWay++;
     const told = this.#toldOf(canister);
     const { plant = (_task, end) => end } = this.#options;
-    const end = (step: Step, argument?: Uint8Array): void => {
+    const end = (step: Step, argument?: Uint8Array): Promise<void> | void => {
       told(step);
       canister.underWay--;
-      done(step, argument);
+      return done(step, argument);
     };
     const ended = plant(task, end, () => this.#world.recalled.has(handle));
     super.run(handle, task, ended);

@@ -78,6 +78,30 @@ export function describeCommitQueue(
       assertBytes((await stored()).get('x'), Uint8Array.of(2), 'the second had the last word');
     });
 
+    test('a unit that is held goes on over turns, and whoever waits for it waits for its end', async (t) => {
+      const { queue, endTurn, catchUp, stored } = await makeQueue(t);
+      let changed = 0;
+      queue.onSeal((unit) => {
+        if (changed > 0) unit.put('queue', Buffer.from('changed'), Uint8Array.of(changed));
+        changed = 0;
+      });
+      const { current } = queue;
+      const release = queue.holdUnit?.();
+      for (let turn = 1; turn <= 3; turn++) {
+        put(queue, `${turn}`, turn);
+        changed = turn;
+        await endTurn();
+        assert.deepEqual([queue.current, queue.newest, queue.durable], [current, current, current - 1]);
+      }
+      assert.equal(await Promise.race([queue.settled().then(() => 'settled'), endTurn().then(() => 'waits')]), 'waits');
+      release?.();
+      await endTurn();
+      await catchUp();
+      assert.deepEqual([queue.current, queue.durable], [current + 1, current]);
+      assert.deepEqual([...(await stored()).keys()], ['1', '2', '3', 'changed']);
+      assertBytes((await stored()).get('changed'), Uint8Array.of(3), 'each turn has written what it changed');
+    });
+
     test('what is changed while a unit is sealed is in the next one', async (t) => {
       const { queue, endTurn, catchUp, stored } = await makeQueue(t);
       let left = 2;

@@ -15,6 +15,7 @@ import { Executor, type StartExecutorThread } from './executor.ts';
 import { ExecutorTables } from './executor-tables.ts';
 import { countKept } from '../wire/code-cache.ts';
 import { HeapBudget } from '../memory/heap-budget.ts';
+import { LargeSteps } from './large-steps.ts';
 import type {
   CanisterImage,
   CanisterObserver,
@@ -84,6 +85,7 @@ export class ExecutorPool implements Execution {
   readonly #modules: PoolModules;
   readonly #startThread: StartExecutorThread;
   readonly #tables: ExecutorTables;
+  readonly #largeSteps = new LargeSteps();
   #replaced = 0;
   readonly #policy: MeteringPolicy;
   readonly #pieceSizes: PieceSizes | undefined;
@@ -311,7 +313,7 @@ export class ExecutorPool implements Execution {
     void (observer?.settled?.() ?? Promise.resolve()).then(stored);
   }
 
-  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => void): void {
+  run(handle: number, task: Task, done: (step: Step, argument?: Uint8Array) => Promise<void> | void): void {
     const { executor } = this.#canisters.of(handle);
     executor.run({ nowMs: this.#times.nowOf(handle), handle, task }, done);
   }
@@ -449,6 +451,7 @@ export class ExecutorPool implements Execution {
         for (const piece of changes) observer?.changed?.(piece);
         observer?.ended(gaugesOf(record));
       },
+      inTurn: (tell: () => Promise<void> | void) => this.#largeSteps.inTurn(tell),
       credited: (handle: number, balance: bigint) => this.#canisters.observerOf(handle)?.credited?.(balance),
       changed: (handle: number, changes: readonly Uint8Array[]) => {
         for (const piece of changes) this.#canisters.observerOf(handle)?.changed?.(piece);

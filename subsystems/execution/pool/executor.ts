@@ -8,10 +8,18 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task } from '../../ic/index.ts';
+import {
+  CALLS_PER_TURN,
+  type OutgoingCall,
+  type OutputLine,
+  type Step,
+  TAKEN_BACK,
+  type Task,
+} from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
+import { isLarge } from './large-steps.ts';
 import { STOPPED_TEXT } from './refusals.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
@@ -50,6 +58,8 @@ export interface ExecutorEvents {
   changed(handle: number, changes: readonly Uint8Array[]): void;
   /** Changes ahead of a step; `stored` is to be called when they are durable. */
   ahead(handle: number, changes: readonly Uint8Array[], stored: () => void): void;
+  /** Calls `tell`, which tells a large step, in its turn; resolves when all of it is told. */
+  inTurn(tell: () => Promise<void> | void): Promise<void>;
   /** Cycles came outside of any step; the balance since. */
   credited(handle: number, balance: bigint): void;
   /** A fault of the host's own happened inside a message. */
@@ -64,7 +74,7 @@ const SPIN_US = 20;
 const DRAIN_MS_MAX = 1;
 
 /** `argument`: of a task that was taken back, if it had been handed over. */
-type Done = (step: Step, argument?: Uint8Array) => void;
+type Done = (step: Step, argument?: Uint8Array) => Promise<void> | void;
 type RestCommand = Extract<Command, { readonly kind: 'sleep' | 'rouse' | 'wake' }>;
 type InstallCommand = Extract<Command, { readonly kind: 'install' }>;
 
@@ -113,6 +123,12 @@ export class Executor {
   #isEnding = false;
   /** Given while it ends. */
   readonly #late: Done[] = [];
+  /** A large step is being told: nothing is taken meanwhile. */
+  #isTelling = false;
+  /** Called when it has been told: the thread has died meanwhile. */
+  #whenTold: (() => void) | undefined;
+  /** Calls that were taken in this turn. */
+  #callsTaken = 0;
   #isTerminated = false;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents, startThread: StartExecutorThread) {
@@ -223,7 +239,7 @@ export class Executor {
   /** Answers what the thread cannot do any more; while it ends, before its death is told: whoever hears of that has all back. */
   #refuse(done: Done): void {
     if (this.#isEnding) this.#late.push(done);
-    else queueMicrotask(() => done(stopped()));
+    else queueMicrotask(() => void done(stopped()));
   }
 
   #expect(done: Done): number {
@@ -271,13 +287,16 @@ export class Executor {
     const until = performance.now() + DRAIN_MS_MAX;
     do {
       this.#hasSentWhileDraining = false;
-      this.#outbox.drain(this.#take);
+      this.#callsTaken = 0;
+      if (!this.#isTelling) this.#outbox.drain(this.#take, this.#isEnough);
       if (this.#spilled.length > 0) this.#refill();
       this.#inbox.publish();
     } while (this.#hasSentWhileDraining && performance.now() < until && this.#outbox.spin(SPIN_US));
     this.#isDraining = false;
     return this.underWay > 0;
   }
+
+  readonly #isEnough = (): boolean => this.#isTelling || this.#callsTaken >= CALLS_PER_TURN;
 
   #refill(): void {
     const spilled = this.#spilled;
@@ -293,10 +312,13 @@ export class Executor {
         if (calls.length > 0) this.#calls = [];
         const changes = this.#changes;
         if (changes.length > 0) this.#changes = [];
-        this.#ended(readStep(this.#outbox, this.#port, at, calls), changes);
+        const record = readStep(this.#outbox, this.#port, at, calls);
+        if (isLarge(calls)) this.#tellLarge(record, changes);
+        else void this.#ended(record, changes);
         break;
       }
       case CALL:
+        this.#callsTaken++;
         this.#calls.push(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
@@ -309,7 +331,7 @@ export class Executor {
       }
       case REST: {
         const { call, answer } = readRest(this.#outbox, at);
-        if (answer === 'takenBack') this.#release(call)?.(TAKEN_BACK);
+        if (answer === 'takenBack') void this.#release(call)?.(TAKEN_BACK);
         else this.#answer(call, answer);
         break;
       }
@@ -333,7 +355,7 @@ export class Executor {
         this.#events.bug(message.message);
         break;
       case 'takenBack':
-        this.#release(message.call)?.(TAKEN_BACK, message.argument);
+        void this.#release(message.call)?.(TAKEN_BACK, message.argument);
         break;
       default: {
         if ('changes' in message && message.changes !== undefined)
@@ -352,9 +374,20 @@ export class Executor {
     answered?.(answer);
   }
 
-  #ended(record: StepRecord, changes: readonly Uint8Array[]): void {
+  #ended(record: StepRecord, changes: readonly Uint8Array[]): Promise<void> | void {
     this.#events.ended(record, changes);
-    this.#release(record.call)?.(record.step);
+    return this.#release(record.call)?.(record.step);
+  }
+
+  #tellLarge(record: StepRecord, changes: readonly Uint8Array[]): void {
+    this.#isTelling = true;
+    const large = { ...record, step: { ...record.step, isLarge: true } };
+    void this.#events
+      .inTurn(() => this.#ended(large, changes))
+      .then(() => {
+        this.#isTelling = false;
+        this.#whenTold?.();
+      });
   }
 
   #release(call: number): Done | undefined {
@@ -367,14 +400,19 @@ export class Executor {
 
   #end(reason: string): void {
     if (!this.#isAlive) return;
+    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
+    while (!this.#isTerminated && !this.#isTelling && this.#outbox.hasMore) this.#drain();
+    if (this.#isTelling) {
+      // Its death is heard of later: until then it is a thread that does not answer.
+      this.#whenTold = () => this.#end(reason);
+      return;
+    }
     this.#isAlive = false;
     this.#isEnding = true;
-    // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
-    if (!this.#isTerminated) this.#drain();
     this.#outbox.close();
     this.#given.length = 0;
-    for (const done of this.#pending.splice(0)) done?.(stopped());
-    for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) done(stopped());
+    for (const done of this.#pending.splice(0)) void done?.(stopped());
+    for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) void done(stopped());
     this.#isEnding = false;
     this.#events.died(reason);
   }

@@ -127,7 +127,7 @@ export class SimulatedThreads extends SteppedThreads {
     return isRoused;
   }
 
-  override run(handle: number, task: Task, done: (step: Step) => void): void {
+  override run(handle: number, task: Task, done: (step: Step) => Promise<void> | void): void {
     this.steps++;
     super.run(handle, task, done);
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServerError } from '../../../kernel/index.ts';
-import type { Task } from '../../../subsystems/ic/index.ts';
+import { CALLS_PER_TURN, type Task } from '../../../subsystems/ic/index.ts';
 import type { Entry } from '../../../subsystems/storage/index.ts';
 import { DurableHost } from './durable-host.ts';
 import { callOf, idOf, MODULE, REPLY, STEP } from './held-execution.ts';
@@ -53,6 +53,29 @@ test('a unit is expected while something executes that may change a canister, an
   assert.equal(host.journal.expected, 3, 'and of the callback');
   host.execution.endOne();
   await host.endTurn();
+});
+
+test('calls of a large step are sent in several turns, in order, and are one unit with the answer', async () => {
+  const host = new DurableHost().admit([0, 1]);
+  const told = host.deliver(0);
+  const count = 2 * CALLS_PER_TURN + 1;
+  const calls = Array.from({ length: count }, (_, n) => ({ ...callOf(idOf(1)), payload: Uint8Array.of(n, n >> 8) }));
+  host.execution.endOne({ ...FREE, calls, isLarge: true });
+  const sent = (): number => host.execution.started.length - 1 + host.scheduler.queuedOf(1);
+  assert.equal(sent(), CALLS_PER_TURN);
+  await host.commit();
+  assert.deepEqual([host.journal.pending, host.journal.entries().length, isTold(told)], [0, 0, false]);
+  for (let turns = 0; turns < 3; turns++) await host.endTurn();
+  assert.equal(sent(), count);
+  assert.equal(host.journal.pending, 1);
+  await host.commit();
+  assert.ok(isTold(told));
+  assert.equal(letters(host.journal.entries()).replaceAll('c', '').length, count, 'open calls');
+  const order = host.execution.started.slice(1).map(({ task }) => (task.kind === 'update' ? task.argument : []));
+  assert.deepEqual(
+    order.map(([low = 0, high = 0]) => low + 256 * high),
+    [...order.keys()],
+  );
 });
 
 test('a query is told only of what is durable, and at once when all is', async () => {
