@@ -11,4 +11,5 @@ export * from './outcome.ts';
 export * from './principal.ts';
 export * from './reject-codes.ts';
 export * from './step.ts';
+export * from './turn-of-calls.ts';
 export * from './units.ts';

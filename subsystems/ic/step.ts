@@ -110,11 +110,6 @@ export interface OutputLine {
   readonly record: string | undefined;
 }
 
-/** Calls that one turn of the main thread's event loop sends: some milliseconds with a state directory. */
-export const CALLS_PER_TURN = 250;
-/** And bytes of their arguments, which are copied where state is kept. */
-export const CALL_BYTES_PER_TURN = 1 << 20;
-
 export interface Step {
   /** Undefined: the execution returned, and its effects below hold. */
   readonly fault: StepFault | undefined;
@@ -131,7 +126,7 @@ export interface Step {
   readonly frame: number;
   readonly instructions: number;
   readonly charge: number;
-  /** It makes more calls than one turn of the event loop may send (`execution/pool/large-steps.ts`). */
+  /** Its calls are more than one turn of the event loop may send (`TurnOfCalls`). */
   readonly isLarge?: boolean;
 }
 

@@ -71,9 +71,9 @@ export class CallJournal {
     this.#orders = Math.max(this.#orders, order);
   }
 
-  /** Has the unit go on until what is returned is called; undefined: that is not possible. */
-  hold(): (() => void) | undefined {
-    return this.isKept ? this.#storage.holdUnit?.() : NOTHING_HELD;
+  /** Has the unit go on, if it is to have calls of that context, until what is returned is called; undefined: that is not possible. */
+  hold({ evaluation }: CallContext): (() => void) | undefined {
+    return this.isKept && evaluation === undefined ? this.#storage.holdUnit?.() : NOTHING_HELD;
   }
 
   /** Something is executed that will change a canister, as a rule. */

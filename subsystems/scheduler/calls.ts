@@ -18,8 +18,6 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
-  CALL_BYTES_PER_TURN,
-  CALLS_PER_TURN,
   REJECT_CODE,
   type CallKind,
   outcomeKindOf,
@@ -29,6 +27,7 @@ import {
   type Response,
   type Step,
   principalToText,
+  TurnOfCalls,
 } from '../ic/index.ts';
 import {
   type ScheduledCanister,
@@ -93,7 +92,7 @@ export class Calls {
       if (step.cyclesAccepted !== 0n) context.cyclesAvailable -= step.cyclesAccepted;
       context.frame = step.frame;
       if (step.answer !== undefined) this.#answer(context, step.answer, undefined);
-      const release = step.isLarge === true ? this.#journal.hold() : undefined;
+      const release = step.isLarge === true ? this.#journal.hold(context) : undefined;
       if (release !== undefined) return this.#sendInPieces(context, step.calls, release);
       for (const call of step.calls) this.#send(context, call);
     } else {
@@ -106,14 +105,13 @@ export class Calls {
 
   /** Its executions end when all calls are sent: nothing else of the context starts meanwhile, and its canister does not rest. */
   async #sendInPieces(context: CallContext, calls: readonly OutgoingCall[], release: () => void): Promise<void> {
-    let [count, bytes] = [0, 0];
+    const turn = new TurnOfCalls();
     for (const call of calls) {
-      if (count >= CALLS_PER_TURN || bytes >= CALL_BYTES_PER_TURN) {
-        [count, bytes] = [0, 0];
+      if (turn.isFull) {
+        turn.begin();
         await nextTurn();
       }
-      count++;
-      bytes += call.payload.length;
+      turn.add(call);
       this.#send(context, call);
     }
     this.#stepEnded(context);

@@ -38,7 +38,10 @@ export interface CommitPort {
    * for something to be durable waits for that. Optional: without it, turns are long.
    */
   holdUnit?(): () => void;
-  /** `write` is called once for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. */
+  /**
+   * `write` is called for every unit, before it is sealed, in the order of these calls; the last unit is that of the stop. Of a unit that is held it
+   * is called at the end of each turn.
+   */
   onSeal(write: (unit: WriteBatch) => void): void;
   /** Calls back when that unit is durable; at once, within this call, if it is already. Callbacks keep their order. */
   whenDurable(unit: number, callback: () => void): void;

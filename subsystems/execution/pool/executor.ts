@@ -8,18 +8,10 @@
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { CodeChange } from '../index.ts';
-import {
-  CALLS_PER_TURN,
-  type OutgoingCall,
-  type OutputLine,
-  type Step,
-  TAKEN_BACK,
-  type Task,
-} from '../../ic/index.ts';
+import { type OutgoingCall, type OutputLine, type Step, TAKEN_BACK, type Task, TurnOfCalls } from '../../ic/index.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 import { buffersOf } from '../../storage/index.ts';
 import { createRing, RingListener, RingProducer } from '../../threads/index.ts';
-import { isLarge } from './large-steps.ts';
 import { STOPPED_TEXT } from './refusals.ts';
 import { unavailableStep } from '../wire/unavailable-step.ts';
 import { CALL, CHANGES, COMMAND, DEBUG, MESSAGE, REST, STEP } from '../wire/wire.ts';
@@ -128,7 +120,7 @@ export class Executor {
   /** Called when it has been told: the thread has died meanwhile. */
   #whenTold: (() => void) | undefined;
   /** Calls that were taken in this turn. */
-  #callsTaken = 0;
+  readonly #callsTaken = new TurnOfCalls();
   #isTerminated = false;
 
   constructor(settings: ExecutorSettings, events: ExecutorEvents, startThread: StartExecutorThread) {
@@ -287,7 +279,7 @@ export class Executor {
     const until = performance.now() + DRAIN_MS_MAX;
     do {
       this.#hasSentWhileDraining = false;
-      this.#callsTaken = 0;
+      this.#callsTaken.begin();
       if (!this.#isTelling) this.#outbox.drain(this.#take, this.#isEnough);
       if (this.#spilled.length > 0) this.#refill();
       this.#inbox.publish();
@@ -296,7 +288,7 @@ export class Executor {
     return this.underWay > 0;
   }
 
-  readonly #isEnough = (): boolean => this.#isTelling || this.#callsTaken >= CALLS_PER_TURN;
+  readonly #isEnough = (): boolean => this.#isTelling || this.#callsTaken.isFull;
 
   #refill(): void {
     const spilled = this.#spilled;
@@ -313,13 +305,12 @@ export class Executor {
         const changes = this.#changes;
         if (changes.length > 0) this.#changes = [];
         const record = readStep(this.#outbox, this.#port, at, calls);
-        if (isLarge(calls)) this.#tellLarge(record, changes);
+        if (TurnOfCalls.isTooSmallFor(calls)) this.#tellLarge(record, changes);
         else void this.#ended(record, changes);
         break;
       }
       case CALL:
-        this.#callsTaken++;
-        this.#calls.push(readCall(this.#outbox, this.#port, at));
+        this.#takeCall(readCall(this.#outbox, this.#port, at));
         break;
       case CHANGES:
         this.#changes.push(readChanges(this.#outbox, this.#port, at));
@@ -339,6 +330,11 @@ export class Executor {
         this.#takeFromPort();
     }
   };
+
+  #takeCall(call: OutgoingCall): void {
+    this.#callsTaken.add(call);
+    this.#calls.push(call);
+  }
 
   #takeFromPort(): void {
     const message = receiveDue(this.#port) as PortMessage;

@@ -5,16 +5,6 @@
  * Main thread.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { CALLS_PER_TURN, CALL_BYTES_PER_TURN, type OutgoingCall } from '../../ic/index.ts';
-
-/** More than one turn may send: so many calls, or so many bytes with more than one. */
-export function isLarge(calls: readonly OutgoingCall[]): boolean {
-  if (calls.length < 2) return false;
-  if (calls.length > CALLS_PER_TURN) return true;
-  let bytes = 0;
-  for (const { payload } of calls) bytes += payload.length;
-  return bytes > CALL_BYTES_PER_TURN;
-}
 
 /** One for all threads. */
 export class LargeSteps {

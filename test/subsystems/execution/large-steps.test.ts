@@ -2,8 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ExecutorPool } from '../../../subsystems/execution/pool/executor-pool.ts';
-import { isLarge } from '../../../subsystems/execution/pool/large-steps.ts';
-import { CALL_BYTES_PER_TURN, CALLS_PER_TURN, idToText, type OutgoingCall } from '../../../subsystems/ic/index.ts';
+import {
+  CALL_BYTES_PER_TURN,
+  CALLS_PER_TURN,
+  idToText,
+  type OutgoingCall,
+  TurnOfCalls,
+} from '../../../subsystems/ic/index.ts';
 import { RoundScheduler } from '../../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
@@ -91,13 +96,17 @@ test('a turn of the event loop sends so many calls, whatever a message makes', a
   assert.ok(most <= 2 * CALLS_PER_TURN, `one turn sent ${most} calls`);
 });
 
-test('a step is large by its calls, or by the bytes of more than one', () => {
-  const call = callOf(idOf(0));
-  const calls = (count: number, bytes: number): OutgoingCall[] =>
-    Array.from({ length: count }, () => ({ ...call, payload: new Uint8Array(bytes) }));
+test('calls take more than one turn by their number, or by the bytes of all but the last', () => {
+  const { method } = callOf(idOf(0));
+  const calls = (count: number, bytes: number, name = method): OutgoingCall[] =>
+    Array.from({ length: count }, () => ({ ...callOf(idOf(0)), method: name, payload: new Uint8Array(bytes) }));
+  const isLarge = (of: readonly OutgoingCall[]): boolean => TurnOfCalls.isTooSmallFor(of);
   assert.ok(!isLarge(calls(CALLS_PER_TURN, 0)));
   assert.ok(isLarge(calls(CALLS_PER_TURN + 1, 0)));
-  assert.ok(!isLarge(calls(1, CALL_BYTES_PER_TURN + 1)));
-  assert.ok(!isLarge(calls(2, CALL_BYTES_PER_TURN / 2)));
-  assert.ok(isLarge(calls(2, CALL_BYTES_PER_TURN / 2 + 1)));
+  const full = CALL_BYTES_PER_TURN - method.length;
+  assert.ok(!isLarge(calls(1, full)));
+  assert.ok(isLarge(calls(2, full)));
+  assert.ok(!isLarge(calls(2, full - 1)));
+  assert.ok(isLarge(calls(3, full - 1)));
+  assert.ok(isLarge(calls(2, 0, 'm'.repeat(CALL_BYTES_PER_TURN))), 'names count, too');
 });
