@@ -19,7 +19,7 @@
 import { giveBackIdleMemory, IDLE_MS } from './idle-memory.ts';
 
 const HEAD = 0;
-const TAIL = 16;
+export const TAIL = 16;
 export const ASLEEP = 32;
 const BLOCKED = 48;
 const STOPPING = 64;

@@ -17,6 +17,9 @@ export const LOST: Plant = (task, ended) => (step, argument) =>
 /** A large argument does not come back. */
 export const EMPTIED: Plant = (_task, ended) => (step) => ended(step);
 
+/** What comes behind a message whose calls are being sent does not wait for that. */
+export const OVERTAKING: Plant = (_task, ended) => (step, argument) => void ended(step, argument);
+
 /** Plants that the second of two tasks that follow each other comes back first. */
 export function swapped(): Plant {
   let first: (() => void) | undefined;

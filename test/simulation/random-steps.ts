@@ -9,6 +9,8 @@ import assert from 'node:assert/strict';
 import type { EngineResult } from '../../subsystems/execution/engine/engine.ts';
 import {
   NOTHING_RAN,
+  CALL_BYTES_PER_TURN,
+  CALLS_PER_TURN,
   type OutgoingCall,
   type OutputLine,
   type Response,
@@ -26,6 +28,8 @@ import type { Tally } from './tally.ts';
 /** What engines need of the simulation around them. */
 export interface EngineHost {
   readonly draw: Draw;
+  /** Chance of messages that make more calls than one turn sends; undefined: none does. */
+  readonly drawBurst: Draw | undefined;
   readonly tally: Tally;
   /** Best-effort calls. */
   readonly hasTimeouts: boolean;
@@ -52,6 +56,9 @@ export interface EngineHost {
 
 /** Argument of an installation by somebody who runs the host. */
 export const OPERATOR = 'operator';
+
+/** Messages that may call. */
+const BURST_ONE_IN = 60;
 
 const FAULTS = ['trap', 'limit', 'calledTrap', 'noCallback'] as const;
 
@@ -265,6 +272,7 @@ export class RandomSteps {
     if (cyclesAccepted > 0n) this.#change(subject, { kind: 'balance', by: cyclesAccepted });
     const calls: OutgoingCall[] = [];
     if (fuel > 0) for (let n = draw(4); n > 0; n--) calls.push(this.#call(message));
+    if (fuel > 0) calls.push(...this.#burst(message));
     const answer = canAnswer && draw(3) > 0 ? this.#answer(cause) : undefined;
     let frame = 0;
     if (isComposite && answer !== undefined) {
@@ -293,7 +301,21 @@ export class RandomSteps {
     return { kind: 'reply', data };
   }
 
-  #call({ subject, fuel, isComposite, cause, isTimer = false }: Message): OutgoingCall {
+  /** Around what one turn of the main thread sends: calls that make no further ones, or few with much. */
+  #burst(message: Message): readonly OutgoingCall[] {
+    const { drawBurst, tally } = this.#host;
+    if (drawBurst === undefined || drawBurst(BURST_ONE_IN) > 0) return [];
+    const isOfBytes = !message.isComposite && drawBurst(3) > 0;
+    const kind = isOfBytes ? 'bytes' : 'calls';
+    tally.bursts[kind]++;
+    const around = (bound: number): number => bound - 3 + drawBurst(6);
+    const count = isOfBytes ? 2 + drawBurst(14) : around(CALLS_PER_TURN * (1 + drawBurst(2)));
+    const bytesOf = (): number => around(CALL_BYTES_PER_TURN >> drawBurst(2));
+    const leaf = { ...message, fuel: 1 };
+    return Array.from({ length: count }, () => this.#call(leaf, isOfBytes ? bytesOf() : undefined));
+  }
+
+  #call({ subject, fuel, isComposite, cause, isTimer = false }: Message, bytes?: number): OutgoingCall {
     const { draw, count, tally, hasTimeouts } = this.#host;
     const { books } = subject;
     const call = this.#host.nextNumber();
@@ -309,7 +331,9 @@ export class RandomSteps {
     else this.#change(subject, { kind: 'called', call, as });
     if (cycles > 0n) this.#change(subject, { kind: 'balance', by: -cycles });
     this.#change(subject, { kind: 'numbered', to, number: place });
-    const payload = isEmpty ? new Uint8Array(0) : sealArgument(fuel - 1, place, call, drawBytes(draw), books.instance);
+    const payload = isEmpty
+      ? new Uint8Array(0)
+      : sealArgument(fuel - 1, place, call, bytes ?? drawBytes(draw), books.instance);
     tally.payload('call', payload.length);
     const timeoutSeconds = hasTimeouts && draw(3) === 0 ? 1 + draw(3) : undefined;
     const { instance } = books;

@@ -25,7 +25,7 @@ import { type Subject, ThreadNotes } from './random-subject.ts';
 import { checkLines, type EngineHost, simulatedId } from './random-steps.ts';
 import { type Draw, drawBytes } from './sealed.ts';
 import { drawPassedMs, type SteppedParts, SteppedThreads } from './stepped-threads.ts';
-import type { Tally } from './tally.ts';
+import type { AMID, Tally } from './tally.ts';
 
 /** One canister as the main thread knows it. */
 export interface RandomCanister {
@@ -42,6 +42,8 @@ export interface RandomCanister {
   isLost: boolean;
   /** Tasks given and not ended. */
   underWay: number;
+  /** The calls of a message of it are being sent. */
+  isSending: boolean;
   /** Tasks and changes of code that its executor has been given. */
   given: number;
   /** That executor: one that dies while the canister sleeps tells nobody. */
@@ -53,6 +55,8 @@ export interface RandomCanister {
 export interface RandomThreadsOptions {
   readonly lanes: number;
   readonly draw: Draw;
+  /** As of `EngineHost`. */
+  readonly drawBurst: Draw | undefined;
   readonly tally: Tally;
   readonly clock: Clock;
   readonly isKept: boolean;
@@ -164,7 +168,7 @@ export class RandomThreads extends SteppedThreads {
   }
 
   get isIdle(): boolean {
-    return this.#notes.every((_, lane) => !this.canExecute(lane) && !this.canTell(lane));
+    return !this.#isSending && this.#notes.every((_, lane) => !this.canExecute(lane) && !this.canTell(lane));
   }
 
   /** One thread works, or is heard. */
@@ -173,8 +177,8 @@ export class RandomThreads extends SteppedThreads {
     const lane = draw(this.executorCount);
     if (draw(2) === 0) {
       if (this.canTell(lane)) this.tell(lane);
-      // A large step is being told, over turns of the event loop.
-      if (this.canTell(lane)) await nextTurn();
+      // Calls of a message are being sent, over turns of the event loop.
+      if (this.#isSending || this.canTell(lane)) await nextTurn();
     } else if (this.canExecute(lane)) {
       this.execute(lane);
       await this.turnOf(lane);
@@ -218,6 +222,7 @@ export class RandomThreads extends SteppedThreads {
       isRemoved: false,
       isLost: false,
       underWay: 0,
+      isSending: false,
       given: 0,
       givenTo: undefined,
       lines: [],
@@ -286,10 +291,29 @@ export class RandomThreads extends SteppedThreads {
     const end = (step: Step, argument?: Uint8Array): Promise<void> | void => {
       told(step);
       canister.underWay--;
-      return done(step, argument);
+      return this.#watchSending(canister, done(step, argument));
     };
     const ended = plant(task, end, () => this.#world.recalled.has(handle));
     super.run(handle, task, ended);
+  }
+
+  get #isSending(): boolean {
+    return this.canisters.some(({ isSending }) => isSending);
+  }
+
+  async #watchSending(canister: RandomCanister, sent: Promise<void> | void): Promise<void> {
+    if (sent === undefined) return;
+    this.#options.tally.inTurns++;
+    canister.isSending = true;
+    await sent;
+    canister.isSending = false;
+  }
+
+  /** Counts what comes while calls of a message are being sent: of that canister, or of any. */
+  cameAmid(what: (typeof AMID)[number], handle?: number): void {
+    const { tally } = this.#options;
+    if (this.canisters.some((each) => each.isSending && (handle === undefined || each.handle === handle)))
+      tally.amid[what]++;
   }
 
   /** Checks that what is told of the next task is true. */
@@ -409,12 +433,13 @@ const LOADER = {
 };
 
 function hostOf(
-  { draw, tally, hasTimeouts, hasFailures, nextNumber, emptyReplies, problem }: RandomThreadsOptions,
+  { draw, drawBurst, tally, hasTimeouts, hasFailures, nextNumber, emptyReplies, problem }: RandomThreadsOptions,
   canisters: RandomCanister[],
   world: { deathIn: number; destroyed: bigint; readonly doomed: ReadonlySet<number> },
 ): EngineHost {
   return {
     draw,
+    drawBurst,
     tally,
     hasTimeouts,
     hasFailures,

@@ -10,16 +10,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf, ServerError } from '../../kernel/index.ts';
 import { type Outcome, type Response, type CanisterStatus, idToText } from '../../subsystems/ic/index.ts';
 import type { SystemCall } from '../../subsystems/scheduler/index.ts';
+import type { Entry } from '../../subsystems/storage/index.ts';
 import { RoundScheduler } from '../../subsystems/scheduler/round-scheduler.ts';
 import { NoStorage } from '../../subsystems/storage/no-storage.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { seeded } from '../support/seeded.ts';
 import type { Books } from './books.ts';
-import { type PlantedOperators, RandomOperators } from './random-operators.ts';
+import { burstsOf, type Mix, type Planted } from './random-mix.ts';
+import { RandomOperators } from './random-operators.ts';
 import { checkEcho, sealArgument, sealEcho, simulatedId } from './random-steps.ts';
-import { RandomThreads, type RandomThreadsOptions } from './random-threads.ts';
+import { RandomThreads } from './random-threads.ts';
 import { RecordingJournal } from './recording-journal.ts';
 import { type Draw, drawBytes, unseal } from './sealed.ts';
+import { CannotWait } from './stepped-threads.ts';
 import { Tally } from './tally.ts';
 
 const BALANCE = 1000n;
@@ -28,30 +31,6 @@ const CALLER = Uint8Array.of(4);
 const TURNS_MAX = 200_000;
 /** Rests at the end until everybody has stopped; all together are less than stopping may take. */
 const RESTS_MAX = 1000;
-
-/** What there is besides calls. */
-export interface Mix {
-  readonly lanes: number;
-  /** Best-effort calls, whose cycles may be lost. */
-  readonly hasTimeouts?: boolean;
-  /** Stops, starts, code changes, uninstallations, deletions. */
-  readonly hasChanges?: boolean;
-  /** Executors die. */
-  readonly hasDeaths?: boolean;
-  /** The end is a drain instead of rest. */
-  readonly isDrained?: boolean;
-  /** State is kept, and the host crashes. */
-  readonly isKept?: boolean;
-  /** Actors that are live at most. */
-  readonly liveCap?: number;
-  /** Actors cannot always be woken. */
-  readonly hasFailures?: boolean;
-}
-
-/** A mistake in what is tested. */
-export interface Planted extends Pick<RandomThreadsOptions, 'createGate' | 'plant'> {
-  readonly operators?: PlantedOperators;
-}
 
 /** What a unit holds besides what the scheduler says. */
 type State = readonly {
@@ -71,6 +50,7 @@ interface Waiting {
 
 class World {
   readonly #draw: Draw;
+  readonly #drawBurst: Draw | undefined;
   readonly #mix: Mix;
   readonly #planted: Planted;
   readonly tally = new Tally();
@@ -94,14 +74,21 @@ class World {
   #ticks = 0;
   #minted = 0n;
 
-  constructor(draw: Draw, mix: Mix, planted: Planted) {
+  constructor(draw: Draw, drawBurst: Draw | undefined, mix: Mix, planted: Planted) {
     this.#draw = draw;
+    this.#drawBurst = drawBurst;
     this.#mix = mix;
     this.#planted = planted;
-    this.#journal = mix.isKept === true ? new RecordingJournal<State>([]) : undefined;
+    this.#journal = mix.isKept === true ? this.#newJournal([]) : undefined;
     this.#threads = this.#newThreads();
     this.#scheduler = this.#newScheduler();
     this.#operators = this.#newOperators();
+  }
+
+  #newJournal(state: State, entries?: readonly Entry[]): RecordingJournal<State> {
+    const journal = new RecordingJournal(state, entries);
+    if (this.#planted.sealsAmid === true) journal.holdUnit = () => () => undefined;
+    return journal;
   }
 
   #newOperators(): RandomOperators {
@@ -126,6 +113,7 @@ class World {
       plant: this.#planted.plant,
       lanes,
       draw: this.#draw,
+      drawBurst: this.#drawBurst,
       tally: this.tally,
       // No two tasks have the same instant: it says in an executor which is which.
       clock: {
@@ -220,6 +208,7 @@ class World {
     if (journal === undefined) return;
     const { entries, state } = journal.crash(this.#draw(journal.pending + 1));
     this.tally.crashes++;
+    this.#threads.cameAmid('crash');
     this.tally.diedSuspended += this.#threads.suspended;
     this.#leave();
     this.#clock.dropTimers();
@@ -229,7 +218,7 @@ class World {
     this.#wakes = [];
     // What the old host still says does not count.
     this.#problems = [];
-    this.#journal = new RecordingJournal(state, entries);
+    this.#journal = this.#newJournal(state, entries);
     this.#threads = this.#newThreads();
     this.#scheduler = this.#newScheduler();
     this.#operators = this.#newOperators();
@@ -295,6 +284,7 @@ class World {
     // It may have been deleted meanwhile.
     if (this.#threads.canisters[handle]?.isRemoved === true) return;
     this.#journal?.markDirty();
+    this.#threads.cameAmid('change', handle);
     // A composite query is likely to wait for others then.
     if (how !== 'install' && this.#threads.canisters[handle]?.isLost !== true) this.#deliver(handle, 80);
     this.#promises.push(this.#watched(this.#operators[how](handle, module)));
@@ -316,7 +306,7 @@ class World {
       if (this.#mix.hasDeaths === true && this.#draw(4) === 0) await this.#kill();
     } else if (this.#threads.canisters[handle]?.isLost === true) return;
     else if (what < 96) this.#promises.push(this.#watched(this.#operators.runErrand(handle, what)));
-    else if (what < 99) void this.#scheduler.stop(handle).catch(() => undefined);
+    else if (what < 99) this.#stop(handle);
     else if (what < 102) this.#scheduler.start(handle);
     else if (what < 104) await this.#change(handle);
     else if (what < 107) await this.#change(handle, 'upgrade');
@@ -325,10 +315,16 @@ class World {
     else this.#promises.push(this.#watched(this.#remove(handle)));
   }
 
+  #stop(handle: number): void {
+    this.#threads.cameAmid('stop', handle);
+    void this.#scheduler.stop(handle).catch(() => undefined);
+  }
+
   async #remove(handle: number): Promise<void> {
     const endsCalls = this.#scheduler.storedStatusOf(handle) !== 'stopped';
     if (endsCalls && this.#draw(2) === 0) return;
     this.#hasEnded ||= endsCalls;
+    this.#threads.cameAmid('deletion', handle);
     if (await this.#operators.remove(handle, endsCalls)) await this.#create();
   }
 
@@ -365,6 +361,7 @@ class World {
   }
 
   async #kill(): Promise<void> {
+    this.#threads.cameAmid('death');
     if (this.#draw(2) === 0) this.#threads.doom();
     else this.#threads.kill(this.#draw(this.#mix.lanes));
     if (this.#journal === undefined) await this.#create();
@@ -450,6 +447,7 @@ class World {
 
   async #drain(): Promise<void> {
     let isDrained = false;
+    this.#threads.cameAmid('drain');
     const drained = this.#scheduler.drain().then(() => (isDrained = true));
     const late = await this.#scheduler.deliver(this.#handles[0] ?? 0, LATE);
     assert.equal(late.kind, 'unavailable');
@@ -476,12 +474,14 @@ export async function simulateScheduler(
   operations: number,
   planted: Planted = {},
 ): Promise<Tally> {
+  const random = seeded(seed);
+  const world = new World((below) => random.below(below), burstsOf(seed), mix, planted);
   try {
-    const random = seeded(seed);
-    const world = new World((below) => random.below(below), mix, planted);
     await world.run(operations);
-    return world.tally;
   } catch (error) {
-    throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    if (!(error instanceof CannotWait))
+      throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    world.tally.cutShort++;
   }
+  return world.tally;
 }

@@ -13,8 +13,9 @@ import { test } from 'node:test';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { CALL_KINDS } from './books.ts';
 import { LeakyGate } from './observed-gate.ts';
-import { EMPTIED, LOST, swapped, TWICE } from './planted-recalls.ts';
-import { type Mix, type Planted, simulateScheduler } from './random-world.ts';
+import { EMPTIED, LOST, OVERTAKING, swapped, TWICE } from './planted-recalls.ts';
+import type { Mix, Planted } from './random-mix.ts';
+import { simulateScheduler } from './random-world.ts';
 import { Tally } from './tally.ts';
 
 const SEEDS = 10;
@@ -29,6 +30,9 @@ const ALWAYS = [
   'tooLong',
   'suspended',
   'suspendedTogether',
+  'bursts calls',
+  'bursts bytes',
+  'inTurns',
   'waited',
   'waitedLarge',
   ...['argument', 'reply', 'reject', 'trap', 'call', 'debug'].flatMap((kind) => [`large ${kind}`, `atBound ${kind}`]),
@@ -150,6 +154,8 @@ const BUGS: readonly (readonly [bug: string, plant: () => Planted, mixes: readon
   ['a message that is executed and taken back', () => ({ plant: TWICE }), [KEPT_WITH_ALL]],
   ['a message that is taken back and lost', () => ({ plant: LOST }), [KEPT_WITH_ALL]],
   ['a message that is taken back without its argument', () => ({ plant: EMPTIED }), [IN_MEMORY]],
+  ['calls that overtake those of a message that makes many', () => ({ plant: OVERTAKING }), BOTH],
+  ['a unit that is sealed while calls of a message are being sent', () => ({ sealsAmid: true }), [KEPT_WITH_ALL]],
   ['messages that come back in another order', () => ({ plant: swapped() }), [IN_MEMORY]],
 ];
 

@@ -14,9 +14,13 @@ import type { PieceSizes } from '../../subsystems/execution/persistence/piece-si
 import type { ExecutorOptions } from '../../subsystems/execution/wire/port-messages.ts';
 import type { MeteringPolicy } from '../../subsystems/metering/index.ts';
 import { type RingListener, RingProducer } from '../../subsystems/threads/index.ts';
+import { TAIL } from '../../subsystems/threads/message-ring.ts';
 
 /** Whatever throws this inside of a thread is its death, and no mistake. */
 export const KILLED = 'the simulation killed it';
+
+/** A thread would have to wait for room in its ring, which the main thread does not make now: in one thread nobody can. */
+export class CannotWait extends Error {}
 
 export interface SteppedThreadsOptions {
   readonly lanes: number;
@@ -45,6 +49,8 @@ interface SteppedThread {
   /** A long message has its turn, until this resolves. */
   turn: Promise<void> | undefined;
   isDead: boolean;
+  /** The main thread takes nothing at the moment: it still sends what a message before has called. */
+  isHeldUp: boolean;
   outbox: RingListener | undefined;
   drain: () => unknown;
 }
@@ -74,7 +80,7 @@ export class SteppedThreads extends ExecutorPool {
 
   canExecute(lane: number): boolean {
     const at = this.#threads[lane];
-    return at !== undefined && at.turn === undefined && !at.isDead && at.thread.hasWork;
+    return at !== undefined && at.turn === undefined && !at.isDead && !at.isHeldUp && at.thread.hasWork;
   }
 
   canTell(lane: number): boolean {
@@ -185,7 +191,9 @@ class TellingOutbox extends RingProducer {
 
   override waitForRoom(): void {
     this.publish();
+    const taken = this.words[TAIL];
     this.#tell();
+    if (this.words[TAIL] === taken) throw new CannotWait('the main thread takes nothing now');
   }
 }
 
@@ -212,6 +220,7 @@ function startThread(
       ended,
       turn: undefined,
       isDead: false,
+      isHeldUp: false,
       outbox: undefined,
       drain: () => undefined,
     };
@@ -219,7 +228,11 @@ function startThread(
     return {
       listen: (ring, drain) => {
         stepped.outbox = ring;
-        stepped.drain = drain;
+        stepped.drain = () => {
+          const taken = ring.words[TAIL];
+          drain();
+          stepped.isHeldUp = ring.hasMore && ring.words[TAIL] === taken;
+        };
       },
       terminate: () => Promise.resolve(),
     };

@@ -1,9 +1,13 @@
-import { CALL_KINDS, type CallKind } from './books.ts';
+import { CALL_KINDS } from './books.ts';
 import { INLINE_BYTES_MAX } from '../../subsystems/execution/wire/ring-bytes.ts';
 
 /** What is carried from thread to thread. */
 export const PAYLOADS = ['argument', 'reply', 'reject', 'trap', 'call', 'debug', 'changes'] as const;
 export type Payload = (typeof PAYLOADS)[number];
+
+export const BURSTS = ['calls', 'bytes'] as const;
+/** Comes while calls of a message are being sent. */
+export const AMID = ['crash', 'death', 'deletion', 'stop', 'change', 'drain'] as const;
 
 /** How often something happened, so that everybody sees that seeds are not all alike, and that a simulation does what it says. */
 export class Tally {
@@ -48,6 +52,13 @@ export class Tally {
   /** Calls, by kind, that were open when code was changed: those that ended with it, and those that did not. */
   readonly ended = counters(CALL_KINDS);
   readonly survived = counters(CALL_KINDS);
+  /** Messages that made about as many calls, or calls with as much, as one turn sends. */
+  readonly bursts = counters(BURSTS);
+  /** Messages whose calls were sent in several turns; what came while that was under way. */
+  inTurns = 0;
+  readonly amid = counters(AMID);
+  /** Seeds that ended where a thread would have had to wait for the main thread. */
+  cutShort = 0;
   /** Payloads by kind: above the bound, within two bytes of it, empty. */
   readonly large = counters(PAYLOADS);
   readonly atBound = counters(PAYLOADS);
@@ -88,6 +99,6 @@ export class Tally {
   }
 }
 
-function counters<K extends Payload | CallKind>(kinds: readonly K[]): Record<K, number> {
+function counters<K extends string>(kinds: readonly K[]): Record<K, number> {
   return Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<K, number>;
 }
