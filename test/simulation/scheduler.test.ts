@@ -111,6 +111,16 @@ test('what was taken back goes on, whatever ends last', { timeout: 60_000 }, asy
   for (const seed of [14, 58]) await simulateScheduler(seed, { lanes: 2, hasChanges: true }, OPERATIONS);
 });
 
+// It came back by the numbers of calls, which are used again.
+test(
+  'what an executor owes when it dies comes back in the order in which it was given',
+  { timeout: 60_000 },
+  async () => {
+    const mix = { lanes: 3, isKept: true, hasDeaths: true, liveCap: 2, hasFailures: true };
+    await simulateScheduler(12, mix, OPERATIONS);
+  },
+);
+
 test('with dying executors: everybody is answered, nothing is left open', async () => {
   await simulate({ lanes: 3, hasChanges: true, hasTimeouts: true, hasDeaths: true });
 });

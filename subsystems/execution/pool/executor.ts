@@ -394,6 +394,13 @@ export class Executor {
     return done;
   }
 
+  /** What has not ended, in the order in which it was given: numbers of calls are used again. */
+  #takePending(): readonly (Done | undefined)[] {
+    const given = this.#given.splice(0);
+    const pending = this.#pending.splice(0).map((done, call) => ({ done, order: given[call]?.order ?? 0 }));
+    return pending.sort((a, b) => a.order - b.order).map(({ done }) => done);
+  }
+
   #end(reason: string): void {
     if (!this.#isAlive) return;
     // What it sent before it died still counts; after `terminate` the port is closed, and nothing comes that way.
@@ -406,8 +413,7 @@ export class Executor {
     this.#isAlive = false;
     this.#isEnding = true;
     this.#outbox.close();
-    this.#given.length = 0;
-    for (const done of this.#pending.splice(0)) void done?.(stopped());
+    for (const done of this.#takePending()) void done?.(stopped());
     for (let done = this.#late.shift(); done !== undefined; done = this.#late.shift()) void done(stopped());
     this.#isEnding = false;
     this.#events.died(reason);
