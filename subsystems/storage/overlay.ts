@@ -43,7 +43,7 @@ export class Overlay {
   readonly #tables: Tables;
   #active = new OverlayLayer();
   #frozen: OverlayLayer | undefined;
-  #folding: Iterator<Change> | undefined;
+  #folding: Iterator<Change | undefined> | undefined;
   /** Of what is being folded. */
   #unsyncedBytes = 0;
   #failure: Error | undefined;
@@ -317,6 +317,9 @@ export class Overlay {
         this.#folding = undefined;
         return true;
       }
+      // Much was read.
+      if (next.value === undefined && changes.length > 0) break;
+      if (next.value === undefined) continue;
       changes.push(next.value);
       bytes += next.value.key.length + (next.value.value?.length ?? 0);
     }
@@ -336,8 +339,8 @@ export function endOf<T>(slices: Generator<undefined, T>): T {
   }
 }
 
-/** What makes the tables say what the layer says. */
-function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change> {
+/** What makes the tables say what the layer says; undefined: so much was read that the slice is to end. */
+function* changesOf(layer: OverlayLayer, tables: Tables): Generator<Change | undefined> {
   for (const [family, table] of layer.tables) {
     for (const prefix of table.cleared()) yield* deletions(tables, family, bytesOfLatin1(prefix));
     for (const [key, value] of table.entries()) yield { family, key: bytesOfLatin1(key), value };
@@ -380,19 +383,26 @@ function* patchedPages(all: ReadonlyMap<string, LayerPages>, tables: Tables, fam
   yield* take();
 }
 
-/** Keys first, a bounded number at a time: the tables change while they are walked. */
-function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generator<Change> {
+/**
+ * Keys first, a bounded number at a time: the tables change while they are walked. The tables read the values with the keys, of a
+ * snapshot a megabyte each.
+ */
+function* deletions(tables: Tables, family: Family, prefix: Uint8Array): Generator<Change | undefined> {
   const end = prefixEnd(prefix);
-  for (let from = prefix; ;) {
+  for (let from: Uint8Array | undefined = prefix; from !== undefined;) {
     const keys: Uint8Array[] = [];
-    for (const [key] of tables.range(family, from, end)) {
+    let last: Uint8Array | undefined;
+    let bytes = 0;
+    for (const [key, value] of tables.range(family, from, end)) {
       keys.push(key);
-      if (keys.length === SLICE_CHANGES) break;
+      bytes += value.length;
+      if (keys.length < SLICE_CHANGES && bytes < SLICE_BYTES) continue;
+      last = key;
+      break;
     }
     for (const key of keys) yield { family, key, value: undefined };
-    const last = keys.at(-1);
-    if (last === undefined || keys.length < SLICE_CHANGES) return;
-    from = Buffer.concat([last, Uint8Array.of(0)]);
+    if (bytes >= SLICE_BYTES) yield undefined;
+    from = last && Buffer.concat([last, Uint8Array.of(0)]);
   }
 }
 

@@ -365,6 +365,44 @@ test('what is committed beside large units waits for a few slices, each of a bou
   assert.equal(store.range('blob', new Uint8Array(0)).length, 250);
 });
 
+/** Counts the bytes that are read of ranges. */
+class ReadTables extends MemoryTables {
+  bytesRead = 0;
+
+  override *range(...asked: Parameters<MemoryTables['range']>): ReturnType<MemoryTables['range']> {
+    for (const entry of super.range(...asked)) {
+      this.bytesRead += entry[1].length;
+      yield entry;
+    }
+  }
+}
+
+test('what deletes large values reads a few of them in a slice', () => {
+  const tables = new ReadTables();
+  const openLog = (known: KnownLog): StepLog => StepLog.open(new FaultyDisk(), { ...known, segmentBytes: 2 ** 23 });
+  const store = new StateStore(tables, openLog, { isSynced: true, foldBytes: 2 ** 20 });
+  for (let n = 0; n < 40; n++) {
+    const batch = new WriteBatch();
+    for (let k = 0; k < 4; k++) batch.put('blob', Uint8Array.of(7, n, k), Buffer.alloc(200_000, n));
+    store.commit([batch.take()]);
+    while (store.settle());
+  }
+  store.fold();
+  const batch = new WriteBatch();
+  batch.clear('blob', Uint8Array.of(7));
+  batch.put('blob', Uint8Array.of(8), Buffer.alloc(2 ** 20 + 500_000));
+  store.commit([batch.take()]);
+  let slices = 0;
+  for (let hasMore = true; hasMore; slices++) {
+    tables.bytesRead = 0;
+    hasMore = store.settle();
+    assert.ok(tables.bytesRead <= 1.5 * 2 ** 20, `${tables.bytesRead} bytes are read in a slice`);
+  }
+  assert.ok(slices > 25, `${slices} slices`);
+  assert.equal(store.range('blob', Uint8Array.of(7)).length, 0);
+  assert.equal(store.range('blob', Uint8Array.of(8)).length, 1);
+});
+
 test('a large canister is read a slice at a time, and units of others are committed and folded between them', () => {
   const tables = new MemoryTables();
   const segmentBytes = 2 ** 24;
