@@ -33,9 +33,9 @@ export class ChangeRecorder {
     this.#sizes = sizes;
   }
 
-  /** A piece has been collected that is as large as one is to be. */
+  /** A piece has been collected. Not all of a slice may be there yet: with the next one it would be twice as large as it is to be. */
   get hasPiece(): boolean {
-    return this.#set.length >= this.#sizes.slicePages * PAGE_BYTES;
+    return this.#set.length >= (this.#sizes.slicePages * PAGE_BYTES) / 2;
   }
 
   /** What was collected since the last time, in pieces (`WriteBatch.takePieces`); undefined: nothing. */
@@ -148,7 +148,8 @@ export class ChangeRecorder {
     kept.hasAhead = true;
     set.put('meta', metaKey(META.ahead, id), Uint8Array.of(1 - kept.copy));
     // It may have what a crash has left.
-    for (const family of ['heap', 'stable'] as const) set.clear(family, memory);
+    if (!kept.isOtherEmpty) this.#clear(memory);
+    kept.isOtherEmpty = false;
     if (instance !== undefined)
       yield* instance.image((pages, body) => set.patch('heap', memory, pages, body), slicePages);
     yield* stable.image((granules, body) => set.patch('stable', memory, granules, body), slicePages);
@@ -165,6 +166,7 @@ export class ChangeRecorder {
     kept.stale.clear();
     kept.stale.isWhole = false;
     kept.forgetOther();
+    kept.isOtherEmpty = true;
     this.#withoutPages(canister, kept);
   }
 
@@ -235,6 +237,7 @@ export class ChangeRecorder {
     const lag = kept.otherStale;
     if (lag.isWhole) {
       this.#clearOther(id, kept);
+      kept.isOtherEmpty = false;
       lag.isWhole = false;
       const pages = (installed?.instance.heapBytes ?? 0) / PAGE_BYTES;
       for (let page = 0; page < pages; page++) lag.heap.add(page);
@@ -277,7 +280,8 @@ export class ChangeRecorder {
   }
 
   #clearOther(id: Uint8Array, kept: PersistenceState): void {
-    this.#clear(memoryId(id, 1 - kept.copy));
+    if (!kept.isOtherEmpty) this.#clear(memoryId(id, 1 - kept.copy));
+    kept.isOtherEmpty = true;
     if (kept.hasAhead) this.#set.delete('meta', metaKey(META.ahead, id));
     kept.hasAhead = false;
   }

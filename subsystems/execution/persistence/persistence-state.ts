@@ -42,6 +42,8 @@ export class PersistenceState {
   hasAhead = false;
   /** That is whole: the change that comes makes it count. */
   isAhead = false;
+  /** The other copy has nothing, for certain: to delete it again is to look at all that was deleted before. */
+  isOtherEmpty = false;
   /** How many pieces of a checkpoint may come yet; then the rest is written at once. */
   piecesLeft = 0;
   /** By copy, while there is a log; what is kept by what changed has one copy, which lacks nothing. */
@@ -74,5 +76,6 @@ export class PersistenceState {
     this.isCopying = false;
     this.hasAhead = false;
     this.isAhead = false;
+    this.isOtherEmpty = false;
   }
 }

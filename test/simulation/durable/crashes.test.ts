@@ -33,6 +33,11 @@ const FOUND_BY: Partial<Record<Bug, number>> = {
   'key-expires-early': 18,
   'left-ahead-stays': 77,
 };
+/** The same for mistakes in threads. */
+const THREADS_FOUND_BY: Readonly<Record<string, number>> = {
+  'new memory of which a piece is lost': 28,
+  'new memory that counts before all of it is there': 48,
+};
 /** They store keys that the next life reads, which is work in slices: a quarter of all seeds do. */
 const SLOW_SEEDS = [2, 11, 12];
 /** A canister that is no longer kept packed is to be roused, and its settings change before its executor has said so. */
@@ -151,12 +156,14 @@ test('an engine that does not notice is no bug behind the shipped gate', { timeo
 for (const [name, planted] of Object.entries(PLANTED_THREADS)) {
   test(`the simulator finds ${name}`, { timeout: 120_000 }, async () => {
     let found: unknown;
-    let seed = 0;
-    while (found === undefined && ++seed <= SEEDS_UNTIL_FOUND) {
+    const likely = THREADS_FOUND_BY[name];
+    for (const seed of seedsFrom(likely === undefined ? [] : [likely], SEEDS_UNTIL_FOUND)) {
       await simulate(seed, undefined, planted).catch((error: unknown) => (found = error));
+      if (found === undefined) continue;
+      // By what was planted: without, the seed holds.
+      await simulate(seed);
+      break;
     }
     assert.ok(found, `${name} was not found in ${SEEDS_UNTIL_FOUND} seeds`);
-    // By what was planted: without, the seed holds.
-    await simulate(seed);
   });
 }
