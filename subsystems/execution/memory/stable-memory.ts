@@ -36,6 +36,8 @@ const TABLE_BYTES = TABLE_ENTRIES * PAGE_BYTES;
 const ENDED_GRANULES = 4096;
 const IMAGE_GRANULES = 256;
 const COMPARED_GRANULES = 128;
+/** Tables whose granules are given back at once: up to 16 MiB. */
+const CLEARED_TABLES = 4;
 
 export class StableMemory {
   readonly #pool: StablePagePool;
@@ -353,19 +355,26 @@ export class StableMemory {
     }
   }
 
-  /** Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. */
+  /**
+   * Gives all storage back: the canister is gone or its stable memory was cleared. Ends the message in progress. Of a large one
+   * that takes a while, and is left to the pool (`StablePagePool.release`).
+   */
   clear(): void {
     this.rollback();
-    for (const table of this.#tables.values())
-      for (let index = 0; index < TABLE_ENTRIES; index++) {
-        const entry = numberAt(table, index, 'entry of a table');
-        if (entry !== 0) this.#pool.give(slotOf(entry));
-      }
+    if (this.#tables.size > CLEARED_TABLES) this.#pool.discard(this.#tables.values(), this.storedBytes / PAGE_BYTES);
+    else for (const table of this.#tables.values()) this.#give(table);
     this.#pool.giveTables(this.#tables.size);
     this.#tables.clear();
     this.#lastKey = -1;
     this.#pages = 0;
     this.#pagesBefore = 0;
+  }
+
+  #give(table: Int32Array): void {
+    for (let index = 0; index < TABLE_ENTRIES; index++) {
+      const entry = numberAt(table, index, 'entry of a table');
+      if (entry !== 0) this.#pool.give(slotOf(entry));
+    }
   }
 
   #forgetJournal(): void {

@@ -7,6 +7,8 @@ const SLAB_SLOTS = 256;
 const SLAB_PAGES = (SLAB_SLOTS * PAGE_BYTES) / PAGE_BYTES;
 /** Of 1,024 entries of 4 bytes. */
 const TABLE_PAGES = 1;
+/** Of what was discarded, so many tables are released at once: 16 MiB, one or two milliseconds. */
+const RELEASED_TABLES = 4;
 /** So many slots are kept for what comes next, and at most as many as are in use. */
 const SPARE_SLOTS = 64 * SLAB_SLOTS;
 
@@ -25,6 +27,9 @@ export class StablePagePool {
   readonly #slabs: (Uint8Array | undefined)[] = [];
   readonly #freeSlabs: number[] = [];
   #free: number[] = [];
+  /** Tables of memories that are gone, whose slots are free and not among those yet; and how many slots that are. */
+  readonly #discarded: Int32Array[] = [];
+  #discardedSlots = 0;
   /** Slabs that room is taken for, and that are not made yet. */
   #promised = 0;
   #slots = 0;
@@ -40,7 +45,7 @@ export class StablePagePool {
 
   /** Slots in use. */
   get used(): number {
-    return this.#slots - this.#free.length;
+    return this.#slots - this.#free.length - this.#discardedSlots;
   }
 
   /** What can be taken without another slab. */
@@ -50,7 +55,7 @@ export class StablePagePool {
 
   /** Slots that can be taken without more room. */
   get #freeSlots(): number {
-    return this.#free.length + this.#promised * SLAB_SLOTS;
+    return this.#free.length + this.#promised * SLAB_SLOTS + this.#discardedSlots;
   }
 
   /** Pages that the budget counts for slabs. */
@@ -65,6 +70,7 @@ export class StablePagePool {
 
   /** A slot with undefined content, unless `isZeroed`. Throws ServerError `stable-memory-exhausted` when there is none left. */
   take(isZeroed: boolean): number {
+    if (this.#free.length === 0 && this.hasDiscarded) this.release(Number.POSITIVE_INFINITY);
     if (this.#free.length === 0) {
       this.reserve(1);
       this.#addSlab();
@@ -81,7 +87,37 @@ export class StablePagePool {
 
   give(slot: number): void {
     this.#free.push(slot);
-    if (this.#freeSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
+    if (this.#freeSlots - this.#discardedSlots > this.#freeMax) this.trim(Math.min(SPARE_SLOTS, this.used));
+  }
+
+  /** Takes the slots of a memory back that has these tables, so many. They are free at once; what that takes is done by `release`. */
+  discard(tables: Iterable<Int32Array>, slots: number): void {
+    this.#discarded.push(...tables);
+    this.#discardedSlots += slots;
+  }
+
+  get hasDiscarded(): boolean {
+    return this.#discarded.length > 0;
+  }
+
+  /** Does some of what is left to do for memories that are gone: slabs that are free as a whole are given back, but for about so many free slots. */
+  release(slotsKept = Math.min(SPARE_SLOTS, this.used)): void {
+    const bySlab = new Map<number, number[]>();
+    for (const table of this.#discarded.splice(-RELEASED_TABLES)) {
+      for (const entry of table) {
+        if (entry === 0) continue;
+        const slot = entry - 1;
+        const own = bySlab.get(slot >> 8);
+        if (own === undefined) bySlab.set(slot >> 8, [slot]);
+        else own.push(slot);
+      }
+    }
+    for (const [slab, own] of bySlab) {
+      const isExcess = own.length === this.#slotsIn(slab) && this.#freeSlots > slotsKept;
+      this.#discardedSlots -= own.length;
+      if (isExcess) this.#dropSlab(slab);
+      else this.#free.push(...own);
+    }
   }
 
   /**
@@ -89,7 +125,9 @@ export class StablePagePool {
    * and the thread stands still for that, for a moment. Throws as `take` does, and then has nothing more than before.
    */
   reserve(slots: number): void {
-    const missing = slots - this.#freeSlots;
+    // What is discarded may be given back before it is taken.
+    while (this.hasDiscarded && slots > this.#freeSlots - this.#discardedSlots) this.release(Number.POSITIVE_INFINITY);
+    const missing = slots - (this.#freeSlots - this.#discardedSlots);
     if (missing <= 0) return;
     const rest = this.#slotsMax - this.#slots - this.#promised * SLAB_SLOTS;
     if (missing > rest) throw exhausted(this.#slotsMax);
@@ -107,6 +145,8 @@ export class StablePagePool {
   /** Gives slabs back that are free as a whole; about so many free slots are kept. */
   trim(slotsKept: number): void {
     if (this.#isReserving) return;
+    // All of it is wanted.
+    while (slotsKept === 0 && this.hasDiscarded) this.release(0);
     const unmade = Math.min(this.#promised, Math.max(0, Math.floor((this.#freeSlots - slotsKept) / SLAB_SLOTS)));
     this.#promised -= unmade;
     this.#budget.giveBack(unmade * SLAB_PAGES);

@@ -238,6 +238,11 @@ export class ExecutorThread {
       if (this.#isEnough()) break;
     }
     if (isBusy) this.#publish();
+    const { pool } = this.#stores;
+    if (pool.hasDiscarded) {
+      pool.release();
+      isBusy = true;
+    }
     const { hasReady } = this.#long;
     this.#isBusy = isBusy || hasReady;
     return hasReady ? this.#turn() : isBusy;

@@ -269,3 +269,36 @@ test('deltas of many granules come in chunks, and granules at the end of the add
   assert.deepEqual(entries.chunks, []);
   stable.rollback();
 });
+
+test('a large memory that is gone is given back in pieces, and its slots are free at once', () => {
+  const pool = new StablePagePool(256 * MEBIBYTE);
+  const fill = (mebibytes: number): StableMemory => {
+    const stable = new StableMemory(pool);
+    stable.grow((mebibytes * MEBIBYTE) / WASM_PAGE_BYTES);
+    const bytes = Buffer.alloc(MEBIBYTE, mebibytes);
+    for (let n = 0; n < mebibytes; n++) stable.write(n * MEBIBYTE, bytes, 0, MEBIBYTE);
+    stable.commit();
+    return stable;
+  };
+  const mebibytesHeld = (): number => (pool.slabPages * PAGE_BYTES) / MEBIBYTE;
+  const other = fill(1);
+  fill(200).clear();
+  assert.equal(pool.used, MEBIBYTE / PAGE_BYTES);
+  assert.equal(mebibytesHeld(), 201, 'nothing has been given back yet');
+  let pieces = 0;
+  for (let before = mebibytesHeld(); pool.hasDiscarded; pieces++, before = mebibytesHeld()) {
+    pool.release();
+    assert.ok(before - mebibytesHeld() <= 16, 'of some MiB at a time');
+  }
+  assert.ok(pieces >= 12, `${pieces} pieces`);
+  assert.ok(mebibytesHeld() <= 3, `${mebibytesHeld()} MiB are held for 1 that is used`);
+
+  // Whoever comes in between has all of it.
+  fill(200).clear();
+  pool.release();
+  const next = fill(250);
+  assert.ok(contents(next).every((byte) => byte === 250));
+  assert.ok(contents(other).every((byte) => byte === 1));
+  next.clear();
+  assert.throws(() => fill(256), /holds at most 256 MiB/);
+});
