@@ -1,10 +1,10 @@
 /** A backup of a server that is at work, and a server that starts from it. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
 const NO_ACTORS = '{ "actors": {} }';
@@ -43,8 +43,7 @@ async function counted(server: RunningServer, path: string, method: 'call' | 'qu
 }
 
 test('a backup taken under load is one moment of all actors, and a server starts from it', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-backup-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryDirectory();
   const server = await startServer(t, { manifest: NO_ACTORS, args: ['--state', join(folder, 'first')] });
   for (const name of ['one', 'two']) assert.equal((await server.post(`/install/${name}`, COUNTER)).status, 200);
   const ids = await server.get('/actors');

@@ -4,8 +4,6 @@
  * have 400 MB, and where all may be live each answer has to come within a second of what the server takes.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,6 +11,7 @@ import { send } from '../support/http-client.ts';
 import { HindranceWatch, recordingFlushes } from '../support/hindrances.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { type RunningServer, startServer, type TestOwner } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
 /** From so many seconds on, the run is a proof. */
@@ -49,8 +48,7 @@ interface Crowd {
 }
 
 async function crowdOf(t: TestOwner, sizes: readonly number[]): Promise<Crowd> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-live-bytes-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryDirectory();
   const flushes = join(folder, 'flushes');
   const args = ['--state', join(folder, 'state'), '--cycles', '0', '--live-bytes', `${BYTES_MAX}`];
   const server = await startServer(t, { args, manifest: '{"actors":{}}', env: recordingFlushes(flushes) });

@@ -1,12 +1,11 @@
 /** `GET /metrics` of a real server: the page is well formed, and its numbers move as they should. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { type Family, parseExposition } from '../support/exposition-parser.ts';
 import { type InProcessServer, startInProcess } from '../support/in-process-server.ts';
 import { type RunningServer, startServer } from '../support/server.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { wat } from '../support/wat.ts';
 
 const NO_ACTORS = '{ "actors": {} }';
@@ -61,10 +60,8 @@ function labelsOf(page: Page, family: string): string[] {
   return [...(page.get(family)?.samples.keys() ?? [])].map((key) => /\{\w+="(.*)"\}$/.exec(key)?.[1] ?? key);
 }
 
-async function stateDirectory(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-metrics-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  return join(folder, 'state');
+async function stateDirectory(): Promise<string> {
+  return join(await temporaryDirectory(), 'state');
 }
 
 async function install(
@@ -80,7 +77,7 @@ async function install(
 
 test('a durable server tells of requests, messages, commits, and of actors that sleep and wake', async (t) => {
   const auth = { authorization: 'Bearer sesame' };
-  const args = ['--state', await stateDirectory(t), '--live-cap', '1', '--auth-token', 'sesame'];
+  const args = ['--state', await stateDirectory(), '--live-cap', '1', '--auth-token', 'sesame'];
   const server = await startServer(t, { manifest: NO_ACTORS, args });
 
   // Without the token nothing is told, and the attempt is counted.

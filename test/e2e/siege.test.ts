@@ -10,9 +10,8 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,6 +22,7 @@ import { compileCounter } from '../support/motoko.ts';
 import { ProofSeeds } from '../support/proof-seeds.ts';
 import { startServer } from '../support/server.ts';
 import { Giant, HOSTILE } from '../support/siege-actors.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const TOKEN = 'siege';
 const LOOPS = 64;
@@ -44,8 +44,7 @@ const SHORT_ANSWER_MS_MAX = 1000;
 test('a durable counter answers in time under siege, and nothing of it is lost', async (t) => {
   const seconds = new ProofSeeds(3).count;
   const isProof = seconds >= PROOF_SECONDS;
-  const folder = await mkdtemp(join(tmpdir(), 'svc-siege-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryDirectory();
   const wasm = join(folder, 'counter.wasm');
   await writeFile(wasm, await compileCounter());
   const args = ['--state', join(folder, 'state'), '--auth-token', TOKEN, '--executors', '2'];

@@ -3,9 +3,7 @@
  * up by it, and where the server is killed in its middle the actor is what it was, and nothing of what had been stored is left.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +14,7 @@ import { ID_BYTES } from '../../../subsystems/storage/write-batch.ts';
 import { send } from '../../support/http-client.ts';
 import { ANY_ACTOR, compileMotoko } from '../../support/motoko.ts';
 import { type RunningServer, startServer } from '../../support/server.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { wat } from '../../support/wat.ts';
 
 /** Of the heap, and of stable memory. As one unit, others waited for two thirds of the time that it took. */
@@ -97,8 +96,7 @@ async function checkPages(directory: string): Promise<void> {
 }
 
 test('a large installation holds up nobody, and one that is killed leaves the actor as it was', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-large-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryDirectory();
   const state = join(folder, 'state');
   const options = { args: ['--state', state, '--executors', '2'], manifest: '{"actors":{}}' };
   const server = await startServer(t, options);
