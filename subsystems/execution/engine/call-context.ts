@@ -1,9 +1,9 @@
-/** Executor thread: the contexts of executions that no call has led to. Constants; touches nothing. */
+/** Executor thread: contexts of executions that no call started. Constants; touches nothing. */
 import type { ContextView } from '../../ic/index.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
-/** The context of a hook, which nobody waits for: only who asked for it is known. */
+/** Returns the context of a hook. Nobody waits for a hook, so only its requester is known. */
 export function hookContext(caller: Uint8Array): ContextView {
   return { caller, deadlineNs: 0n, canAnswer: false, cyclesAvailable: 0n, instructions: 0 };
 }

@@ -1,7 +1,6 @@
 /**
- * What an executor knows of one canister besides its live instance's memory.
- * Executor thread: one object a canister, touched by the engine whose message runs, and between messages by
- * executor-thread.ts.
+ * State of one canister in its executor, besides the memory of its live instance. Executor thread: one object for each
+ * canister, touched by the engine whose message runs, and between messages by executor-thread.ts.
  */
 import { chargeOf, instructionsAllowed, isDry, type MeteringPolicy } from '../../metering/index.ts';
 import type { CanisterSettings, CanisterSpec } from '../index.ts';
@@ -13,23 +12,23 @@ import { OpenCalls, type OpenCallsEntry } from './open-calls.ts';
 import { StableMemory, type StablePagePool } from '../memory/stable-memory.ts';
 import type { SuspendedFrame } from './suspended-frames.ts';
 
-/** Code in place and running: the instance, and what kind of method each entry point of its module is. */
+/** Code in place and running: the instance, and the role of each entry point of its module. */
 export interface InstalledCode {
   readonly instance: Instance;
   readonly roles: readonly EntryRole[];
 }
 
-/** What an entry point is: how its method is exported, or what the system calls it for. */
+/** Role of an entry point: how its method is exported, or for which purpose the system calls it. */
 export type EntryRole = MethodKind | 'timer' | 'task' | 'inspect' | 'hook';
 
-/** `ic0.canister_status`. */
+/** Values that `ic0.canister_status` returns. */
 export const STATUS_CODE = { running: 1, stopping: 2, stopped: 3 } as const;
 export type CanisterStatus = keyof typeof STATUS_CODE;
 
 const NO_BYTES = new Uint8Array(0);
-/** A message of fewer instructions ends within its first slice of fuel. */
+/** A message with fewer instructions ends within its first slice of fuel. */
 const SHORT_INSTRUCTIONS = 2 ** 20;
-/** After so many short messages in a row, a canister's next one is taken for a short one again. */
+/** After this many short messages in a row, the canister's next message is no longer taken for a long one. */
 const SHORT_AGAIN = 64;
 
 export class CanisterState {
@@ -38,35 +37,38 @@ export class CanisterState {
   readonly account: CyclesAccount;
   /** Replaced as a whole when code is installed on fresh state. */
   stable: StableMemory;
-  /** A message has looked at the variables: what it did depends on them. */
+  /** True if a message has read the variables: its effects depend on them. */
   hasReadEnvironment = false;
   status: CanisterStatus = 'running';
   /** Counts what changed the canister; see docs/execution-rules.md, "The version of a canister". */
   version = 0;
-  /** What update methods, installation and upgrades may leave of heap (`wasm_memory_limit`). */
+  /** The most heap that update methods, installation and upgrades may leave (`wasm_memory_limit`). */
   heapBytesMax = Number.POSITIVE_INFINITY;
   certifiedData: Uint8Array = NO_BYTES;
-  /** Its queries find a certificate. No update does, so no log depends on it. */
+  /** True if the canister's queries find a certificate. Updates never find one, so no log depends on it. */
   hasCertificate: boolean;
   /** The global timer's deadline, ns since 1970; 0: off. */
   timerNs = 0n;
   /** Calls that wait for their responses. */
   readonly openCalls = new OpenCalls();
-  /** A message of its is under way, perhaps suspended. */
+  /** True while a message of the canister is under way, perhaps suspended. */
   isInMessage = false;
-  /** Its last message in a row that were run as long ones and were short; undefined: it is not taken for one with long messages. */
+  /**
+   * Number of short messages in a row that were run as long ones; undefined: the canister is not taken for one with
+   * long messages.
+   */
   #shortInARow: number | undefined = undefined;
-  /** Composite queries that wait for theirs, when there are any. */
+  /** Composite queries of the canister that wait for responses; undefined if there are none. */
   frames: Set<SuspendedFrame> | undefined = undefined;
   /** Undefined until code is installed. */
   installed: InstalledCode | undefined = undefined;
-  /** How it is kept; undefined: in memory only. */
+  /** State of the canister's storage; undefined: the canister lives in memory only. */
   readonly kept: PersistenceState | undefined;
-  /** When its last message began, ms since 1970. */
+  /** Time at which the last message began, ms since 1970. */
   instantMs = 0;
   #markedVersion = 0;
   #markedTimerNs = 0n;
-  /** Its own variables, and what all canisters have. */
+  /** The canister's own variables, and below the variables that all canisters have. */
   #env: ReadonlyMap<string, string>;
   #shared: Environment;
   #environment: Environment;
@@ -83,13 +85,13 @@ export class CanisterState {
     this.#environment = shared.with(spec.env);
   }
 
-  /** Its own variables over those that all canisters have, for a message. */
+  /** Returns the variables that a message sees: the canister's own over those that all canisters have. */
   get environment(): Environment {
     this.hasReadEnvironment = true;
     return this.#environment;
   }
 
-  /** What all canisters have. */
+  /** Variables that all canisters have. */
   get shared(): Environment {
     return this.#shared;
   }
@@ -99,13 +101,13 @@ export class CanisterState {
     this.#environment = shared.with(this.#env);
   }
 
-  /** What `configure` would have to be given for them. */
+  /** Returns the settings with which `configure` would restore the present ones. */
   get settings(): Required<CanisterSettings> {
     const { controllers, status, version, heapBytesMax } = this;
     return { controllers, env: this.#env, status, version, heapBytesMax };
   }
 
-  /** Takes over what was set; what was left out stays. */
+  /** Takes over the given settings; settings that are left out stay. */
   configure({ controllers, env, status, version, heapBytesMax }: CanisterSettings): void {
     if (controllers !== undefined) this.controllers = controllers;
     if (env !== undefined) {
@@ -113,22 +115,28 @@ export class CanisterState {
       this.#environment = this.#shared.with(env);
     }
     if (status !== undefined) this.status = status;
-    // The host does not know yet of messages that have just run: the version never goes back.
+    // The host does not know yet of messages that have just run, so the version never goes back.
     if (version !== undefined) this.version = Math.max(this.version, version);
     if (heapBytesMax !== undefined) this.heapBytesMax = heapBytesMax;
   }
 
-  /** Whether its next message is to be run as a long one at once: what it runs in vain first is a slice of fuel each time. */
+  /**
+   * True if the canister's next message runs as a long one at once. Otherwise each long message would first run in vain
+   * for one slice of fuel.
+   */
   get isLong(): boolean {
     return this.#shortInARow !== undefined;
   }
 
-  /** A message of its has used up its first slice. */
+  /** Notes that a message of the canister has used up its first slice. */
   seemsLong(): void {
     this.#shortInARow = 0;
   }
 
-  /** A message begins: what `beforeMessage` is to remember. It costs a few words, for nearly none needs it. */
+  /**
+   * Notes at a message's start what `beforeMessage` will return. Costs a few words of memory only, because hardly any
+   * message needs it.
+   */
   mark(): void {
     this.account.mark();
     this.openCalls.mark();
@@ -136,7 +144,7 @@ export class CanisterState {
     this.#markedTimerNs = this.timerNs;
   }
 
-  /** What the message in progress has changed, as it was before. */
+  /** Returns what the message in progress may have changed, as it was before the message. */
   beforeMessage(): {
     readonly balance: bigint;
     readonly version: number;
@@ -151,7 +159,7 @@ export class CanisterState {
     };
   }
 
-  /** A message of its that was run as a long one took so many instructions. */
+  /** Notes that a message that was run as a long one took this many instructions. */
   wasLong(instructions: number): void {
     if (this.#shortInARow === undefined) return;
     this.#shortInARow = instructions >= SHORT_INSTRUCTIONS ? 0 : this.#shortInARow + 1;
@@ -166,30 +174,30 @@ export class CanisterState {
     return this.controllers.some((controller) => Buffer.compare(controller, principal) === 0);
   }
 
-  /** The instant of a message that starts now: time never goes back for a canister. */
+  /** Returns the instant of a message that starts now: time never goes back for a canister. */
   instant(nowMs: number): number {
     if (nowMs > this.instantMs) this.instantMs = nowMs;
     return this.instantMs;
   }
 }
 
-/** A double counts exactly up to here; charges are folded into the balance long before. */
+/** Doubles count exactly up to here; charges are folded into the balance long before. */
 const OWED_MAX = 2 ** 52;
 
 const BALANCE_MAX = 2n ** 128n - 1n;
 
 /**
- * A canister's cycles. The balance has up to 128 bits and so is a BigInt, which costs more to touch than all else
- * that a short message needs of it. So charges add up in a Number, and as long as the balance is known to be ample
- * for them and for one message more, nothing is computed with BigInts.
+ * A canister's cycles. The balance has up to 128 bits and so is a BigInt. Touching a BigInt costs more than everything
+ * else that a short message does with the balance. So charges add up in a Number; as long as the balance is known to be
+ * ample for them and for one message more, nothing is computed with BigInts.
  */
 export class CyclesAccount {
   readonly policy: MeteringPolicy;
-  /** Balance that makes the instruction limit affordable, and after it another message. */
+  /** Balance that pays for a message up to the instruction limit, and for another message after it. */
   readonly #ample: bigint;
   #balance: bigint;
   #owed = 0;
-  /** The most that may be owed while the rest is still ample. */
+  /** The most that may be owed while the rest of the balance is still ample. */
   #slack = -1;
   #markedBalance = 0n;
   #markedOwed = 0;
@@ -206,7 +214,7 @@ export class CyclesAccount {
     this.#markedOwed = this.#owed;
   }
 
-  /** What the balance was then. */
+  /** Returns the balance at the last `mark`. */
   get balanceAtMark(): bigint {
     const balance = this.#markedBalance - BigInt(this.#markedOwed);
     return balance < 0n ? 0n : balance;
@@ -228,7 +236,7 @@ export class CyclesAccount {
     this.#measure();
   }
 
-  /** Whether the balance is known to pay for the longest message and one more; false: it has to be looked at. */
+  /** True if the balance is known to pay for the longest message and one more; false: it has to be computed. */
   get isAmple(): boolean {
     return this.#owed <= this.#slack;
   }
@@ -242,7 +250,7 @@ export class CyclesAccount {
     return this.#owed <= this.#slack ? this.policy.instructionLimit : instructionsAllowed(this.policy, this.balance);
   }
 
-  /** Takes the price of a message, or all there is; what was taken. */
+  /** Takes the price of a message, or all that is left; returns the amount taken. */
   charge(instructions: number): number {
     const cost = chargeOf(this.policy, instructions);
     if (this.#owed <= this.#slack) {

@@ -1,12 +1,13 @@
 /**
- * What becomes of a canister's code, all or nothing: installation, reinstallation, upgrade, removal.
+ * Changes a canister's code, all or nothing: installation, reinstallation, upgrade, removal.
  *
- * An upgrade has two messages, each with the instruction limit and a price of its own: `canister_pre_upgrade` on the old
- * instance, then start function and `canister_post_upgrade` on the new one. They are one transaction all the same:
+ * An upgrade has two messages, each with an instruction limit and a price of its own: `canister_pre_upgrade` on the old
+ * instance, then start function and `canister_post_upgrade` on the new one. Both are one transaction all the same:
  *
- *   heap kept    the new instance works on the very memory of the old one, within the journal that the old one has begun:
- *                one undo takes back both. A memory whose maximum is not the new module's is copied instead.
- *   heap fresh   the old heap is not needed any more, so it is undone right after the hook and kept for the case of failure.
+ *   heap kept    the new instance works on the very memory of the old one, within the journal that the old one has
+ *                begun: one undo takes back both. A memory whose maximum is not the new module's is copied instead.
+ *   heap fresh   the old heap is not needed any more, so it is undone right after the hook and kept in case the
+ *                upgrade fails.
  *
  * Stable memory has a journal of its own, which ends with the transaction; effects of the hook (certified data, burned
  * cycles) are carried over, all but the timer.
@@ -40,7 +41,10 @@ import { StableMemory } from '../memory/stable-memory.ts';
 type Installation = Exclude<CodeChange, { readonly mode: 'upgrade' }>;
 type Upgrade = Extract<CodeChange, { readonly mode: 'upgrade' }>;
 
-/** Runs the hooks of a change; a step without fault means that it is done, any other that the canister is what it was, less the charge. */
+/**
+ * Runs the hooks of a change. A step without fault means that the change is done; after a step with a fault the
+ * canister is as it was, less the charge.
+ */
 export function* changeCode(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -91,7 +95,7 @@ function* install(
     parts.heapFault(canister, instance) ??
     parts.imageFault(canister, instance);
   const instructions = fault?.kind === 'limit' ? limit : instance.instructionsUsed();
-  /** Back to what was. */
+  /** Restores the state before the installation. */
   const giveUp = (): void => {
     instance.release();
     stable.clear();
@@ -156,7 +160,7 @@ function* upgrade(
   const { certifiedData, cyclesGained } = execution;
   let isBalanceMoved = parts.moveCycles(canister);
 
-  /** Back to what was, after a fault of the second part. */
+  /** Restores the state before the upgrade, after a fault of the second part. */
   const giveUp = (): void => {
     stable.rollback();
     canister.version = versionBefore;
@@ -164,10 +168,10 @@ function* upgrade(
     if (isBalanceMoved) account.add(-cyclesGained);
   };
 
-  // A heap that is over its limit already may be kept: an upgrade is how it gets smaller.
+  // A heap that is already over its limit may be kept: an upgrade is how it gets smaller.
   const heapBytesKept = change.keepsHeap ? old.heapBytes : 0;
 
-  // The new code's.
+  // The new code's place and hooks.
   canister.version++;
   canister.timerNs = 0n;
   let place: NewPlace;
@@ -198,7 +202,7 @@ function* upgrade(
   instructions += used;
   const isCommitted = fault === undefined && !isShared;
   if (isCommitted) {
-    // Nobody has it yet: it may still be given up.
+    // No other thread or store has it yet: it may still be given up.
     instance.commit();
     fault = yield* storeAhead(parts, canister, { instance, stable, isStableNew: false });
   }
@@ -224,23 +228,26 @@ function* upgrade(
   return yield* installed(parts, canister, instance, memory, instructions, charge, isBalanceMoved);
 }
 
-/** What an upgrade has changed of what is stored: of stable memory, and of the heap that an instance has kept. */
+/** Records what an upgrade has changed in storage: stable memory, and the heap if `keeping` has kept it. */
 function* toldOfUpgrade({ changes }: EngineRuntime, canister: CanisterState, keeping: Instance | undefined): Pieces {
   const { kept } = canister;
-  // All that it has is stored where it will be.
+  // All of the canister's state is already stored ahead, where it will stay.
   if (kept === undefined || kept.isAhead) return;
   if (keeping !== undefined) yield* changes.beforeCommitInPieces(canister, keeping);
   else yield* changes.beforeStableCommitInPieces(canister, kept);
 }
 
-/** The new instance, and whether it works on the old one's memory within its journal; or why there cannot be one. */
+/**
+ * The new instance, and whether it works on the old one's memory within the old one's journal; or the reason why the
+ * heap cannot be kept.
+ */
 type NewPlace = { readonly instance: Instance; readonly isShared: boolean } | string;
 
-/** May throw RangeError: no room. */
+/** Makes the new instance. May throw RangeError: no room. */
 function* newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, keepsHeap: boolean): Running<NewPlace> {
   const { imports, control, heaps } = parts;
   if (!keepsHeap) {
-    // Where there is no room for it the old one's message is still open, for the caller to roll back.
+    // If there is no room for it, the old instance's message is still open, for the caller to roll back.
     const instance = Instance.create(code, imports, control, heaps);
     yield* parts.inPieces(old.rollbackInPieces());
     return { instance, isShared: false };
@@ -262,14 +269,14 @@ function* newPlace(parts: EngineRuntime, old: Instance, code: InstrumentedCode, 
   return { instance, isShared: false };
 }
 
-/** Active segments that do not fit: data is placed only in a heap that is new. */
+/** Returns the fault of an active segment that does not fit. Data is placed only in a new heap. */
 function instantiationFault({ layout }: InstrumentedCode, isHeapNew: boolean): Fault | undefined {
   const { elements, data } = layout.segmentTraps;
   const message = elements ?? (isHeapNew ? data : undefined);
   return message === undefined ? undefined : { kind: 'trap', message };
 }
 
-/** Start function and one hook, whichever the module has. */
+/** Runs the start function and one hook, as far as the module has them. */
 function* runHooks({ execution }: EngineRuntime, instance: Instance, hook: string): Running<Fault | undefined> {
   const start = instance.entry(START_ENTRY);
   const fault = start === undefined ? undefined : yield instance.calling(start);
@@ -314,7 +321,7 @@ function* installed(
   return finished(parts, step, isBalanceMoved);
 }
 
-/** A heap that the machine has no room for is not the module's fault; the canister stays as it was. */
+/** Result if the machine has no room for a heap: not the module's fault, and the canister stays as it was. */
 function noRoomForHeap(error: unknown): EngineResult {
   if (!(error instanceof RangeError)) throw error;
   return nothingRan(
@@ -324,7 +331,7 @@ function noRoomForHeap(error: unknown): EngineResult {
   );
 }
 
-/** Gives back what a canister holds: it sleeps, or is gone. */
+/** Gives back what a canister holds, when it is evicted or deleted. */
 export function dropState(parts: EngineRuntime, canister: CanisterState): void {
   parts.frames.dropAll(canister);
   canister.installed?.instance.release();
@@ -339,6 +346,6 @@ export function uninstallCode(parts: EngineRuntime, canister: CanisterState): vo
   canister.certifiedData = NO_BYTES;
   canister.timerNs = 0n;
   canister.version++;
-  // Nothing is left to be written.
+  // Nothing is left to write.
   if (canister.kept !== undefined) inOneGo(parts.changes.newCode(canister, canister.kept, 'new'));
 }

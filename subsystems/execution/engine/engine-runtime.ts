@@ -1,6 +1,6 @@
 /**
- * What the kinds of execution have in common: the tools of one engine, and how an execution ends.
- * Executor thread; touches the engine that it belongs to, and the canister whose message runs.
+ * Common to all kinds of execution: the tools of one engine, and the end of an execution. Executor thread; touches the
+ * engine that it belongs to, and the canister whose message runs.
  */
 import {
   REJECT_CODE,
@@ -26,23 +26,23 @@ import type { SuspendedFrames } from './suspended-frames.ts';
 import { CurrentExecution, createSystemApi, type SystemApi } from './system-api/index.ts';
 import { NO_CALLS } from './system-api/outgoing-draft.ts';
 
-/** How a task ended, and what is to be told of it. */
+/** Result of a task, with what the host is told of it. */
 export interface EngineResult {
   readonly step: Step;
-  /** What was printed, in order; last the reason of a fault. */
+  /** Lines that were printed, in order; the last is the reason of a fault. */
   readonly debug: readonly OutputLine[];
-  /** Whether the balance changed by more than the charge. */
+  /** True if the balance changed by more than the charge. */
   readonly isBalanceMoved: boolean;
   /** Operations for storage, in pieces; undefined: none, or the canister lives in memory only. */
   changes?: readonly Uint8Array[] | undefined;
 }
 
-/** Wasm that is to run: an instance that has been told what. Or nothing: a pause, in which others are let in. */
+/** Wasm to run: an instance that has been told its entry point. Or nothing: a pause in which other work runs. */
 export type Runnable = Pick<Instance, 'runToEnd' | 'runSuspendable'>;
 
 /**
- * Work that stops wherever wasm is to run. Whoever drives it runs what it yields, in one go or suspendable, and goes on
- * with how that ended. So each kind of execution is written once, for both.
+ * Work that stops wherever wasm is to run. The driver runs what the generator yields, in one go or suspendable, and
+ * resumes the generator with the outcome. So each kind of execution is written once, for both.
  */
 export type Running<T> = Generator<Runnable, T, Fault | undefined>;
 
@@ -63,7 +63,7 @@ export async function runSuspendable<T>(running: Running<T>): Promise<T> {
 export const NO_BYTES = new Uint8Array(0);
 const NO_LINES: readonly OutputLine[] = Object.freeze([]);
 
-/** A heap that is stored as a whole is copied so often on its way to the disk. */
+/** Number of copies that are made of a heap on its way to the disk, if it is stored as a whole. */
 const IMAGE_COPIES = 4;
 const IMAGE_PAGES_UNASKED = (16 * 2 ** 20) / PAGE_BYTES;
 
@@ -89,7 +89,7 @@ export class EngineRuntime {
   readonly imports: SystemApi;
   /** The functions of the callback in progress. */
   readonly callbacks = new CallbackBuffer();
-  /** What steps change, for storage. */
+  /** Records what steps change, for storage. */
   readonly changes: ChangeRecorder;
   readonly ahead: AheadStore | undefined;
   readonly pieceSizes: PieceSizes;
@@ -101,7 +101,10 @@ export class EngineRuntime {
       return undefined;
     },
   };
-  /** Has what was told so far stored, and waits for that: `LONG` if the message is recalled meanwhile. In one go it is told with the step. */
+  /**
+   * Has all recorded changes stored, and waits until they are; ends as `LONG` if the message is recalled meanwhile. In
+   * one go it does nothing: the changes go with the step.
+   */
   readonly storing: Runnable = {
     runToEnd: () => undefined,
     runSuspendable: async () => {
@@ -132,7 +135,7 @@ export class EngineRuntime {
     this.#keep(canister, instance);
   }
 
-  /** The same, where others are let in while it goes on: the canister's message ends behind it. */
+  /** Does the same as `commit`, with pauses for other work: the canister's message ends only afterwards. */
   *committing(canister: CanisterState, instance: Instance): Running<void> {
     if (canister.frames !== undefined) this.frames.preserve(canister, instance);
     yield* this.inPieces(this.changes.beforeCommitInPieces(canister, instance));
@@ -140,7 +143,7 @@ export class EngineRuntime {
     this.#keep(canister, instance);
   }
 
-  /** Keeps the effects of a message with which nothing can go wrong any more. */
+  /** Keeps the effects of a message that can no longer fail. */
   #keep(canister: CanisterState, instance: Instance): void {
     const { execution } = this;
     const { kept } = canister;
@@ -160,13 +163,13 @@ export class EngineRuntime {
     canister.stable.rollback();
   }
 
-  /** The same, where others are let in while it goes on. */
+  /** Does the same as `rollback`, with pauses for other work. */
   *rollingBack(canister: CanisterState, instance: Instance): Running<void> {
     yield* this.inPieces(instance.rollbackInPieces());
     yield* this.inPieces(canister.stable.rollbackInPieces());
   }
 
-  /** Work of the host's own, with pauses in which others are let in. */
+  /** Runs work of the host's own, with pauses for other work. */
   *inPieces<T>(pieces: Generator<void, T, void>): Running<T> {
     for (;;) {
       const next = pieces.next();
@@ -175,7 +178,10 @@ export class EngineRuntime {
     }
   }
 
-  /** Applies what a replicated execution that returned accepted, burned and put on calls; whether there was anything. */
+  /**
+   * Applies the cycles that a replicated execution accepted, burned and put on calls, after it returned; returns true
+   * if there were any.
+   */
   moveCycles(canister: CanisterState): boolean {
     const { execution } = this;
     if (execution.cyclesGained === 0n || !this.policy.isEnabled) return false;
@@ -183,7 +189,7 @@ export class EngineRuntime {
     return true;
   }
 
-  /** Why the heap that an execution leaves is too large for it to be kept; undefined: it is not. */
+  /** Returns the fault of a heap that is larger than the canister's limit; undefined: the heap may be kept. */
   heapFault(canister: CanisterState, instance: Instance): Fault | undefined {
     const { heapBytes } = instance;
     if (heapBytes <= canister.heapBytesMax) return undefined;
@@ -191,21 +197,23 @@ export class EngineRuntime {
     return { kind: 'trap', message };
   }
 
-  /** Why a heap that is to be stored at once is too large for that; undefined: it is not. */
+  /**
+   * Returns the fault of a heap that has to be stored at once and is too large for that; undefined: it can be stored.
+   */
   imageFault({ kept }: CanisterState, { usedPages }: Instance): Fault | undefined {
     const { budget } = this.control.message;
     if (kept === undefined || usedPages <= IMAGE_PAGES_UNASKED || usedPages * IMAGE_COPIES <= budget.pagesLeft)
       return undefined;
-    // A piece at a time.
+    // Stored a piece at a time.
     if (this.ahead !== undefined && usedPages > inPlacePagesMax(this.pieceSizes)) return undefined;
-    // Next time there may be.
+    // The next attempt may find room.
     budget.ask(usedPages * IMAGE_COPIES);
     budget.refused();
     const bytes = usedPages * IMAGE_COPIES * PAGE_BYTES;
     return { kind: 'trap', message: budget.explain(`storing the new heap takes ${bytes} bytes for a while`) };
   }
 
-  /** How the execution answered its call. */
+  /** Returns the answer that the execution gave to its call. */
   answer(): Response | undefined {
     const { execution } = this;
     switch (execution.answer) {
@@ -219,8 +227,8 @@ export class EngineRuntime {
   }
 
   /**
-   * Why the execution did not return, in words; they go to the canister's log too. `instructionLimit` is what it had,
-   * `isPoor` says that the balance bought no more.
+   * Returns the reason why the execution did not return, as text, and adds it to the canister's log. `instructionLimit`
+   * is the execution's limit; `isPoor` is true if the balance paid for no more.
    */
   explain(fault: Fault, instructionLimit: number, isPoor: boolean): StepFault {
     const { debug } = this.execution;
@@ -241,21 +249,24 @@ export class EngineRuntime {
     return { kind: kind === 'calledTrap' ? kind : 'trap', code: REJECT_CODE.CANISTER_ERROR, message };
   }
 
-  /** Ends an execution that has been undone and is begun again elsewhere: nothing is told of it. */
+  /** Ends an execution that has been undone and will begin again elsewhere: nothing is told of it. */
   tooLong(): EngineResult {
     this.execution.debug.take();
     this.execution.end();
     return TOO_LONG;
   }
 
-  /** A task for an entry point that its kind cannot reach: the host has mixed something up, and the canister is not to suffer. */
+  /**
+   * Result of a task for an entry point that its kind cannot reach. The host has a bug, which must not harm the
+   * canister.
+   */
   unreachable(kind: string, entry: number, role: EntryRole | undefined): EngineResult {
     const message = `internal error: ${kind} cannot reach entry point ${entry}, which is for ${role ?? 'nothing'}`;
     this.#reportBug(message, undefined);
     return nothingRan('trap', REJECT_CODE.CANISTER_ERROR, message);
   }
 
-  /** A canister whose balance does not pay for any message. */
+  /** Result for a canister whose balance does not pay for any message. */
   dry(): EngineResult {
     return nothingRan(
       'outOfCycles',
@@ -265,7 +276,9 @@ export class EngineRuntime {
   }
 }
 
-/** In place of a result: the task used up its first slice where it could not be suspended, and has changed nothing. */
+/**
+ * Stands in for a result: the task used up its first slice where it could not be suspended, and has changed nothing.
+ */
 export const TOO_LONG: EngineResult = Object.freeze({
   step: Object.freeze(
     faultyStep({ kind: 'unavailable', code: REJECT_CODE.SYS_TRANSIENT, message: 'begun again' }, 0, 0),
@@ -274,7 +287,7 @@ export const TOO_LONG: EngineResult = Object.freeze({
   isBalanceMoved: false,
 });
 
-/** The step of an execution that did not return: it has no effects. */
+/** Returns the step of an execution that did not return: it has no effects. */
 export function faultyStep(fault: StepFault, instructions: number, charge: number): Step {
   return {
     fault,
@@ -289,7 +302,7 @@ export function faultyStep(fault: StepFault, instructions: number, charge: numbe
   };
 }
 
-/** A task that nothing was run for. */
+/** Returns the result of a task for which nothing was run. */
 export function nothingRan(
   kind: StepFault['kind'],
   code: RejectCode,
@@ -299,7 +312,7 @@ export function nothingRan(
   return { step: faultyStep({ kind, code, message }, 0, 0), debug: NO_LINES, isBalanceMoved };
 }
 
-/** A task for a canister without code. */
+/** Returns the result of a task for a canister without code. */
 export function emptyCanister(isBalanceMoved = false): EngineResult {
   return nothingRan('unavailable', REJECT_CODE.CANISTER_ERROR, 'the canister contains no Wasm module', isBalanceMoved);
 }

@@ -1,9 +1,10 @@
 /**
- * Runs canisters in the thread it lives in: one task at a time, as a transaction, metered.
+ * Runs canisters in its thread: one task at a time, as a transaction, metered.
  *
- * What a task does to its canister happens here and is all or nothing; what reaches beyond the canister goes back in the
- * step. `run-task.ts` has methods, system tasks and inspection, `run-callback.ts` what follows a call, `change-code.ts`
- * installation and upgrades, `canister-image.ts` state out and in again, `suspended-frames.ts` composite queries that wait.
+ * A task's effects on its canister happen here, all or nothing; effects beyond the canister go back in the step.
+ * `run-task.ts` has methods, system tasks and inspection; `run-callback.ts` has what follows a call; `change-code.ts`
+ * has installation and upgrades; `canister-image.ts` takes state out and puts it in; `suspended-frames.ts` has
+ * composite queries that wait.
  *
  * Executor thread. Touches the canisters that it is handed, its control memory and the thread's pools; never another
  * thread's.
@@ -46,23 +47,23 @@ export interface EngineOptions {
   readonly policy: MeteringPolicy;
   readonly control: ControlMemory;
   readonly shared: SharedStores;
-  /** Told of faults that are the host's own. */
+  /** Called with faults that are the host's own. */
   readonly reportBug: (message: string, cause: unknown) => void;
   /** Undefined: all that a change makes is told with its step. */
   readonly ahead?: AheadStore | undefined;
   readonly pieceSizes?: PieceSizes | undefined;
 }
 
-/** What all engines of one thread share. */
+/** Stores that all engines of one thread share. */
 export interface SharedStores {
   /** The variables that all canisters have. */
   environment: Environment;
   readonly pool: StablePagePool;
   readonly heaps: HeapPool;
   readonly frames: SuspendedFrames;
-  /** What sleeping canisters are packed with. */
+  /** Templates with which sleeping canisters are packed. */
   readonly templates: HeapTemplates;
-  /** What its memory is taken from, as that of all threads. */
+  /** Budget from which the thread takes memory, as all threads do. */
   readonly budget: MemoryBudget;
 }
 
@@ -71,9 +72,9 @@ export interface StoreLimits {
   readonly stableBytesMax: number;
   /** Bytes that composite queries waiting for calls hold in this thread; FRAME_BYTES_MAX unless told. */
   readonly frameBytesMax?: number;
-  /** Heaps kept for canisters to come; those of a thread alone unless told. */
+  /** Bounds of the heaps that are kept for canisters to come; by default those of a single thread. */
   readonly heaps?: HeapPoolLimits;
-  /** One that nobody reaches unless told. */
+  /** Unbounded by default. */
   readonly budget?: MemoryBudget;
 }
 
@@ -111,12 +112,12 @@ export class Engine {
     return new CanisterState(spec, this.#parts.policy, this.#parts.pool, this.#shared.environment);
   }
 
-  /** Written stable memory that this thread holds, of all its canisters. */
+  /** Bytes of written stable memory that this thread holds for all its canisters. */
   get stableBytesStored(): number {
     return this.#parts.pool.used * PAGE_BYTES;
   }
 
-  /** Whether the canister's instance is on this engine's journal. */
+  /** Returns true if the canister's instance is on this engine's journal. */
   isHomeOf({ installed }: CanisterState): boolean {
     return installed?.instance.isOn(this.#parts.control) === true;
   }
@@ -126,12 +127,12 @@ export class Engine {
     installed?.instance.moveTo(this.#parts.imports, this.#parts.control);
   }
 
-  /** By how much the pre-images of its largest message have made the control memory larger. */
+  /** Bytes by which the pre-images of this engine's largest message have enlarged the control memory. */
   get journalBytes(): number {
     return this.#parts.control.grownBytes;
   }
 
-  /** Lets go of the control memory: nothing must run here any more. */
+  /** Lets go of the control memory: nothing may run here afterwards. */
   dispose(): void {
     const { heaps, control } = this.#parts;
     heaps.forgetControl(control);
@@ -150,8 +151,8 @@ export class Engine {
   }
 
   /**
-   * Gives back what a canister holds, after what is stored of it is up to date; it must not be used afterwards. Returns what may be
-   * kept of it instead, for `waking`, as long as nobody changes what is stored.
+   * Gives back what a canister holds, after its stored state is up to date; it must not be used afterwards. Returns
+   * what may be kept of it instead, for `waking`, as long as nobody changes its stored state.
    */
   putToSleep(canister: CanisterState): PackedCanister | undefined {
     this.checkpoint(canister);
@@ -160,12 +161,12 @@ export class Engine {
     return packed;
   }
 
-  /** What was done to canisters outside of `execute` and `change`, for storage. */
+  /** Returns what was done to canisters outside of `execute` and `change`, for storage. */
   takeChanges(): readonly Uint8Array[] | undefined {
     return this.#parts.changes.take();
   }
 
-  /** Some of what a checkpoint needs, ahead of it; true: it may come. */
+  /** Does some of a checkpoint's work ahead of it; returns true when the checkpoint may come. */
   prepareCheckpoint(canister: CanisterState): boolean {
     assertClosed(canister);
     return canister.kept === undefined || this.#parts.changes.prepareCheckpoint(canister, canister.kept);
@@ -177,11 +178,11 @@ export class Engine {
   }
 
   /**
-   * Runs one task in one go; its buffers are only read meanwhile. TOO_LONG when a run ended as too long: then the same task
-   * is to be executed by an engine whose messages can be suspended, with `isAgain`.
+   * Runs one task in one go; its buffers are only read meanwhile. Returns TOO_LONG if the run ended as too long: then
+   * an engine whose messages can be suspended has to execute the same task, with `isAgain`.
    */
   execute(canister: CanisterState, task: Task, nowMs: number): EngineResult {
-    // What `executing` does, but for methods without generators: see `runMethodToEnd`.
+    // Does the same as `executing`, but without generators for methods: see `runMethodToEnd`.
     this.#open(canister);
     if (canister.kept !== undefined) canister.mark();
     try {
@@ -195,7 +196,10 @@ export class Engine {
     }
   }
 
-  /** The same, for whoever drives it: see `Running`. `refused`: what it was refused before, if its log is run again. */
+  /**
+   * Does the same as `execute`, for a driver: see `Running`. If the canister's log is run again, `refused` is what the
+   * task was refused before.
+   */
   *executing(
     canister: CanisterState,
     task: Task,
@@ -204,7 +208,7 @@ export class Engine {
     refused?: Shortages,
   ): Running<EngineResult> {
     this.#open(canister, refused);
-    // Begun again, it has an effect or two already.
+    // A task that begins again has already had an effect or two.
     if (canister.kept !== undefined && !isAgain) canister.mark();
     try {
       return this.#told(canister, task, yield* this.#running(canister, task, nowMs, isAgain));
@@ -213,7 +217,7 @@ export class Engine {
     }
   }
 
-  /** Adds what storage is to be told of a task. */
+  /** Adds what storage is told of a task. */
   #told(canister: CanisterState, task: Task, result: EngineResult): EngineResult {
     const { kept } = canister;
     if (kept === undefined || result === TOO_LONG || isQuery(task)) return result;
@@ -222,7 +226,7 @@ export class Engine {
     if (!kept.isLogged) changes.chooseWay(canister, kept);
     else if (result.step.fault?.kind !== 'unavailable') {
       kept.instructions += result.step.instructions + RECORD_INSTRUCTIONS;
-      // The instant that the message saw: later than the clock's after that went back.
+      // The instant that the message saw: later than the clock's if the clock went back.
       changes.record(canister, kept, {
         kind: 'task',
         nowMs: canister.instantMs,
@@ -252,12 +256,15 @@ export class Engine {
     }
   }
 
-  /** Replaces the code; a step without fault means that it is done, any other that nothing has changed but the charge. */
+  /**
+   * Replaces the code. A step without fault means that it is done; after a step with a fault nothing has changed but
+   * the charge.
+   */
   change(canister: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): EngineResult {
     return runToEnd(this.changing(canister, code, change, nowMs));
   }
 
-  /** The same, for whoever drives it; TOO_LONG as in `executing`. */
+  /** Does the same as `change`, for a driver; TOO_LONG as in `executing`. */
   *changing(canister: CanisterState, code: InstrumentedCode, change: CodeChange, nowMs: number): Running<EngineResult> {
     this.#open(canister);
     let result: EngineResult;
@@ -267,14 +274,14 @@ export class Engine {
       canister.isInMessage = false;
     }
     if (canister.kept === undefined || result === TOO_LONG) return result;
-    // Whatever a hook that failed has cost.
+    // A hook that failed may have cost cycles.
     if (result.step.fault !== undefined) this.#parts.changes.numbers(canister);
     return { ...result, changes: this.#parts.changes.take() };
   }
 
   /**
-   * Begins a message. A canister has one message at a time, whoever brings it and however large it is: another would run
-   * on a half-changed heap. It may have run in another engine of the thread before.
+   * Begins a message. A canister has one message at a time, whoever brings it and however large it is: another would
+   * run on a half-changed heap. The canister may have run in another engine of the thread before.
    */
   #open(canister: CanisterState, refused?: Shortages): void {
     assertClosed(canister);
@@ -297,7 +304,7 @@ export class Engine {
     if (kept?.isLogged === true) this.#parts.changes.record(canister, kept, { kind: 'configure', settings });
   }
 
-  /** Adds cycles; the new balance. */
+  /** Adds cycles; returns the new balance. */
   addCycles(canister: CanisterState, amount: bigint): bigint {
     assertClosed(canister);
     canister.account.add(amount);
@@ -305,12 +312,15 @@ export class Engine {
     return canister.account.balance;
   }
 
-  /** Brings a stored canister to life in one that is empty; why it cannot be, or how many records of its log were run again. */
+  /**
+   * Brings a stored canister to life in an empty one. Returns the reason for a refusal, or the number of records of its
+   * log that were run again.
+   */
   wake(canister: CanisterState, code: InstrumentedCode | undefined, stored: StoredCanisterState): string | number {
     return runToEnd(this.waking(canister, code, stored));
   }
 
-  /** The same, for whoever drives it: not by an engine whose messages end as `long`. */
+  /** Does the same as `wake`, for a driver; never by an engine whose messages end as `long`. */
   waking(
     canister: CanisterState,
     code: InstrumentedCode | undefined,
@@ -319,18 +329,18 @@ export class Engine {
     return wakeCanister(this.#parts, this, canister, code, stored);
   }
 
-  /** A copy of the whole state, less the code. */
+  /** Returns a copy of the whole state, less the code. */
   capture(canister: CanisterState): Omit<CanisterImage, 'module'> {
     return runToEnd(this.capturing(canister));
   }
 
-  /** The same, for whoever drives it, and keeps everything else from the canister meanwhile. */
+  /** Does the same as `capture`, for a driver, which keeps all other work from the canister meanwhile. */
   capturing(canister: CanisterState): Running<Omit<CanisterImage, 'module'>> {
     assertClosed(canister);
     return this.#parts.inPieces(captureState(canister, this.#shared.budget));
   }
 
-  /** Puts code and state in place of the present ones, running nothing; why it cannot be, or undefined. */
+  /** Replaces code and state, running nothing. Returns the reason for a refusal, or undefined. */
   restore(
     canister: CanisterState,
     code: InstrumentedCode | undefined,
@@ -339,7 +349,7 @@ export class Engine {
     return runToEnd(this.restoring(canister, code, image));
   }
 
-  /** The same, driven as `capturing` is. */
+  /** Does the same as `restore`, driven as `capturing` is. */
   restoring(
     canister: CanisterState,
     code: InstrumentedCode | undefined,
@@ -353,12 +363,12 @@ export class Engine {
 const NOT_SHORT = {};
 
 /**
- * What a record costs to be read and begun, in instructions that could be executed meanwhile: 2 µs, two thirds of them for
- * the row in the tables (benchmarks/macro/durable-replay.bench.ts with half a million records).
+ * Cost of reading a record and beginning its task, in instructions that could be executed meanwhile: 2 µs, two thirds
+ * of them for the row in the tables (benchmarks/macro/durable-replay.bench.ts with half a million records).
  */
 const RECORD_INSTRUCTIONS = 2_000;
 
-/** The variables that all canisters have, if this message has looked at them, and the log does not have them yet. */
+/** Returns the variables that all canisters have, if this message has read them and the log does not have them yet. */
 function sharedIfNew(
   { shared, hasReadEnvironment }: CanisterState,
   kept: PersistenceState,
@@ -372,7 +382,7 @@ function assertClosed({ isInMessage }: CanisterState): void {
   if (isInMessage) throw new Error('a canister is entered while a message of its own is under way');
 }
 
-/** Nothing that it does is kept. */
+/** Returns true if nothing that the task does is kept. */
 function isQuery(task: Task): boolean {
   return (
     task.kind === 'query' ||

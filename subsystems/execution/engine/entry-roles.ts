@@ -1,4 +1,4 @@
-/** Executor thread: what each entry point of a module is for. Reads the module's layout; touches nothing. */
+/** Executor thread: the role of each entry point of a module. Reads the module's layout; touches nothing. */
 import type { EntryRole } from './canister-state.ts';
 import type { InstrumentedCode } from '../wire/instrumented-code.ts';
 
@@ -16,7 +16,7 @@ const HOOKS: Readonly<Record<string, EntryRole>> = {
 
 const known = new WeakMap<InstrumentedCode, readonly EntryRole[]>();
 
-/** What each entry point of a module is for, worked out once for a module. */
+/** Returns the role of each entry point of a module, computed once for each module. */
 export function rolesOf(code: InstrumentedCode): readonly EntryRole[] {
   let roles = known.get(code);
   if (roles === undefined) {

@@ -1,6 +1,6 @@
 /**
- * The environment variables that canisters see: their own, and those that every canister of the host has.
- * Executor thread: immutable, shared by the canisters of the thread.
+ * Environment variables that canisters see: their own, and those that every canister of the host has. Executor thread:
+ * immutable, shared by the canisters of the thread.
  */
 
 export interface EnvironmentVariable {
@@ -9,7 +9,7 @@ export interface EnvironmentVariable {
   readonly value: Uint8Array;
 }
 
-/** By name, and the same in the order of the names' bytes; made when somebody looks. */
+/** Variables by name, and in the byte order of their names; both are built at the first look-up. */
 export class Environment {
   readonly #texts: ReadonlyMap<string, string>;
   #byName: ReadonlyMap<string, EnvironmentVariable> | undefined;
@@ -19,7 +19,10 @@ export class Environment {
     this.#texts = texts;
   }
 
-  /** `own` over what all have. Those that have none of their own share one object: there may be thousands of each. */
+  /**
+   * Returns `own` over these variables. Canisters without variables of their own share one object: there may be
+   * thousands of both canisters and variables.
+   */
   with(own: ReadonlyMap<string, string>): Environment {
     return own.size === 0 ? this : new Environment(new Map([...this.#texts, ...own]));
   }

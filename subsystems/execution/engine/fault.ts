@@ -1,19 +1,25 @@
-/** Executor thread, and the module worker for `get_candid_pointer`: how an execution ended, as a value. Touches nothing. */
+/**
+ * Executor thread, and the module worker for `get_candid_pointer`: the end of an execution, as a value. Touches
+ * nothing.
+ */
 import { messageOf } from '../../../kernel/index.ts';
 import { STOP } from '../../instrument/abi/index.ts';
 
-/** Why an execution ended without returning. A value: nobody has to catch it. */
+/** Reason why an execution ended without returning. A value: nobody has to catch it. */
 export interface Fault {
   /**
-   * `trap`: the canister's own doing, or a system call it may not make. `calledTrap`: `ic0.trap`. `noCallback`: what was to
-   * be called is no entry of the table. `limit`: out of instructions. `stackOverflow`: recursion too deep. `host`: a bug of ours, to be logged as one. `long`: it used up its first slice
-   * where no message may be suspended (`TooLong`); it is undone and begun again where one may.
+   * `trap`: the canister's own doing, or a system call it may not make. `calledTrap`: `ic0.trap`. `noCallback`: the
+   * callback is no entry of the table. `limit`: out of instructions. `stackOverflow`: recursion too deep. `host`: a bug
+   * of ours, to be logged as one. `long`: the message used up its first slice where no message may be suspended
+   * (`TooLong`); it is undone and begins again where messages may be.
    */
   readonly kind: 'trap' | 'calledTrap' | 'noCallback' | 'limit' | 'stackOverflow' | 'host' | 'long';
   readonly message: string;
-  /** What the canister's log says of it; undefined: nothing. The replica has records of traps alone, not of limits and contracts. */
+  /**
+   * Text for the canister's log; undefined: none. The replica has records of traps alone, not of limits and contracts.
+   */
   readonly record?: string;
-  /** What was thrown, for `host`. */
+  /** For `host`: the error that was thrown. */
   readonly cause?: unknown;
 }
 
@@ -22,7 +28,7 @@ export class HostTrap extends Error {
   override readonly name: string = 'HostTrap';
 }
 
-/** Thrown by a system call that the canister must not make, or not so. */
+/** Thrown by a system call that the canister must not make, or must not make in this way. */
 export class ContractViolation extends HostTrap {
   override readonly name = 'ContractViolation';
 }
@@ -39,7 +45,7 @@ export class CalledTrap extends HostTrap {
   }
 }
 
-/** Thrown when a system call's own cost does not fit into what is left of the instruction limit. */
+/** Thrown if a system call's own cost does not fit into what is left of the instruction limit. */
 export class OutOfInstructions extends Error {
   override readonly name = 'OutOfInstructions';
 }
@@ -58,7 +64,7 @@ export const LONG: Fault = Object.freeze({
   message: 'the message is begun again where it can be suspended',
 });
 
-/** V8's words for a trap and the ones that canister developers know. */
+/** V8's texts for traps, and the texts that canister developers know. */
 const TRAP_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/^unreachable/, 'unreachable'],
   [/memory access out of bounds|memory index is out of range/, 'heap out of bounds'],
@@ -77,7 +83,7 @@ const STACK_OVERFLOW: Fault = {
   record: recordOf(STACK_OVERFLOW_MESSAGE),
 };
 
-/** What came out of wasm as a value; `stop` is the control memory's reason. */
+/** Returns the fault for an error that came out of wasm; `stop` is the control memory's reason. */
 export function faultOf(error: unknown, stop: number): Fault {
   if (error instanceof TooLong) return LONG;
   if (error instanceof CalledTrap)
@@ -92,7 +98,7 @@ export function faultOf(error: unknown, stop: number): Fault {
     const text = TRAP_TEXTS.find(([pattern]) => pattern.test(error.message))?.[1];
     return trap(text ?? error.message);
   }
-  // V8 ran out of its own stack: the budget should have tripped first, but it is the canister's recursion all the same.
+  // V8 ran out of its own stack. The budget should have tripped first, but it is the canister's recursion all the same.
   if (error instanceof RangeError && /call stack/.test(error.message)) return STACK_OVERFLOW;
   return { kind: 'host', message: `internal error: ${messageOf(error)}`, cause: error };
 }

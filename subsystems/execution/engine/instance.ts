@@ -4,15 +4,15 @@
  *
  *     begin → run (and system calls: touch, charge) → deltas? dirtyPages? → commit or rollback
  *
- * Whatever a message did, `rollback` takes it back. Two things wasm itself cannot undo, and a fresh instance does: growth
- * of the memory (another memory of the old size gets the old bytes) and dropped data segments. The latter also after a
- * commit, because every message of a canister begins with the module's segments.
+ * Whatever a message did, `rollback` takes it back. Wasm itself cannot undo two things, for which a fresh instance is
+ * made: growth of the memory (another memory of the old size gets the old bytes) and dropped data segments. The latter
+ * also after a commit, because every message of a canister begins with the module's segments.
  *
- * Memories come from the thread's pool and return to it; see heap-pool.ts. For that, and for the budget that all actors
- * share (memory-budget.ts), each keeps book of the pages that were touched: heap-tally.ts.
+ * Memories come from the thread's pool and return to it; see heap-pool.ts. For the pool, and for the budget that all
+ * actors share (memory-budget.ts), each memory has a tally of the pages that were touched: heap-tally.ts.
  *
- * Executor thread, and the module worker for an instance that is thrown away. Touches its heap, its control memory, and the
- * thread's pool.
+ * Executor thread, and the module worker for an instance that is thrown away. Touches its heap, its control memory, and
+ * the thread's pool.
  */
 import { numberAt } from '../../../kernel/index.ts';
 import { type Ic0Imports, type InstrumentedCode } from '../wire/instrumented-code.ts';
@@ -47,12 +47,12 @@ export class Instance {
   #control: ControlMemory;
   #memory: WebAssembly.Memory;
   #heap: Uint8Array;
-  /** The same, of the heap as it was when somebody compared it. */
+  /** View of `#heap` in words, made when dirty pages were last compared. */
   #words: Int32Array = NO_WORDS;
   #wasm: InstrumentedExports;
-  /** The same entry points for messages that can be suspended; undefined: none has come yet. */
+  /** The same entry points for messages that can be suspended; undefined: no such message has run yet. */
   #promising: PromisingExports | undefined = undefined;
-  /** What is to run next: an entry point, or CALLBACK and a function of the table with its environment. */
+  /** Code to run next: an entry point, or CALLBACK and a function of the table with its environment. */
   #entry = CALLBACK;
   #fun = 0;
   #env: number | bigint = 0;
@@ -60,13 +60,13 @@ export class Instance {
   #freshPage: number;
   #tally: HeapTally;
   readonly #heaps: HeapPool | undefined;
-  /** Another instance was or is on its memory: that is not for the pool. */
+  /** True if another instance was or is on this memory: it must not go to the pool. */
   #wasShared = false;
   #isInMessage = false;
   #instructionLimit = 0;
   #isExhausted = false;
   #bytesAtBegin = 0;
-  /** Pages taken for its first content. */
+  /** Pages taken for the first content. */
   #takenAtFirst = 0;
 
   private constructor(
@@ -90,7 +90,10 @@ export class Instance {
     tally.owner = this;
   }
 
-  /** As new, on a heap of zeros, of which so many pages of 4 KiB are about to be used. Throws OutOfMemory, and RangeError. */
+  /**
+   * Makes an instance as new, on a heap of zeros, of which `pagesUsed` pages of 4 KiB are about to be used. Throws
+   * OutOfMemory, and RangeError.
+   */
   static #onZeros(
     code: InstrumentedCode,
     imports: Ic0Imports,
@@ -123,13 +126,15 @@ export class Instance {
     return instance;
   }
 
-  /** Its first content is in place. */
+  /** Counts the pages of the first content, now that it is in place. */
   #placed(): this {
     this.#tally.settle(this.#control.message.budget, this.#takenAtFirst);
     return this;
   }
 
-  /** A heap from scratch with the module's data in it. The start function has not run: run entry `start`. */
+  /**
+   * Makes an instance on a new heap with the module's data in it. The start function has not run: run entry `start`.
+   */
   static create(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, heaps?: HeapPool): Instance {
     const { data, heapPagesInitial } = code.layout;
     const dataPages = data.reduce((sum, { bytes }) => sum + Math.ceil(bytes.length / PAGE_BYTES) + 1, 0);
@@ -141,16 +146,19 @@ export class Instance {
     return instance.#placed();
   }
 
-  /** On the memory of another instance, for an upgrade that keeps the heap: neither gives it to the pool. */
+  /**
+   * Makes an instance on the memory of another one, for an upgrade that keeps the heap: neither gives the memory to the
+   * pool.
+   */
   static onSameHeap(code: InstrumentedCode, imports: Ic0Imports, control: ControlMemory, other: Instance): Instance {
     const instance = new Instance(code, imports, control, other.#memory, other.#tally, other.#heaps);
-    // The journal that it goes on with has been begun with this.
+    // The journal that the new instance continues was begun with this value.
     instance.#freshPage = other.#freshPage;
     instance.#wasShared = other.#wasShared = true;
     return instance;
   }
 
-  /** On a copy of a heap that exists, as it is. Throws RangeError when there is no room for it. */
+  /** Makes an instance on a copy of an existing heap. Throws RangeError if there is no room for it. */
   static *onCopy(
     code: InstrumentedCode,
     imports: Ic0Imports,
@@ -171,8 +179,8 @@ export class Instance {
   }
 
   /**
-   * On a heap of `heapBytes` with these pages in it, whose buffers are let go, zeros elsewhere; why it cannot be, in words.
-   * Throws RangeError when there is no room for it.
+   * Makes an instance on a heap of `heapBytes` with these pages in it, zeros elsewhere; lets go of the pages' buffers.
+   * Returns the reason if a page lies beyond the heap. Throws RangeError if there is no room for the heap.
    */
   static onPages(
     code: InstrumentedCode,
@@ -190,7 +198,7 @@ export class Instance {
       const begin = k * CHUNK_PAGES;
       const chunkEnd = Math.min(numbers.length, begin + CHUNK_PAGES);
       for (let at = begin; at < chunkEnd;) {
-        // Neighbours at once.
+        // Neighbouring pages are copied at once.
         const first = numberAt(numbers, at, 'stored page');
         let end = at + 1;
         while (end < chunkEnd && numbers[end] === first + end - at) end++;
@@ -203,7 +211,10 @@ export class Instance {
     return instance.#placed();
   }
 
-  /** On a heap of `heapBytes` as it was packed. Throws RangeError when there is no room for it. */
+  /**
+   * Makes an instance on a heap of `heapBytes`, unpacked from `template` and `changes`. Throws RangeError if there is
+   * no room for it.
+   */
   static onPacked(
     code: InstrumentedCode,
     imports: Ic0Imports,
@@ -226,7 +237,7 @@ export class Instance {
     return instance.#placed();
   }
 
-  /** Pages from `first` up to `end` are not all zeros any more. */
+  /** Notes that pages from `first` up to `end` are not all zeros any more. */
   #use(first: number, end: number): void {
     this.#tally.use(first, end);
     if (end > this.#freshPage) this.#freshPage = end;
@@ -278,8 +289,8 @@ export class Instance {
   }
 
   /**
-   * Ends the instance: its heap is the pool's. Not within its message; the caller has no use for it any more, and whoever
-   * asks it for anything all the same gets a TypeError, not what the next canister has put there.
+   * Ends the instance and gives its heap to the pool. Must not be called within the instance's message. Later calls by
+   * a holder of the instance throw TypeError; they never see what the next canister has put on the heap.
    */
   release(): void {
     if (this.#heap === NO_BYTES) return;
@@ -311,13 +322,15 @@ export class Instance {
     this.#control.touch(this.#wasm.touch_range, address, length);
   }
 
-  /** Has `copy` called for all of a system call's `size` bytes, and others let in between where they are many. */
+  /**
+   * Calls `copy` for all of a system call's `size` bytes. Many bytes are copied in pieces, with pauses for other work.
+   */
   copyInPieces(size: number, copy: (from: number, length: number) => void): void {
     if (size <= BULK_PIECE_BYTES) copy(0, size);
     else this.#control.copyInPieces(size, copy);
   }
 
-  /** Charges a system call for `instructions`; throws OutOfInstructions when they are not left. */
+  /** Charges a system call for `instructions`; throws OutOfInstructions if fewer are left. */
   charge(instructions: number): void {
     if (this.#control.charge(instructions) < 0) throw new OutOfInstructions();
   }
@@ -327,7 +340,7 @@ export class Instance {
     return this.#bytesAtBegin;
   }
 
-  /** By page of 4 KiB what it may be, one of PAGE; undefined: nobody knows, the heap is large. */
+  /** State of each page of 4 KiB, one of PAGE; undefined: the heap is too large for that. */
   get marks(): Uint8Array | undefined {
     return this.#tally.marks;
   }
@@ -337,29 +350,35 @@ export class Instance {
     return this.#tally.counted;
   }
 
-  /** Pages of 4 KiB that may be something else than zeros, but for those that the message has touched first. */
+  /**
+   * Pages of 4 KiB that may hold something other than zeros, except for pages that the message in progress was first to
+   * touch.
+   */
   get usedPages(): number {
     return this.#tally.marks === undefined ? Math.max(this.#freshPage, this.touchedPages) : this.#tally.counted;
   }
 
-  /** Pages of 4 KiB that `image` looks at; between messages. */
+  /** Pages of 4 KiB that `image` reads, if called between messages. */
   get imagePages(): number {
     const { marks } = this.#tally;
     if (marks === undefined) return this.#freshPage;
     return marks.reduce((count, mark) => count + Number(mark === PAGE.USED), 0);
   }
 
-  /** How many pages of 4 KiB the message has touched. */
+  /** Number of 4 KiB pages that the message has touched. */
   get touchedPages(): number {
     return this.#control.touchedCount;
   }
 
-  /** Whether the message may grow its canister's stable memory by so many bytes, with so much room that is taken already. */
+  /**
+   * Returns true if the message may grow its canister's stable memory by `bytes`, of which `roomBytes` are taken
+   * already.
+   */
   mayGrowStable(bytes: number, roomBytes: number): boolean {
     return this.#control.message.growStable(bytes, roomBytes);
   }
 
-  /** What ends the message, because the host has no memory for what it does. */
+  /** Returns the trap that ends the message, because the host has no memory for its work. */
   stop(reason: string): HostTrap {
     return this.#control.message.stop(reason);
   }
@@ -388,7 +407,7 @@ export class Instance {
     return this;
   }
 
-  /** Runs what `calling` or `callingBack` has named on this thread's own stack. */
+  /** Runs the code that `calling` or `callingBack` has named, on this thread's own stack. */
   runToEnd(): Fault | undefined {
     if (this.#control.message.stoppedAfter !== undefined) return this.#stopAgain();
     const { invoke, callback } = this.#wasm;
@@ -402,7 +421,7 @@ export class Instance {
     }
   }
 
-  /** The same on a stack of its own, which `svc.yield` of the control memory may suspend. */
+  /** Does the same as `runToEnd` on a stack of its own, which `svc.yield` of the control memory may suspend. */
   async runSuspendable(): Promise<Fault | undefined> {
     if (this.#control.message.stoppedAfter !== undefined) return this.#stopAgain();
     const { invoke, callback } = (this.#promising ??= promisingExports(this.#wasm));
@@ -416,12 +435,15 @@ export class Instance {
     }
   }
 
-  /** The function that `callingBack` has named is one of the table. */
+  /** True if the function that `callingBack` has named is in the table. */
   get #isInTable(): boolean {
     return this.#fun < this.code.layout.tableLength;
   }
 
-  /** One-way calls name such functions on purpose: nobody is to hear of their answers. */
+  /**
+   * Fault of a function that is not in the table. One-way calls name such functions on purpose: nobody wants their
+   * answers.
+   */
   get #noCallback(): Fault {
     const message = `Canister requested to invoke a non-existent Wasm function ${this.#fun} from table 0`;
     return { kind: 'noCallback', message };
@@ -435,7 +457,7 @@ export class Instance {
     return note === '' ? fault : { ...fault, message: fault.message + note };
   }
 
-  /** When its message was first executed there was no memory for it. */
+  /** Ends the message as in its first execution, when there was no memory left for it. */
   #stopAgain(): Fault {
     const { message } = this.#control;
     this.#control.charge(message.stoppedAfter ?? 0);
@@ -443,32 +465,35 @@ export class Instance {
   }
 
   /**
-   * Instructions used since `begin`, at most the limit. Exact inside system calls and after a normal return; after a trap
-   * in the module's own code up to a slice (2^20) less than the truth, but the same on every run.
+   * Returns the instructions used since `begin`, at most the limit. Exact inside system calls and after a normal
+   * return; after a trap in the module's own code up to a slice (2^20) less than the truth, but the same on every run.
    */
   instructionsUsed(): number {
     if (this.#isExhausted) return this.#instructionLimit;
     return Math.min(this.#instructionLimit, this.#instructionLimit - this.#control.instructionsLeft);
   }
 
-  /** The bytes of the heap that the message has changed, as page entries; to be asked before commit or rollback. */
+  /**
+   * Writes the bytes of the heap that the message has changed, as page entries. Must be called before commit or
+   * rollback.
+   */
   deltas(sink: PageSink): void {
     if (!this.#control.beginDeltas()) return;
     while (this.#control.nextDeltas(this.#wasm.delta, sink));
   }
 
-  /** The same in pieces: between two of them others may be let in. */
+  /** Does the same as `deltas` in pieces: other work may run between two of them. */
   *deltasInPieces(sink: PageSink): Pieces {
     if (!this.#control.beginDeltas()) return;
     while (this.#control.nextDeltas(this.#wasm.delta, sink)) yield;
   }
 
-  /** The whole heap as page entries: every page that is not all zeros. */
+  /** Writes the whole heap as page entries: every page that is not all zeros. */
   *image(sink: PageSink, pausePages = IMAGE_PAGES): Pieces {
     const heap = this.heap();
     const end = Math.min(this.#freshPage, heap.length / PAGE_BYTES);
     const entries = new PageEntries(sink, Math.min(end, pausePages));
-    // To read a page for the first time costs a fault, even where nothing is.
+    // Reading a page for the first time costs a page fault, even if the page is empty.
     const marks = this.#isInMessage ? undefined : this.#tally.marks;
     for (let page = 0; page < end; page++) {
       if (marks === undefined || marks[page] === PAGE.USED) entries.addWhole(page, heap, page * PAGE_BYTES);
@@ -477,12 +502,12 @@ export class Instance {
     entries.end();
   }
 
-  /** Adds the pages that `dirtyPages` names to sets; to be asked before commit or rollback. */
+  /** Adds the pages that `dirtyPages` names to both sets. Must be called before commit or rollback. */
   markDirtyPages(first: PageSet, second: PageSet): void {
     this.#markDirty(first, second, this.#control.touchedPages(), 0);
   }
 
-  /** The same in pieces. */
+  /** Does the same as `markDirtyPages`, in pieces. */
   *markDirtyPagesInPieces(first: PageSet, second: PageSet): Pieces {
     let slots = 0;
     for (let at = 0; at < this.touchedPages; at += MARKED_PAGES) {
@@ -491,14 +516,18 @@ export class Instance {
     }
   }
 
-  /** `slots`: pre-images of the pages before these; returns those with them. */
+  /**
+   * Marks the `touched` pages. `slots` is the number of pre-images of all pages before them; returns that number with
+   * these pages included.
+   */
   #markDirty(first: PageSet, second: PageSet, touched: Int32Array, slots: number): number {
     let slot = slots;
     for (const page of touched) {
       const preImage = page < this.#freshPage ? CONTROL.PRE_IMAGES + slot++ * SLOT_BYTES + PAGE_BYTES : undefined;
       first.add(page);
       second.add(page);
-      // What is in both already need not be looked at: most messages change what others have changed before.
+      // Pages that are in both sets already need no comparison: most messages change pages that others have changed
+      // before.
       if ((first.has(page + 1) && second.has(page + 1)) || !this.#spilled((page + 1) * PAGE_BYTES, preImage)) continue;
       first.add(page + 1);
       second.add(page + 1);
@@ -506,7 +535,10 @@ export class Instance {
     return slot;
   }
 
-  /** 4 KiB pages that may differ from the message's beginning, ascending; to be asked before commit or rollback. */
+  /**
+   * Returns the 4 KiB pages that may differ from the message's beginning, ascending. Must be called before commit or
+   * rollback.
+   */
   dirtyPages(): Uint32Array {
     const touched = this.#control.touchedPages();
     const dirty = new Set<number>(touched);
@@ -518,11 +550,14 @@ export class Instance {
     return Uint32Array.from(dirty).sort();
   }
 
-  /** Whether a store across a page's end changed the beginning of the next page; `preImage` undefined: it was zeros. */
+  /**
+   * Returns true if a store across a page's end changed the beginning of the next page; `preImage` undefined: it was
+   * zeros.
+   */
   #spilled(at: number, preImage: number | undefined): boolean {
     const heap = this.heap();
     if (at >= heap.length) return false;
-    // Growing detaches the buffer, and then there are no words; a buffer that is replaced takes them along.
+    // Growing detaches the buffer and thereby empties the words; the words are dropped with a buffer that is replaced.
     if (this.#words.length * WORD_BYTES !== heap.length) this.#words = new Int32Array(heap.buffer);
     const words = this.#words;
     const first = at / WORD_BYTES;
@@ -536,7 +571,10 @@ export class Instance {
     return false;
   }
 
-  /** Content of the dirty pages as the message has made them, by number; to be asked before commit or rollback. */
+  /**
+   * Returns the dirty pages' content as the message has made it, by page number. Must be called before commit or
+   * rollback.
+   */
   dirtyContents(): Map<number, Uint8Array> {
     const heap = this.heap();
     const contents = new Map<number, Uint8Array>();
@@ -544,7 +582,10 @@ export class Instance {
     return contents;
   }
 
-  /** Content of the dirty pages as it was when the message began, by number; to be asked before commit or rollback. */
+  /**
+   * Returns the dirty pages' content as it was when the message began, by page number. Must be called before commit or
+   * rollback.
+   */
   preImages(): Map<number, Uint8Array> {
     const heap = this.heap();
     const contents = new Map<number, Uint8Array>();
@@ -569,7 +610,7 @@ export class Instance {
     return contents;
   }
 
-  /** Begins a message's work with another heap size, pages and globals, which the message then counts as its changes. */
+  /** Begins a message's work with another heap size, pages and globals; the message counts them as its changes. */
   layOver(heapBytes: number, pages: ReadonlyMap<number, Uint8Array>, globals: Uint8Array): Fault | undefined {
     try {
       this.growTo(heapBytes);
@@ -586,7 +627,7 @@ export class Instance {
     return undefined;
   }
 
-  /** Grows the heap within a message. Throws RangeError when it cannot. */
+  /** Grows the heap within a message. Throws RangeError if it cannot grow. */
   growTo(heapBytes: number): void {
     const pages = (heapBytes - this.heapBytes) / WASM_PAGE_BYTES;
     if (pages <= 0) return;
@@ -602,14 +643,17 @@ export class Instance {
     }
   }
 
-  /** Sees to it that a rollback finds the globals as they were when the message began, whatever the host does to them. */
+  /** Saves the globals once per message, so that a rollback restores them even after the host has changed them. */
   keepGlobals(): void {
     if (this.#control.areGlobalsSaved) return;
     this.#wasm.save_globals(CONTROL.GLOBALS);
     this.#control.setGlobalsSaved();
   }
 
-  /** Goes on with the message that another instance on the same heap has begun: its journal stays, the instructions are new. */
+  /**
+   * Continues the message that another instance on the same heap has begun: its journal stays, the instructions are
+   * new.
+   */
   resume(instructionLimit: number): void {
     this.#instructionLimit = instructionLimit;
     this.#isExhausted = false;
@@ -619,7 +663,7 @@ export class Instance {
     this.#isInMessage = true;
   }
 
-  /** Keeps what the message did. */
+  /** Keeps the message's changes. */
   commit(): void {
     const needsFreshInstance = this.#control.needsFreshInstance;
     const tally = this.#tally;
@@ -632,7 +676,7 @@ export class Instance {
     this.#isInMessage = false;
   }
 
-  /** Takes back what the message did; never fails. */
+  /** Undoes the message's changes; never fails. */
   rollback(): void {
     const marks = this.#beginUndo();
     this.#wasm.undo(ALL_PAGES);
@@ -640,7 +684,7 @@ export class Instance {
     else inOneGo(this.#shrink(marks));
   }
 
-  /** The same in pieces: between two of them others may be let in, but nothing of the canister. */
+  /** Does the same as `rollback` in pieces: other work may run between two of them, but none of the canister's. */
   *rollbackInPieces(): Pieces {
     const marks = this.#beginUndo();
     while (this.touchedPages > UNDONE_PAGES) {
@@ -652,7 +696,10 @@ export class Instance {
     else yield* this.#shrink(marks);
   }
 
-  /** The marks of the heap as it was when the message began, or later; undefined: it was large then. */
+  /**
+   * Prepares an undo. Returns the marks of the heap as it was when the message began, or later; undefined: it was large
+   * then.
+   */
   #beginUndo(): Uint8Array | undefined {
     const tally = this.#tally;
     tally.owner = this;
@@ -670,8 +717,8 @@ export class Instance {
   }
 
   /**
-   * The same state on another heap, which has the size that this one had when the message began. `marks` are of that time, or
-   * later; undefined: the heap was large then.
+   * Moves the same state to another heap, which has the size that this one had when the message began. `marks` are from
+   * that time, or later; undefined: the heap was large then.
    */
   *#shrink(marks: Uint8Array | undefined): Pieces {
     this.#control.undone();
@@ -689,7 +736,7 @@ export class Instance {
       page = Math.max(end, page + 1);
       if (marks === undefined) yield;
     }
-    // There is room for it: the growth has taken that, too, and nobody had it meanwhile.
+    // There is room for the new heap: its pages were taken when the heap grew, and nobody used them meanwhile.
     const { message } = this.#control;
     tally.settle(message.budget, message.takeUndo());
     // Undoing may leave bytes of the journal behind the old end, where they have not mattered so far.
@@ -708,7 +755,7 @@ export class Instance {
     this.#isInMessage = false;
   }
 
-  /** The heap goes to the pool, if it is known what has to be zeroed; with an instance, if that may be used again. */
+  /** Gives the heap to the pool, if its used pages are known; together with the instance, if that may be used again. */
   #giveBack(wasm: InstrumentedExports | undefined, isPoolable = true): void {
     const tally = this.#tally;
     tally.settle(this.#control.message.budget, 0);
@@ -723,26 +770,26 @@ export class Instance {
     this.#heaps.give({ ...shapeOf(code.layout, pages), memory: this.#memory, tally, bound });
   }
 
-  /** The exports of an instance that came with a heap, if it can be this one's. */
+  /** Returns the exports of an instance that came with a heap, if this instance can use them. */
   #reusable(bound: BoundInstance | undefined): InstrumentedExports | undefined {
     if (bound?.code !== this.code || bound.imports !== this.#imports || bound.control !== this.#control)
       return undefined;
     return bound.wasm;
   }
 
-  /** The same state in a new instance: tables and segments as the module has them. */
+  /** Moves the same state to a new instance: tables and segments as the module has them. */
   #freshInstance(): void {
     this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
     this.#useExports(this.#instantiate());
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
-  /** The mutable globals' bytes as they are now. */
+  /** Returns the mutable globals' bytes as they are now. */
   saveGlobals(): Uint8Array {
     return this.viewGlobals().slice();
   }
 
-  /** The same, until something else happens in this thread. */
+  /** Does the same as `saveGlobals` without a copy: the bytes are valid until anything else happens in this thread. */
   viewGlobals(): Uint8Array {
     this.#wasm.save_globals(CONTROL.GLOBALS_COPY);
     return this.#control.bytes(CONTROL.GLOBALS_COPY, this.code.layout.globalsBytes);
@@ -757,7 +804,9 @@ export class Instance {
     this.#wasm.load_globals(CONTROL.GLOBALS_COPY);
   }
 
-  /** The interface text that `get_candid_pointer` points to, or undefined. Run it on a throw-away instance. */
+  /**
+   * Returns the interface text that `get_candid_pointer` points to, or undefined. Must run on a throw-away instance.
+   */
   candidText(instructionLimit: number): string | undefined {
     if (this.#wasm.get_candid_pointer === undefined) return undefined;
     this.begin(instructionLimit);
@@ -787,9 +836,9 @@ function promisingExports({ invoke, callback }: InstrumentedExports): PromisingE
   };
 }
 
-/** In place of an entry point's number. */
+/** Stands in for an entry point's number. */
 const CALLBACK = -1;
-/** Pages that are done between two pauses: a millisecond or two, where each of them is a fault of its own. */
+/** Pages done between two pauses: a millisecond or two if each of them is a page fault. */
 const UNDONE_PAGES = 512;
 const COPIED_PAGES = 128;
 const MARKED_PAGES = 4096;
@@ -803,7 +852,7 @@ const ZERO_PAGE = Buffer.alloc(PAGE_BYTES);
 const globalsAtFirst = new WeakMap<InstrumentedCode, Uint8Array>();
 let heapsMadeSoFar = 0;
 
-/** Heaps that this thread has made so far. */
+/** Number of heaps that this thread has made so far. */
 export function heapsMade(): number {
   return heapsMadeSoFar;
 }
@@ -812,7 +861,7 @@ function shapeOf({ pointerWidth, heapPagesMax }: ModuleLayout, pages: number): H
   return { pointerWidth, pages, pagesMax: Math.max(heapPagesMax, pages) };
 }
 
-/** A heap of zeros: a spare one, or a new one. */
+/** Returns a heap of zeros: a spare one, or a new one. */
 function zeros(
   code: InstrumentedCode,
   pages: number,
@@ -831,7 +880,7 @@ function newHeap({ pointerWidth, pages, pagesMax }: HeapShape): WebAssembly.Memo
   return new WebAssembly.Memory({ initial: pages, maximum: pagesMax });
 }
 
-/** Where the used pages that begin at `page` end. */
+/** Returns the end of the run of used pages that begins at `page`. */
 function endOfRun(marks: Uint8Array, page: number): number {
   let end = page;
   while (marks[end] === PAGE.USED) end++;

@@ -1,41 +1,44 @@
 import { at, numberAt } from '../../../kernel/index.ts';
 /** Executor thread: a part of one canister's state, touched while its message runs and when it is loaded. */
-/** Calls of a canister that wait for their response at one callee at most: the replica's queue between two canisters. */
+/**
+ * The most calls of a canister that may wait for a response of the same callee: the replica's queue between two
+ * canisters.
+ */
 export const OPEN_CALLS_PER_CALLEE_MAX = 500;
-/** And at all callees together: each holds a callback, a call context and a message. */
+/** The most calls that may wait at all callees together: each holds a callback, a call context and a message. */
 export const OPEN_CALLS_MAX = 50_000;
 
-/** Calls of a canister to one callee that are open. */
+/** Number of open calls of a canister to one callee. */
 export interface OpenCallsEntry {
-  /** Principal bytes; none: the management canister. */
+  /** Principal bytes; empty: the management canister. */
   readonly callee: Uint8Array;
   readonly slot: number;
   readonly count: number;
 }
 
 /**
- * How many calls of a canister are open, by callee. A callee with open calls has a slot, a small number that travels
- * with the callbacks, so that a response is counted without the callee's name. A new callee gets the lowest slot that is
- * free: the slots depend on which calls are open and on nothing else, so that they can be loaded.
+ * Open calls of a canister, counted by callee. A callee with open calls has a slot, a small number that travels with
+ * the callbacks, so that a response is counted without the callee's name. A new callee gets the lowest free slot: the
+ * slots depend on nothing but which calls are open, so that they can be loaded.
  */
 export class OpenCalls {
-  /** By slot; slot 0 stands for "none". */
+  /** Number of open calls by slot; slot 0 stands for "none". */
   readonly #counts: number[] = [0];
   readonly #callees: string[] = [''];
-  /** A bit a slot: in use. Slot 0 always is. */
+  /** One bit for each slot: in use. Slot 0 always is. */
   readonly #used: number[] = [1];
   /** All words before this one are full. */
   #firstWord = 0;
   readonly #slots = new Map<string, number>();
   #total = 0;
-  /** What has changed since `mark`, in order; undefined: nobody asks. */
+  /** Changes since `mark`, in order; undefined: `mark` was never called. */
   #changes: { readonly key: string; readonly slot: number; readonly by: 1 | -1 }[] | undefined;
 
   get total(): number {
     return this.#total;
   }
 
-  /** Counts one more; the callee's slot, or 0 when there may not be more. */
+  /** Counts one more; returns the callee's slot, or 0 if a limit is reached. */
   raise(callee: Uint8Array): number {
     if (this.#total >= OPEN_CALLS_MAX) return 0;
     const key = keyOf(callee);
@@ -48,7 +51,7 @@ export class OpenCalls {
     return slot;
   }
 
-  /** One less; slots that are not in use (their calls were forgotten) are left alone. */
+  /** Counts one less; slots that are not in use (their calls were forgotten) are left alone. */
   lower(slot: number): void {
     const count = this.#counts[slot] ?? 0;
     if (count === 0) return;
@@ -62,7 +65,7 @@ export class OpenCalls {
     if (word < this.#firstWord) this.#firstWord = word;
   }
 
-  /** Takes over the counts of a canister whose state has been loaded. Slot 0 is left out: those calls are not counted. */
+  /** Takes over the counts of a canister whose state has been loaded. Calls in slot 0 are not counted. */
   load(entries: Iterable<OpenCallsEntry>): void {
     this.clear();
     for (const { callee, slot, count } of entries) {
@@ -78,7 +81,7 @@ export class OpenCalls {
     }
   }
 
-  /** What `load` takes. */
+  /** Returns the entries that `load` takes. */
   entries(): OpenCallsEntry[] {
     const entries: OpenCallsEntry[] = [];
     for (const [callee, slot] of this.#slots) {
@@ -88,20 +91,20 @@ export class OpenCalls {
     return entries;
   }
 
-  /** A message begins: `entriesAtMark` says what there was. */
+  /** Marks a message's start: `entriesAtMark` returns the entries as of now. */
   mark(): void {
     if (this.#changes === undefined) this.#changes = [];
     else if (this.#changes.length > 0) this.#changes.length = 0;
   }
 
-  /** What `entries` said then. */
+  /** Returns what `entries` would have returned at the last `mark`. */
   entriesAtMark(): OpenCallsEntry[] {
     const counts = new Map<string, { readonly slot: number; count: number }>();
     for (const [key, slot] of this.#slots) counts.set(key, { slot, count: numberAt(this.#counts, slot, 'slot') });
     for (const { key, slot, by } of this.#changes?.toReversed() ?? []) {
       const entry = counts.get(key);
       if (entry?.slot === slot) entry.count -= by;
-      // Another one had the slot by then.
+      // Another callee had the slot by then.
       else counts.set(key, { slot, count: -by });
     }
     return [...counts]
@@ -109,7 +112,7 @@ export class OpenCalls {
       .map(([key, { slot, count }]) => ({ callee: calleeOf(key), slot, count }));
   }
 
-  /** Forgets all of them: no response of theirs will come. */
+  /** Forgets all of them: no response to them will come. */
   clear(): void {
     this.#counts.length = 1;
     this.#callees.length = 1;
@@ -125,7 +128,7 @@ export class OpenCalls {
     while (this.#used[this.#firstWord] === -1) this.#firstWord++;
     const word = this.#firstWord;
     const free = ~(this.#used[word] ?? 0);
-    // The lowest bit alone, and its place.
+    // Index of the lowest set bit of `free`.
     const slot = word * 32 + 31 - Math.clz32(free & -free);
     this.#take(slot, key);
     this.#counts[slot] = 0;

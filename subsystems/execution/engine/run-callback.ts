@@ -2,13 +2,14 @@
  * Callbacks: a response has come for a call that the canister made.
  *
  * The refund is the canister's before anything runs, and stays so. Then the reply or reject callback runs, looked up in
- * the table of the module that is installed now. If it does not return, it is undone, and the cleanup callback runs on
- * the state before it; what that does is kept, and if it traps as well, undone and otherwise ignored.
+ * the table of the module that is installed now. If the callback does not return, it is undone, and the cleanup
+ * callback runs on the state before it. The cleanup's effects are kept; if the cleanup traps as well, it is undone and
+ * otherwise ignored.
  *
- * One part in twenty of what the message may use is kept back for the cleanup: a callback that runs into the limit must
- * not leave behind what only the cleanup can release. A callback that answers a call of an update runs even on a dry
- * balance, with at least that reserve: its canister has been waiting for it, and its locks would stay locked. It cannot
- * go on for ever that way, since `call_perform` refuses a canister that could not pay for the next response.
+ * One part in twenty of the message's instructions is kept back for the cleanup: a callback that runs into the limit
+ * must not leave behind what only the cleanup can release. A callback that answers a call of an update runs even on a
+ * dry balance, with at least that reserve: its canister has been waiting for it, and its locks would stay locked. This
+ * cannot go on for ever, since `call_perform` refuses a canister that could not pay for the next response.
  *
  * In a composite query the state before the callback is the query's frame, laid over the committed state.
  *
@@ -42,12 +43,15 @@ import { ServerError } from '../../../kernel/index.ts';
 
 type CallbackTask = Extract<Task, { readonly kind: 'callback' }>;
 
-/** Of the instructions of a callback, what is kept for its cleanup. */
+/** Share of a callback's instructions that is kept back for its cleanup. */
 const CLEANUP_SHARE = 0.05;
 
 const encoder = new TextEncoder();
 
-/** `isAgain`: the response has been taken in already, by a first try that used up its slice (`TOO_LONG`). */
+/**
+ * Runs a callback. `isAgain`: the response has been taken in already, by a first try that used up its slice
+ * (`TOO_LONG`).
+ */
 export function* runCallback(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -178,7 +182,7 @@ function* runCompositeCallback(
 
   let step: Step;
   if (fault === undefined) {
-    // Also without calls of its own it may wait for others that were made before.
+    // A query without new calls may still wait for calls that it made before.
     const isWaiting = execution.answer === 'none';
     const number = isWaiting ? parts.frames.save(canister, instance, frame.number) : 0;
     const performed = execution.calls;
@@ -204,7 +208,7 @@ function* runCompositeCallback(
     let reason = parts.explain(fault, limits.callback, false);
     let total = used;
     if (parts.callbacks.hasCleanup) {
-      // Nothing of it is kept: it runs for what it prints, and because the specification has it run.
+      // The cleanup's changes are not kept: it runs for what it prints, and because the specification has it run.
       execution.beginCleanup('CC', used);
       instance.begin(limits.cleanup);
       const cleanupFault = layOver(canister, instance, frame) ?? (yield inTable(parts, instance, CLEANUP));
@@ -219,7 +223,7 @@ function* runCompositeCallback(
   return finished(parts, step, false);
 }
 
-/** The caller gets the callback's code, and hears of both. */
+/** Joins two faults: the caller gets the callback's code and both messages. */
 function alsoFailed(reason: StepFault, cleanup: StepFault): StepFault {
   return { ...reason, message: `${reason.message}\n\ncall_on_cleanup also failed:\n\n${cleanup.message}` };
 }
@@ -249,7 +253,7 @@ function inTable({ callbacks }: EngineRuntime, instance: Instance, which: Which)
   return instance.callingBack(callbacks.fun(which), callbacks.env(which, instance.code.layout.pointerWidth));
 }
 
-/** Ends the callback of a query that waited with `frame`, too: the frame is there for the next try. */
+/** Ends a callback as too long. The frame of a query that waited is kept for the next try. */
 function tooLong(parts: EngineRuntime, frame?: SuspendedFrame): EngineResult {
   forgetResponse(parts);
   if (frame !== undefined) parts.frames.putBack(frame);

@@ -1,17 +1,17 @@
 /**
  * Methods, system tasks and inspection.
  *
- *   1. A dry balance ends a task before it begins. Otherwise the instruction limit is what `--instruction-limit` says,
- *      or what the balance still buys, or what the task brings (the rest of a composite query), whichever is least.
+ *   1. A dry balance ends a task before it begins. Otherwise the instruction limit is the least of
+ *      `--instruction-limit`, what the balance pays for, and what the task brings (the rest of a composite query).
  *   2. The instance opens a transaction (`begin`), the `CurrentExecution` is set up for the imports, the entry point
  *      runs. Whatever goes wrong in there comes back as a `Fault`.
- *   3. Heap, globals and stable memory are kept only after an update method or system task that returned; after queries,
- *      also those run as updates, after inspection and after faults they are taken back byte for byte. The buffered
- *      effects follow them, except cycles: they count wherever a replicated execution returned.
+ *   3. Heap, globals and stable memory are kept only after an update method or system task that returned; after
+ *      queries, also those run as updates, after inspection and after faults they are taken back byte for byte. The
+ *      buffered effects follow them, except cycles: they count wherever a replicated execution returned.
  *   4. Updates and system tasks pay for the instructions used, faulty or not.
  *
- * What a message costs the host besides the guest's own code is a few hundred nanoseconds; to keep it there, nothing
- * on the way of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
+ * A message costs the host a few hundred nanoseconds besides the guest's own code. To keep it there, no code on the way
+ * of a method allocates closures, touches BigInts, or looks up names: an entry point is a number.
  *
  * Executor thread; touches the one canister whose task it runs.
  */
@@ -55,7 +55,10 @@ export function* runMethod(
   return endMethod(parts, canister, task, instance, fault, isWaiting, frame);
 }
 
-/** The same in one go. Nearly every message comes this way, and a generator would cost it 0.1 µs and 400 bytes. */
+/**
+ * Does the same as `runMethod` in one go. Nearly every message comes this way, and a generator would cost it 0.1 µs and
+ * 400 bytes.
+ */
 export function runMethodToEnd(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -75,7 +78,7 @@ export function runMethodToEnd(
   return endMethod(parts, canister, task, instance, fault, isWaiting, frame);
 }
 
-/** Begins the method's message: the instance that is to run its entry point, or why nothing is to run. */
+/** Begins the method's message. Returns the instance whose entry point has to run, or the result if nothing can run. */
 function beginMethod(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -99,7 +102,9 @@ function beginMethod(
   return instance;
 }
 
-/** Why the method's message is not kept, and not because it is a query: its own fault, or that of the heap it leaves. */
+/**
+ * Returns the fault for which the method's message is undone: its own, or that of the heap it leaves; undefined: none.
+ */
 function faultOf(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -109,12 +114,12 @@ function faultOf(
   return runFault ?? (parts.execution.mode === 'U' ? parts.heapFault(canister, instance) : undefined);
 }
 
-/** Tells whether the task is a composite query that has not answered, and waits for calls. */
+/** Returns true if the task is a composite query that has not answered, and waits for calls. */
 function waits({ execution }: EngineRuntime): boolean {
   return execution.mode === 'CQ' && execution.calls.length > 0 && execution.answer === 'none';
 }
 
-/** Tells how the method's message has ended; its memory is committed or rolled back. */
+/** Returns the result of the method's message, whose memory is committed or rolled back. */
 function endMethod(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -163,7 +168,10 @@ function endMethod(
   return finished(parts, step, isBalanceMoved);
 }
 
-/** Runs the heartbeat, the global timer's hook, or the low memory hook. The timer is off before its hook begins, whatever becomes of that. */
+/**
+ * Runs the heartbeat, the global timer's hook, or the low memory hook. The timer is switched off before its hook
+ * begins, however the hook ends.
+ */
 export function* runSystemTask(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -210,7 +218,7 @@ export function* runSystemTask(
   return finished(parts, step, isBalanceMoved);
 }
 
-/** Asks the canister whether it takes a message from outside. Whatever it does is undone. */
+/** Asks the canister whether it takes a message from outside. All of the execution's changes are undone. */
 export function* runInspection(
   parts: EngineRuntime,
   canister: CanisterState,
@@ -267,7 +275,7 @@ export function finished(parts: EngineRuntime, step: Step, isBalanceMoved: boole
   return { step, debug, isBalanceMoved };
 }
 
-/** The step of a composite query that would have to be kept and cannot be. */
+/** Returns the step of a composite query whose frame would have to be kept and cannot be. */
 export function noRoomForFrame(parts: EngineRuntime, instructions: number): Step {
   const mebibytes = parts.frames.bytesMax / (1 << 20);
   const message = `composite queries that wait for their calls hold at most ${mebibytes} MiB in one executor thread, and this one no longer fits`;

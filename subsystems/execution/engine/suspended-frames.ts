@@ -2,17 +2,18 @@
  * Composite queries that wait for their calls.
  *
  * Such a query sees its canister as it was when the query began, plus what the query itself wrote, while the canister
- * goes on. It holds no instance meanwhile: a frame is data, the content of every page that differs between the query's
- * view and the committed state. It starts as the pages that the query wrote. When the canister commits something, the
- * pages that changed join each of its frames as they were before, unless the frame has them already. So the invariant is:
+ * goes on. The query holds no instance meanwhile: a frame is data, the content of every page that differs between the
+ * query's view and the committed state. A frame starts as the pages that the query wrote. When the canister commits
+ * something, the pages that changed join each of its frames as they were before, unless the frame has them already. So
+ * the invariant is:
  *
  *     committed state + the frame's pages laid over = the query's view
  *
- * To go on, the frame is laid over in a message of its own, which is rolled back like every query.
+ * To resume the query, its frame is laid over in a message of its own, which is rolled back like every query.
  *
  * Two things cannot be laid over, and then the query is rejected as one that may be tried again: a heap cannot shrink,
- * so a frame ends when the committed heap has grown past the frame's; and new code ends all frames of its canister.
- * The bytes of all frames of a thread are bounded; a frame that does not fit ends its query, too.
+ * so a frame ends when the committed heap has grown past the frame's; and new code ends all frames of its canister. The
+ * bytes of all frames of a thread are bounded; a frame that does not fit ends its query, too.
  *
  * Executor thread: one for all engines of the thread; touches a canister's memory only within a message of it.
  */
@@ -21,7 +22,7 @@ import type { Instance } from './instance.ts';
 import { PAGE_BYTES } from '../../bytes/index.ts';
 import { MemoryBudget } from '../memory/memory-budget.ts';
 
-/** What frames need of their canister. */
+/** The part of a canister that frames use. */
 export interface FramedCanister {
   readonly stable: StableMemory;
   frames: Set<SuspendedFrame> | undefined;
@@ -37,13 +38,13 @@ export interface SuspendedFrame {
   readonly stablePages: number;
   /** Content by number of the granule of stable memory. */
   readonly granules: Map<number, Uint8Array>;
-  /** What the budget counts for it. */
+  /** Pages that the budget counts for this frame. */
   pagesCounted: number;
 }
 
-/** Besides its pages. */
+/** Bytes of a frame besides its pages. */
 const FRAME_BYTES = 1024;
-/** Frames are numbered with 31 bits: as many as cross between threads. */
+/** Frames are numbered with 31 bits: the width that crosses between threads. */
 const NUMBER_MAX = 0x7fff_ffff;
 
 export class SuspendedFrames {
@@ -65,12 +66,13 @@ export class SuspendedFrames {
   }
 
   /**
-   * Keeps what the message in progress has made of its canister; to be called before the rollback. The frame's number,
-   * or 0 when there is no room for it. `number`: the one the query had before, 0 if it was not suspended yet.
+   * Keeps the state that the message in progress has made of its canister; must be called before the rollback. Returns
+   * the frame's number, or 0 if there is no room for it. `number` is the one that the query had before, 0 if it was not
+   * suspended yet.
    */
   save(canister: FramedCanister, instance: Instance, number: number): number {
     const { stable } = canister;
-    // Before anything is copied: it may be gigabytes.
+    // Checked before anything is copied: it may be gigabytes.
     if (this.#bytes + leastBytes(stable, instance) > this.bytesMax) return 0;
     const frame: SuspendedFrame = {
       number: number === 0 ? this.#nextNumber() : number,
@@ -96,7 +98,7 @@ export class SuspendedFrames {
     (frame.canister.frames ??= new Set()).add(frame);
   }
 
-  /** Takes a frame out, to lay it over: undefined when it has ended. */
+  /** Takes a frame out, to lay it over; undefined if it has ended. */
   take(number: number): SuspendedFrame | undefined {
     const frame = this.#frames.get(number);
     if (frame === undefined) return undefined;
@@ -114,7 +116,10 @@ export class SuspendedFrames {
     for (const frame of canister.frames ?? []) this.take(frame.number);
   }
 
-  /** Keeps for the canister's frames what the message in progress is about to change for good; to be called before the commit. */
+  /**
+   * Keeps for the canister's frames the pages that the message in progress is about to change for good; must be called
+   * before the commit.
+   */
   preserve(canister: FramedCanister, instance: Instance): void {
     const { frames, stable } = canister;
     if (frames === undefined) return;
@@ -143,7 +148,7 @@ export class SuspendedFrames {
   }
 }
 
-/** What a frame with all that the message in progress has touched has at least. */
+/** Returns the least size of a frame that has all that the message in progress has touched. */
 function leastBytes({ dirtyGranules }: StableMemory, { touchedPages }: Instance): number {
   return (touchedPages + dirtyGranules.length) * PAGE_BYTES;
 }

@@ -8,15 +8,15 @@ import { CALL_BYTES_MAX, type OutgoingDraft } from './outgoing-draft.ts';
 
 /** Longest method name a call may be made to. */
 export const METHOD_NAME_BYTES_MAX = 20_000;
-/** Longest a caller waits with a bounded wait; more is cut to this. */
+/** Longest time a caller waits with a bounded wait; longer times are cut to this. */
 export const CALL_TIMEOUT_SECONDS_MAX = 300;
 
-/** The one way in which `call_perform` refuses; by number SYS_TRANSIENT. */
+/** The only result with which `call_perform` refuses; its number is that of SYS_TRANSIENT. */
 const NOT_QUEUED = 2;
 
 const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Calls to other canisters. They are collected, and sent when the execution returns. */
+/** Imports for calls to other canisters. Calls are collected, and sent when the execution returns. */
 export function callImports(execution: CurrentExecution) {
   const construction = (name: string): OutgoingDraft => {
     if (!execution.draft.isOpen) throw contractViolation(`ic0.${name}: no call is under construction`);

@@ -5,12 +5,16 @@ import { contractViolation, type CurrentExecution } from './current-execution.ts
 export const CERTIFIED_DATA_BYTES_MAX = 32;
 
 /**
- * What stands for a certificate (docs/websites.md): in CBOR a map with an empty tree and an empty signature, and so a certificate by
- * its form alone. Modules that look into one find nothing; nobody who verifies one takes it.
+ * Placeholder for a certificate (docs/websites.md): in CBOR a map with an empty tree and an empty signature, so a
+ * certificate in form only. Modules that look into the placeholder find nothing; nobody who verifies certificates
+ * accepts it.
  */
 const PLACEHOLDER = Buffer.from('d9d9f7a264747265658100697369676e617475726540', 'hex');
 
-/** Certified data is kept; a certificate for it does not exist off-chain, unless the operator put a placeholder in place. */
+/**
+ * Imports for certified data, which is kept. Off-chain no certificate for it exists, unless the operator put a
+ * placeholder in place.
+ */
 export function certifiedDataImports(execution: CurrentExecution) {
   return {
     certified_data_set: (source: number, size: number) => {
@@ -33,7 +37,7 @@ export function certifiedDataImports(execution: CurrentExecution) {
   };
 }
 
-/** As on the IC, only what is asked by a query alone can be certified. */
+/** Returns true if there is a certificate. As on the IC, only queries that run alone find one. */
 function hasCertificate({ canister, mode }: CurrentExecution): boolean {
   return canister.hasCertificate && (mode === 'NRQ' || mode === 'CQ');
 }

@@ -1,14 +1,14 @@
 /**
- * Where each import may be called: the one table of that.
+ * Modes in which each import may be called: the one table of them.
  *
- * A mode is a bit, an import's contexts are a mask, and the check in front of every import (`index.ts`) is one
- * `and`. The letters are those of the interface specification.
+ * A mode is a bit, an import's contexts are a mask, and the check in front of every import (`index.ts`) is one `and`.
+ * The letters are those of the interface specification.
  *
  * A table: it belongs to no thread.
  */
 import type { Ic0Name } from '../../../wasm/index.ts';
 
-/** What is being executed. The bit is the mode's place in the masks. */
+/** Kinds of execution. The bit is the mode's place in the masks. */
 export const MODES = {
   /** The wasm start function. */
   s: { bit: 1 << 0, text: 'start', isReplicated: true },
@@ -29,10 +29,10 @@ export const MODES = {
   /** Reply and reject callbacks. */
   Ry: { bit: 1 << 8, text: 'reply callback', isReplicated: true },
   Rt: { bit: 1 << 9, text: 'reject callback', isReplicated: true },
-  /** The same inside a composite query. */
+  /** Reply and reject callbacks inside a composite query. */
   CRy: { bit: 1 << 10, text: 'composite reply callback', isReplicated: false },
   CRt: { bit: 1 << 11, text: 'composite reject callback', isReplicated: false },
-  /** Cleanup callbacks, and those inside a composite query. */
+  /** Cleanup callbacks, outside and inside a composite query. */
   C: { bit: 1 << 12, text: 'cleanup', isReplicated: true },
   CC: { bit: 1 << 13, text: 'composite cleanup', isReplicated: false },
   /** `canister_inspect_message`. */
@@ -146,7 +146,7 @@ export const CONTEXTS = {
   trap: ANYWHERE_AND_START,
 } as const satisfies Record<Ic0Name, string>;
 
-/** The mask of an import's modes. */
+/** Returns the mask of an import's modes. */
 export function contextMask(name: Ic0Name): number {
   let mask = 0;
   for (const code of CONTEXTS[name].split(' ')) {

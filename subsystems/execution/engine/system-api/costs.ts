@@ -1,4 +1,4 @@
-/** Executor thread, within a message: what calls would cost. Reads the heap and writes amounts to it. */
+/** Executor thread, within a message: costs of calls. Reads the heap and writes amounts to it. */
 import type { CurrentExecution } from './current-execution.ts';
 import { decodeStrictly } from './responding.ts';
 
@@ -6,16 +6,21 @@ const OK = 0;
 const UNKNOWN_CURVE = 1;
 const UNKNOWN_KEY = 2;
 
-/** secp256k1; bip340secp256k1 and ed25519; bls12_381: how many curves or algorithms each family knows, from 0 on. */
+/**
+ * Number of curves or algorithms in each family, numbered from 0: secp256k1; bip340secp256k1 and ed25519; bls12_381.
+ */
 const ECDSA_CURVES = 1;
 const SCHNORR_ALGORITHMS = 2;
 const VETKD_CURVES = 1;
 
-/** Keys that local networks and the IC offer; what a signature with them costs here is nothing, as everything else. */
+/** Keys that local networks and the IC offer; a signature with them costs nothing here, like everything else. */
 const KEY_NAMES: ReadonlySet<string> = new Set(['dfx_test_key', 'test_key_1', 'key_1']);
 const KEY_NAME_BYTES_MAX = 1024;
 
-/** What calls would cost on the IC. This host takes no fees besides those for instructions, so every answer is 0. */
+/**
+ * Imports for the costs of calls on the IC. This host takes no fees besides those for instructions, so every answer is
+ * 0.
+ */
 export function costImports(execution: CurrentExecution) {
   const forKey = (
     name: string,

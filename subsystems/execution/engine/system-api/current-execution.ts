@@ -2,11 +2,11 @@
  * The message that is being executed, as the system API sees it.
  *
  * There is one object of this class for each engine, used again for every message: the imports are closures over it,
- * shared by all instances of the engine, since closures of their own would cost every live canister about eighty objects.
- * An engine has one message under way at a time, so one is enough.
+ * shared by all instances of the engine, since closures of their own would cost every live canister about eighty
+ * objects. An engine has one message under way at a time, so one object is enough.
  *
- * What a message does to the world outside its memory (answer, cycles, certified data, later calls and timers) is
- * kept here, and the engine applies it only if the execution returns.
+ * A message's effects on the world outside its memory (answer, cycles, certified data, later calls and timers) are kept
+ * here, and the engine applies them only if the execution returns.
  *
  * Executor thread; touched by the imports and by the engine that it belongs to.
  */
@@ -21,25 +21,25 @@ import { ContractViolation, HostTrap } from '../fault.ts';
 import type { Instance } from '../instance.ts';
 import { NO_CALLS, OutgoingDraft } from './outgoing-draft.ts';
 
-/** What the system API needs of a live instance. */
+/** The part of a live instance that the system API uses. */
 export type GuestMemory = Pick<
   Instance,
   'heap' | 'touch' | 'copyInPieces' | 'charge' | 'instructionsUsed' | 'mayGrowStable' | 'stop'
 >;
 
-/** How an execution answered its call. */
+/** Kind of answer that an execution gave to its call. */
 export type Answer = 'none' | 'reply' | 'reject';
 
 export const NO_BYTES = new Uint8Array(0);
 const FIRST_REPLY_CAPACITY = 1 << 16;
 
-/** What canisters see as their balance while metering is off: what the replica starts canisters with. */
+/** Balance that canisters see while metering is off: the balance with which the replica starts canisters. */
 const UNMETERED_BALANCE = 100_000_000_000_000n;
 
-/** Most bytes of method names and payloads that one execution may send; beyond, `call_perform` answers 2. */
+/** Most bytes of method names and payloads that one execution may send; beyond them, `call_perform` answers 2. */
 const CALLS_BYTES_MAX = 256 * 1024 * 1024;
 
-/** Most stable memory one execution may write, in granules: 2 GiB, 8 GiB and 1 GiB, as the replica has it. */
+/** Most stable memory one execution may write, in granules: 2 GiB, 8 GiB and 1 GiB, the replica's limits. */
 const STABLE_GRANULES_MAX = { message: 2 ** 19, install: 2 ** 21, query: 2 ** 18 } as const;
 
 export class CurrentExecution {
@@ -48,12 +48,12 @@ export class CurrentExecution {
   /** The bit of `mode`; 0 while nothing executes, so that every import refuses. */
   modeBit = 0;
 
-  /** Set by `begin`; reading them while nothing executes is a bug. */
+  /** Set by `begin`; reading these fields while nothing executes is a bug. */
   #memory: GuestMemory | undefined;
   #canister: CanisterState | undefined;
   #context: ContextView | undefined;
 
-  /** The argument, or in a reply callback the reply. */
+  /** The argument; in a reply callback, the reply. */
   argument: Uint8Array = NO_BYTES;
   #nowMs = 0;
   #timeNs: bigint | undefined;
@@ -61,7 +61,7 @@ export class CurrentExecution {
   instructionLimit = 0;
   #spendable: bigint | undefined;
 
-  // The response that a callback is about, and what inspect is about; read only in their contexts.
+  // The response of a callback, and the method of an inspection; read only in their contexts.
   rejectCode = 0;
   rejectMessage: Uint8Array = NO_BYTES;
   cyclesRefunded = 0n;
@@ -73,19 +73,19 @@ export class CurrentExecution {
   replyLength = 0;
   rejectText = '';
   isAccepted = false;
-  /** Accepted from the call less burned. */
+  /** Cycles accepted from the call, less those burned or put on calls. */
   cyclesGained = 0n;
   cyclesAccepted = 0n;
   certifiedData: Uint8Array | undefined = undefined;
-  /** As set by this execution, ns since 1970, 0: off. */
+  /** Timer as set by this execution, ns since 1970; 0: off. */
   timerNs: bigint | undefined = undefined;
-  /** Calls performed, in order; counted as open at their canister already. */
+  /** Calls performed, in order; already counted as open at their canister. */
   calls: readonly OutgoingCall[] = NO_CALLS;
   #performed: OutgoingCall[] = [];
   #callBytes = 0;
-  /** The call under construction, while it `isOpen`. */
+  /** The call under construction, while `isOpen` is true. */
   readonly draft = new OutgoingDraft();
-  /** Instructions of the call context before this execution. */
+  /** Instructions that the call context used before this execution. */
   instructionsBefore = 0;
 
   readonly debug = new DebugOutput();
@@ -98,7 +98,7 @@ export class CurrentExecution {
 
   /**
    * Sets everything up for one execution. `isCharged`: the canister pays, so the price of `instructionLimit` is kept
-   * back from what it may spend. (A list of parameters, not an object: this is called for every message.)
+   * back from the cycles that it may spend. (A list of parameters, not an object: this is called for every message.)
    */
   begin(
     mode: Mode,
@@ -123,7 +123,7 @@ export class CurrentExecution {
     this.forgetEffects();
   }
 
-  /** Goes on with nothing done yet: at the beginning, and when a cleanup follows what a callback did in vain. */
+  /** Starts with no effects: at the beginning, and when a cleanup follows a callback that was undone. */
   forgetEffects(): void {
     this.#spendable = undefined;
     this.answer = 'none';
@@ -137,7 +137,7 @@ export class CurrentExecution {
     this.draft.isOpen = false;
   }
 
-  /** Goes on with the cleanup of a callback that was undone after `instructions`. */
+  /** Continues with the cleanup of a callback that was undone after `instructions`. */
   beginCleanup(mode: 'C' | 'CC', instructions: number): void {
     this.enterMode(mode);
     this.forgetEffects();
@@ -145,14 +145,14 @@ export class CurrentExecution {
     this.instructionsBefore += instructions;
   }
 
-  /** Goes on in another mode: from the start function to the init hook. */
+  /** Continues in another mode: from the start function to the init hook. */
   enterMode(mode: Mode): void {
     this.mode = mode;
     this.isReplicated = MODES[mode].isReplicated;
     this.modeBit = MODES[mode].bit;
   }
 
-  /** Lets go of what the message referred to; a big reply buffer too. */
+  /** Lets go of all objects that the message referred to, including a large reply buffer. */
   end(): void {
     this.modeBit = 0;
     this.#memory = undefined;
@@ -174,7 +174,7 @@ export class CurrentExecution {
     return this.#context ?? nothingExecutes();
   }
 
-  /** Performs the call under construction; false, and its cycles are back, when it cannot be queued. */
+  /** Performs the call under construction. Returns false if it cannot be queued, and takes its cycles back. */
   performDraft(): boolean {
     const { draft } = this;
     const bytes = this.#callBytes + draft.size;
@@ -189,7 +189,7 @@ export class CurrentExecution {
     return true;
   }
 
-  /** Gives the call under construction up, if there is one: its cycles come back. */
+  /** Gives up the call under construction, if there is one, and takes its cycles back. */
   discardDraft(): void {
     const { draft } = this;
     if (!draft.isOpen) return;
@@ -205,7 +205,7 @@ export class CurrentExecution {
     this.#endCalls();
   }
 
-  /** Whether the canister will have the price of the smallest message after this one. */
+  /** True if the canister will have the price of the smallest message after this one. */
   get #canPayForResponse(): boolean {
     if (!this.#policy.isEnabled || !this.#isCharged) return true;
     const { account } = this.canister;
@@ -227,7 +227,7 @@ export class CurrentExecution {
     return this.#timeNs;
   }
 
-  /** The balance as the canister sees it and may spend it: less what this execution may cost at most. */
+  /** The balance that the canister sees and may spend: without the most that this execution may cost. */
   get spendableCycles(): bigint {
     this.#spendable ??= this.#spendableAtStart();
     return this.#spendable + this.cyclesGained;
@@ -247,7 +247,10 @@ export class CurrentExecution {
     return this.isReplicated ? STABLE_GRANULES_MAX.message : STABLE_GRANULES_MAX.query;
   }
 
-  /** Traps unless `[address, address + size)` lies within the heap. Sums are exact: no number here passes 2^53 and still fits. */
+  /**
+   * Traps unless `[address, address + size)` lies within the heap. Sums are exact: no number here passes 2^53 and still
+   * fits.
+   */
   checkHeapRange(name: string, heap: Uint8Array, address: number, size: number): void {
     if (address + size > heap.length)
       throw new HostTrap(
@@ -255,7 +258,7 @@ export class CurrentExecution {
       );
   }
 
-  /** The `…_copy` imports: `source[offset, offset + size)` to the heap at `destination`. */
+  /** Serves the `…_copy` imports: copies `source[offset, offset + size)` to the heap at `destination`. */
   copyOut(name: string, source: Uint8Array, destination: number, offset: number, size: number): void {
     if (offset + size > source.length)
       throw new HostTrap(
@@ -277,7 +280,7 @@ export class CurrentExecution {
     });
   }
 
-  /** A copy of `[address, address + size)` of the heap, paid for, at most `sizeMax` bytes. */
+  /** Returns a copy of `[address, address + size)` of the heap, at most `sizeMax` bytes, and charges for it. */
   copyIn(name: string, address: number, size: number, sizeMax: number): Uint8Array {
     if (size > sizeMax) throw new HostTrap(`ic0.${name}: ${size} bytes are more than the ${sizeMax} allowed`);
     const memory = this.memory;
@@ -305,7 +308,7 @@ export class CurrentExecution {
   }
 }
 
-/** A call that the canister must not make, in the replica's words. */
+/** Returns the error of a call that the canister must not make, in the replica's words. */
 export function contractViolation(what: string): ContractViolation {
   return new ContractViolation(`Canister violated contract: ${what}`);
 }

@@ -1,8 +1,14 @@
-/** Executor thread, within a message: cycles. Touches the effects of the execution; the balance follows when it returns. */
+/**
+ * Executor thread, within a message: cycles. Touches the effects of the execution; the balance follows when the
+ * execution returns.
+ */
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 
-/** The balance, and the cycles that come with calls. Changes are part of the execution: a trap takes them back. */
+/**
+ * Imports for the balance and the cycles that come with calls. Changes are part of the execution: a trap takes them
+ * back.
+ */
 export function cyclesImports(execution: CurrentExecution) {
   const mint = (name: string): never => {
     throw contractViolation(`ic0.${name} cannot be executed on a canister other than the cycles minting canister`);
@@ -34,7 +40,7 @@ export function cyclesImports(execution: CurrentExecution) {
   };
 }
 
-/** Two i64 halves, signed as wasm hands them over, as one unsigned amount. */
+/** Returns the unsigned amount of two i64 halves, which wasm hands over as signed. */
 export function amount128(high: bigint, low: bigint): bigint {
   return (BigInt.asUintN(64, high) << 64n) | BigInt.asUintN(64, low);
 }
@@ -46,8 +52,8 @@ function amount64(name: string, amount: bigint): bigint {
 }
 
 /**
- * What the call still offers. An answer takes the rest back only when the message that gave it has ended: one-way functions
- * of Motoko answer before their body runs, and their cycles are accepted there.
+ * Returns the cycles that the call still offers. An answer takes the rest back only when the message that gave it has
+ * ended: one-way functions of Motoko answer before their body runs, and the body accepts their cycles.
  */
 function available(execution: CurrentExecution): bigint {
   return execution.context.cyclesAvailable - execution.cyclesAccepted;

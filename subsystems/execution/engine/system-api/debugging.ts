@@ -8,7 +8,7 @@ export const TRAP_TEXT_BYTES_MAX = 16 * 1024;
 
 const LOSSY_TEXT = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Printing for people, and giving up. */
+/** Imports for debug prints and traps. */
 export function debuggingImports(execution: CurrentExecution) {
   return {
     debug_print: (source: number, size: number) => {

@@ -7,7 +7,7 @@ import { decodeStrictly } from './responding.ts';
 /** Longest name of an environment variable, in bytes. */
 export const ENV_NAME_BYTES_MAX = 128;
 
-/** Environment variables: by index in the order of their names, or by name. */
+/** Imports for environment variables: by index in the order of their names, or by name. */
 export function environmentImports(execution: CurrentExecution) {
   const nameArgument = (name: string, source: number, size: number): string =>
     decodeStrictly(name, execution.copyIn(name, source, size, ENV_NAME_BYTES_MAX));

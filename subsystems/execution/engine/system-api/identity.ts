@@ -1,4 +1,4 @@
-/** Executor thread, within a message: who the canister is. Reads its state; writes to the heap alone. */
+/** Executor thread, within a message: the canister's identity. Reads its state; writes to the heap alone. */
 import { createHash } from 'node:crypto';
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
@@ -7,7 +7,7 @@ import type { CurrentExecution } from './current-execution.ts';
 export const PRINCIPAL_BYTES_MAX = 29;
 
 /**
- * The root key's form is what programs parse: DER, algorithm and curve of the network's BLS keys, 96 bytes of key.
+ * The root key has the form that programs parse: DER, algorithm and curve of the network's BLS keys, 96 bytes of key.
  * The key itself is zeros, which no signature verifies against: nothing is certified off-chain.
  */
 const ROOT_KEY_PREFIX = '308182301d060d2b0601040182dc7c0503010201060c2b0601040182dc7c05030201036100';
@@ -16,7 +16,7 @@ export const ROOT_KEY: Uint8Array = new Uint8Array(Buffer.from(ROOT_KEY_PREFIX +
 /** The subnet's principal, derived from its key as a network does it: SHA-224 of the DER key and the byte 2. */
 export const SUBNET_ID: Uint8Array = new Uint8Array([...createHash('sha224').update(ROOT_KEY).digest(), 2]);
 
-/** Who the canister is, where it runs, and who controls it. */
+/** Imports for the canister's identity, place, status and controllers. */
 export function identityImports(execution: CurrentExecution) {
   return {
     canister_self_size: () => execution.canister.id.length,

@@ -2,9 +2,9 @@
  * The system API: every import of module `ic0` as one object of host functions.
  *
  * A family of imports is a file. Each gets the `CurrentExecution` and returns its functions by name; values have
- * crossed from wasm as `wasm/ic0-signatures.ts` says, so an address is a Number whatever the module's pointer
- * width, and one object serves every instance on an engine. Overheads of the calls are charged by instrumented
- * code; what depends on sizes is charged here.
+ * crossed from wasm as `wasm/ic0-signatures.ts` says, so an address is a Number whatever the module's pointer width,
+ * and one object serves every instance on an engine. Instrumented code charges the calls' overheads; costs that depend
+ * on sizes are charged here.
  *
  * Executor thread, called by wasm in the middle of a message: touches the message's own canister and no other.
  */
@@ -28,7 +28,10 @@ export { CurrentExecution } from './current-execution.ts';
 type HostFunction = (...args: never[]) => unknown;
 export type SystemApi = Readonly<Record<Ic0Name, HostFunction>>;
 
-/** The imports of every instance on one engine, working on `execution`; each refuses to run outside its contexts. */
+/**
+ * Returns the imports of every instance on one engine, working on `execution`; each refuses to run outside its
+ * contexts.
+ */
 export function createSystemApi(execution: CurrentExecution): SystemApi {
   const functions: Record<Ic0Name, HostFunction> = {
     ...messageImports(execution),

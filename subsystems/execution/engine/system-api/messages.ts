@@ -4,7 +4,7 @@ import { contractViolation, type CurrentExecution, NO_BYTES } from './current-ex
 
 const WITH_DEADLINE = MODES.U.bit | MODES.Ry.bit | MODES.Rt.bit;
 
-/** What the message is about: argument, caller, reject, deadline, and acceptance by inspect. */
+/** Imports about the message itself: argument, caller, reject, deadline, and acceptance by inspect. */
 export function messageImports(execution: CurrentExecution) {
   return {
     msg_arg_data_size: () => execution.argument.length,
@@ -32,7 +32,7 @@ export function messageImports(execution: CurrentExecution) {
         offset,
         size,
       ),
-    // Only update methods and their callbacks have one, also where a query method is called by an update.
+    // Only update methods and their callbacks have a deadline; a query method has none even if an update calls it.
     msg_deadline: () => ((execution.modeBit & WITH_DEADLINE) === 0 ? 0n : execution.context.deadlineNs),
 
     msg_method_name_size: () => execution.methodName.length,

@@ -4,7 +4,7 @@ import { CallbackBuffer, REJECT, REPLY, type OutgoingCall } from '../../../ic/in
 
 export const NO_CALLS: readonly OutgoingCall[] = Object.freeze([]);
 
-/** Method name and payload of a call together: what a message between canisters of one subnet may carry. */
+/** Most bytes of a call's method name and payload together: the limit of messages between canisters of one subnet. */
 export const CALL_BYTES_MAX = 10 * 1024 * 1024;
 const FIRST_CAPACITY = 4096;
 const KEPT_CAPACITY = 1 << 20;
@@ -12,7 +12,7 @@ const NO_BYTES = new Uint8Array(0);
 
 /** The call under construction. One object for all calls of an engine's messages. */
 export class OutgoingDraft {
-  /** Between `call_new` and `call_perform`. */
+  /** True between `call_new` and `call_perform`. */
   isOpen = false;
   readonly callbacks = new CallbackBuffer();
   cycles = 0n;
@@ -64,7 +64,7 @@ export class OutgoingDraft {
     this.#payloadLength = end;
   }
 
-  /** The call as it leaves; `slot` is where it is counted as open. */
+  /** Returns the finished call; `slot` is where it is counted as open. */
   finish(slot: number): OutgoingCall {
     this.isOpen = false;
     this.callbacks.slot = slot;

@@ -3,13 +3,15 @@ import { copyBytes } from '../../../bytes/index.ts';
 import { HostTrap } from '../fault.ts';
 import { contractViolation, type CurrentExecution } from './current-execution.ts';
 
-/** Most bytes of an answer, reply or reject text: what one message between canisters may carry, and a query's answer. */
+/**
+ * Most bytes of an answer, reply or reject text: the limits of a message between canisters, and of a query's answer.
+ */
 export const REPLY_BYTES_MAX = 2 * 1024 * 1024;
 export const QUERY_REPLY_BYTES_MAX = 3 * 1024 * 1024;
 
 const STRICT_TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Answering the call. The answer counts only if the execution returns. */
+/** Imports for answering the call. The answer counts only if the execution returns. */
 export function respondingImports(execution: CurrentExecution) {
   return {
     msg_reply_data_append: (source: number, size: number) => {
@@ -38,7 +40,7 @@ export function respondingImports(execution: CurrentExecution) {
   };
 }
 
-/** UTF-8 text of an import's argument; anything else traps. */
+/** Returns an import's argument as UTF-8 text; other bytes trap. */
 export function decodeStrictly(name: string, bytes: Uint8Array): string {
   try {
     return STRICT_TEXT.decode(bytes);

@@ -8,10 +8,10 @@ import type { CurrentExecution } from './current-execution.ts';
 
 /** Instructions for each 4 KiB of stable memory that a message is the first to write. */
 export const DIRTY_GRANULE_INSTRUCTIONS = 1000;
-/** 4 GiB: what the 32-bit imports can address. */
+/** 4 GiB: the most that the 32-bit imports can address. */
 const NARROW_PAGES_MAX = 65_536;
 
-/** Stable memory, by its 64-bit imports and by the older ones that stop at 4 GiB. */
+/** Imports for stable memory: the 64-bit ones, and the older ones that stop at 4 GiB. */
 export function stableMemoryImports(execution: CurrentExecution) {
   const read = (name: string, stable: StableMemory, destination: number, offset: number, size: number): void => {
     if (size === 0) return;
@@ -39,7 +39,7 @@ export function stableMemoryImports(execution: CurrentExecution) {
       error instanceof ServerError ? memory.stop(`ic0.${name}: ${error.message}`) : error;
     memory.copyInPieces(size, (from, length) => {
       try {
-        // For all pieces at once: it may have to wait for that.
+        // Room for all pieces is reserved at once: the reservation may have to wait.
         if (from === 0 && clean > 0) stable.reserve(clean);
         stable.write(offset + from, memory.heap(), source + from, length);
       } catch (error) {
@@ -48,7 +48,7 @@ export function stableMemoryImports(execution: CurrentExecution) {
     });
   };
   const grow = (stable: StableMemory, pages: number, pagesMax: number): number => {
-    // Beyond its maximum it does not grow anyway.
+    // Stable memory beyond its maximum does not grow anyway.
     const isPossible = pages <= pagesMax - stable.pages;
     if (isPossible && !execution.memory.mayGrowStable(pages * WASM_PAGE_BYTES, stable.roomBytes)) return -1;
     return stable.grow(pages, pagesMax);

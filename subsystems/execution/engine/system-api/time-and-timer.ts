@@ -2,7 +2,7 @@
 import { HostTrap } from '../fault.ts';
 import type { CurrentExecution } from './current-execution.ts';
 
-/** The message's instant, the global timer, and how many instructions were used. */
+/** Imports for the message's instant, the global timer, and the instructions used. */
 export function timeImports(execution: CurrentExecution) {
   return {
     time: () => execution.timeNs,
